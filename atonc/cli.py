@@ -175,7 +175,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def verbs_of(found: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """By name, aliases included; empty for a parser without verbs of its own."""
+    """Lists the verbs of a parser by name, aliases included; empty where it has none."""
     actions = [action for action in found._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(actions[0].choices) if actions else {}
 
@@ -189,7 +189,7 @@ def _path(words: Sequence[str], verbs: dict[str, argparse.ArgumentParser]) -> It
 
 
 def _with_verb(words: Sequence[str], verbs: Iterable[str]) -> list[str]:
-    """As ST's tool: no verb means analyze."""
+    """Adds the verb where none is given: as in ST's tool, that means analyze."""
     first = words[0] if words else "--help"
     if first in verbs or first in ("-h", "--help", "--version", "--tools-version"):
         return [*words] or [first]

@@ -15,7 +15,7 @@ from atonc.insight.types import LayerView, NetworkView
 from atonc.place.usage import MemoryUse
 
 if TYPE_CHECKING:
-    from atonc.cost.band import Band
+    from atonc.cost.band import PredictionBand
     from atonc.emit.program import Program
     from atonc.ir import Array, Graph, Tensor
     from atonc.lower.map_ops import Mapped
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Memory(MemoryUse):
+class NetworkMemory(MemoryUse):
     """Bytes that the network takes: `ram_bytes` in all, and what for."""
 
     lower_bound_bytes: int = 0  # no layout of the activations takes less
@@ -124,14 +124,14 @@ class Compilation:
         return self.band.relative
 
     @property
-    def band(self) -> Band:
+    def band(self) -> PredictionBand:
         """How far the prediction may be off, downwards and upwards, and because of what."""
         return self.view.cost.band
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> NetworkMemory:
         counted = self.view.memory
-        return Memory(counted.rows, counted.weights_bytes, self.layout.lower_bound_bytes)
+        return NetworkMemory(counted.rows, counted.weights_bytes, self.layout.lower_bound_bytes)
 
     @cached_property
     def layers(self) -> LayerTable:

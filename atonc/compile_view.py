@@ -10,7 +10,7 @@ from atonc.cost.network import NetworkCost
 from atonc.emit.usage import program_memory
 from atonc.options import Options
 from atonc.pipeline import Compiled
-from atonc.place import Board
+from atonc.place import BoardMemory
 from atonc.place.usage import MemoryUse
 
 
@@ -20,7 +20,7 @@ class CompileView:
 
     model: str
     name: str
-    board: Board
+    board: BoardMemory
     compiled: Compiled
     cost: NetworkCost
     macs: int

@@ -15,11 +15,11 @@ import numpy as np
 from atonc.emit.c import cpu_functions
 from atonc.emit.c.network import CNetwork
 from atonc.emit.program import Program, ProgramStep
-from atonc.emu.bus import Memory, Region, canonical
+from atonc.emu.bus import AddressSpace, MemoryRegion, canonical
 from atonc.emu.cpu import is_library_call, run_call
 from atonc.emu.files.c_calls import FunctionReader
 from atonc.emu.files.c_unit import parse_unit
-from atonc.emu.files.types import Call
+from atonc.emu.files.types import FunctionCall
 from atonc.emu.npu import run_epoch
 from atonc.errors import AtoncError, VerificationError
 from atonc.hw.machine import secure
@@ -43,7 +43,7 @@ class Emulation:
     def __init__(self, program: Program, graph: Graph, pools: Iterable[MemoryPool] = ()) -> None:
         self.program, self.graph = program, graph
         self._code = CpuCode(CNetwork("network", program, graph, tuple(pools), epoch_controller=False))
-        self.memory = Memory()
+        self.memory = AddressSpace()
         for base, end in _regions(program):
             self.memory.add(f"memory at {base:#010x}", base, end - base)
         for user in program.user_io:
@@ -75,7 +75,7 @@ class Emulation:
             except AtoncError as error:
                 raise _faulty(plan, f"the call of {call.name} does not run", error) from error
 
-    def _buffers(self, plan: CpuPlan) -> Memory:
+    def _buffers(self, plan: CpuPlan) -> AddressSpace:
         """The memory that a CPU step may touch: what it reads, and what it shall write."""
         placed = self.program.placed
         read, written = ([placed[name] for name in names if name] for names in (plan.inputs, plan.outputs))
@@ -84,9 +84,9 @@ class Emulation:
                 self.memory.view(home.address, home.buffer.size_bytes)[:] = _UNWRITTEN
         return self._windows((*read, *written))
 
-    def _windows(self, homes: Iterable[Placed]) -> Memory:
+    def _windows(self, homes: Iterable[Placed]) -> AddressSpace:
         """Nothing but these buffers; those that lie in each other are one."""
-        found = Memory()
+        found = AddressSpace()
         start = end = 0
         for home in sorted(homes, key=lambda home: (canonical(home.address), -home.end)):
             if found.regions and canonical(home.address) < end:
@@ -94,7 +94,7 @@ class Emulation:
             else:
                 start = canonical(home.address)
             end = max(end, canonical(home.end))
-            found.regions.append(Region(home.buffer.name, start, self.memory.view(start, end - start)))
+            found.regions.append(MemoryRegion(home.buffer.name, start, self.memory.view(start, end - start)))
         return found
 
     def load(self, name: str) -> Array:
@@ -119,10 +119,10 @@ class CpuCode:
         self.network = network
         self.blocks = {block.first: block for block in network.cpu_blocks}
         self.ops = {op.name: op for op in network.graph.ops}
-        self._known: dict[int, tuple[Call, ...]] = {}
+        self._known: dict[int, tuple[FunctionCall, ...]] = {}
         self._room = _MOST_KEPT
 
-    def calls(self, step: ProgramStep, plan: CpuPlan) -> tuple[Call, ...]:
+    def calls(self, step: ProgramStep, plan: CpuPlan) -> tuple[FunctionCall, ...]:
         if step.number not in self._known:
             text = cpu_functions.text(self.network, self.blocks[step.number], self.ops)
             try:
@@ -135,7 +135,7 @@ class CpuCode:
             self._known[step.number] = calls
         return self._known[step.number]
 
-    def _read(self, text: str, number: int) -> tuple[Call, ...]:
+    def _read(self, text: str, number: int) -> tuple[FunctionCall, ...]:
         unit = parse_unit(text.encode(), f"{self.network.name}.c")
         movable = {self.network.c_symbol(part): part.address for part in self.network.program.movable}
         calls = FunctionReader(unit, movable).calls(cpu_functions.end_function(self.blocks[number]))
@@ -157,7 +157,7 @@ def _regions(program: Program) -> Iterator[tuple[int, int]]:
     yield _ON_CHIP.start, _ON_CHIP.stop
     ends: dict[int, int] = {}
     for home in program.placed.values():
-        if not home.supplied and secure(home.address) not in _ON_CHIP:
+        if not home.user_allocated and secure(home.address) not in _ON_CHIP:
             window = home.address >> _WINDOW
             ends[window] = max(ends.get(window, 0), home.end)
     yield from ((window << _WINDOW, end + _SLACK) for window, end in sorted(ends.items()))

@@ -87,7 +87,7 @@ def _is_made(field: Any) -> bool:
 
 
 def _values(names: list[str]) -> Callable[[Any], Any]:
-    """Of these fields; a single one, or none, as a tuple too."""
+    """Makes a function that reads these fields; a single one, or none, as a tuple too."""
     if len(names) > 1:
         return attrgetter(*names)
     return (lambda self: (getattr(self, names[0]),)) if names else lambda self: ()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from os import PathLike
 
-    from atonc.app.relocating import Relocated
+    from atonc.app.relocating import RelocatableImage
     from atonc.boards.checking import Checked
     from atonc.compilation import Compilation
     from atonc.emu.network import EmulatedNetwork
@@ -69,10 +69,10 @@ def quantize(model: str | PathLike[str], data: str | PathLike[str], **options: A
 
     from atonc.declare import arguments
     from atonc.quantizing.run import quantize as run_all
-    from atonc.quantizing.types import Settings
+    from atonc.quantizing.types import QuantizeOptions
     from atonc.report.progress_bar import in_notebook
 
-    wanted = arguments(Settings, options)
+    wanted = arguments(QuantizeOptions, options)
     with in_notebook():
         return run_all(Path(model), Path(data), wanted)
 
@@ -196,7 +196,7 @@ def sweep(file: str | PathLike[str], **options: Any) -> Sweep:
         return run_all(Path(file), arguments(SweepOptions, options))
 
 
-def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> Relocated:
+def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> RelocatableImage:
     """A relocatable image of the network in a folder; the options are those of `atonc.reloc.options.RelocOptions`."""
     from pathlib import Path
 

@@ -28,7 +28,7 @@ from atonc.ops import RunOnDemand
 from atonc.options import Options
 from atonc.passes import order
 from atonc.passes.cut_inputs import cut_inputs
-from atonc.place import Board, Layout
+from atonc.place import BoardMemory, Layout
 from atonc.reasons import Violation
 from atonc.search.build import Watch as Watch
 from atonc.search.build import no_watch as no_watch
@@ -63,7 +63,7 @@ class Compiled:
     findings: tuple[Violation, ...]
     report: VerifyReport | None
     seconds: float
-    memory: Board
+    memory: BoardMemory
     target: Target  # what all cycles are counted for
     grades: tuple[EpochGrade, ...] = ()  # how near each epoch is to published programs
     search: tuple[Attempt, ...] = ()  # every program that was built
@@ -113,7 +113,7 @@ def compile_graph(source: Graph, options: Options | None = None, watch: Watch = 
 
 
 def compile_canonical(
-    source: Graph, graph: Graph, options: Options, memory: Board, started: float = 0.0, watch: Watch = no_watch
+    source: Graph, graph: Graph, options: Options, memory: BoardMemory, started: float = 0.0, watch: Watch = no_watch
 ) -> Compiled:
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
@@ -160,7 +160,7 @@ def _verified(
     graph: Graph,
     mapped: Mapped,
     options: Options,
-    memory: Board,
+    memory: BoardMemory,
     given: Sequence[Mapping[str, Array]],
 ) -> VerifyReport | None:
     if not options.verify:
@@ -171,7 +171,7 @@ def _verified(
 
 
 def typical_runs(
-    graph: Graph, memory: Board | None = None, given: Sequence[Mapping[str, Array]] = ()
+    graph: Graph, memory: BoardMemory | None = None, given: Sequence[Mapping[str, Array]] = ()
 ) -> list[Mapping[str, Array]]:
     """Exact values of all tensors for two natural-looking inputs, for noise, for one at the ends of its range, and for
     those that the user gave, each worked out when somebody asks."""
@@ -182,7 +182,7 @@ def typical_runs(
     return [RunOnDemand(graph, values) for values in (*inputs, *others, *given)]
 
 
-def _require_room(graph: Graph, memory: Board) -> None:
+def _require_room(graph: Graph, memory: BoardMemory) -> None:
     """A tensor that no memory holds is not worth computing; else placement says more about it."""
     room = min(sum(pool.size_bytes for pool in memory.pools if pool.writable), _MOST_BYTES)
     for name, tensor in graph.tensors.items():

@@ -12,11 +12,11 @@ from atonc.hw import safety
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program
 from atonc.hw.mpool import MemoryPool
-from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Form, Trust
+from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, GradedForm, Trust
 from atonc.lower import rules
 from atonc.reasons import Severity, Violation
 from atonc.schedule.shares import Share
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 
 def inspect(program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED) -> safety.Inspection:
@@ -44,10 +44,10 @@ def require_safe(found: safety.Inspection, trust: Trust) -> tuple[Violation, ...
 
 def refused(
     grades: Iterable[EpochGrade], program: Program, shares: Sequence[Sequence[Share]], trust: Trust
-) -> dict[str, Refused]:
+) -> dict[str, RefusedForm]:
     """By operator, the first form of its epochs that the user does not trust."""
     own = {step.number: some for step, some in zip(program.steps, shares, strict=True)}
-    found: dict[str, Refused] = {}
+    found: dict[str, RefusedForm] = {}
     for epoch in grades:
         for form in epoch.forms if not trust.unproven else ():
             if not trust.allows(form.graded):
@@ -55,12 +55,12 @@ def refused(
     return found
 
 
-def _owner(form: Form, shares: Sequence[Share]) -> str:
+def _owner(form: GradedForm, shares: Sequence[Share]) -> str:
     """The operator whose unit has the form; the first of those that share the epoch, if it is about all of it."""
     return next((share.op for share in shares if form.unit in share.units), shares[0].op)
 
 
-def no_end(refused: Mapping[str, Refused]) -> ToolError:
+def no_end(refused: Mapping[str, RefusedForm]) -> ToolError:
     """Operators went to the CPU round by round, and there was always another one."""
     name, first = next(iter(refused.items()))
     return ToolError(

@@ -17,7 +17,7 @@ from atonc.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.hw.safety.evidence.board_file import read_board_evidence
 from atonc.hw.safety.evidence.epochs import KEPT, TABLE
 from atonc.options import SEEN, Options
-from atonc.place import Board, board, read_board
+from atonc.place import BoardMemory, board, read_board
 from atonc.place.pools import movable_outside, not_secure
 from atonc.schedule import PREFETCH, TABLES
 
@@ -25,7 +25,7 @@ from atonc.schedule import PREFETCH, TABLES
 ASKED = {TABLES: (Feature(TABLE, "ARITH", KEPT),), PREFETCH: copies.FETCHES}
 
 
-def memories(options: Options) -> Board:
+def memories(options: Options) -> BoardMemory:
     machine = machine_of(options)
     if options.mpool:
         return replace(read_board(Path(options.mpool), machine), machine=machine)

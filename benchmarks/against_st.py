@@ -82,7 +82,7 @@ def place(model: str, roots: Sequence[Path]) -> Path | None:
 
 
 def same_file() -> list[Row]:
-    """Of every model of the corpus that ST published a time of: our time and the best of ST's."""
+    """Our time and the best of ST's for every model of the corpus that ST published a time of."""
     ours, rows = _default_records(), []
     for name, best in sorted(published().items()):
         if "ms" in ours.get(name, {}):

@@ -131,7 +131,7 @@ def _strict(network: ImageNetwork, runtime: Runtime, work: Path) -> str:
     folder = work / "m55"
     folder.mkdir(parents=True, exist_ok=True)
     sources = tuple(sorted(network.folder.glob("*.c")))
-    unit = building.Unit(sources, (network.folder, *runtime.includes), runtime.defines, strict=True)
+    unit = building.CompileUnit(sources, (network.folder, *runtime.includes), runtime.defines, strict=True)
     try:
         building.compile_units(building.find_toolchain(), [unit], folder, cpu="cortex-m55")
     except AtoncError as error:

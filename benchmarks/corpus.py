@@ -163,7 +163,7 @@ def _together(values: Iterable[Any]) -> Any:
 
 
 def sensitivity(compiled: Compiled, samples: list[Any], expected: list[Any]) -> list[Record]:
-    """Of each output of exact arithmetic: its cosine to the reference, and to itself with a few values of every
+    """For each output of exact arithmetic: its cosine to the reference, and to itself with a few values of every
     convolution one code off, which is what any other rounding of the same model would give."""
     graph, rng = compiled.graph, np.random.default_rng(0)
     plain, noisy = [], []
@@ -244,7 +244,7 @@ def agreement(model: Path, numerics: str, count: int) -> Record:
 
 
 def _same_class(got: Any, expected: Any) -> bool:
-    """Of classes with equal scores either is right."""
+    """Whether the classes agree; of classes with equal scores either is right."""
     got, expected = np.ravel(got), np.ravel(expected)
     return bool(np.any((got == got.max()) & (expected == expected.max())))
 

@@ -56,7 +56,7 @@ def executed(folder: Path, firmware: Path) -> Iterator[int]:
 
 
 def weight(first: int, second: int) -> int:
-    """Of an instruction of two halfwords (or of one: then the second is the next one's)."""
+    """Weighs an instruction of two halfwords (or of one: then the second is the next one's)."""
     kind = first >> 8
     if first < 0xE800:
         return BRANCH if kind >> 4 == 0xD or kind == 0x47 or kind & 0xF5 == 0xB1 or kind >> 3 == 0x1C else SCALAR

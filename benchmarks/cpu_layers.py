@@ -79,7 +79,7 @@ def _on_cpu(compiled: Compiled, costs: Any) -> Iterator[tuple[str, str, float]]:
 
 
 def on_cpu(record: Record) -> Counter[tuple[str, str]]:
-    """Of a record of the survey: operator and rule, and how many layers."""
+    """Counts the layers of a record of the survey that run on the CPU, by operator and rule."""
     return Counter({tuple(why.split(": ", 1)): count for why, count in record.get("why", ())})
 
 

@@ -112,7 +112,7 @@ class Place:
 
 
 def digests(project: Path, whole: bool = True) -> dict[str, str]:
-    """Of the project without objects and locks; not `whole`: without the libraries, which take most of the time."""
+    """Hashes the project without objects and locks; not `whole`: without the libraries, which take most of the time."""
     skipped = {"build-atonc", "build.lock", "building", *(() if whole else ("STM32Cube_FW_N6", "Middlewares"))}
     found = {}
     for path in sorted(project.rglob("*")):

@@ -22,11 +22,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from atonc.cost.band import Band, band_of
+from atonc.cost.band import PredictionBand, band_of
 from atonc.cost.network import StepCost
 from atonc.emu.cpu import call_cost
 from atonc.emu.files.network_c import read_network
-from atonc.emu.network import Step, memory_of, plan_steps
+from atonc.emu.network import NetworkStep, memory_of, plan_steps
 from atonc.hw.cycles import hardware
 from atonc.hw.cycles.doubts import LONG_TURNS, TURNS, doubts
 from atonc.hw.machine import stm32n6
@@ -134,7 +134,7 @@ EXCLUDED = """## Rows that are not used, and why
 
 
 @cache
-def steps_of(path: Path) -> tuple[Step, ...]:
+def steps_of(path: Path) -> tuple[NetworkStep, ...]:
     network = read_network(path)
     return tuple(plan_steps(network, memory_of(network)))
 
@@ -161,7 +161,7 @@ class Prediction:
         return sum(step.milliseconds for step in self.steps if not step.known)
 
     @property
-    def band(self) -> Band:
+    def band(self) -> PredictionBand:
         return band_of((step.cpu_ms > 0, step) for step in self.steps)
 
 
@@ -175,7 +175,7 @@ def predict(case: Case, path: Path) -> Prediction:
     return Prediction(tuple(costs))
 
 
-def npu_cost(step: Step, programmed_by: str, warm_cache: bool = False) -> StepCost:
+def npu_cost(step: NetworkStep, programmed_by: str, warm_cache: bool = False) -> StepCost:
     machine, epoch = stm32n6(), step.epoch
     assert epoch is not None
     found = hardware.epoch_cycles(epoch, machine, programmed_by, warm_cache)
@@ -184,7 +184,7 @@ def npu_cost(step: Step, programmed_by: str, warm_cache: bool = False) -> StepCo
     return StepCost(0, "", found.cycles, found.bound_by, ms, 0.0, "", parts=found.detail, doubts=doubted)
 
 
-def cpu_cost(step: Step) -> StepCost:
+def cpu_cost(step: NetworkStep) -> StepCost:
     machine, calls = stm32n6(), [call_cost(call.name, list(call.args)) for call in step.calls]
     ms = sum(c.cpu_cycles for c in calls) / machine.clocks.cpu_mhz / 1e3
     whole = ms + machine.milliseconds(sum(c.npu_cycles for c in calls))

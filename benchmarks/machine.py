@@ -69,7 +69,7 @@ def build(model: Path, machine: str) -> Built:
 
 
 def _settings(form: Any) -> str:
-    """Of all tasks, without names of buffers, which are counted."""
+    """Describes all tasks, without names of buffers, which are counted."""
     tasks = [task for group in form.groups for task in group.tasks]
     return repr([(dict(task.units), [use.config for use in task.engines.values()], task.wires) for task in tasks])
 

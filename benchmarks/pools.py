@@ -54,7 +54,7 @@ def figures(compiled: Compiled) -> Record:
 
 
 def name_of(path: Path) -> str:
-    """Of a model outside the corpus with the repository that has it."""
+    """Names a model; outside the corpus with the repository that has it."""
     return path.name if path.parent.name == "models" else f"{path.parent.name}/{path.name}"
 
 

@@ -133,7 +133,7 @@ def _child(model: Model, said: IO[str], limit: float, kernels_here: bool) -> NoR
 
 
 def fingerprint(model: Path) -> str:
-    """Of the content: what a reader needs to see whether he has the same file."""
+    """Hashes the content, so that readers see whether they have the same file."""
     return hashlib.sha256(model.read_bytes()).hexdigest()[:12]
 
 

@@ -21,9 +21,9 @@ import numpy as np
 from atonc.quantizing.graph import FloatGraph
 from atonc.quantizing.loading import load
 from atonc.quantizing.observe import mean_snr_db, outputs, threads
-from atonc.quantizing.price import Price, price
+from atonc.quantizing.price import QuantizationPrice, price
 from atonc.quantizing.run import quantize
-from atonc.quantizing.types import Candidate, Settings
+from atonc.quantizing.types import QuantizedCandidate, QuantizeOptions
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import KEEP, ONLY, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
@@ -317,7 +317,9 @@ def _measured(key: str, path: Path, folder: Path, keep: Path | None, made_before
         print(key, label, row[label], flush=True)
         row[label]["snr_db"] = held
 
-    def judged_onnx(label: str, data: bytes, started: float, cost: Candidate | Price | None = None) -> None:
+    def judged_onnx(
+        label: str, data: bytes, started: float, cost: QuantizedCandidate | QuantizationPrice | None = None
+    ) -> None:
         cost = cost or price(data)
         judged(label, lambda some: outputs(data, some), (cost.milliseconds, cost.cycles, cost.refusal), started)
 
@@ -329,7 +331,7 @@ def _measured(key: str, path: Path, folder: Path, keep: Path | None, made_before
             row["made_before"] = True
             judged_onnx("atonc", (made_before / f"{key}.onnx").read_bytes(), started)
         else:
-            made = quantize(path, data, Settings(fixed_shapes=model.shapes, threads=1))
+            made = quantize(path, data, QuantizeOptions(fixed_shapes=model.shapes, threads=1))
             row["steps"] = [[title, round(figure, 2), used] for title, figure, used in made.steps]
             row["front"] = [candidate.as_dict() for candidate in made.front]
             judged_onnx("atonc", made.model, started, made.chosen)

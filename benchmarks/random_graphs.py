@@ -87,7 +87,7 @@ def commit() -> str:
 
 
 def digest() -> str:
-    """Of all that decides about a verdict."""
+    """Hashes all that decides about a verdict."""
     files = sorted([*(ROOT / "atonc").rglob("*.py"), *(ROOT / "tests" / "compiler").glob("*.py")])
     total = hashlib.sha256()
     for path in files:
@@ -130,7 +130,7 @@ def span_of(layer: Layer) -> str:
 
 
 def growths(verdict: Verdict) -> Counter[str]:
-    """Of outputs that are far: where the difference grows most, and whether a layer of ours was coarse as well."""
+    """Counts, for outputs that are far, where the difference grows most and whether a layer of ours was coarse too."""
     coarse = any(layer_kind(layer) == "coarse" for layer in verdict.layers)
     far = [output.growth for output in verdict.outputs if output.far and output.growth]
     return Counter(f"{'coarse layer, then ' if coarse else ''}{growth.kind or 'own error'}" for growth in far)

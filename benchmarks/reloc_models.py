@@ -21,7 +21,7 @@ from atonc.emu.files.types import CompiledNetwork
 from atonc.errors import AtoncError
 from atonc.firmware import building
 from atonc.options import Options
-from atonc.reloc.build import Built, RelocOptions, build
+from atonc.reloc.build import BuiltImage, RelocOptions, build
 from atonc.reloc.image import Image
 from atonc.report.compile_text import counts
 from benchmarks.shared.corpus import ON_THE_BOARD, chosen
@@ -141,7 +141,7 @@ def _roomy(spot: Spot, image: Image) -> Spot:
     return replace(spot, exec_ram=0x91C0_0000 + (spot.exec_ram & 0xFFFF), exec_ram_bytes=0x30_0000)
 
 
-def _build(folder: Path, options: RelocOptions) -> Built:
+def _build(folder: Path, options: RelocOptions) -> BuiltImage:
     with tempfile.TemporaryDirectory() as temporary:
         return build(building.find_toolchain(), folder, options, Path(temporary))
 

@@ -33,7 +33,7 @@ from atonc.insight.types import (
     TensorView,
 )
 from atonc.options import Options
-from atonc.place.usage import Bank, memory_use
+from atonc.place.usage import CountedPool, memory_use
 from atonc.report.html import compare_page, html_page
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import corpus_dir
@@ -97,7 +97,7 @@ def made_up(count: int = 1000) -> NetworkView:
         for k, one in enumerate(layers)
     )
     pools = (PoolView("npuRAM3", 0x34200000, 448 << 10, 400 << 10, external=False),)
-    memory = memory_use(buffers, [Bank("npuRAM3", 0x34200000, 448 << 10, writable=True, external=False)])
+    memory = memory_use(buffers, [CountedPool("npuRAM3", 0x34200000, 448 << 10, writable=True, external=False)])
     edges = (tensors["image"],), (tensors[outputs[-1]],)
     return NetworkView(
         name="network", model="a thousand layers", tool="atonc", board="stm32n6570-dk", npu_mhz=1000.0, cpu_mhz=800.0,

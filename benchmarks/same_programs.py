@@ -53,7 +53,7 @@ Hashes = dict[str, str]
 
 
 def hashes(model: Path, options: Options) -> Hashes:
-    """Of every file that firmware takes, of the program as text, and of what is said about each layer."""
+    """Hashes every file that firmware takes, the program as text, and what is said about each layer."""
     try:
         view = analyze(model, options)
     except AtoncError as error:

@@ -24,7 +24,7 @@ from atonc.errors import AtoncError
 from atonc.hw.decode import decode_epochs
 from atonc.hw.ec import ec_program, instructions
 from atonc.hw.epoch import Epoch
-from atonc.hw.safety import Context
+from atonc.hw.safety import SafetyContext
 from atonc.hw.safety.evidence import EpochGrade, Grade, counts, grade_program
 from atonc.hw.safety.evidence.table import behind
 from atonc.ir import Graph
@@ -112,7 +112,7 @@ def titles(compiled: Compiled) -> dict[int, str]:
     return {step.number: step.plan.title for step in compiled.program.steps}
 
 
-def look(epochs: list[Epoch], context: Mapping[int, Context] | None, named: Mapping[int, str]) -> Record:
+def look(epochs: list[Epoch], context: Mapping[int, SafetyContext] | None, named: Mapping[int, str]) -> Record:
     """Epochs by grade; forms by what they are, with how many units, how many epochs, and the first place."""
     grades = grade_program(epochs, context)
     units: Counter[tuple[str, ...]] = Counter()

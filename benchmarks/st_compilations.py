@@ -25,7 +25,7 @@ import numpy as np
 from atonc.app import comparing, runs
 from atonc.emu import tensors
 from atonc.emu.files import header_comment
-from atonc.emu.network import Step
+from atonc.emu.network import NetworkStep
 from atonc.errors import AtoncError
 from benchmarks.shared import tables
 from benchmarks.shared.children import run_again
@@ -87,7 +87,7 @@ def _about(folder: Path, found: Verdict) -> Verdict:
     return {"compiler": version, "blobs": bool(found["header"])}
 
 
-def _counts(steps: Iterable[Step]) -> Verdict:
+def _counts(steps: Iterable[NetworkStep]) -> Verdict:
     real = [step for step in steps if not step.empty]
     return {"epochs": len(real), "cpu": sum(step.kind != "npu" for step in real)}
 

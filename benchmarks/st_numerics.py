@@ -24,7 +24,7 @@ from atonc.ir import Graph, Op, Tensor
 from atonc.lower.facts import Facts
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.lower.semantics.run import mapped_op
-from atonc.ops import Result, is_move, run_op, start_values
+from atonc.ops import OpResult, is_move, run_op, start_values
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import target_of, typical_runs
@@ -68,7 +68,7 @@ class Network:
     outputs_different: int = 0  # from a run of our own, from the input on
 
 
-class Walk(layers._Walk):
+class Walk(layers._GraphWalk):
     """The layer check, with our lowering in place of exact arithmetic."""
 
     def __init__(self, mapped: Mapped, *given: Any) -> None:
@@ -76,7 +76,7 @@ class Walk(layers._Walk):
         self.mapped, self.rows = mapped, []
         self.on_cpu = mapped.on_cpu
 
-    def _compare(self, op: Op, tensor: Tensor, result: Result, match: Match) -> layers.LayerResult:
+    def _compare(self, op: Op, tensor: Tensor, result: OpResult, match: Match) -> layers.LayerResult:
         read = [name for name in op.inputs if name and not self.graph.tensors[name].is_constant]
         if all(name in self.matches or name in self.graph.inputs for name in read):
             self.rows.append(self._row(op, tensor, match))

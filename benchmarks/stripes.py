@@ -135,7 +135,7 @@ def _more(points: int) -> int:
 
 
 def _points() -> np.ndarray:
-    """Of every new point an old one of the same level."""
+    """Finds for every new point an old one of the same level."""
     starts = np.cumsum([0, *LEVELS])
     return np.concatenate([s + np.arange(_more(n)) * n // _more(n) for s, n in zip(starts, LEVELS, strict=False)])
 

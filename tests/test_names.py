@@ -12,25 +12,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("atonc", "benchmarks", "examples", "tests", "tools")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
-# exceptions: to be emptied, never to grow
-_SHARED_NAMES = """
-    Access Affine Area Axis Band Bank Bench Board Buffer Call Candidate Chain Clocks Contents Context Data Distance
-    Done DriverCall Ended Entry Expected Facts Figure Finding Flow Form Frames Function Item Job Judge Layer Layout
-    Lever Limits Link Log Means Memory Mode Network Node Note Numbers Options Pair Part Picture Piece Place Plan Pool
-    Port Power Price Program Range Refused Region Relocated Relocation Result Row RunResult Segment Settings Side
-    State Step Stored Sums Table Tensor Term Tried Unit Use UserBuffer Walk Weights Window Windows Wire Wishes Words
-    Work _Output _Plan _Reader _Run _Walk _Writer
-    """
-_FRAGMENTS = """
-    atonc/deploy/plan.py atonc/emu/cpu/atonc_costs.py atonc/workers/unit.py
-    atonc/boards/elf_map.py atonc/cost/prefetch_advice.py atonc/lower/stripes.py atonc/place/resident.py
-    atonc/schedule/lives.py atonc/schedule/pointwise.py atonc/striping.py atonc/weights.py benchmarks/against_st.py
-    benchmarks/compile_corpus.py benchmarks/corpus_report.py benchmarks/cpu_kernels.py benchmarks/cpu_layers.py
-    benchmarks/deploy_firmware.py benchmarks/machine.py benchmarks/pools.py benchmarks/public_models.py
-    benchmarks/published.py benchmarks/random_graphs.py benchmarks/same_programs.py benchmarks/stripes.py
-    """
-SHARED_NAMES, FRAGMENTS = frozenset(_SHARED_NAMES.split()), frozenset(_FRAGMENTS.split())
-
 
 @cache
 def _trees(folder: str) -> dict[str, ast.Module]:
@@ -57,12 +38,11 @@ def fragments(trees: dict[str, ast.Module]) -> Iterator[str]:
 
 
 def test_class_names_mean_one_thing() -> None:
-    assert {name: at for name, at in repeated(_trees("atonc")).items() if name not in SHARED_NAMES} == {}
+    assert repeated(_trees("atonc")) == {}
 
 
 def test_docstrings_are_sentences() -> None:
-    found = [place for folder in SOURCES for place in fragments(_trees(folder))]
-    assert [place for place in found if place.split(":")[0] not in FRAGMENTS] == []
+    assert [place for folder in SOURCES for place in fragments(_trees(folder))] == []
 
 
 def test_planted_ones_are_found() -> None:

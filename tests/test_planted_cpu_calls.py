@@ -11,7 +11,7 @@ import pytest
 
 from atonc.cli import main
 from atonc.emit.c import cpu_functions
-from atonc.emit.c.calls import CpuCall, Pointer, Struct, Table
+from atonc.emit.c.calls import ConstantTable, CpuCall, Pointer, Struct
 from atonc.emit.c.cpu.site import changed
 from atonc.emu.cpu.families import KERNELS
 from tests.frontends.tflite_models import O, T, build
@@ -64,7 +64,7 @@ def other_zero_point(call: CpuCall) -> CpuCall:
 
 def other_exponential(call: CpuCall) -> CpuCall:
     table = call.arguments[7]
-    assert isinstance(table, Table)
+    assert isinstance(table, ConstantTable)
     return _with(call, 7, replace(table, values=(table.values[0], 0.5, *table.values[2:])))
 
 

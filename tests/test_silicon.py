@@ -10,7 +10,7 @@ import pytest
 
 from atonc import silicon
 from atonc.errors import ToolError
-from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Form, Grade, Graded, Strength
+from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Grade, Graded, GradedForm, Strength
 from atonc.hw.safety.evidence.grades import Feature
 from atonc.hw.safety.evidence.summary import summarise
 from atonc.insight.reproduce import command
@@ -62,7 +62,7 @@ def test_a_network_of_seen_forms_stays_on_the_npu() -> None:
 
 
 def planted(grade: Grade, argument: str = "") -> EpochGrade:
-    form = Form("CONVACC0", Graded(Feature("CONVACC W", "3x3/1 simd1 F1", 1), grade, "2..240", argument))
+    form = GradedForm("CONVACC0", Graded(Feature("CONVACC W", "3x3/1 simd1 F1", 1), grade, "2..240", argument))
     return EpochGrade(1, grade, (form,))
 
 
@@ -129,7 +129,7 @@ def test_what_is_unseen_is_listed_without_being_asked() -> None:
 
 def test_what_was_seen_once_is_told_with_whose_program_it_is() -> None:
     once = Graded(Feature("chain", "", "IN>OUT"), Grade.ONCE, strength=Strength(3, 1, 1, 1))
-    found = summarise([EpochGrade(4, Grade.WITHIN, (Form("STRENG0", once),), once.strength)])
+    found = summarise([EpochGrade(4, Grade.WITHIN, (GradedForm("STRENG0", once),), once.strength)])
     assert (found.epochs["within"], found.with_form[Grade.ONCE], found.shipped) == (1, 1, 1)
     text = silicon_text.lines(found, verbose=True)
     assert text[1] == "  1 epochs have a form that rests on one program; of 1 ST ships every form"

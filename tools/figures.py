@@ -237,7 +237,7 @@ def pools() -> str:
 
 
 def passes() -> str:
-    """Of the schedule, as the compiler lists them."""
+    """Lists the passes of the schedule as the compiler does."""
     words = {True: ("on", "yes"), False: ("off", "no")}
     rows = (f"| `{one.name}` | {one.what} | {words[one.default][0]} | {words[one.seen][1]} |" for one in ALL)
     head = ("| pass | what | by default | published programs have what it makes |", "|---|---|---|---|")

@@ -20,12 +20,12 @@ from atonc.hw.safety import all_rules
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.epochs import any_value
 from atonc.hw.safety.evidence.grades import Strength
-from atonc.hw.safety.evidence.table import Numbers, Table, behind, evidence, words
+from atonc.hw.safety.evidence.table import SeenNumbers, Table, behind, evidence, words
 from atonc.insight import rules as shaping
 from atonc.insight.operators import operator_table, source_operators
 from atonc.lower import rules as mapping
 from atonc.options import Options
-from atonc.quantizing.types import Settings
+from atonc.quantizing.types import QuantizeOptions
 from atonc.reasons import Rule
 from atonc.reloc.options import RelocOptions
 from atonc.sweeping.options import SweepOptions
@@ -38,7 +38,7 @@ import figures
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 # verb -> what it declares besides the options of the compiler
 _OWN_OPTIONS = {
-    "evaluate": (EvaluateOptions,), "quantize": (Settings,), "reloc": (RelocOptions,), "sweep": (SweepOptions,),
+    "evaluate": (EvaluateOptions,), "quantize": (QuantizeOptions,), "reloc": (RelocOptions,), "sweep": (SweepOptions,),
 }  # fmt: skip
 HEAD = "<!-- written by tools/gen_reference.py; change the code, not this page -->\n\n"
 
@@ -199,7 +199,7 @@ def _silicon() -> Iterator[str]:
     yield "A number by its range, a word by equality, for each role in which the unit works differently.\n"
     yield "| form | judged as | roles | times seen |\n|---|---|---:|---:|"
     for name, roles in features.items():
-        kind = "number" if all(isinstance(table, Numbers) for table in roles.values()) else "word"
+        kind = "number" if all(isinstance(table, SeenNumbers) for table in roles.values()) else "word"
         yield f"| {name} | {kind} | {len(roles)} | {sum(table.count for table in roles.values()):,} |"
     yield "\n## What may have any value\n"
     yield "| field | why |\n|---|---|"
@@ -244,7 +244,7 @@ def _thin() -> Iterator[str]:
 
 
 def _known(table: Table) -> Iterable[Strength]:
-    return (table.known,) if isinstance(table, Numbers) else table.seen.values()
+    return (table.known,) if isinstance(table, SeenNumbers) else table.seen.values()
 
 
 def _price(argument: str) -> Iterator[str]:

@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from atonc import progress
-from atonc.accuracy.measure import Layer, Measurement, Sample, reference_of
-from atonc.accuracy.power import Power, from_ratio
-from atonc.accuracy.remedies import Bench
+from atonc.accuracy.measure import MeasuredLayer, Measurement, Sample, reference_of
+from atonc.accuracy.power import SignalPower, from_ratio
+from atonc.accuracy.remedies import RemedyTrials
 from atonc.accuracy.symptoms import diagnose
 from atonc.app.inputs import real
 from atonc.app.sample_files import read_real_samples
 from atonc.compare.inputs import make_inputs
 from atonc.errors import InputError, plain
 from atonc.frontends.read import read
-from atonc.insight.loss import ACTIVATION, KINDS, AccuracyReport, Finding, LayerNoise, Remedy
+from atonc.insight.loss import ACTIVATION, KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
 from atonc.ir import Graph
 from atonc.ops import is_move
 from atonc.ops.registry import moved_inputs
@@ -83,7 +83,7 @@ def examine(
         synthetic=False,
         outputs=tuple((name, a.db, b.db) for name, (a, b) in measured.outputs.items()),
         layers=tuple(_noise(measured, layer) for layer in measured.layers),
-        findings=_findings(measured, Bench(measured, options, predicted) if remedies else None),
+        findings=_findings(measured, RemedyTrials(measured, options, predicted) if remedies else None),
         latency_ms=predicted,
         notes=_notes(measured),
         latency_span_ms=compiled.cost.band.around(predicted),
@@ -100,8 +100,8 @@ def _notes(measured: Measurement) -> tuple[str, ...]:
     return (f"{len(missing)} of {len(measured.layers)} layers were not found in the float model, first {missing[0]}",)
 
 
-def _noise(measured: Measurement, layer: Layer) -> LayerNoise:
-    def decibels(powers: Mapping[str, Power]) -> list[float | None]:
+def _noise(measured: Measurement, layer: MeasuredLayer) -> LayerNoise:
+    def decibels(powers: Mapping[str, SignalPower]) -> list[float | None]:
         return [powers[part].db if part in layer.measured else None for part in KINDS]
 
     names, tensor = measured.reference.names, layer.format.name
@@ -117,7 +117,7 @@ def _noise(measured: Measurement, layer: Layer) -> LayerNoise:
     )
 
 
-def _findings(measured: Measurement, bench: Bench | None) -> tuple[Finding, ...]:
+def _findings(measured: Measurement, bench: RemedyTrials | None) -> tuple[LossFinding, ...]:
     """Losses by what they do to the outputs."""
     losses = [(layer, part) for layer in measured.layers for part in KINDS if _is_own(measured, layer, part)]
     losses.sort(key=lambda loss: -loss[0].own[loss[1]].mean_ratio)
@@ -136,11 +136,11 @@ def _findings(measured: Measurement, bench: Bench | None) -> tuple[Finding, ...]
         tensor = measured.reference.names.get(layer.format.name, layer.format.name)
         own = layer.own[part].db
         name, whole = measured.name_of(layer), from_ratio(cost)
-        found.append(Finding(name, tensor, part, symptom.id, symptom.says, own, whole, tried))
+        found.append(LossFinding(name, tensor, part, symptom.id, symptom.says, own, whole, tried))
     return tuple(found)
 
 
-def _is_own(measured: Measurement, layer: Layer, part: str) -> bool:
+def _is_own(measured: Measurement, layer: MeasuredLayer, part: str) -> bool:
     """A loss of its own: what only moves values on in the same format loses nothing again."""
     if part not in layer.measured or not layer.own[part].noise.sum() > 0:
         return False

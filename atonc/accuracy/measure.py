@@ -15,7 +15,7 @@ import numpy as np
 
 from atonc import progress
 from atonc.accuracy.matching import match
-from atonc.accuracy.power import Power, Real, channel_axis
+from atonc.accuracy.power import Real, SignalPower, channel_axis
 from atonc.accuracy.twin import Twin, fake, is_format, make_twin, real_twin, run_real
 from atonc.app.inputs import as_input, in_order_of, program_inputs
 from atonc.app.inputs import real as real_value
@@ -32,7 +32,7 @@ STAGE = "measuring every layer"
 
 
 @dataclass
-class Facts:
+class ActivationFacts:
     """What is known of one activation, in float, over all samples."""
 
     low: float = np.inf
@@ -46,15 +46,15 @@ class Facts:
 
 
 @dataclass
-class Layer:
+class MeasuredLayer:
     """An operator of the quantised graph with an activation in few bits."""
 
     op: Op
     format: Tensor
-    own: dict[str, Power]
-    accumulated: dict[str, Power]
-    quantised: Power
-    facts: Facts = field(default_factory=Facts)
+    own: dict[str, SignalPower]
+    accumulated: dict[str, SignalPower]
+    quantised: SignalPower
+    facts: ActivationFacts = field(default_factory=ActivationFacts)
     max_codes: float = 0.0  # of the NPU's arithmetic
     errors: dict[int, Real] = field(default_factory=dict)  # of the NPU's arithmetic, on the first samples
     measured: set[str] = field(default_factory=set)  # parts that could be looked at
@@ -83,20 +83,20 @@ class Measurement:
             progress.stage(STAGE, number, len(samples))
             self._measure(number)
 
-    def _power(self, name: str) -> Power:
-        return Power(channel_axis(self.source.tensors[name].shape, self.first_axis))
+    def _power(self, name: str) -> SignalPower:
+        return SignalPower(channel_axis(self.source.tensors[name].shape, self.first_axis))
 
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[MeasuredLayer]:
         found = []
         edges = [Op("input", name, (), (name,)) for name in self.source.inputs]
         for op in (*edges, *self.source.ops):
             tensor = self.source.tensors[op.outputs[0]]
             if len(op.outputs) == 1 and is_format(tensor):
                 own, accumulated = ({part: self._power(tensor.name) for part in KINDS} for _ in range(2))
-                found.append(Layer(op, tensor, own, accumulated, self._power(tensor.name)))
+                found.append(MeasuredLayer(op, tensor, own, accumulated, self._power(tensor.name)))
         return found
 
-    def name_of(self, layer: Layer) -> str:
+    def name_of(self, layer: MeasuredLayer) -> str:
         """As all views call it: the layer of the compiled graph that gives its values, or that its node went into."""
         return self._writers.get(layer.format.name) or self._owners_of_nodes.get(layer.op.name, layer.op.name)
 
@@ -203,7 +203,7 @@ class Measurement:
         return self.compiled.mapped.on_cpu
 
     @cached_property
-    def owners(self) -> dict[str, Layer]:
+    def owners(self) -> dict[str, MeasuredLayer]:
         """Tensor of the canonical graph -> the layer of the source whose work it is."""
         found, by_origin = {}, {node: layer for layer in self.layers for node in (layer.op.name, *layer.op.origin)}
         for op in self.canonical.ops:
@@ -236,7 +236,7 @@ class Measurement:
 
     # ------------------------------------------------------------------------------------------------------------ cost
 
-    def cost(self, layer: Layer, part: str) -> float:
+    def cost(self, layer: MeasuredLayer, part: str) -> float:
         """Noise per signal of the outputs when this loss is the only one, on the first samples."""
         powers = {name: self._power(name) for name in self.source.outputs}
         name, behind = layer.format.name, self.twin.behind(layer.format.name)
@@ -260,7 +260,7 @@ class Measurement:
         """Without rounding, and in float."""
         return [(one, self.twin.run(one), self._float_values(one)) for one in self.samples[:COST_SAMPLES]]
 
-    def layer_error(self, layer: Layer, twin: Twin) -> Real:
+    def layer_error(self, layer: MeasuredLayer, twin: Twin) -> Real:
         """Squares of the errors of a layer by output, with the weights of another twin, on the first sample."""
         _, plain, floats = self._first_runs[0]
         values = {**plain, **floats}
@@ -268,7 +268,7 @@ class Measurement:
         given = values | {name: data for name, data in constants.items() if data is not None}
         found = run_real(twin.graph, layer.op, given)[0]
         limits = self.twin.limits.get(layer.format.name)
-        power = Power(channel_axis(found.shape, self.first_axis) if found.ndim > 2 else found.ndim - 1)
+        power = SignalPower(channel_axis(found.shape, self.first_axis) if found.ndim > 2 else found.ndim - 1)
         reference = np.asarray(values[layer.format.name])
         return power.add(reference, found if limits is None else np.clip(found, *limits)).noise
 
@@ -317,7 +317,7 @@ def _arranged(value: Real, shape: tuple[int, ...], turn: bool, channels_first: b
     return value.reshape(shape) if plain[0] == plain[1] else None
 
 
-def _add_flat(power: Power, reference: Real, value: Real) -> None:
+def _add_flat(power: SignalPower, reference: Real, value: Real) -> None:
     """Channels of the canonical graph may stand in another order: they count as one."""
     power.axis = None
     power.add(reference, value)
@@ -342,7 +342,7 @@ def _columns(values: Real) -> Real:
     return values.reshape(-1, values.shape[-1] if values.ndim else 1)
 
 
-def _look(layer: Layer, value: Real, channels_first: bool) -> None:
+def _look(layer: MeasuredLayer, value: Real, channels_first: bool) -> None:
     """What the format does to the float values."""
     facts, tensor = layer.facts, layer.format
     low, high = ((code - tensor.zero_point) * tensor.scale for code in tensor.code_range)

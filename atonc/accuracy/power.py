@@ -23,14 +23,14 @@ def channel_axis(shape: tuple[int, ...], channels_first: bool) -> int | None:
 
 
 @dataclass
-class Power:
+class SignalPower:
     """The power of a tensor: squares of its signal and of its error, by channel."""
 
     axis: int | None
     signal: Real = field(default_factory=lambda: np.zeros(1))
     noise: Real = field(default_factory=lambda: np.zeros(1))
 
-    def add(self, reference: Real, value: Real) -> Power:
+    def add(self, reference: Real, value: Real) -> SignalPower:
         self.signal = self.signal + self._summed(reference)
         self.noise = self.noise + self._summed(value - reference)
         return self

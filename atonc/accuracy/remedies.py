@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from atonc.accuracy import edits
-from atonc.accuracy.measure import Layer, Measurement
+from atonc.accuracy.measure import MeasuredLayer, Measurement
 from atonc.accuracy.power import from_ratio
 from atonc.accuracy.twin import SUMMED, make_twin
 from atonc.errors import AtoncError, UnsupportedError
@@ -30,7 +30,7 @@ class Change:
 
 
 @dataclass(eq=False)
-class Bench:
+class RemedyTrials:
     """The network, measured, and the options that it is compiled with. What mends a layer and leaves the network's form
     stays for the layers that are looked at next: behind a large loss small ones cannot be seen."""
 
@@ -42,7 +42,7 @@ class Bench:
         self._graph = self.measured.source
         self._db, self._ms = from_ratio(self.measured.ratio_of(self._graph)), self.latency_ms
 
-    def try_all(self, layer: Layer, part: str) -> tuple[Remedy, ...]:
+    def try_all(self, layer: MeasuredLayer, part: str) -> tuple[Remedy, ...]:
         if part == ARITHMETIC:
             return tuple(self._recompiled(what, options) for what, options in self._other_options(layer))
         tried = [self._edited(change) for change in _changes(self.measured, layer, part)]
@@ -66,7 +66,7 @@ class Bench:
             return Remedy(what, True, before_db, after_db, before_ms, None, f"no price: {_why(error)}"), None
         return Remedy(what, True, before_db, after_db, before_ms, after_ms), graph if change.keeps_form else None
 
-    def _other_options(self, layer: Layer) -> Iterator[tuple[str, Options]]:
+    def _other_options(self, layer: MeasuredLayer) -> Iterator[tuple[str, Options]]:
         if self.options.numerics != "best":
             yield "compile with --numerics best", replace(self.options, numerics="best")
         nodes = (*self.options.on_cpu, layer.op.origin[0] if layer.op.origin else layer.op.name)
@@ -84,7 +84,7 @@ class Bench:
         return Remedy(what, True, before_db, after_db, self.latency_ms, compiled.cost.latency_ms)
 
 
-def _changes(measured: Measurement, layer: Layer, part: str) -> Iterator[Change]:
+def _changes(measured: Measurement, layer: MeasuredLayer, part: str) -> Iterator[Change]:
     facts, name, op = layer.facts, layer.format.name, layer.op
     if part == ACTIVATION:
         fits = "a range that fits its values"
@@ -114,7 +114,7 @@ def _range(measured: Measurement, name: str) -> tuple[float, float]:
     return layer.facts.low, layer.facts.high
 
 
-def _clipped(measured: Measurement, layer: Layer, graph: Graph) -> Graph:
+def _clipped(measured: Measurement, layer: MeasuredLayer, graph: Graph) -> Graph:
     """For every channel the scale with the least error of the layer's result on the first sample."""
     weights, bias = _float_constants(measured, layer)
     best: edits.Real | None = None
@@ -127,14 +127,14 @@ def _clipped(measured: Measurement, layer: Layer, graph: Graph) -> Graph:
     return edits.per_channel(graph, layer.op, weights, bias, chosen)
 
 
-def _float_constants(measured: Measurement, layer: Layer) -> tuple[edits.Real, edits.Real | None]:
+def _float_constants(measured: Measurement, layer: MeasuredLayer) -> tuple[edits.Real, edits.Real | None]:
     if measured.reference.twin is None or layer.op.kind not in SUMMED:
         raise UnsupportedError("needs the float model and a layer with weights")
     tensor = measured.reference.names[layer.format.name]
     return edits.float_constants(measured.source, layer.op, measured.reference.twin.graph, tensor)
 
 
-def _in_float(measured: Measurement, layer: Layer, graph: Graph) -> Graph:
+def _in_float(measured: Measurement, layer: MeasuredLayer, graph: Graph) -> Graph:
     weights, bias = _float_constants(measured, layer)
     constants = {layer.op.inputs[1]: weights} | ({layer.op.inputs[2]: bias} if bias is not None else {})
     return edits.in_float(graph, {layer.op.name}, constants)

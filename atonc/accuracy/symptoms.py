@@ -8,7 +8,7 @@ from math import log10
 
 import numpy as np
 
-from atonc.accuracy.measure import Layer, Measurement
+from atonc.accuracy.measure import MeasuredLayer, Measurement
 from atonc.accuracy.twin import real_range
 from atonc.insight.loss import ACTIVATION, WEIGHTS
 from atonc.ir import Tensor
@@ -31,7 +31,7 @@ class Symptom:
     says: str
 
 
-def diagnose(measured: Measurement, layer: Layer, part: str) -> Symptom:
+def diagnose(measured: Measurement, layer: MeasuredLayer, part: str) -> Symptom:
     if part == ACTIVATION:
         return _activation(measured, layer)
     return _weights(measured, layer) if part == WEIGHTS else _arithmetic(measured, layer)
@@ -40,7 +40,7 @@ def diagnose(measured: Measurement, layer: Layer, part: str) -> Symptom:
 # ---------------------------------------------------------------------------------------------------------- activation
 
 
-def _activation(measured: Measurement, layer: Layer) -> Symptom:
+def _activation(measured: Measurement, layer: MeasuredLayer) -> Symptom:
     facts, (low, high) = layer.facts, real_range(layer.format)
     is_input = layer.op.kind == "input" or (
         layer.op.kind == "quantize" and layer.op.inputs[0] in measured.source.inputs
@@ -73,7 +73,7 @@ def _activation(measured: Measurement, layer: Layer) -> Symptom:
     return Symptom("eight-bits", f"256 codes are few for these values: {has}, {spans}")
 
 
-def _readers(measured: Measurement, layer: Layer) -> str:
+def _readers(measured: Measurement, layer: MeasuredLayer) -> str:
     readers = measured.source.consumers.get(layer.format.name, [])
     kinds = [op.kind for op in readers if op.kind in ("add", "sub", "mul", "concat")]
     return f"; read by {kinds[0]}" if kinds else ""
@@ -82,7 +82,7 @@ def _readers(measured: Measurement, layer: Layer) -> str:
 # ------------------------------------------------------------------------------------------------------------- weights
 
 
-def _weights(measured: Measurement, layer: Layer) -> Symptom:
+def _weights(measured: Measurement, layer: MeasuredLayer) -> Symptom:
     tensors = [measured.source.tensors[name] for name in layer.op.inputs if name]
     weights = next((t for t in tensors if t.is_constant and t.quant is not None and t.dtype != "int32"), None)
     for bias in tensors:
@@ -108,7 +108,7 @@ def _by_channel(weights: Tensor) -> np.ndarray[tuple[int, int], np.dtype[np.floa
     return np.moveaxis(codes, axis, 0).reshape(codes.shape[axis], -1)
 
 
-def _one_scale(weights: Tensor, layer: Layer) -> Symptom | None:
+def _one_scale(weights: Tensor, layer: MeasuredLayer) -> Symptom | None:
     assert weights.quant is not None
     peaks = np.abs(_by_channel(weights)).max(axis=1)
     loud = peaks[peaks > 0]
@@ -125,7 +125,7 @@ def _one_scale(weights: Tensor, layer: Layer) -> Symptom | None:
     return None
 
 
-def _saturated(weights: Tensor, layer: Layer) -> Symptom | None:
+def _saturated(weights: Tensor, layer: MeasuredLayer) -> Symptom | None:
     codes = np.abs(_by_channel(weights))
     share = (codes >= 127).sum(axis=1) / codes.shape[1]
     worst = int(share.argmax())
@@ -135,7 +135,7 @@ def _saturated(weights: Tensor, layer: Layer) -> Symptom | None:
     return Symptom("clipped-weights", words)
 
 
-def _peaked(weights: Tensor, layer: Layer) -> Symptom | None:
+def _peaked(weights: Tensor, layer: MeasuredLayer) -> Symptom | None:
     codes = _by_channel(weights)
     rms = np.sqrt(np.square(codes).mean(axis=1))
     peaks = np.abs(codes).max(axis=1) / np.maximum(rms, 0.1)
@@ -146,7 +146,7 @@ def _peaked(weights: Tensor, layer: Layer) -> Symptom | None:
     return Symptom("huge-weight", f"{words}: the others get few codes")
 
 
-def _not_rounding(weights: Tensor, layer: Layer) -> Symptom | None:
+def _not_rounding(weights: Tensor, layer: MeasuredLayer) -> Symptom | None:
     codes = _by_channel(weights)
     expected = 10 * log10(max(12 * float(np.square(codes).mean()), 1e-3))
     if layer.own[WEIGHTS].db > expected - BEYOND_DB:
@@ -155,13 +155,18 @@ def _not_rounding(weights: Tensor, layer: Layer) -> Symptom | None:
     return Symptom("weights-differ", f"weights or bias are not those of the float model: {words}")
 
 
-_WEIGHT_RULES: tuple[Callable[[Tensor, Layer], Symptom | None], ...] = (_one_scale, _saturated, _peaked, _not_rounding)
+_WEIGHT_RULES: tuple[Callable[[Tensor, MeasuredLayer], Symptom | None], ...] = (
+    _one_scale,
+    _saturated,
+    _peaked,
+    _not_rounding,
+)
 
 
 # ---------------------------------------------------------------------------------------------------------- arithmetic
 
 
-def _arithmetic(measured: Measurement, layer: Layer) -> Symptom:
+def _arithmetic(measured: Measurement, layer: MeasuredLayer) -> Symptom:
     names = [name for name, owner in measured.owners.items() if owner is layer]
     ops = [measured.canonical.producers[name] for name in names]
     far = f"up to {layer.max_codes:.0f} codes from exact arithmetic"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.emu.board import Board, read_firmware
+from atonc.emu.board import VirtualBoard, read_firmware
 from atonc.emu.board.clocks import AFTER_FIRST_STAGE
 from atonc.emu.board.core import Halt
 from atonc.emu.board.wires import PtyWire, SocketWire
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Contents:
+class PreloadedFile:
     """A file that the host puts into memory before the start; `skip` bytes of it are left out."""
 
     path: Path
@@ -38,7 +38,7 @@ class Contents:
 @dataclass(frozen=True)
 class BoardRun:
     firmware: Path
-    flash: tuple[Contents, ...] = ()
+    flash: tuple[PreloadedFile, ...] = ()
     serial: str = ""  # "", "pty", "pty:LINK" or "socket:PORT"
     first_stage: bool | None = None  # clocks as a first-stage loader leaves them; None: when it runs from flash
     seconds: float | None = None  # of the host's time
@@ -47,7 +47,7 @@ class BoardRun:
 
 
 @dataclass(frozen=True)
-class Ended:
+class BoardRunEnd:
     """How it ended: `bkpt` with its number, `exit`, `time` or `interrupted`."""
 
     reason: str
@@ -59,12 +59,12 @@ class Ended:
     picture: tuple[str, ...] = field(default=(), repr=False)
 
 
-def contents(text: str) -> Contents:
+def contents(text: str) -> PreloadedFile:
     """FILE@ADDRESS, or FILE@ADDRESS+BYTES to leave out the first bytes of the file."""
     found = _ADDRESS.fullmatch(text)
     if not found:
         raise InputError(f"{text} is not FILE@ADDRESS", rule="as in model_rel.bin@0x71000000")
-    return Contents(Path(found[1]), int(found[2], 0), int(found[3] or "0", 0))
+    return PreloadedFile(Path(found[1]), int(found[2], 0), int(found[3] or "0", 0))
 
 
 def wire_for(text: str) -> SocketWire | PtyWire | None:
@@ -78,16 +78,16 @@ def wire_for(text: str) -> SocketWire | PtyWire | None:
     return SocketWire(int(found[1]))
 
 
-def make_board(options: BoardRun) -> Board:
+def make_board(options: BoardRun) -> VirtualBoard:
     firmware = read_firmware(options.firmware)
     from_flash = firmware.vector_table >> 28 == 7
     first_stage = from_flash if options.first_stage is None else options.first_stage
-    board = Board(firmware, clocks=AFTER_FIRST_STAGE if first_stage else {})
+    board = VirtualBoard(firmware, clocks=AFTER_FIRST_STAGE if first_stage else {})
     put(board, options.flash)
     return board
 
 
-def put(board: Board, parts: Sequence[Contents]) -> None:
+def put(board: VirtualBoard, parts: Sequence[PreloadedFile]) -> None:
     for part in parts:
         if not part.path.is_file():
             raise InputError("no such file", where=str(part.path))
@@ -97,7 +97,7 @@ def put(board: Board, parts: Sequence[Contents]) -> None:
         board.poke(part.address, data)
 
 
-def run_firmware(options: BoardRun, say: Say, stop: Callable[[], bool] = lambda: False) -> Ended:
+def run_firmware(options: BoardRun, say: Say, stop: Callable[[], bool] = lambda: False) -> BoardRunEnd:
     board = make_board(options)
     wire = wire_for(options.serial)
     if wire is not None:
@@ -114,7 +114,7 @@ def run_firmware(options: BoardRun, say: Say, stop: Callable[[], bool] = lambda:
     return _summary(board, halt, options)
 
 
-def _run(board: Board, options: BoardRun, stop: Callable[[], bool]) -> Halt:
+def _run(board: VirtualBoard, options: BoardRun, stop: Callable[[], bool]) -> Halt:
     began, alive, alive_at = time.monotonic(), _signs_of_life(board), 0
     while True:
         if stop():
@@ -138,16 +138,16 @@ def _run(board: Board, options: BoardRun, stop: Callable[[], bool]) -> Halt:
             )
 
 
-def _signs_of_life(board: Board) -> tuple[int, ...]:
+def _signs_of_life(board: VirtualBoard) -> tuple[int, ...]:
     uarts = board.peripherals.uarts.values()
     return (board.npu.epochs, board.clock.waited, *(uart.sent + uart.received for uart in uarts))
 
 
-def _summary(board: Board, halt: Halt, options: BoardRun) -> Ended:
+def _summary(board: VirtualBoard, halt: Halt, options: BoardRun) -> BoardRunEnd:
     uarts = board.peripherals.uarts.values()
     picture = [*board.picture(), *(board.accesses.unmodelled_lines() if options.registers else [])]
     reason = "exit" if halt.reason == "bkpt" and halt.number == SEMIHOSTING else halt.reason
-    return Ended(
+    return BoardRunEnd(
         reason,
         halt.number,
         board.core.instructions,

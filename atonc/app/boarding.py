@@ -12,7 +12,7 @@ import numpy as np
 
 from atonc.build_folder import write_whole
 from atonc.emit.c import images
-from atonc.emu.board import Board, read_firmware
+from atonc.emu.board import VirtualBoard, read_firmware
 from atonc.emu.board.board import DEFAULT_BUDGET
 from atonc.emu.bus import Bytes
 from atonc.errors import AtoncError, InputError
@@ -73,7 +73,7 @@ class Rig:
     ) -> None:
         self.described = described or find_board(firmware.DEFAULT_BOARD)
         machine = self.described.machine()
-        self.board, self.budget = Board(read_firmware(elf), data_cache, machine=machine), budget
+        self.board, self.budget = VirtualBoard(read_firmware(elf), data_cache, machine=machine), budget
         for network in networks:
             for address, data in network.contents:
                 self.board.poke(address, np.frombuffer(data, np.uint8))
@@ -206,7 +206,7 @@ def image_network(view: CompileView, folder: Path) -> ImageNetwork:
 
     write_whole(folder, files_of(view), view.name)
     network = c_network(view)
-    ranges = tuple((h.address, h.end) for h in view.compiled.program.placed.values() if not h.supplied)
+    ranges = tuple((h.address, h.end) for h in view.compiled.program.placed.values() if not h.user_allocated)
     files = [(pool.base, folder / f"{images.file_stem(network, pool)}.raw") for pool in images.by_pool(network)]
     contents = tuple((base, file.read_bytes()) for base, file in files)
     symbols = tuple((network.c_symbol(pool), pool.address) for pool in view.compiled.program.relative)

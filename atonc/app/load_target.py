@@ -14,15 +14,15 @@ from atonc.app.loading import EpochTime
 from atonc.app.targeting import contradiction, milliseconds
 from atonc.emu.files.types import EpochFlags
 from atonc.wire import messages
-from atonc.wire.client import Client, Layer, TargetError
-from atonc.wire.links import Link
+from atonc.wire.client import Client, ReportedLayer, TargetError
+from atonc.wire.links import ByteLink
 from atonc.wire.messages import ModelInfo, TensorInfo
 
 _KINDS = {2: EpochFlags.PURE_SW, 3: EpochFlags.HYBRID, 4: EpochFlags.BLOB}  # what the firmware calls a block
 _KIND_BITS = 0xF
 
 
-def run_on_board(plan: LoadPlan, link: Link, seed: int = 0) -> Loaded:
+def run_on_board(plan: LoadPlan, link: ByteLink, seed: int = 0) -> Loaded:
     """Two inferences; the times of the last one."""
     client = Client(link)
     try:
@@ -69,7 +69,7 @@ def _random(rng: np.random.Generator, tensor: TensorInfo) -> bytes:
     return rng.integers(0, 256, tensor.size_bytes, dtype=np.uint8).tobytes()
 
 
-def _epoch(layer: Layer) -> EpochTime:
+def _epoch(layer: ReportedLayer) -> EpochTime:
     operator = layer.operator
     first, last = operator.id & 0xFFFF, operator.id >> 16
     before, core, after = (*operator.cycles, 0, 0, 0)[:3]

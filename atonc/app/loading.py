@@ -16,7 +16,7 @@ from atonc.emu.bus import Bytes
 from atonc.emu.files.types import EpochFlags
 from atonc.firmware import building
 from atonc.firmware import image as firmware
-from atonc.firmware.building import Placement, Unit
+from atonc.firmware.building import CompileUnit, Placement
 from atonc.firmware.image import Runtime
 from atonc.reloc.format import CPUS
 from atonc.reloc.image import Image
@@ -98,7 +98,9 @@ def build_loader(runtime: Runtime, folder: Path) -> Path:
     harness = building.runtime_folder("harness")
     toolchain = building.find_toolchain()
     includes = (harness, *runtime.includes)
-    unit = Unit((harness / "loader_main.c",), includes, runtime.defines, strict=runtime.ours, options=runtime.options)
+    unit = CompileUnit(
+        (harness / "loader_main.c",), includes, runtime.defines, strict=runtime.ours, options=runtime.options
+    )
     objects = building.compile_units(toolchain, [unit], folder)
     return building.link(toolchain, [*common, *objects], folder / "loader.elf", PLACEMENT)
 

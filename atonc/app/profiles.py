@@ -13,7 +13,7 @@ from atonc.declare import did_you_mean
 from atonc.errors import InputError
 from atonc.hw.board import DEFAULT_SET
 from atonc.hw.board_file import split_choice
-from atonc.hw.tolerant_json import Node, read_json
+from atonc.hw.tolerant_json import JsonNode, read_json
 
 DEFAULT = "default"
 _KEYS = ("memory_pool", "options", "machine_desc", "memory_desc")
@@ -95,14 +95,14 @@ def read_profile(text: str) -> Profile:
             where=str(path),
             remedy=near or f"write --st-neural-art PROFILE@FILE.json, or one of {', '.join((DEFAULT, *_BUILT_IN))}",
         )
-    profiles = Node(read_json(path), str(path)).child("Profiles")
+    profiles = JsonNode(read_json(path), str(path)).child("Profiles")
     if name not in profiles.data:
         known = ", ".join(map(str, list(profiles.data)[:20]))
         raise InputError(f"no profile {name[:60]!r}", where=str(path), remedy=f"choose from {known}")
     return _profile(name, profiles.child(name), path)
 
 
-def _profile(name: str, profile: Node, path: Path) -> Profile:
+def _profile(name: str, profile: JsonNode, path: Path) -> Profile:
     words = profile.text("options").split()
     named = list(dict.fromkeys(_option(word) for word in words if _is_option(word)))
     pool = profile.text("memory_pool") or _value_of(_POOL, words)

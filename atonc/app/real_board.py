@@ -57,7 +57,7 @@ class Tools:
 
 
 @dataclass(frozen=True)
-class Step:
+class ToolCommand:
     what: str
     command: tuple[str, ...]
     may_fail: bool = False  # a reset of a chip that sleeps
@@ -106,14 +106,14 @@ def validation_firmware(plan: LoadPlan, board: str, given: Path | None, pack: Pa
     return path, [f"the validation firmware {path} was not found ({source})"]
 
 
-def steps(plan: LoadPlan, tools: Tools, firmware: Path, board: str) -> Iterator[Step]:
+def steps(plan: LoadPlan, tools: Tools, firmware: Path, board: str) -> Iterator[ToolCommand]:
     programmer, loader = str(tools.programmer), str(tools.external_loaders / find_board(board).flash_loader)
     probe = ("-c", "port=SWD", "{mode}", "freq=2000", "ap=1")
 
     def connect(mode: str) -> tuple[str, ...]:
         return (programmer, "-q", *(word.format(mode=f"mode={mode}") for word in probe))
 
-    reset = Step("reset the board", connect("powerdown"), may_fail=True)
+    reset = ToolCommand("reset the board", connect("powerdown"), may_fail=True)
     yield reset
     if "no-flash" not in plan.words:
         files = [(plan.file, plan.address)]
@@ -123,13 +123,13 @@ def steps(plan: LoadPlan, tools: Tools, firmware: Path, board: str) -> Iterator[
                 yield reset
             what = f"flash {file.name} at {address:#x} ({file.stat().st_size:,} bytes)"
             download = ("--extload", loader, "--download", str(file), f"{address:#x}")
-            yield Step(what, (*connect("hotplug"), *download))
+            yield ToolCommand(what, (*connect("hotplug"), *download))
     server = ("-d", "--frequency", "2000", "--apid", "1", "-v", "--port-number", str(GDB_PORT))
     home = ("-cp", str(tools.programmer.parent))
-    yield Step("start the GDB server", (str(tools.gdb_server), *server, *home), stays=True)
+    yield ToolCommand("start the GDB server", (str(tools.gdb_server), *server, *home), stays=True)
     orders = (f"target remote :{GDB_PORT}", "monitor reset", "load", "set $pc = Reset_Handler", "detach", "quit")
     words = tuple(word for order in orders for word in ("-ex", order))
-    yield Step(f"load and start {firmware.name}", (str(tools.gdb), "-batch", *words, str(firmware)))
+    yield ToolCommand(f"load and start {firmware.name}", (str(tools.gdb), "-batch", *words, str(firmware)))
 
 
 def require(missing: list[str]) -> None:
@@ -141,7 +141,7 @@ def require(missing: list[str]) -> None:
         )
 
 
-def run(all_steps: list[Step], say: Say, total: int) -> None:
+def run(all_steps: list[ToolCommand], say: Say, total: int) -> None:
     """One after the other, of `total` with what comes behind them; the first that fails ends it with what its tool said
     and what that may mean."""
     beside: list[subprocess.Popen[bytes]] = []
@@ -161,7 +161,7 @@ def run(all_steps: list[Step], say: Say, total: int) -> None:
             process.terminate()
 
 
-def _run_one(step: Step) -> None:
+def _run_one(step: ToolCommand) -> None:
     try:
         done = subprocess.run(step.command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -14,7 +14,7 @@ from atonc.errors import InputError
 from atonc.firmware import building
 from atonc.firmware.building import Toolchain
 from atonc.progress import stage
-from atonc.reloc.build import Built, RelocOptions, build
+from atonc.reloc.build import BuiltImage, RelocOptions, build
 from atonc.reloc.c_files import c_files
 from atonc.reloc.format import MAGIC, MAX_IMAGE_BYTES
 from atonc.reloc.image import Image, read_image
@@ -30,10 +30,10 @@ _VERSION_FILES = ("Middlewares/ST/AI/Npu/ll_aton/ll_aton_version.h", "ll_aton_ve
 
 
 @dataclass(frozen=True)
-class Relocated:
+class RelocatableImage:
     """An image on disk."""
 
-    built: Built
+    built: BuiltImage
     files: tuple[Path, ...]
 
 
@@ -54,7 +54,7 @@ def relocate(
     gen_c_file: bool = False,
     keep_in: Path | None = None,
     prefix: str = "",
-) -> Relocated:
+) -> RelocatableImage:
     """Builds the image of a folder's network and writes it; intermediate files stay in `keep_in` if it is given."""
     toolchain = _toolchain(prefix)
     stage("building the image")
@@ -67,18 +67,20 @@ def relocate(
         files[f"{built.name}_rel_params.bin"] = built.params
     if gen_c_file:
         files |= c_files(built.image, built.name)
-    return Relocated(built, tuple(write_files(output, files)))
+    return RelocatableImage(built, tuple(write_files(output, files)))
 
 
 def check_pools(view: CompileView) -> None:
     """Before anything is written: the memories of a compiled model suit an image."""
-    placed = [home for home in view.compiled.program.placed.values() if home.buffer.size_bytes and not home.supplied]
+    placed = [
+        home for home in view.compiled.program.placed.values() if home.buffer.size_bytes and not home.user_allocated
+    ]
     used = [p for p in view.board.pools if any(p.base <= home.address < p.base + p.size_bytes for home in placed)]
     modes = [PoolMode(pool.symbol, pool.base, pool.absolute) for pool in used]
     check_modes(modes, view.options.mpool or view.board.name, no_secure=not view.options.secure)
 
 
-def generated(folder: Path, name: str, asked: frozenset[str]) -> Relocated:
+def generated(folder: Path, name: str, asked: frozenset[str]) -> RelocatableImage:
     """The image beside the files that `generate` has just written."""
     options = RelocOptions(name=name, secure="no-secure" not in asked, split="split" in asked)
     return relocate(folder, folder, options, gen_c_file="gen-c-file" in asked)

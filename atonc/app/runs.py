@@ -24,7 +24,7 @@ from atonc.disk import read_start, write_file, write_files
 from atonc.emu import network as emulated
 from atonc.emu import tensors
 from atonc.emu.files.types import BufferInfo
-from atonc.emu.network import EmulatedNetwork, Step
+from atonc.emu.network import EmulatedNetwork, NetworkStep
 from atonc.errors import InputError
 from atonc.hw.stream import Stream
 
@@ -54,7 +54,7 @@ class RunResult:
     net: EmulatedNetwork
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
-    steps: tuple[Step, ...]
+    steps: tuple[NetworkStep, ...]
     snapshots: tuple[Snapshot, ...] = ()
     streams: tuple[StreamSnapshot, ...] = ()
     seconds: float = 0.0
@@ -111,7 +111,7 @@ class _Watcher:
         if values.dtype.itemsize == 1:  # wider ones are partial results, not tensors of the model
             self._pending.append((unit, values))
 
-    def after(self, step: Step) -> None:
+    def after(self, step: NetworkStep) -> None:
         self.streams += [StreamSnapshot(unit, step.number, data) for unit, data in self._pending]
         self._pending.clear()
         for info in self.by_epoch.get(step.number, []):

@@ -12,7 +12,7 @@ from atonc.reasons import Violation
 
 if TYPE_CHECKING:
     from atonc.emu.files.types import CompiledNetwork
-    from atonc.hw.safety import Context
+    from atonc.hw.safety import SafetyContext
 
 
 def check_run(result: RunResult) -> list[Violation]:
@@ -23,17 +23,19 @@ def check_run(result: RunResult) -> list[Violation]:
     return safety.check_program(epochs, network_context(result.net.network))
 
 
-def network_context(network: CompiledNetwork) -> Context:
+def network_context(network: CompiledNetwork) -> SafetyContext:
     """Pools only: the tables list parts of tensors as buffers, and writers of whole tensors start in them. A build of
     ours keeps what its board had answered."""
-    from atonc.hw.safety import Context, Pool, PoolKind, pool
+    from atonc.hw.safety import CheckedPool, PoolKind, SafetyContext, pool
     from atonc.hw.safety.evidence import Trust
     from atonc.hw.safety.evidence.board_file import saved_evidence
 
     pools = [pool(p.name, p.base, p.size_bytes, p.writable) for p in network.pools if p.size_bytes]
-    pools += [Pool(u.symbol, u.address, u.size_bytes + PREFETCH_BYTES, PoolKind.USER) for u in network.user_buffers]
+    pools += [
+        CheckedPool(u.symbol, u.address, u.size_bytes + PREFETCH_BYTES, PoolKind.USER) for u in network.user_buffers
+    ]
     answers = saved_evidence(network.directory / f"{network.stem}_program.json")
-    return Context(tuple(pools), trust=Trust(board=answers))
+    return SafetyContext(tuple(pools), trust=Trust(board=answers))
 
 
 def check_programs(programs: Sequence[NamedProgram]) -> list[Violation]:

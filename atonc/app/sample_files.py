@@ -71,7 +71,7 @@ def _files(files: Sequence[Path], count: int) -> Iterator[tuple[dict[str, Array]
 
 
 def _named(arrays: Mapping[str, Array], names: Sequence[str], side: str, where: str) -> dict[str, Array]:
-    """By the names of the edges, by ST's, or in order."""
+    """Matches arrays to edges: by their names, by ST's, or in order."""
     found = {}
     for k, name in enumerate(names):
         known = (name, f"m_{side}puts_{k + 1}", f"c_{side}puts_{k + 1}", f"{side}_{k}", *_only(side, names))

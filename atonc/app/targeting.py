@@ -32,7 +32,7 @@ from atonc.errors import InputError
 from atonc.firmware import image as firmware
 from atonc.insight.types import Measured, MeasuredBlock
 from atonc.wire import messages
-from atonc.wire.client import Client, Layer, RunResult, TargetError
+from atonc.wire.client import BoardRunResult, Client, ReportedLayer, TargetError
 from atonc.wire.messages import ModelInfo, SystemInfo, TensorInfo
 
 AGREE = 4  # runs of one input, among which two must agree
@@ -41,7 +41,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Side:
+class ExpectedSide:
     """What the board should hold: the names, sizes and types of its inputs and outputs, a hash where there is one, and
     what each epoch should cost."""
 
@@ -100,8 +100,8 @@ class TargetValidation:
 # ------------------------------------------------------------------------------------------------------------ the sides
 
 
-class Expected(Protocol):
-    side: Side
+class ExpectedRun(Protocol):
+    side: ExpectedSide
 
     def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
         """The bytes of the inputs, and those that should come out."""
@@ -118,7 +118,7 @@ class CompiledSide:
             network = image_network(view, Path(folder) / "network")
             signature = firmware.signature(network)
         graph, steps = view.compiled.graph, view.compiled.program.steps
-        self.side = Side(
+        self.side = ExpectedSide(
             network.name,
             signature,
             tuple(self._described(name) for name in graph.inputs),
@@ -169,7 +169,7 @@ class FolderSide:
         self._net = net
         cost = costs.network_cost(net, net.steps)
         network = net.network
-        self.side = Side(
+        self.side = ExpectedSide(
             network.name,
             firmware.signature(firmware.network_in(network.c_file.parent, network.name)),
             tuple(_buffer(info) for info in net.inputs),
@@ -197,7 +197,7 @@ def _buffer(info: BufferInfo) -> tuple[str, int, str]:
 
 
 def validate_target(
-    client: Client, expected: Expected, samples: Sequence[Sample], progress: Progress | None = None
+    client: Client, expected: ExpectedRun, samples: Sequence[Sample], progress: Progress | None = None
 ) -> TargetValidation:
     """Every sample on the board; the first also layer by layer, for the times."""
     if not samples:
@@ -226,7 +226,7 @@ def validate_target(
     )  # fmt: skip
 
 
-def find_network(side: Side, models: Sequence[ModelInfo]) -> tuple[ModelInfo, str]:
+def find_network(side: ExpectedSide, models: Sequence[ModelInfo]) -> tuple[ModelInfo, str]:
     """The board's network that is this one, and how one knows."""
     if not models:
         raise TargetError("the board holds no network", remedy="flash one; the text at its start says what it lacks")
@@ -252,7 +252,7 @@ def find_network(side: Side, models: Sequence[ModelInfo]) -> tuple[ModelInfo, st
     )
 
 
-def differences(side: Side, model: ModelInfo) -> list[str]:
+def differences(side: ExpectedSide, model: ModelInfo) -> list[str]:
     found = []
     for what, ours, theirs in (("input", side.inputs, model.inputs), ("output", side.outputs, model.outputs)):
         if len(ours) != len(theirs):
@@ -270,7 +270,7 @@ def _told(tensor: TensorInfo) -> str:
 
 def confirmed(
     client: Client, model: ModelInfo, inputs: Sequence[bytes], expected: Sequence[bytes], mode: int, cpu_hz: int
-) -> RunResult:
+) -> BoardRunResult:
     """Outputs that equal the expected ones, or that came twice from a board that still holds the same network; with
     times that agree with themselves."""
     seen: list[tuple[bytes, ...]] = []
@@ -298,7 +298,7 @@ def confirmed(
 
 def observed(
     client: Client, model: ModelInfo, inputs: Sequence[bytes], expected: Sequence[bytes], cpu_hz: int
-) -> RunResult:
+) -> BoardRunResult:
     """Layer by layer: which layers there are must come twice, since only their times check themselves."""
     before: list[tuple[int, int]] | None = None
     for _ in range(AGREE):
@@ -311,7 +311,7 @@ def observed(
     raise TargetError("the board reports other layers each time", where=client.link.description)
 
 
-def contradiction(result: RunResult, cpu_hz: int) -> bool:
+def contradiction(result: BoardRunResult, cpu_hz: int) -> bool:
     """Durations are floats of the same counters that come with them; where there are none nothing can be said."""
     operators = [(layer.operator, sum(layer.operator.cycles[:3])) for layer in result.layers]
     cycles = result.network.cycles
@@ -326,13 +326,13 @@ def contradiction(result: RunResult, cpu_hz: int) -> bool:
 # ---------------------------------------------------------------------------------------------------------------- times
 
 
-def milliseconds(result: RunResult, cpu_hz: int) -> float:
+def milliseconds(result: BoardRunResult, cpu_hz: int) -> float:
     """The time by the counter, where there is one."""
     cycles = result.network.cycles
     return 1e3 * cycles[3] / cpu_hz if len(cycles) > 3 else result.network.duration_ms
 
 
-def times(side: Side, result: RunResult, system: SystemInfo, line: str) -> Measured:
+def times(side: ExpectedSide, result: BoardRunResult, system: SystemInfo, line: str) -> Measured:
     blocks = tuple(_block(side, layer, system) for layer in result.layers)
     whole = milliseconds(result, system.cpu_hz)
     band = band_of((cost.cpu_ms > 0, cost) for _, cost in side.costs)
@@ -344,7 +344,7 @@ def _source(system: SystemInfo, line: str) -> str:
     return f"STM32N6 ({system.device:#x}) at {system.cpu_hz / 1e6:.0f} MHz, {line}"
 
 
-def _block(side: Side, layer: Layer, system: SystemInfo) -> MeasuredBlock:
+def _block(side: ExpectedSide, layer: ReportedLayer, system: SystemInfo) -> MeasuredBlock:
     first, last = layer.operator.id & 0xFFFF, layer.operator.id >> 16
     last = last if first <= last < 0x8000 else first
     before, core, after = (*layer.operator.cycles, 0, 0, 0)[:3]

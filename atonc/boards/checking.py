@@ -9,7 +9,7 @@ from typing import Any
 
 from atonc.boards import spans
 from atonc.boards.elf_map import read_elf_map
-from atonc.boards.overlaps import Finding, find_overlaps
+from atonc.boards.overlaps import OverlapFinding, find_overlaps
 from atonc.boards.spans import Span
 from atonc.errors import plain
 from atonc.hw.board import Board
@@ -29,10 +29,10 @@ class CheckRequest:
 class Checked:
     board: str
     spans: tuple[Span, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[OverlapFinding, ...]
 
     @property
-    def wrong(self) -> tuple[Finding, ...]:
+    def wrong(self) -> tuple[OverlapFinding, ...]:
         return tuple(finding for finding in self.findings if not finding.note)
 
     def as_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from atonc.disk import read_file
 from atonc.errors import InputError, plain
 from atonc.hw.elf import Elf, SectionKind, read_elf
-from atonc.hw.elf import Section as FileSection
+from atonc.hw.elf import ElfSection as FileSection
 
 MAX_BYTES = 512 << 20
 _LONG_NAME = 96

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from atonc.boards.linker_script import Region, read_regions
+from atonc.boards.linker_script import LinkerRegion, read_regions
 from atonc.errors import InputError, InternalError
 from atonc.hw.board import APPLICATION, DISPLAY, Board, Memory
 from atonc.hw.board_file import find_board, parse_board
@@ -34,14 +34,14 @@ def import_board(pool_file: Path, script: Path | None, name: str = "", based_on:
     return text
 
 
-def _likely(pools: Sequence[MemoryPool], regions: Sequence[Region]) -> str:
+def _likely(pools: Sequence[MemoryPool], regions: Sequence[LinkerRegion]) -> str:
     """A pair that knows external RAM is of a board that has some."""
     outside = [*(p.base for p in pools if p.writable), *(r.base for r in regions)]
     return "stm32n6570-dk" if any(address >> _WINDOW == 9 for address in outside) else "nucleo-n657x0-q"
 
 
 def _lines(
-    name: str, pools: Sequence[MemoryPool], regions: Sequence[Region], base: Board, files: tuple[str, str]
+    name: str, pools: Sequence[MemoryPool], regions: Sequence[LinkerRegion], base: Board, files: tuple[str, str]
 ) -> Iterator[str]:
     sources = " and ".join(_UNSAFE.sub("-", file) for file in files if file)
     yield f"# made from {sources}; clocks and memories are those of {base.title} unless said here"
@@ -66,7 +66,7 @@ def _lines(
 # ---------------------------------------------------------------------------------------------------------- memories
 
 
-def _memories(pools: Sequence[MemoryPool], regions: Sequence[Region], base: Board) -> list[Memory]:
+def _memories(pools: Sequence[MemoryPool], regions: Sequence[LinkerRegion], base: Board) -> list[Memory]:
     """Those of the board; larger where a pool begins or a region ends behind them, and new where there was none."""
     found = {memory.name: memory for memory in base.memories}
     wanted: list[tuple[int, int, MemoryPool | None]] = [(p.base, p.size_bytes, p) for p in pools]
@@ -116,7 +116,7 @@ def _memory_keys(memory: Memory, known: Memory | None) -> dict[str, Any]:
 
 
 def _areas(
-    pools: Sequence[MemoryPool], regions: Sequence[Region], base: Board, memories: Sequence[Memory]
+    pools: Sequence[MemoryPool], regions: Sequence[LinkerRegion], base: Board, memories: Sequence[Memory]
 ) -> Iterator[str]:
     for area in base.areas:
         if area.linker and regions:
@@ -134,22 +134,22 @@ def _kind(memories: Sequence[Memory], address: int) -> str:
     return memory.kind if memory else ""
 
 
-def _area_keys(region: Region, memories: Sequence[Memory]) -> dict[str, Any]:
+def _area_keys(region: LinkerRegion, memories: Sequence[Memory]) -> dict[str, Any]:
     user = _user(region, memories)
     keys = {"name": _name(region), "user": user, "base": secure(region.base), "size": region.size_bytes}
     return keys | {"linker": _symbol(region)} | ({"attributes": region.attributes} if region.attributes else {})
 
 
-def _user(region: Region, memories: Sequence[Memory]) -> str:
+def _user(region: LinkerRegion, memories: Sequence[Memory]) -> str:
     """Regions in external RAM are where applications keep their frame buffers."""
     return DISPLAY if _kind(memories, region.base) == HYPERRAM else APPLICATION
 
 
-def _name(region: Region) -> str:
+def _name(region: LinkerRegion) -> str:
     return f"region {_UNSAFE.sub('-', region.name)}"
 
 
-def _symbol(region: Region) -> str:
+def _symbol(region: LinkerRegion) -> str:
     return re.sub(r"\W", "_", region.name, flags=re.ASCII)
 
 
@@ -205,7 +205,7 @@ def _quoted(value: Any) -> str:
 # ------------------------------------------------------------------------------------------------------------- checking
 
 
-def _require_same(board: Board, pools: Sequence[MemoryPool], regions: Sequence[Region], where: str) -> None:
+def _require_same(board: Board, pools: Sequence[MemoryPool], regions: Sequence[LinkerRegion], where: str) -> None:
     """What was written says what was read; a pool that cannot be said is an error, not a silent change."""
     for ours, theirs in zip(board.pool_set().pools, pools, strict=True):
         if same_pool(ours, theirs) != "":

@@ -28,7 +28,7 @@ _MOST_TOKENS = 64
 
 
 @dataclass(frozen=True)
-class Region:
+class LinkerRegion:
     name: str
     attributes: str
     base: int
@@ -39,18 +39,18 @@ class Region:
         return self.base + self.size_bytes
 
 
-def read_regions(path: Path) -> tuple[Region, ...]:
+def read_regions(path: Path) -> tuple[LinkerRegion, ...]:
     return parse_regions(read_text(path, MAX_BYTES), str(path))
 
 
-def parse_regions(text: str, where: str) -> tuple[Region, ...]:
+def parse_regions(text: str, where: str) -> tuple[LinkerRegion, ...]:
     """Every region of all MEMORY commands; expressions of numbers, K and M, symbols, + - * are worked out."""
     text = _SPACE.sub(lambda match: "\n" if "\n" in match[0] else " ", _COMMENT.sub(" ", text))
     symbols = {match[1]: match[2] for match in _ASSIGNMENT.finditer(text)}
     found = []
     for match in (match for block in _MEMORY.finditer(text) for match in _REGION.finditer(block[1])):
         base, size = (_value(match[number], symbols, where, match[1]) for number in (3, 4))
-        found.append(Region(match[1], match[2] or "", base, size))
+        found.append(LinkerRegion(match[1], match[2] or "", base, size))
     if not found:
         rule = "MEMORY { NAME (xrw) : ORIGIN = ..., LENGTH = ... }"
         raise InputError("names no memory region", where=where, rule=rule)

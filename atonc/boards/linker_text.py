@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from atonc.hw.board import APPLICATION, DISPLAY, Area, Board, PoolSet
+from atonc.hw.board import APPLICATION, DISPLAY, Board, MemoryArea, PoolSet
 from atonc.hw.mpool import MemoryPool
 
 _UNSAFE = re.compile(r"\W+", re.ASCII)
@@ -26,7 +26,7 @@ def symbol(text: str) -> str:
     return _UNSAFE.sub("_", text.strip()).strip("_").lower()
 
 
-def regions(board: Board) -> tuple[Area, ...]:
+def regions(board: Board) -> tuple[MemoryArea, ...]:
     """What an application may fill."""
     return tuple(area for area in board.areas if area.linker and area.user in (APPLICATION, DISPLAY))
 
@@ -62,7 +62,7 @@ def _range(name: str, start: int, end: int, comment: str) -> Iterator[str]:
     yield f"PROVIDE(_{name}_start = {start:#010x}); PROVIDE(_{name}_end = {end:#010x});  /* {comment} */"
 
 
-def _assertion(area: Area, pool: MemoryPool) -> Iterator[str]:
+def _assertion(area: MemoryArea, pool: MemoryPool) -> Iterator[str]:
     """Where a pool reaches into a region of the application, linking still works; the reader is told to look."""
     low, high = max(area.base, pool.base), min(area.end, pool.base + pool.size_bytes)
     yield f"/* pool {pool.name} and region {area.linker} share {low:#010x} to {high - 1:#010x}:"

@@ -21,7 +21,7 @@ _POOLS = (Kind.POOL, Kind.CONSTANTS_POOL)
 
 
 @dataclass(frozen=True)
-class Finding:
+class OverlapFinding:
     first: str
     second: str
     start: int
@@ -37,21 +37,21 @@ class Finding:
         return asdict(self) | {"shared_bytes": self.shared_bytes}
 
 
-def find_overlaps(spans: Sequence[Span], board: Board) -> tuple[Finding, ...]:
+def find_overlaps(spans: Sequence[Span], board: Board) -> tuple[OverlapFinding, ...]:
     """Wrong ones first, then notes; both by address."""
     ordered = sorted(spans, key=lambda span: (span.start, span.end))
     found = [*_pairs(ordered), *_places(ordered, board)]
     return tuple(sorted(dict.fromkeys(found), key=lambda f: (f.note, f.start, f.end, f.first, f.second)))
 
 
-def _pairs(spans: Sequence[Span]) -> Iterator[Finding]:
+def _pairs(spans: Sequence[Span]) -> Iterator[OverlapFinding]:
     """Sorted by address: behind the end of a range nothing can meet it any more."""
     for at, first in enumerate(spans):
         for second in takewhile(lambda span: span.start < first.end, islice(spans, at + 1, None)):  # noqa: B023
             low, high = first.common(second)
             if low < high and (said := _judged(first, second)):
                 fix, note = said
-                yield Finding(str(first), str(second), low, high, fix, note)
+                yield OverlapFinding(str(first), str(second), low, high, fix, note)
 
 
 def _judged(first: Span, second: Span) -> tuple[str, bool] | None:
@@ -171,17 +171,17 @@ def _rounded(address: int) -> int:
 # --------------------------------------------------------------------------------------------- memory that is not there
 
 
-def _places(spans: Iterable[Span], board: Board) -> Iterator[Finding]:
+def _places(spans: Iterable[Span], board: Board) -> Iterator[OverlapFinding]:
     for span in spans:
         memory = board.memory_at(span.start)
         if memory is None:
             fix = f"{board.title} has no memory at {span.start:#010x}: correct the address, or the board file"
-            yield Finding(str(span), "no memory of the board", span.start, span.end, fix)
+            yield OverlapFinding(str(span), "no memory of the board", span.start, span.end, fix)
         elif (end := _reach(span, memory, board)) < span.end:
             yield _past_end(span, memory, end)
         elif span.kind in SECTIONS and not {APPLICATION, DISPLAY} & set(memory.users):
             fix = f"move it: {memory.name} is for {', '.join(memory.users)} only"
-            yield Finding(str(span), f"{memory.name} of the board", span.start, span.end, fix)
+            yield OverlapFinding(str(span), f"{memory.name} of the board", span.start, span.end, fix)
 
 
 def _reach(span: Span, memory: Memory, board: Board) -> int:
@@ -192,8 +192,8 @@ def _reach(span: Span, memory: Memory, board: Board) -> int:
     return end
 
 
-def _past_end(span: Span, memory: Memory, end: int) -> Finding:
+def _past_end(span: Span, memory: Memory, end: int) -> OverlapFinding:
     """A pool that is too large does no harm until a network fills it."""
     whole_pool = span.kind in _POOLS
     fix = f"{memory.name} ends at {end:#010x}: make {span.what} {span.end - end:,} bytes smaller"
-    return Finding(str(span), f"the end of {memory.name}", end, span.end, fix, note=whole_pool)
+    return OverlapFinding(str(span), f"the end of {memory.name}", end, span.end, fix, note=whole_pool)

@@ -25,7 +25,7 @@ from atonc.compare.subgraph import (
     weighted_consumers,
 )
 from atonc.ir import Array, Graph, Op, Tensor
-from atonc.ops import Result, run_op, start_values
+from atonc.ops import OpResult, run_op, start_values
 
 MAX_TRIALS = 6  # buffers that are tried in place of a tensor that no buffer resembles
 
@@ -83,16 +83,16 @@ class LayerReport:
 
 def check_layers(graph: Graph, inputs: Mapping[str, Array], observed: Sequence[ObservedBuffer]) -> LayerReport:
     """Compares an emulator run with the model. `inputs` are the model's inputs by name."""
-    walk = _Walk(graph, inputs, observed, {})
+    walk = _GraphWalk(graph, inputs, observed, {})
     walk.run()
     known = parts_of_concats(graph, walk.matches) | walk.left_over()
     if known:  # once more, with tensors inside concatenations and those that only one buffer can be
-        walk = _Walk(graph, inputs, observed, known)
+        walk = _GraphWalk(graph, inputs, observed, known)
         walk.run()
     return walk.report()
 
 
-class _Walk:
+class _GraphWalk:
     """One exact run through the graph that takes over every observed tensor."""
 
     def __init__(
@@ -145,7 +145,7 @@ class _Walk:
     def _has_seen_readers(self, name: str) -> bool:
         return any(output in self.matches for op in self.graph.consumers.get(name, []) for output in op.outputs)
 
-    def _take(self, op: Op, tensor: Tensor, result: Result, earliest: int) -> None:
+    def _take(self, op: Op, tensor: Tensor, result: OpResult, earliest: int) -> None:
         """Finds the tensor among the buffers, records the difference, goes on with the observed value."""
         self.values[tensor.name] = result.codes
         self.epochs[tensor.name] = earliest
@@ -162,11 +162,11 @@ class _Walk:
         self.results.append(self._compare(op, tensor, result, match))
         self.values[tensor.name] = to_tensor(match.values, tensor)
 
-    def _find(self, tensor: Tensor, result: Result, earliest: int, reuse: bool) -> Match | None:
+    def _find(self, tensor: Tensor, result: OpResult, earliest: int, reuse: bool) -> Match | None:
         expected, unit = centre(result.codes, tensor.zero_point, tensor), code_size(self.graph, tensor, result.codes)
         return self.matcher.find(tensor, expected, unit, earliest, reuse)
 
-    def _by_its_consumers(self, tensor: Tensor, result: Result, earliest: int) -> Match | None:
+    def _by_its_consumers(self, tensor: Tensor, result: OpResult, earliest: int) -> Match | None:
         """A layer that went wrong resembles no buffer. But if a convolution of some buffer is found in memory, that
         buffer is what the convolution read, whatever it contains."""
         consumers = weighted_consumers(self.graph, tensor.name)
@@ -193,7 +193,7 @@ class _Walk:
         found = self.matcher.candidates(target, expected, unit, match.buffer.epoch)
         return any(c.distance < CLOSE / 4 and self.matcher.free(c.buffer) for c in found)
 
-    def _reason(self, tensor: Tensor, result: Result, earliest: int) -> str:
+    def _reason(self, tensor: Tensor, result: OpResult, earliest: int) -> str:
         expected, unit = centre(result.codes, tensor.zero_point, tensor), code_size(self.graph, tensor, result.codes)
         found = self.matcher.candidates(tensor, expected, unit, earliest)
         if not found:
@@ -202,7 +202,7 @@ class _Walk:
         state = "free" if self.matcher.free(near.buffer) else "another tensor's"
         return f"not seen: the nearest buffer {near.buffer.name} ({state}) is {near.distance:.1f} codes away on average"
 
-    def _compare(self, op: Op, tensor: Tensor, result: Result, match: Match) -> LayerResult:
+    def _compare(self, op: Op, tensor: Tensor, result: OpResult, match: Match) -> LayerResult:
         unit = code_size(self.graph, tensor, result.codes)
         difference = (match.values - centre(result.codes, tensor.zero_point, tensor)).astype(np.float64) / unit
         size = np.abs(difference)
@@ -237,7 +237,7 @@ def percent(mask: Array) -> float:
     return 100.0 * float(mask.mean()) if mask.size else 0.0
 
 
-def _real_error(values: Array, result: Result, tensor: Tensor, unit: float) -> float:
+def _real_error(values: Array, result: OpResult, tensor: Tensor, unit: float) -> float:
     exact: Real = result.exact
     if tensor.quant is not None:
         low, high = tensor.code_range

@@ -24,7 +24,7 @@ class Match:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class MatchCandidate:
     distance: float  # mean, over a sample
     buffer: ObservedBuffer
     stored: Arrangement
@@ -59,7 +59,7 @@ class Matcher:
 
     def candidates(
         self, tensor: Tensor, expected: Array, unit: float, earliest: int, raw: bool = False
-    ) -> list[Candidate]:
+    ) -> list[MatchCandidate]:
         """Every buffer that could hold the tensor, in its closest arrangement; only a sample is compared."""
         index = sample_index(tensor.shape)
         wanted = expected[index]
@@ -86,8 +86,8 @@ class Matcher:
     @staticmethod
     def _arranged(
         buffer: ObservedBuffer, tensor: Tensor, index: tuple[Array, ...], wanted: Array, unit: float
-    ) -> Candidate | None:
-        best: Candidate | None = None
+    ) -> MatchCandidate | None:
+        best: MatchCandidate | None = None
         offset = buffer.offset_for(tensor)
         few = tuple(i[::SPARSE] for i in index)  # most arrangements are far off: a few values show it
         for stored in buffer.arrangements(tensor):
@@ -96,13 +96,13 @@ class Matcher:
                 continue
             far = mean_distance(centre(stored.sample(index), offset, tensor), wanted, unit)
             if best is None or far < best.distance:
-                best = Candidate(far, buffer, stored)
+                best = MatchCandidate(far, buffer, stored)
             if far < 0.1:
                 break  # no other order of the axes can be meant
         return best
 
     @staticmethod
-    def _closest(candidates: list[Candidate], tensor: Tensor, expected: Array, unit: float) -> Match | None:
+    def _closest(candidates: list[MatchCandidate], tensor: Tensor, expected: Array, unit: float) -> Match | None:
         """The sample only selects; all values decide. Equal ones go to the earliest buffer."""
         close = [c for c in candidates if c.distance <= (CLOSE_RAW if c.buffer.is_raw else CLOSE)]
         if not close:
@@ -113,7 +113,7 @@ class Matcher:
             return matches[0]
         return min(matches, key=lambda m: (mean_distance(m.values, expected, unit), m.buffer.is_stream, m.buffer.epoch))
 
-    def _claim(self, best: Match, candidates: list[Candidate], tensor: Tensor) -> None:
+    def _claim(self, best: Match, candidates: list[MatchCandidate], tensor: Tensor) -> None:
         self.claim(best.buffer)
         for candidate in candidates:
             close = candidate.distance <= 1.0 and self.free(candidate.buffer)

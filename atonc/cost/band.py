@@ -66,7 +66,7 @@ def limits() -> Mapping[str, Limits]:
 
 
 @dataclass(frozen=True)
-class Band:
+class PredictionBand:
     """Relative: `low` -0.04 and `high` 0.09 say that 96 to 109 % of the predicted time may pass."""
 
     low: float
@@ -101,7 +101,7 @@ class Band:
         return f"{100 * self.low:.0f} to +{100 * self.high:.0f} %" + (f"; of the time {parts}" if parts else "")
 
 
-def band_of(steps: Iterable[tuple[bool, Timed]]) -> Band:
+def band_of(steps: Iterable[tuple[bool, Timed]]) -> PredictionBand:
     """Steps, and of each whether the CPU computes it."""
     spent: defaultdict[str, float] = defaultdict(float)  # milliseconds by topic; an epoch may have several
     total = 0.0
@@ -117,4 +117,4 @@ def band_of(steps: Iterable[tuple[bool, Timed]]) -> Band:
     low = sum(shares[topic] * limit.low for topic, limit in limits().items())
     high = sum(shares[topic] * limit.high for topic, limit in limits().items())
     named = ((topic, share) for topic, share in shares.items() if topic != NPU_TIME and share > _SMALL)
-    return Band(max(_LEAST, low), high, tuple(named))
+    return PredictionBand(max(_LEAST, low), high, tuple(named))

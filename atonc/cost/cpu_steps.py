@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from atonc.cost.macs import macs
-from atonc.emit.c.calls import Argument, Pointer, Struct, Table
+from atonc.emit.c.calls import Argument, ConstantTable, Pointer, Struct
 from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emu.cpu import cycles as measured
 from atonc.emu.cpu.cycles import CallCost
@@ -16,7 +16,7 @@ from atonc.hw.machine import Machine
 from atonc.ir import Graph, Op, Tensor
 from atonc.lower.context import item_bytes
 from atonc.ops import is_move
-from atonc.ops.functions import FUNCTIONS, Work
+from atonc.ops.functions import FUNCTIONS, FunctionWork
 from atonc.ops.windows import pair
 
 WEIGHTED = ("conv", "dense", "transpose_conv")
@@ -37,7 +37,7 @@ def _plain(argument: Argument) -> CValue:
     """An argument as the reader of C would see it; where a buffer lies does not matter."""
     if isinstance(argument, Pointer):
         return 0
-    if isinstance(argument, Table):
+    if isinstance(argument, ConstantTable):
         return list(argument.values)
     if isinstance(argument, Struct):
         return {name: _plain(member) for name, member in argument.members}
@@ -64,7 +64,7 @@ def _library_cost(op: Op, tensors: Mapping[str, Tensor]) -> CallCost:
     if is_move(op.kind):
         return _cost(measured.CPU_COPY * outputs * item_bytes(target), op.kind == "concat")
     exponential = op.kind in ("softmax", "log_softmax") or (
-        op.kind in FUNCTIONS and FUNCTIONS[op.kind].work != Work.PLAIN
+        op.kind in FUNCTIONS and FUNCTIONS[op.kind].work != FunctionWork.PLAIN
     )
     return _cost((measured.GUESS_EXP if exponential else measured.GUESS_ELEMENT) * outputs, False)
 

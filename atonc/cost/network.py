@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from atonc.cost.band import Band, band_of
+from atonc.cost.band import PredictionBand, band_of
 from atonc.cost.saved_machine import build_machine
 from atonc.hw.cycles import hardware, st_estimate
 from atonc.hw.cycles.doubts import doubts
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from atonc.emu.cpu.cycles import CallCost
     from atonc.emu.files.c_info import CInfo
     from atonc.emu.files.types import CompiledNetwork
-    from atonc.emu.network import EmulatedNetwork, Step
+    from atonc.emu.network import EmulatedNetwork, NetworkStep
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class NetworkCost:
         return milliseconds(self.cycles, self.npu_mhz)
 
     @cached_property
-    def band(self) -> Band:
+    def band(self) -> PredictionBand:
         """How far the latency may be off."""
         return band_of((step.cpu_ms > 0, step) for step in self.steps)
 
@@ -94,7 +94,7 @@ def spill_lines(spilled_bytes: int, steps: Iterable[tuple[str, float]]) -> list[
 
 
 def network_cost(
-    net: EmulatedNetwork, steps: Sequence[Step], machine: Machine | None = None, info: CInfo | None = None
+    net: EmulatedNetwork, steps: Sequence[NetworkStep], machine: Machine | None = None, info: CInfo | None = None
 ) -> NetworkCost:
     """ST's estimate is the one of its own file (`info`), where there is one; else counted as its compiler does."""
     from atonc.emu import cpu
@@ -108,7 +108,7 @@ def network_cost(
     return NetworkCost(tuple(costs), machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(unknown)))
 
 
-def _listed(step: Step, cost: StepCost, info: CInfo | None) -> StepCost:
+def _listed(step: NetworkStep, cost: StepCost, info: CInfo | None) -> StepCost:
     node = info.by_epoch.get(step.number) if info is not None and not step.calls else None
     return replace(cost, st_cycles=node.max_cycles) if node is not None else cost
 
@@ -118,7 +118,7 @@ def pool_timings(network: CompiledNetwork) -> tuple[PoolTiming, ...]:
 
 
 def _step_cost(
-    step: Step, pools: tuple[PoolTiming, ...], machine: Machine, names: Mapping[int, str], counts_runs: bool
+    step: NetworkStep, pools: tuple[PoolTiming, ...], machine: Machine, names: Mapping[int, str], counts_runs: bool
 ) -> StepCost:
     origin = names.get(step.number, "")
     if step.calls:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.deploy.schema import validate
-from atonc.deploy.yaml_file import Settings, read_yaml
+from atonc.deploy.yaml_file import YamlSettings, read_yaml
 from atonc.disk import read_text
 from atonc.errors import InputError
 
@@ -52,7 +52,7 @@ _SORTED = ("image_classification", "audio_event_detection")  # models of these w
 
 @dataclass(frozen=True)
 class DeployConfig:
-    settings: Settings
+    settings: YamlSettings
     use_case: str
     model_type: str
     model: str  # a path as the file gives it, or an address
@@ -103,7 +103,7 @@ def read_config(path: Path, use_case: str = "") -> DeployConfig:
     )
 
 
-def _use_case(settings: Settings, model_type: str) -> str:
+def _use_case(settings: YamlSettings, model_type: str) -> str:
     named = str(settings.get("use_case") or "")
     if named in USE_CASES:
         return named
@@ -134,13 +134,13 @@ def class_names(config: DeployConfig) -> tuple[str, ...]:
     return tuple(sorted(found) if config.use_case in _SORTED else found)
 
 
-def _from_file(settings: Settings) -> list[str]:
+def _from_file(settings: YamlSettings) -> list[str]:
     key = "dataset.classes_file_path"
     text = read_text(_existing(settings, key, str(settings.get(key))), MOST_NAMES_BYTES)
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _existing(settings: Settings, key: str, given: str) -> Path:
+def _existing(settings: YamlSettings, key: str, given: str) -> Path:
     """Relative paths count from where the zoo's scripts run, which is the folder above the examples."""
     path = Path(given.replace("\\", "/")).expanduser()
     bases = (Path(), settings.path.parent, settings.path.parent.parent)

@@ -15,9 +15,9 @@ from atonc.deploy.app_config import CURRENT, output_type_of
 from atonc.deploy.app_config.dialects import dialect_of
 from atonc.deploy.config import DeployConfig
 from atonc.deploy.journal import FOLDER, Contents, digest
-from atonc.deploy.layout import Layout, layout_of
+from atonc.deploy.layout import ProjectLayout, layout_of
 from atonc.deploy.model_facts import ModelFacts, read_facts
-from atonc.deploy.options import Wishes
+from atonc.deploy.options import DeployOptions
 from atonc.disk import read_file
 from atonc.errors import InputError
 
@@ -30,7 +30,7 @@ class Deployment:
     """What every step may ask; what takes time is worked out once."""
 
     config: DeployConfig
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: DeployOptions = field(default_factory=DeployOptions)
 
     @cached_property
     def model_file(self) -> Path:
@@ -48,7 +48,7 @@ class Deployment:
         return found
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> ProjectLayout:
         configuration = str(self.config.settings.get("deployment.build_conf", ""))
         return layout_of(self.root, self.config.board, configuration, self.config.use_case)
 
@@ -91,7 +91,7 @@ class Deployment:
         return {**files, STATE: (json.dumps(known, indent=1, sort_keys=True) + "\n").encode()}
 
     def is_done(self, step: str, inputs: str) -> bool:
-        """For the same inputs, and nobody changed what came out."""
+        """Whether the step was done for the same inputs, and nobody has changed what came out."""
         known = self.record(step)
         outputs = known.get("outputs", {})
         return (
@@ -102,7 +102,7 @@ class Deployment:
 
 
 @dataclass(frozen=True)
-class Result:
+class StepResult:
     """What a step did: `skipped` says why nothing, `changed` which files, `note` what else."""
 
     changed: tuple[str, ...] = ()
@@ -112,21 +112,21 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Step:
+class DeployStep:
     name: str
     what: str
-    run: Callable[[Deployment, bool], Result]  # with dry_run
+    run: Callable[[Deployment, bool], StepResult]  # with dry_run
 
 
 def inputs_digest(*parts: object) -> str:
-    """Of everything that a step depends on; our version is part of it."""
+    """Hashes everything that a step depends on, our version included."""
     return digest("\0".join(map(str, (__version__, *parts))).encode())
 
 
-def put(deployment: Deployment, files: Contents, dry_run: bool, backup: Sequence[str] = ()) -> Result:
-    """In place, or as a patch."""
+def put(deployment: Deployment, files: Contents, dry_run: bool, backup: Sequence[str] = ()) -> StepResult:
+    """Writes the files in place, or gives them as a patch."""
     if dry_run:
         shown = {file: data for file, data in files.items() if not file.startswith(FOLDER)}
         changed = tuple(journal.changes(deployment.root, shown))
-        return Result(changed, diff=journal.unified_diff(deployment.root, shown))
-    return Result(tuple(journal.commit(deployment.root, files, backup)))
+        return StepResult(changed, diff=journal.unified_diff(deployment.root, shown))
+    return StepResult(tuple(journal.commit(deployment.root, files, backup)))

@@ -44,7 +44,7 @@ class Camera:
 
 
 @dataclass(frozen=True)
-class Pool:
+class ActivationPool:
     name: str
     used_bytes: int
     has_input: bool = False
@@ -69,12 +69,14 @@ def camera_for(width: int, height: int, aspect_ratio: str) -> Camera:
     )
 
 
-def pools_of(document: Any, where: str) -> list[Pool]:
+def pools_of(document: Any, where: str) -> list[ActivationPool]:
     """Memories that the network writes, the smallest first: the order of ST's activation buffers."""
     try:
         found = [pool for pool in document["memory_pools"] if pool["rights"] == "ACC_WRITE" and pool["used_size_bytes"]]
         inputs = _input_pools(document)
-        pools = [Pool(str(pool["name"]), int(pool["used_size_bytes"]), pool.get("id") in inputs) for pool in found]
+        pools = [
+            ActivationPool(str(pool["name"]), int(pool["used_size_bytes"]), pool.get("id") in inputs) for pool in found
+        ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"is not a network_c_info.json: {error!r} fails", where=where) from None
     names = [pool.buffer for pool in pools]
@@ -91,7 +93,7 @@ def _input_pools(document: Any) -> set[Any]:
     return {b.get("mpool_id") for b in document.get("buffers", []) if b.get("id") in inputs} - {None}
 
 
-def declarations(pools: Sequence[Pool]) -> list[str]:
+def declarations(pools: Sequence[ActivationPool]) -> list[str]:
     lines = []
     for number, pool in enumerate(pools, 1):
         size = f"AI_ACTIVATION_{number}_SIZE_BYTES"
@@ -104,7 +106,7 @@ def declarations(pools: Sequence[Pool]) -> list[str]:
     return [*lines, f"ai_handle NN_Activation_Buffer[AI_ACTIVATION_BUFFERS_COUNT] = {{ {handles}}};", ""]
 
 
-def input_macros(pools: Sequence[Pool]) -> list[str]:
+def input_macros(pools: Sequence[ActivationPool]) -> list[str]:
     """Which activation buffer the picture goes to: the one that holds the input, the first where nobody says."""
     index = next((at for at, pool in enumerate(pools) if pool.has_input), 0)
     return [
@@ -116,7 +118,7 @@ def input_macros(pools: Sequence[Pool]) -> list[str]:
 
 def patched(
     files: Mapping[str, bytes],
-    pools: Sequence[Pool],
+    pools: Sequence[ActivationPool],
     picture: tuple[int, int, int],
     aspect_ratio: str,
     available_axiram: int,

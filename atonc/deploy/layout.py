@@ -19,7 +19,7 @@ _HEADERS = ("app_config.h", "ai_model_config.h")
 
 
 @dataclass(frozen=True)
-class Layout:
+class ProjectLayout:
     """Folders are relative to the root, with slashes."""
 
     root: Path
@@ -44,14 +44,14 @@ class Layout:
         return _join("firmware", self.network.rpartition("/")[2])
 
 
-def layout_of(root: Path, board: str, configuration: str = "", use_case: str = "") -> Layout:
+def layout_of(root: Path, board: str, configuration: str = "", use_case: str = "") -> ProjectLayout:
     """`configuration` is the name of one in the description; the first counts where there is none of that name."""
     names = (f"stmaic_{board}.conf", "stmaic_c_project.conf", f"{_SHORT.get(use_case, '')}_stmaic_c_project.conf")
     conf = next((path for name in names if (path := root / name).is_file()), None)
     return _from_conf(root, conf, configuration) if conf is not None else _usual(root, board)
 
 
-def _from_conf(root: Path, conf: Path, wanted: str) -> Layout:
+def _from_conf(root: Path, conf: Path, wanted: str) -> ProjectLayout:
     document = read_json(conf)
     try:
         values = {_ROOT: ".", **{str(k): str(v) for k, v in document.get("env", {}).items()}}
@@ -65,7 +65,7 @@ def _from_conf(root: Path, conf: Path, wanted: str) -> Layout:
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise InputError(f"is not a project description: {error!r} fails", where=str(conf)) from None
     headers = {name: path for path in copied if (name := path.rpartition("/")[2]) in _HEADERS}
-    return Layout(
+    return ProjectLayout(
         root=root,
         network=network,
         headers=headers,
@@ -79,7 +79,7 @@ def _from_conf(root: Path, conf: Path, wanted: str) -> Layout:
     )
 
 
-def _usual(root: Path, board: str) -> Layout:
+def _usual(root: Path, board: str) -> ProjectLayout:
     """Assumes the layout of the published applications."""
     sources, network = f"Application/{board}", f"Model/{board}"
     if not (root / sources).is_dir() or not (root / "Model").is_dir():
@@ -88,7 +88,7 @@ def _usual(root: Path, board: str) -> Layout:
     profile = _existing(root, f"Model/user_neuralart_{board}.json")
     headers = {"app_config.h": f"{sources}/Inc/app_config.h"}
     given = f"default@{root / profile}" if profile else ""
-    return Layout(root, network, headers, sources, given, f"{sources}/STM32CubeIDE")
+    return ProjectLayout(root, network, headers, sources, given, f"{sources}/STM32CubeIDE")
 
 
 def _expanded(text: str, values: Mapping[str, str], depth: int = 8) -> str:

@@ -12,7 +12,7 @@ _STEPS = "generate, header, network, initialisers, patch, build, sign, flash"
 
 
 @dataclass(frozen=True)
-class Wishes:
+class DeployOptions:
     """Flags of the command line with their help, in their order."""
 
     model: Path | None = option(None, "--model", PLAIN, "instead of the model in the file", metavar="FILE", parse=Path)

@@ -11,20 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from atonc.deploy import journal
-from atonc.deploy.deployment import Deployment, Result, Step
+from atonc.deploy.deployment import Deployment, DeployStep, StepResult
 from atonc.deploy.steps import build, flash, generate, header, initialisers, network, patch, sign
 from atonc.errors import InputError, UnsupportedError
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedStep:
     step: str
     what: str
     seconds: float
-    result: Result
+    result: StepResult
 
 
-def steps_of(deployment: Deployment) -> list[Step]:
+def steps_of(deployment: Deployment) -> list[DeployStep]:
     if deployment.config.is_mpu:
         what = f"{deployment.config.board} runs Linux: there is no firmware to make"
         raise UnsupportedError(what, where=deployment.config.settings.where("deployment.hardware_setup.serie"))
@@ -38,7 +38,7 @@ def steps_of(deployment: Deployment) -> list[Step]:
     return [generate.STEP, header.STEP, network.STEP, initialisers.STEP, build.STEP, sign.STEP, flash.STEP]
 
 
-def deploy(deployment: Deployment, dry_run: bool, say: Callable[[Done], None]) -> list[Done]:
+def deploy(deployment: Deployment, dry_run: bool, say: Callable[[FinishedStep], None]) -> list[FinishedStep]:
     """Every step, up to the one that the user named; `say` hears of each as it ends."""
     chosen = _chosen(steps_of(deployment), deployment.wishes.until)
     if not dry_run:
@@ -47,12 +47,12 @@ def deploy(deployment: Deployment, dry_run: bool, say: Callable[[Done], None]) -
     for step in chosen:
         started = time.perf_counter()
         result = step.run(deployment, dry_run)
-        done.append(Done(step.name, step.what, time.perf_counter() - started, result))
+        done.append(FinishedStep(step.name, step.what, time.perf_counter() - started, result))
         say(done[-1])
     return done
 
 
-def _chosen(steps: list[Step], until: str) -> list[Step]:
+def _chosen(steps: list[DeployStep], until: str) -> list[DeployStep]:
     names = [step.name for step in steps]
     if until and until not in names:
         raise InputError(f"there is no step {until!r}", where="--until", remedy=f"choose from {', '.join(names)}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from atonc.deploy.yaml_file import Settings
+from atonc.deploy.yaml_file import YamlSettings
 
 Check = Callable[[Any], str]  # what is allowed, if this is not
 
@@ -130,7 +130,7 @@ CHECKS: Mapping[str, Check] = {
 }
 
 
-def validate(settings: Settings) -> list[str]:
+def validate(settings: YamlSettings) -> list[str]:
     """Refuses what cannot be meant; the sentences name keys that nobody reads."""
     mode = settings.get("operation_mode", "deployment")
     if mode != "deployment" and not str(mode).endswith("d"):  # chain_qd: quantise, then deploy
@@ -145,7 +145,7 @@ def validate(settings: Settings) -> list[str]:
     return list(_strangers(settings))
 
 
-def _strangers(settings: Settings) -> Iterator[str]:
+def _strangers(settings: YamlSettings) -> Iterator[str]:
     for key in settings.lines:
         section, _, rest = key.partition(".")
         if section not in SECTIONS:
@@ -160,7 +160,7 @@ def _strangers(settings: Settings) -> Iterator[str]:
             yield f"{settings.where(key)}: nobody reads this key"
 
 
-def _refuse_misspelt(settings: Settings, key: str, word: str, known: list[str]) -> None:
+def _refuse_misspelt(settings: YamlSettings, key: str, word: str, known: list[str]) -> None:
     """A key that is nearly one that we read, which is not in the file, was meant to be it."""
     near = get_close_matches(word, known, 1, 0.85)
     full = ".".join((*key.split(".")[:1], near[0])) if near and "." in key else "".join(near)

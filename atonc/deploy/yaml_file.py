@@ -16,7 +16,7 @@ _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")  # YAML 1.1 takes 1e-
 
 
 @dataclass(frozen=True)
-class Settings:
+class YamlSettings:
     """What a file says: leaves by dotted key; `lines` also has the sections."""
 
     path: Path
@@ -44,7 +44,7 @@ class Settings:
         return found
 
 
-def read_yaml(path: Path) -> Settings:
+def read_yaml(path: Path) -> YamlSettings:
     try:
         import yaml
     except ImportError:
@@ -62,9 +62,9 @@ def read_yaml(path: Path) -> Settings:
         raise InputError("is nested too deeply", where=str(path)) from None
     if not isinstance(tree, yaml.MappingNode):
         raise InputError("has no sections", where=str(path), remedy="give a deployment file of the model zoo")
-    reader = _Reader(path, yaml)
+    reader = _YamlReader(path, yaml)
     reader.mapping(tree, "", 0)
-    return Settings(path, reader.values, reader.lines)
+    return YamlSettings(path, reader.values, reader.lines)
 
 
 def _text(path: Path) -> str:
@@ -76,7 +76,7 @@ def _text(path: Path) -> str:
         raise InputError("is not UTF-8", where=f"{path}:{line}") from None
 
 
-class _Reader:
+class _YamlReader:
     """Follows the nodes, so that aliases cost what they stand for."""
 
     def __init__(self, path: Path, yaml: Any) -> None:

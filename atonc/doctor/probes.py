@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from atonc.doctor.types import Item, State
+from atonc.doctor.types import DoctorItem, DoctorState
 from atonc.errors import plain
 
 PROBE, PORT = "ST-LINK probe", "serial port of the board"
@@ -19,17 +19,19 @@ _GROUP = "add yourself to the group of the port (usually dialout: sudo usermod -
 _MOST = 256
 
 
-def probe(root: Path = Path("/")) -> Item:
+def probe(root: Path = Path("/")) -> DoctorItem:
     if not sys.platform.startswith("linux"):
-        return Item(PROBE, State.FOUND, "not looked for on this system", remedy="STM32_Programmer_CLI -l lists probes")
+        return DoctorItem(
+            PROBE, DoctorState.FOUND, "not looked for on this system", remedy="STM32_Programmer_CLI -l lists probes"
+        )
     found = list(_probes(root))
     if not found:
-        return Item(PROBE, State.MISSING, remedy=_CONNECT)
+        return DoctorItem(PROBE, DoctorState.MISSING, remedy=_CONNECT)
     usable = [item for item in found if item.good]
     return usable[0] if usable else found[0]
 
 
-def _probes(root: Path) -> Iterator[Item]:
+def _probes(root: Path) -> Iterator[DoctorItem]:
     for device in _listed(root / "sys/bus/usb/devices"):
         if _read(device / "idVendor") != _ST or _read(device / "idProduct") not in _ST_LINKS:
             continue
@@ -37,22 +39,22 @@ def _probes(root: Path) -> Iterator[Item]:
         node = root / "dev/bus/usb" / bus.zfill(3) / number.zfill(3)
         name = plain(_read(device / "product") or "ST-LINK")
         if node.exists() and not os.access(node, os.R_OK | os.W_OK):
-            yield Item(PROBE, State.BARRED, name, where=str(node), remedy=_UDEV)
+            yield DoctorItem(PROBE, DoctorState.BARRED, name, where=str(node), remedy=_UDEV)
         else:
-            yield Item(PROBE, State.FOUND, name, where=str(node))
+            yield DoctorItem(PROBE, DoctorState.FOUND, name, where=str(node))
 
 
-def port(root: Path = Path("/")) -> Item:
+def port(root: Path = Path("/")) -> DoctorItem:
     if not sys.platform.startswith("linux"):
-        return Item(PORT, State.FOUND, "not looked for on this system", remedy="name it: -d serial:PORT")
+        return DoctorItem(PORT, DoctorState.FOUND, "not looked for on this system", remedy="name it: -d serial:PORT")
     named = [path for path in _listed(root / "dev/serial/by-id") if "STLINK" in path.name.upper().replace("-", "")]
     found = named or [path for path in _listed(root / "dev") if path.name.startswith("ttyACM")]
     if not found:
-        return Item(PORT, State.MISSING, remedy=_CONNECT)
+        return DoctorItem(PORT, DoctorState.MISSING, remedy=_CONNECT)
     barred = [path for path in found if not os.access(path, os.R_OK | os.W_OK)]
     if len(barred) == len(found):
-        return Item(PORT, State.BARRED, where=plain(str(barred[0])), remedy=_GROUP)
-    return Item(PORT, State.FOUND, where=plain(str(next(path for path in found if path not in barred))))
+        return DoctorItem(PORT, DoctorState.BARRED, where=plain(str(barred[0])), remedy=_GROUP)
+    return DoctorItem(PORT, DoctorState.FOUND, where=plain(str(next(path for path in found if path not in barred))))
 
 
 def _listed(folder: Path) -> list[Path]:

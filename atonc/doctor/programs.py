@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.doctor.types import Item, State, below
+from atonc.doctor.types import DoctorItem, DoctorState, below
 from atonc.errors import plain
 
 _TIMEOUT_S = 20
@@ -19,7 +19,7 @@ _PROGRAMMER = "STM32CubeProgrammer from st.com, its bin folder in PATH; STM32Cub
 
 
 @dataclass(frozen=True)
-class Program:
+class InstalledProgram:
     name: str
     least: str = ""
     why_least: str = ""
@@ -27,49 +27,53 @@ class Program:
     argument: str = "--version"
 
 
-GCC = Program(
+GCC = InstalledProgram(
     "arm-none-eabi-gcc",
     "11.0",
     "code for the Cortex-M55 with its vector unit",
     f"Debian, Ubuntu: apt install {_ARM_PACKAGES}; elsewhere the Arm GNU toolchain, in PATH",
 )
-OBJCOPY = Program("arm-none-eabi-objcopy", remedy=f"Debian, Ubuntu: apt install {_ARM_PACKAGES}")
-MAKE = Program("make", "3.81", "the Makefiles of ST's applications", "Debian, Ubuntu: apt install make")
-CMAKE = Program("cmake", "3.22", "presets", "Debian, Ubuntu: apt install cmake")
-PROGRAMMER = Program("STM32_Programmer_CLI", "2.18", "the first that knows the STM32N6", _PROGRAMMER)
-SIGNER = Program("STM32_SigningTool_CLI", "2.18", "images of the STM32N6 (from 2.21 on with -align)", _PROGRAMMER)
-GDB_SERVER = Program("ST-LINK_gdbserver", remedy="it comes with STM32CubeIDE: set STM32_CUBE_IDE_DIR")
-GDB = Program("arm-none-eabi-gdb", remedy="Debian, Ubuntu: apt install gdb-multiarch, linked to that name")
-STEDGEAI = Program("stedgeai", "2.0", "the first for the STM32N6", "ST Edge AI Core from st.com; atonc works without")
+OBJCOPY = InstalledProgram("arm-none-eabi-objcopy", remedy=f"Debian, Ubuntu: apt install {_ARM_PACKAGES}")
+MAKE = InstalledProgram("make", "3.81", "the Makefiles of ST's applications", "Debian, Ubuntu: apt install make")
+CMAKE = InstalledProgram("cmake", "3.22", "presets", "Debian, Ubuntu: apt install cmake")
+PROGRAMMER = InstalledProgram("STM32_Programmer_CLI", "2.18", "the first that knows the STM32N6", _PROGRAMMER)
+SIGNER = InstalledProgram(
+    "STM32_SigningTool_CLI", "2.18", "images of the STM32N6 (from 2.21 on with -align)", _PROGRAMMER
+)
+GDB_SERVER = InstalledProgram("ST-LINK_gdbserver", remedy="it comes with STM32CubeIDE: set STM32_CUBE_IDE_DIR")
+GDB = InstalledProgram("arm-none-eabi-gdb", remedy="Debian, Ubuntu: apt install gdb-multiarch, linked to that name")
+STEDGEAI = InstalledProgram(
+    "stedgeai", "2.0", "the first for the STM32N6", "ST Edge AI Core from st.com; atonc works without"
+)
 
 
-def look_for(program: Program, path: Path | None = None) -> Item:
+def look_for(program: InstalledProgram, path: Path | None = None) -> DoctorItem:
     """`path`: where it is known to be, outside the search path."""
     found = str(path) if path is not None else shutil.which(program.name)
     wanted = f"{program.least} or later" if program.least else ""
     if found is None:
-        return Item(program.name, State.MISSING, wanted=wanted, remedy=program.remedy)
+        return DoctorItem(program.name, DoctorState.MISSING, wanted=wanted, remedy=program.remedy)
     said = _said(found, program.argument)
     if said is None:
         remedy = f"try `{program.name} {program.argument}`; reinstall it: {program.remedy}"
-        return Item(program.name, State.BROKEN, wanted=wanted, where=found, remedy=remedy)
+        return DoctorItem(program.name, DoctorState.BROKEN, wanted=wanted, where=found, remedy=remedy)
     match = _VERSION.search(said)
     version = match[1] if match else ""
     if program.least and version and below(version, program.least):
         remedy = f"{program.least} is needed for {program.why_least}: {program.remedy}"
-        return Item(program.name, State.OLD, version, wanted, found, remedy)
-    return Item(program.name, State.FOUND, version or "version not told", wanted, found)
+        return DoctorItem(program.name, DoctorState.OLD, version, wanted, found, remedy)
+    return DoctorItem(program.name, DoctorState.FOUND, version or "version not told", wanted, found)
 
 
-def newlib(gcc: Item) -> Item:
+def newlib(gcc: DoctorItem) -> DoctorItem:
     """The C library that firmware is linked with: some packages bring the compiler alone."""
     remedy = "Debian, Ubuntu: apt install libnewlib-arm-none-eabi"
     if not gcc.where:
-        return Item("newlib for Arm", State.MISSING, remedy=remedy)
+        return DoctorItem("newlib for Arm", DoctorState.MISSING, remedy=remedy)
     said = (_said(gcc.where, "-print-file-name=nano.specs") or "").strip()
     if said and Path(said).is_absolute() and Path(said).is_file():  # else the compiler repeats the bare name
-        return Item("newlib for Arm", State.FOUND, where=plain(said))
-    return Item("newlib for Arm", State.MISSING, remedy=remedy)
+        return DoctorItem("newlib for Arm", DoctorState.FOUND, where=plain(said))
+    return DoctorItem("newlib for Arm", DoctorState.MISSING, remedy=remedy)
 
 
 def _said(program: str, argument: str) -> str | None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class State(StrEnum):
+class DoctorState(StrEnum):
     FOUND = "found"
     OLD = "too old"
     NEW = "too new"
@@ -17,9 +17,9 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Item:
+class DoctorItem:
     name: str
-    state: State
+    state: DoctorState
     version: str = ""
     wanted: str = ""  # which versions will do
     where: str = ""
@@ -27,20 +27,20 @@ class Item:
 
     @property
     def good(self) -> bool:
-        return self.state == State.FOUND
+        return self.state == DoctorState.FOUND
 
 
 @dataclass(frozen=True)
-class Step:
+class DoctorGoal:
     """Something that the user may want to do; `one_of`: any good one of them is enough."""
 
     key: str
     title: str
-    needs: tuple[Item, ...]
-    one_of: tuple[Item, ...] = ()
+    needs: tuple[DoctorItem, ...]
+    one_of: tuple[DoctorItem, ...] = ()
 
     @property
-    def lacks(self) -> tuple[Item, ...]:
+    def lacks(self) -> tuple[DoctorItem, ...]:
         missing = tuple(item for item in self.needs if not item.good)
         return missing if not self.one_of or any(item.good for item in self.one_of) else (*missing, *self.one_of)
 
@@ -51,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    steps: tuple[Step, ...]
+    steps: tuple[DoctorGoal, ...]
     boards: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:

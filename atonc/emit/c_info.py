@@ -17,7 +17,7 @@ import numpy as np
 from atonc.emit.c import names
 from atonc.emit.c.network import Block, CNetwork
 from atonc.emit.info import costs, nodes
-from atonc.emit.info.memory import Memory, buffer_rows, pool_rows
+from atonc.emit.info.memory import InfoMemory, buffer_rows, pool_rows
 from atonc.hw.ec import ec_program
 from atonc.ir import Graph, Tensor
 
@@ -31,7 +31,7 @@ _BITS = {"bool": 8, "float16": 16, "float32": 32, "float64": 64}
 
 def document(view: CompileView, network: CNetwork, files: Iterable[str] = ()) -> dict[str, Any]:
     """The whole file as plain data; `files` are those that are written with it."""
-    memory = Memory(network)
+    memory = InfoMemory(network)
     ids = nodes.numbers(network, memory)
     found = costs.figures(network, view.cost)
     return {
@@ -47,7 +47,7 @@ def document(view: CompileView, network: CNetwork, files: Iterable[str] = ()) ->
     }
 
 
-def _graph(view: CompileView, network: CNetwork, memory: Memory, ids: nodes.Numbers) -> dict[str, Any]:
+def _graph(view: CompileView, network: CNetwork, memory: InfoMemory, ids: nodes.NodeIds) -> dict[str, Any]:
     macs = costs.step_macs(network, view.compiled.graph)
     source = view.compiled.source
     return {
@@ -62,7 +62,7 @@ def _graph(view: CompileView, network: CNetwork, memory: Memory, ids: nodes.Numb
     }
 
 
-def _blob(network: CNetwork, block: Block, ids: nodes.Numbers) -> dict[str, Any]:
+def _blob(network: CNetwork, block: Block, ids: nodes.NodeIds) -> dict[str, Any]:
     return {
         "blob_id": ids.blocks[block.first],
         "encrypted": False,
@@ -142,10 +142,10 @@ def _signature(network: CNetwork) -> str:
 def _footprint(view: CompileView, network: CNetwork) -> dict[str, Any]:
     users, memory = network.program.user_io, network.memory
     words = len(ec_program.words(network.program.epochs)) if network.epoch_controller else 0
-    supplied = [sum(u.size_bytes for u in users if u.direction == side) for side in ("input", "output")]
+    user_allocated = [sum(u.size_bytes for u in users if u.direction == side) for side in ("input", "output")]
     return {
         "activations": memory.activations_bytes,
-        "io": supplied,  # beside the activations: only what the application supplies
+        "io": user_allocated,  # beside the activations: only what the application supplies
         "kernel_flash": 4 * words,  # programs of the epoch controller
         "kernel_ram": 0,
         "series": "stm32n6npu",

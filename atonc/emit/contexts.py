@@ -9,26 +9,28 @@ from functools import partial
 
 from atonc.emit.program import Program
 from atonc.hw.mpool import MemoryPool
-from atonc.hw.safety import Buffer, Context, Pool, PoolKind, pool
+from atonc.hw.safety import CheckedBuffer, CheckedPool, PoolKind, SafetyContext, pool
 from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.plan.types import BufferKind
 
 Life = tuple[int, int]  # numbers of the first and the last step
 
 
-def safety_contexts(program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED) -> dict[int, Context]:
+def safety_contexts(
+    program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED
+) -> dict[int, SafetyContext]:
     """By number of the step; constants are left out, since no writer may be there at all."""
     memories = tuple(pool(p.name, p.base, p.size_bytes, p.writable) for p in pools)
-    users = tuple(Pool(u.symbol, u.address, u.limit - u.address, PoolKind.USER) for u in program.user_io)
+    users = tuple(CheckedPool(u.symbol, u.address, u.limit - u.address, PoolKind.USER) for u in program.user_io)
     homes = [home for home in program.placed.values() if home.buffer.kind != BufferKind.CONSTANT]
-    buffers = [Buffer(home.buffer.name, home.address, home.buffer.size_bytes) for home in homes]
+    buffers = [CheckedBuffer(home.buffer.name, home.address, home.buffer.size_bytes) for home in homes]
     lives = [(home.first + 1, home.last + 1) for home in homes]
-    known = partial(Context, (*memories, *users), trust=trust)
+    known = partial(SafetyContext, (*memories, *users), trust=trust)
     found = {step.number: known() for step in program.steps}
     return found | {number: known(buffers=alive) for number, alive in _alive(buffers, lives)}
 
 
-def _alive(buffers: Sequence[Buffer], lives: Sequence[Life]) -> Iterator[tuple[int, tuple[Buffer, ...]]]:
+def _alive(buffers: Sequence[CheckedBuffer], lives: Sequence[Life]) -> Iterator[tuple[int, tuple[CheckedBuffer, ...]]]:
     """Step by step, in the order of the list. A network may have thousands of buffers that live for thousands of steps:
     only those that come and go are looked at."""
     coming, going = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
@@ -37,7 +39,7 @@ def _alive(buffers: Sequence[Buffer], lives: Sequence[Life]) -> Iterator[tuple[i
             coming[first].append(place)
             going[last].append(place)
     places: list[int] = []
-    alive: list[Buffer] = []
+    alive: list[CheckedBuffer] = []
     for number in range(min(coming, default=0), max(going, default=-1) + 1):
         for place in coming[number]:
             at = bisect_left(places, place)

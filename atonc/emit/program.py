@@ -148,7 +148,7 @@ def user_buffers(
     for direction, names in (("input", inputs), ("output", outputs)):
         for index, name in enumerate(names):
             home = placed[name]
-            if home.supplied:
+            if home.user_allocated:
                 strict = home.address in demanding
                 found.append(UserBuffer(direction, index, name, home.address, sizes[home.address], strict))
     return tuple(found)

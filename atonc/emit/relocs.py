@@ -20,8 +20,8 @@ from atonc.hw.ec import (
     BurstWriteInc,
     Container,
     Instruction,
-    Relocated,
     Relocation,
+    SymbolOffset,
     Write,
     collect_relocations,
     container_of,
@@ -78,7 +78,7 @@ def _value(register: int, value: int, parts: Sequence[Movable]) -> int:
         return value
     owner = next((part for part in parts if part.address <= value < part.limit), None)
     if owner is not None:
-        return Relocated(value - owner.address, owner.symbol)
+        return SymbolOffset(value - owner.address, owner.symbol)
     if USER_BASE <= value < USER_BASE + USER_BYTES:
         raise ToolError(f"an engine is told {value:#x}, which belongs to no buffer of the application")
     return value

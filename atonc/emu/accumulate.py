@@ -17,19 +17,19 @@ from atonc.hw.units.switch import Link
 
 
 @dataclass(frozen=True)
-class Chain:
+class AccumulationChain:
     """Units in the order in which the partial sum passes; `loop` says how it returns to the first one."""
 
     units: tuple[str, ...]
     loop: bool
 
 
-def find_chains(epoch: Epoch) -> dict[str, Chain]:
+def find_chains(epoch: Epoch) -> dict[str, AccumulationChain]:
     """The chain of every CONVACC in the epoch."""
     configs = {name: c for name, c in epoch.units.items() if isinstance(c, ConvaccConfig)}
     for name, config in configs.items():
         _check_sum_port(epoch, name, config)
-    chains: dict[str, Chain] = {}
+    chains: dict[str, AccumulationChain] = {}
     following = {link.source: link.destination for link in epoch.links if _passes_sum(link, configs)}
     for name, config in configs.items():
         source = epoch.sources(name).get(2)
@@ -39,7 +39,7 @@ def find_chains(epoch: Epoch) -> dict[str, Chain]:
         loop = source is not None
         if loop and source is not None and source.source not in configs:
             _check_memory_loop(epoch, source.source, units[-1])
-        chain = Chain(units, loop)
+        chain = AccumulationChain(units, loop)
         chains.update(dict.fromkeys(units, chain))
     missing = [name for name in configs if name not in chains]
     if missing:
@@ -94,7 +94,7 @@ def _check_memory_loop(epoch: Epoch, reader: str, tail: str) -> None:
     raise not_modelled(f"epoch {epoch.number} {reader}", "an accumulator input that no writer of the epoch feeds", 2)
 
 
-def run_chain(epoch: Epoch, chain: Chain, inputs: dict[str, tuple[Stream, Stream]]) -> dict[str, Stream]:
+def run_chain(epoch: Epoch, chain: AccumulationChain, inputs: dict[str, tuple[Stream, Stream]]) -> dict[str, Stream]:
     """Output streams of all units of the chain."""
     configs = [_config(epoch, name) for name in chain.units]
     sums = [convacc.partial_sums(c, *inputs[n], n) for n, c in zip(chain.units, configs, strict=True)]

@@ -20,7 +20,7 @@ def canonical(address: int) -> int:
 
 
 @dataclass(frozen=True)
-class Region:
+class MemoryRegion:
     name: str
     base: int
     data: Bytes
@@ -30,23 +30,23 @@ class Region:
         return self.base + self.data.size
 
 
-class Memory:
+class AddressSpace:
     """A set of disjoint regions. Views are writable and shared: a write by one master is seen by all."""
 
     def __init__(self) -> None:
-        self.regions: list[Region] = []
+        self.regions: list[MemoryRegion] = []
 
-    def add(self, name: str, base: int, size_bytes: int) -> Region:
+    def add(self, name: str, base: int, size_bytes: int) -> MemoryRegion:
         """Maps zeroed memory; touching an existing region is an error."""
         base = canonical(base)
         for other in self.regions:
             if base < other.end and other.base < base + size_bytes:
                 raise InputError(f"memory region {name} overlaps {other.name}", where=f"{base:#x}")
-        region = Region(name, base, np.zeros(size_bytes, np.uint8))
+        region = MemoryRegion(name, base, np.zeros(size_bytes, np.uint8))
         self.regions.append(region)
         return region
 
-    def region_at(self, address: int) -> Region | None:
+    def region_at(self, address: int) -> MemoryRegion | None:
         address = canonical(address)
         return next((r for r in self.regions if r.base <= address < r.end), None)
 

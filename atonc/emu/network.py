@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from atonc.build_folder import read_whole
 from atonc.emu import cpu, tensors
-from atonc.emu.bus import Memory
-from atonc.emu.files.initialisers import Segment, load_initialisers
+from atonc.emu.bus import AddressSpace
+from atonc.emu.files.initialisers import InitialBytes, load_initialisers
 from atonc.emu.files.network_c import read_network
-from atonc.emu.files.types import BufferInfo, Call, CompiledNetwork, EpochBlock
+from atonc.emu.files.types import BufferInfo, CompiledNetwork, EpochBlock, FunctionCall
 from atonc.emu.npu import Watch, run_epoch
 from atonc.errors import AtoncError, InputError
 from atonc.hw import ll
@@ -28,13 +28,13 @@ _MAX_POOL_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Step:
+class NetworkStep:
     """What is executed as one epoch."""
 
     number: int
     kind: str  # npu, cpu, hybrid
     epoch: Epoch | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[FunctionCall, ...] = ()
     blob: str = ""  # epoch-controller program that it is part of
     origin: tuple[str, ...] = ()
 
@@ -46,8 +46,8 @@ class Step:
 @dataclass
 class EmulatedNetwork:
     network: CompiledNetwork
-    memory: Memory
-    steps: tuple[Step, ...]
+    memory: AddressSpace
+    steps: tuple[NetworkStep, ...]
 
     @property
     def inputs(self) -> tuple[BufferInfo, ...]:
@@ -64,8 +64,8 @@ class EmulatedNetwork:
         return tensors.read_memory_order(self.outputs[index], self.memory)
 
     def run(
-        self, until: int | None = None, after: Callable[[Step], None] | None = None, watch: Watch | None = None
-    ) -> Iterator[Step]:
+        self, until: int | None = None, after: Callable[[NetworkStep], None] | None = None, watch: Watch | None = None
+    ) -> Iterator[NetworkStep]:
         """Executes step by step and stops behind epoch `until`; `after` sees memory as each step left it, `watch`
         the streams between the units."""
         for step in self.steps:
@@ -76,7 +76,7 @@ class EmulatedNetwork:
                 after(step)
             yield step
 
-    def execute(self, step: Step, watch: Watch | None = None) -> None:
+    def execute(self, step: NetworkStep, watch: Watch | None = None) -> None:
         try:
             if step.epoch is not None and not step.epoch.empty:
                 run_epoch(step.epoch, self.memory, watch)
@@ -103,18 +103,18 @@ def load(
 
 def read_contents(
     directory: Path, name: str | None, weights: Sequence[Path] | None, blob_file: Path | None = None
-) -> tuple[CompiledNetwork, Sequence[Segment]]:
+) -> tuple[CompiledNetwork, Sequence[InitialBytes]]:
     """A network and what its memories hold at first, both of one build."""
 
-    def read() -> tuple[CompiledNetwork, Sequence[Segment]]:
+    def read() -> tuple[CompiledNetwork, Sequence[InitialBytes]]:
         network = read_network(directory, name, blob_file=blob_file)
         return network, load_initialisers(network, weights)
 
     return read_whole(directory, read)
 
 
-def memory_of(network: CompiledNetwork) -> Memory:
-    memory = Memory()
+def memory_of(network: CompiledNetwork) -> AddressSpace:
+    memory = AddressSpace()
     memory.add("on-chip RAM", ON_CHIP_BASE, ON_CHIP_BYTES)
     for pool in network.pools:
         if pool.virtual or pool.size_bytes == 0 or memory.region_at(pool.base) is not None:
@@ -129,7 +129,7 @@ def memory_of(network: CompiledNetwork) -> Memory:
     return memory
 
 
-def plan_steps(network: CompiledNetwork, memory: Memory) -> Iterator[Step]:
+def plan_steps(network: CompiledNetwork, memory: AddressSpace) -> Iterator[NetworkStep]:
     """The epochs of all blocks in the order in which the runtime walks them."""
     replay = Replay()
     bases = network.relocation_bases()
@@ -141,26 +141,30 @@ def plan_steps(network: CompiledNetwork, memory: Memory) -> Iterator[Step]:
             yield from _block_steps(block, memory, replay, generation)
 
 
-def _blob_steps(network: CompiledNetwork, block: EpochBlock, bases: dict[str, int], replay: Replay) -> Iterator[Step]:
+def _blob_steps(
+    network: CompiledNetwork, block: EpochBlock, bases: dict[str, int], replay: Replay
+) -> Iterator[NetworkStep]:
     assert block.blob is not None
     container = network.blobs[block.blob]
     wanted = {r.symbol for r in container.relocations}
     blob = relocate(container, {symbol: base for symbol, base in bases.items() if symbol in wanted})
     program = instructions.decode(blob.program)
     for epoch in decode_epochs(program, replay, block.epoch_num or 0):
-        yield Step(epoch.number, "npu", epoch, blob=block.blob)
+        yield NetworkStep(epoch.number, "npu", epoch, blob=block.blob)
 
 
-def _block_steps(block: EpochBlock, memory: Memory, replay: Replay, generation: ll.Generation) -> Iterator[Step]:
+def _block_steps(
+    block: EpochBlock, memory: AddressSpace, replay: Replay, generation: ll.Generation
+) -> Iterator[NetworkStep]:
     number = block.epoch_num if block.epoch_num is not None else block.index
     calls = (*block.start_calls, *block.end_calls)
     kernels = tuple(call for call in calls if cpu.is_library_call(call.name))
     if kernels:
         on_cpu = all(call.name.startswith(("ll_sw_", "atonc_")) for call in kernels)
-        yield Step(number, "cpu" if on_cpu else "hybrid", calls=kernels)
+        yield NetworkStep(number, "cpu" if on_cpu else "hybrid", calls=kernels)
         return
     if not any(ll.is_driver_call(call.name) for call in block.start_calls):
-        yield Step(number, "npu")
+        yield NetworkStep(number, "npu")
         return
 
     def read(address: int, size_bytes: int) -> bytes:
@@ -170,4 +174,4 @@ def _block_steps(block: EpochBlock, memory: Memory, replay: Replay, generation: 
     undo = [call for call in block.end_calls if ll.is_driver_call(call.name)]
     program = ll.merged(ll.epoch_program(driver, block.wait_mask, undo, read, generation, number))
     for epoch in decode_epochs(program, replay, number):
-        yield Step(number, "npu", epoch)
+        yield NetworkStep(number, "npu", epoch)

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from atonc.emu.accumulate import Chain, find_chains, run_chain
-from atonc.emu.bus import Memory, canonical
+from atonc.emu.accumulate import AccumulationChain, find_chains, run_chain
+from atonc.emu.bus import AddressSpace, canonical
 from atonc.errors import InputError
 from atonc.hw.epoch import Epoch
 from atonc.hw.stream import Array, Stream
@@ -22,12 +22,12 @@ from atonc.hw.units.switch import Link, route
 Watch = Callable[[str, Stream], None]
 
 
-def run_epoch(epoch: Epoch, memory: Memory, watch: Watch | None = None) -> None:
+def run_epoch(epoch: Epoch, memory: AddressSpace, watch: Watch | None = None) -> None:
     """Executes the epoch on memory; raises when it would hang or uses something that is not modelled.
 
     `watch(unit, stream)` sees what each processing unit sends to the stream switch.
     """
-    run = _Run(epoch, memory)
+    run = _EpochRun(epoch, memory)
     run.execute()
     if watch is not None:
         for name, stream in run.outputs.items():
@@ -35,11 +35,11 @@ def run_epoch(epoch: Epoch, memory: Memory, watch: Watch | None = None) -> None:
                 watch(name, stream)
 
 
-class _Run:
-    def __init__(self, epoch: Epoch, memory: Memory) -> None:
+class _EpochRun:
+    def __init__(self, epoch: Epoch, memory: AddressSpace) -> None:
         self.epoch, self.memory = epoch, memory
         self.outputs: dict[str, Stream] = {}
-        self.chains: dict[str, Chain] = find_chains(epoch)
+        self.chains: dict[str, AccumulationChain] = find_chains(epoch)
         self.active: list[str] = []  # units whose output is being computed, to find rings that no rule allows
 
     def execute(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.files.types import BufferInfo
 from atonc.errors import InputError, UnsupportedError
 
@@ -40,7 +40,7 @@ def is_whole(info: BufferInfo) -> bool:
     return prod(io_shape(info)) * dtype_of(info).itemsize <= info.size_bytes
 
 
-def read_memory_order(info: BufferInfo, memory: Memory) -> Array:
+def read_memory_order(info: BufferInfo, memory: AddressSpace) -> Array:
     """The elements as they lie in memory, in the shape of that layout."""
     dtype, shape = dtype_of(info), io_shape(info)
     size = prod(shape) * dtype.itemsize
@@ -63,7 +63,7 @@ def channel_last(info: BufferInfo, data: Array) -> Array:
     return data
 
 
-def write_input(info: BufferInfo, value: Array, memory: Memory) -> None:
+def write_input(info: BufferInfo, value: Array, memory: AddressSpace) -> None:
     """Stores an input; element count, and shape up to dimensions of size one, must agree."""
     require_shape(info.name, value.shape, io_shape(info))
     scale, offset = info.scales[0] if info.scales else None, info.offsets[0] if info.offsets else 0

@@ -36,7 +36,7 @@ _CPU_TABLES = ("dequantize",)
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class EngineStep:
     op: Op
     kernel: Kernel
     last_use: tuple[str, ...]  # tensors that nobody needs any more
@@ -54,7 +54,7 @@ class Engine:
         for number, op in enumerate(self.graph.ops):
             kernel = cpu_kernel(self.graph, op) if op.name in on_cpu else npu_kernel(self.context, op)
             done = (n for n in dict.fromkeys(op.inputs) if n and last[n] == number and n not in self.constants)
-            self.steps.append(Step(op, kernel, tuple(n for n in done if n not in self.graph.outputs)))
+            self.steps.append(EngineStep(op, kernel, tuple(n for n in done if n not in self.graph.outputs)))
 
     def run(self, inputs: Mapping[str, Array], observe: bool = False) -> dict[str, Array]:
         """Outputs by name from inputs by name, all [samples, ...] and in the program's own number formats. `observe`:

@@ -12,9 +12,9 @@ from typing import Any
 
 from atonc import progress, workers
 from atonc.errors import InputError
-from atonc.evaluating.datasets import Data, Entry, open_data
+from atonc.evaluating.datasets import Dataset, DatasetEntry, open_data
 from atonc.evaluating.decoders.choose import parse_anchors
-from atonc.evaluating.metrics.base import Figure, Metric
+from atonc.evaluating.metrics.base import Metric, MetricFigure
 from atonc.evaluating.metrics.choose import metric_for, metric_name, require_categories, require_fit
 from atonc.evaluating.metrics.distance import distance_figures
 from atonc.evaluating.options import EvaluateOptions
@@ -35,7 +35,7 @@ FUNCTION = "atonc.evaluating.work:compute"
 class Changed:
     """A sample for which the NPU's answer differs from the yardstick's."""
 
-    entry: Entry
+    entry: DatasetEntry
     answers: dict[str, str]  # by side, in words
 
 
@@ -44,11 +44,11 @@ class Evaluation:
     model: str
     samples: int
     metric: str
-    sides: dict[str, tuple[Figure, ...]]
-    distances: dict[str, tuple[Figure, ...]]  # by pair of sides
+    sides: dict[str, tuple[MetricFigure, ...]]
+    distances: dict[str, tuple[MetricFigure, ...]]  # by pair of sides
     yardstick: str  # with whom the NPU's answers are compared
     changed: tuple[Changed, ...]
-    data: Data
+    data: Dataset
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Evaluation:
         }
 
 
-def _as_dict(figure: Figure) -> dict[str, Any]:
+def _as_dict(figure: MetricFigure) -> dict[str, Any]:
     """JSON has no word for what is not a number."""
     return {key: None if value != value else value for key, value in asdict(figure).items()}
 
@@ -106,11 +106,11 @@ def _float_model(wanted: EvaluateOptions, source: Graph) -> Path | None:
 
 def _units(
     models: tuple[Path, Path | None],
-    data: Data,
+    data: Dataset,
     metric: tuple[str, list[float]],
     wanted: EvaluateOptions,
     compiler: Options,
-) -> list[workers.Unit]:
+) -> list[workers.WorkUnit]:
     first = [path for path in models if path is not None]
     shared = {
         "compiler": {**asdict(compiler), "verify": False},
@@ -129,11 +129,11 @@ def _units(
         files: list[Path] = list(first)
         samples = [_described(entry, files) for entry in some]
         title = f"samples {start} to {start + len(some) - 1}"
-        units.append(workers.Unit(title, tuple(files), {**shared, "samples": samples}))
+        units.append(workers.WorkUnit(title, tuple(files), {**shared, "samples": samples}))
     return units
 
 
-def _described(entry: Entry, files: list[Path]) -> dict[str, Any]:
+def _described(entry: DatasetEntry, files: list[Path]) -> dict[str, Any]:
     truth = entry.truth
     if isinstance(truth, dict) and "mask" in truth:
         truth = {"mask": _number(Path(truth["mask"]), files)}
@@ -148,7 +148,7 @@ def _number(path: Path, files: list[Path]) -> int:
     return files.index(path)
 
 
-def _work(units: Sequence[workers.Unit], count: int, wanted: EvaluateOptions, kept: Path) -> list[dict[str, Any]]:
+def _work(units: Sequence[workers.WorkUnit], count: int, wanted: EvaluateOptions, kept: Path) -> list[dict[str, Any]]:
     """The answers of all units in order; what an interrupted run has done is not done again."""
     answers: list[dict[str, Any]] = [{}] * len(units)
     processes = 0 if wanted.processes == 1 else wanted.processes or None  # 1: here
@@ -177,7 +177,7 @@ def _pace(fresh: int, left: int, seconds: float) -> str:
 # -------------------------------------------------------------------------------------------------------- the figures
 
 
-def summary(model: Path, metric: Metric, data: Data, answers: Sequence[dict[str, Any]]) -> Evaluation:
+def summary(model: Path, metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]) -> Evaluation:
     records = [record for answer in answers for record in answer["records"]]
     sides = {side: [record["sides"][side] for record in records] for side in records[0]["sides"]}
     figures = {}
@@ -201,7 +201,7 @@ def summary(model: Path, metric: Metric, data: Data, answers: Sequence[dict[str,
     )
 
 
-def _changed(metric: Metric, data: Data, sides: dict[str, list[Any]], yardstick: str) -> list[Changed]:
+def _changed(metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str) -> list[Changed]:
     found = []
     for number, entry in enumerate(data.entries):
         if not metric.same(sides[NPU][number], sides[yardstick][number]):

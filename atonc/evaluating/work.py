@@ -21,12 +21,12 @@ from atonc.evaluating.sides import FLOAT, INT8, NPU, Sides
 from atonc.ir import Array, Graph
 from atonc.options import Options
 from atonc.pipeline import compile_file
-from atonc.workers.unit import Unit, digest
+from atonc.workers.unit import WorkUnit, digest
 
 PAIRS = ((NPU, FLOAT), (INT8, FLOAT), (NPU, INT8))
 
 
-def compute(unit: Unit) -> bytes:
+def compute(unit: WorkUnit) -> bytes:
     """Records of the samples as JSON. The files are the model, the float model if there is one, then data."""
     words = unit.options
     model, float_model = unit.files[0], unit.files[1] if words["float"] else None

@@ -15,7 +15,7 @@ FOLDERS = (".c",)  # files of a build that stand for its folder; all others are 
 
 
 @dataclass(frozen=True)
-class Node:
+class ExplorerNode:
     id: str  # of a layer: its name
     label: str
     attributes: tuple[tuple[str, str], ...]
@@ -43,15 +43,15 @@ def _picture(path: Path, changed: int) -> NetworkView:
     return network_view(generating.analyze(path, Options(verify=False)))
 
 
-def nodes(network: NetworkView) -> list[Node]:
+def nodes(network: NetworkView) -> list[ExplorerNode]:
     """The inputs of the network, then its layers."""
     givers = {tensor: layer.name for layer in network.layers for tensor in layer.outputs}
     free = dict.fromkeys(tensor for layer in network.layers for tensor in layer.inputs if tensor not in givers)
-    inputs = [Node(tensor, "input", (("tensor", tensor),), (), (tensor,)) for tensor in free]
+    inputs = [ExplorerNode(tensor, "input", (("tensor", tensor),), (), (tensor,)) for tensor in free]
     return inputs + [_node(layer, givers) for layer in network.layers]
 
 
-def _node(layer: LayerView, givers: Mapping[str, str]) -> Node:
+def _node(layer: LayerView, givers: Mapping[str, str]) -> ExplorerNode:
     attributes = {
         "runs on": layer.on,
         "source nodes": ", ".join(layer.nodes),
@@ -64,7 +64,7 @@ def _node(layer: LayerView, givers: Mapping[str, str]) -> Node:
         "modes": ", ".join(layer.modes),
     }
     rules = [(one.rule.id, f"{one.seen}. What to do: {one.remedy}.") for one in layer.decisions]
-    return Node(
+    return ExplorerNode(
         layer.name,
         layer.kind,
         (*((key, text) for key, text in attributes.items() if text), *rules),

@@ -49,7 +49,7 @@ class CompiledGraph(Adapter):
         return {"graphs": [gb.Graph(id=network.name, nodes=found, groupNodeAttributes={"": figures})]}
 
 
-def _node(node: graph.Node) -> Any:
+def _node(node: graph.ExplorerNode) -> Any:
     shape = "x".join(map(str, node.shape))
     outputs = [
         gb.MetadataItem(str(k), [gb.KeyValue("__tensor_tag", name), gb.KeyValue("tensor_name", name),

@@ -46,7 +46,7 @@ class Toolchain:
 
 
 @dataclass(frozen=True)
-class Unit:
+class CompileUnit:
     """Sources that are compiled with the same options; `strict` ones may not cause a warning."""
 
     sources: tuple[Path, ...]
@@ -92,7 +92,7 @@ def machine_options(cpu: str) -> tuple[str, ...]:
 
 
 def compile_units(
-    toolchain: Toolchain, units: Iterable[Unit], folder: Path, cpu: str = "cortex-m33", optimise: str = "-O2"
+    toolchain: Toolchain, units: Iterable[CompileUnit], folder: Path, cpu: str = "cortex-m33", optimise: str = "-O2"
 ) -> list[Path]:
     """One object per source, in `folder`."""
     jobs: list[tuple[Path, Path, list[str]]] = []

@@ -16,7 +16,7 @@ from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import read_contents
 from atonc.errors import InputError
 from atonc.firmware import building
-from atonc.firmware.building import Placement, Unit
+from atonc.firmware.building import CompileUnit, Placement
 from atonc.hw.board import Board
 from atonc.hw.board_file import find_board
 from atonc.hw.machine import FLASH
@@ -118,9 +118,11 @@ def compile_runtime(runtime: Runtime, folder: Path, board: Board | None = None) 
     cpu_khz = round((board or find_board(DEFAULT_BOARD)).clocks["cpu_mhz"] * 1000)
     names = ["startup.c", "board_io.c", *(() if runtime.ours else ("caches.c",))]
     units = [
-        Unit(tuple(harness / name for name in names), (harness,), {"BOARD_CPU_KHZ": f"{cpu_khz}u"}),
-        Unit((harness / "board_network.c",), (harness, *runtime.includes), runtime.defines, options=runtime.options),
-        Unit(runtime.sources, runtime.includes, runtime.defines, options=runtime.options),
+        CompileUnit(tuple(harness / name for name in names), (harness,), {"BOARD_CPU_KHZ": f"{cpu_khz}u"}),
+        CompileUnit(
+            (harness / "board_network.c",), (harness, *runtime.includes), runtime.defines, options=runtime.options
+        ),
+        CompileUnit(runtime.sources, runtime.includes, runtime.defines, options=runtime.options),
     ]
     return building.compile_units(building.find_toolchain(), units, folder)
 
@@ -144,10 +146,10 @@ def build_firmware(
     sources = tuple(building.runtime_folder(name) for name in harness)
     contents = runs(part for network in networks for part in network.contents) if with_contents else []
     units = [
-        Unit(sources, (*homes, folder, *runtime.includes), runtime.defines),
+        CompileUnit(sources, (*homes, folder, *runtime.includes), runtime.defines),
         *_kernels(networks, runtime),
         *(_network_unit(network, runtime) for network in networks),
-        *([Unit((_contents_source(contents, folder),))] if contents else []),
+        *([CompileUnit((_contents_source(contents, folder),))] if contents else []),
     ]
     common = compile_runtime(runtime, folder / "runtime", board) if common is None else common
     objects = building.compile_units(toolchain, units, folder)
@@ -180,10 +182,10 @@ def runs(parts: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     return [(address, bytes(data)) for address, data in joined]
 
 
-def _network_unit(network: ImageNetwork, runtime: Runtime) -> Unit:
+def _network_unit(network: ImageNetwork, runtime: Runtime) -> CompileUnit:
     defines = dict(runtime.defines)
     defines |= version_defines(network) if runtime.ours else {}
-    return Unit((network.c_file,), (network.folder, *runtime.includes), defines)
+    return CompileUnit((network.c_file,), (network.folder, *runtime.includes), defines)
 
 
 def version_defines(network: ImageNetwork) -> dict[str, str]:
@@ -192,12 +194,12 @@ def version_defines(network: ImageNetwork) -> dict[str, str]:
     return {f"LL_ATON_VERSION_{part}": number for part, number in found}
 
 
-def _kernels(networks: Sequence[ImageNetwork], runtime: Runtime) -> list[Unit]:
+def _kernels(networks: Sequence[ImageNetwork], runtime: Runtime) -> list[CompileUnit]:
     """CPU layers: the file that was generated with the first network that has one serves all."""
     for network in networks:
         source = network.folder / "atonc_kernels.c"
         if source.is_file():
-            return [Unit((source,), (network.folder, *runtime.includes), runtime.defines)]
+            return [CompileUnit((source,), (network.folder, *runtime.includes), runtime.defines)]
     return []
 
 

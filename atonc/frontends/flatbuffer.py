@@ -13,11 +13,11 @@ from atonc.ir import Array
 MAX_VECTOR = 1 << 28
 
 
-def root(data: bytes, identifier: bytes) -> Table:
+def root(data: bytes, identifier: bytes) -> FlatTable:
     """The root table of a file with this 4-byte identifier."""
     if len(data) < 8 or data[4:8] != identifier:
         raise ModelError(f"not a {identifier.decode()} file: the identifier at offset 4 is missing")
-    return Table(data, _number(data, "<I", 0))
+    return FlatTable(data, _number(data, "<I", 0))
 
 
 def _number(data: bytes, form: str, position: int) -> int:
@@ -29,7 +29,7 @@ def _number(data: bytes, form: str, position: int) -> int:
 
 
 @dataclass(frozen=True)
-class Table:
+class FlatTable:
     """A table at a position; fields are addressed by their number in the schema."""
 
     data: bytes
@@ -71,13 +71,13 @@ class Table:
         _number(self.data, "<I", position)
         return float(struct.unpack_from("<f", self.data, position)[0])
 
-    def table(self, number: int) -> Table | None:
+    def table(self, number: int) -> FlatTable | None:
         position = self.position_of(number)
-        return Table(self.data, self._follow(position)) if position else None
+        return FlatTable(self.data, self._follow(position)) if position else None
 
-    def tables(self, number: int) -> list[Table]:
+    def tables(self, number: int) -> list[FlatTable]:
         start, length = self._vector(number, 4)
-        return [Table(self.data, self._follow(start + 4 * i)) for i in range(length)]
+        return [FlatTable(self.data, self._follow(start + 4 * i)) for i in range(length)]
 
     def array(self, number: int, dtype: str) -> Array:
         """A vector of numbers as a read-only view of the file."""

@@ -25,7 +25,7 @@ GATES = {"LSTM": 4, "GRU": 3}
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentLayer:
     """One direction: gates of all steps as far as inputs decide them, [steps x batch, gates x hidden]."""
 
     node: Node
@@ -60,7 +60,7 @@ class Layer:
         return self.node.builder.constant(f"{self.node.name}:recurrent", np.ascontiguousarray(data.astype(dtype)))
 
 
-Step = Callable[[Layer, Tensor, list[Tensor | None]], list[Tensor | None]]
+Step = Callable[[RecurrentLayer, Tensor, list[Tensor | None]], list[Tensor | None]]
 
 
 @translates("LSTM")
@@ -78,7 +78,7 @@ def gru(node: Node) -> None:
     _unroll(node, step, states=1)
 
 
-def _lstm_step(layer: Layer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
+def _lstm_step(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
     """Gates in the order input, output, forget, cell; biases of both kinds are in what was given."""
     node, (hidden, cell) = layer.node, states
     kept = layer.product(hidden, 0, 4, given, biased=False)
@@ -90,7 +90,7 @@ def _lstm_step(layer: Layer, given: Tensor, states: list[Tensor | None]) -> list
     return [node.step("mul", [leave, node.step("tanh", [new], {})], {}), new]
 
 
-def _gru_step(layer: Layer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
+def _gru_step(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
     """Gates in the order update, reset, hidden; the state is reset before its product."""
     node, (hidden,) = layer.node, states
     update, reset = _gru_gates(layer, given, hidden)
@@ -99,7 +99,7 @@ def _gru_step(layer: Layer, given: Tensor, states: list[Tensor | None]) -> list[
     return [_gru_result(layer, layer.gate(given, 2), kept, update, hidden)]
 
 
-def _gru_step_after(layer: Layer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
+def _gru_step_after(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
     """The product with the state is reset."""
     node, (hidden,) = layer.node, states
     update, reset = _gru_gates(layer, given, hidden)
@@ -108,7 +108,7 @@ def _gru_step_after(layer: Layer, given: Tensor, states: list[Tensor | None]) ->
     return [_gru_result(layer, layer.gate(given, 2), kept, update, hidden)]
 
 
-def _gru_gates(layer: Layer, given: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
+def _gru_gates(layer: RecurrentLayer, given: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
     node, kept = layer.node, layer.product(hidden, 0, 2, given, biased=True)
     total = layer.gate(given, 0, 2)
     total = total if kept is None else node.step("add", [total, kept], {})
@@ -117,7 +117,7 @@ def _gru_gates(layer: Layer, given: Tensor, hidden: Tensor | None) -> tuple[Tens
 
 
 def _gru_result(
-    layer: Layer, given: Tensor, kept: Tensor | None, update: Tensor, hidden: Tensor | None
+    layer: RecurrentLayer, given: Tensor, kept: Tensor | None, update: Tensor, hidden: Tensor | None
 ) -> Tensor:
     node = layer.node
     new = node.step("tanh", [given if kept is None else node.step("add", [given, kept], {})], {})
@@ -152,7 +152,7 @@ def _unroll(node: Node, step: Step, states: int) -> None:
 
 def _layer(
     node: Node, x: Tensor, weights: Array, recurrent: Array, biases: Array, start: Sequence[Tensor | None]
-) -> Layer:
+) -> RecurrentLayer:
     """Biases of the state join those of the inputs where no reset comes in between."""
     steps, batch, inputs = x.shape
     given_bias, state_bias = np.split(biases.astype(np.float64), 2)
@@ -164,10 +164,10 @@ def _layer(
     if given_bias.any():
         added = node.builder.constant(f"{node.name}:biases", given_bias.astype(dtype))
         given = node.step("add", [given, added], {})
-    return Layer(node, given, steps, batch, recurrent.shape[1], recurrent.T, state_bias, start)
+    return RecurrentLayer(node, given, steps, batch, recurrent.shape[1], recurrent.T, state_bias, start)
 
 
-def _run(layer: Layer, step: Step, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:
+def _run(layer: RecurrentLayer, step: Step, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:
     """States after each step in the order of time, and those after the last one."""
     states, shown = list(layer.start), dict[int, Tensor]()
     for at in reversed(range(layer.steps)) if reverse else range(layer.steps):

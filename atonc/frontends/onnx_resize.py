@@ -26,7 +26,7 @@ Single = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResizeAxis:
     """One axis of the input."""
 
     number: int
@@ -62,13 +62,13 @@ def resize(node: Node) -> None:
 # --- sizes and positions -------------------------------------------------------------------------------------------
 
 
-def _axes(node: Node, x: Tensor, index: int, coordinates: str) -> list[Axis]:
+def _axes(node: Node, x: Tensor, index: int, coordinates: str) -> list[ResizeAxis]:
     """Those that change."""
     chosen = [node.axis(a, len(x.shape)) for a in node.ints("axes", range(len(x.shape)))]
     scales, sizes = _scales(node, x, chosen, index)
     parts = _parts(node, chosen) if coordinates == "tf_crop_and_resize" else [(0.0, 1.0)] * len(chosen)
     axes = [
-        Axis(number, x.shape[number], size, scale, *part)
+        ResizeAxis(number, x.shape[number], size, scale, *part)
         for number, size, scale, part in zip(chosen, sizes, scales, parts, strict=True)
     ]
     if min(sizes, default=1) < 1:
@@ -124,7 +124,7 @@ def _parts(node: Node, axes: list[int]) -> list[tuple[float, float]]:
     return list(zip(region[: len(axes)], region[len(axes) :], strict=True))
 
 
-def positions(axis: Axis, coordinates: str, node: str) -> Single:
+def positions(axis: ResizeAxis, coordinates: str, node: str) -> Single:
     """Where every output index lies in the input, computed as onnxruntime does."""
     single, half = np.float32, np.float32(0.5)
     index, scale = np.arange(axis.size_out, dtype=single), single(axis.scale)
@@ -154,7 +154,7 @@ def positions(axis: Axis, coordinates: str, node: str) -> Single:
 # --- nearest pixels ------------------------------------------------------------------------------------------------
 
 
-def _nearest(node: Node, x: Tensor, axes: list[Axis], coordinates: str, rounding: str) -> Tensor:
+def _nearest(node: Node, x: Tensor, axes: list[ResizeAxis], coordinates: str, rounding: str) -> Tensor:
     indices = {axis.number: _nearest_pixels(axis, coordinates, rounding, node.name) for axis in axes}
     shape = tuple(len(indices[k]) if k in indices else n for k, n in enumerate(x.shape))
     scales = [1.0] * len(x.shape)
@@ -169,7 +169,7 @@ def _nearest(node: Node, x: Tensor, axes: list[Axis], coordinates: str, rounding
     return x
 
 
-def _nearest_pixels(axis: Axis, coordinates: str, rounding: str, node: str) -> Array:
+def _nearest_pixels(axis: ResizeAxis, coordinates: str, rounding: str, node: str) -> Array:
     at = positions(axis, coordinates, node).astype(np.float64)
     if rounding == "simple":
         found = np.ceil(at) if axis.scale < 1.0 else np.floor(at)
@@ -184,7 +184,7 @@ def _nearest_pixels(axis: Axis, coordinates: str, rounding: str, node: str) -> A
     return np.clip(found, 0, axis.size_in - 1).astype(np.int64)
 
 
-def _by_operator(axis: Axis, attrs: dict[str, Any]) -> Array:
+def _by_operator(axis: ResizeAxis, attrs: dict[str, Any]) -> Array:
     if attrs["coordinates"] not in PLAIN:
         return np.empty(0)
     at = source_positions(axis.size_in, axis.size_out, axis.scale, attrs["coordinates"])
@@ -194,7 +194,7 @@ def _by_operator(axis: Axis, attrs: dict[str, Any]) -> Array:
 # --- blends --------------------------------------------------------------------------------------------------------
 
 
-def _blended(node: Node, x: Tensor, axes: list[Axis], coordinates: str, mode: str) -> Tensor:
+def _blended(node: Node, x: Tensor, axes: list[ResizeAxis], coordinates: str, mode: str) -> Tensor:
     """Linear or cubic; integers are cut off behind the point."""
     integers = x.quant is None and not x.is_float
     dtype = "float32" if integers else node.type_of("resize_linear", [x])[0]
@@ -211,7 +211,7 @@ def _blended(node: Node, x: Tensor, axes: list[Axis], coordinates: str, mode: st
     return node.step("cast", [made], {}, dtype=x.dtype) if integers and axes else made
 
 
-def _product(node: Node, x: Tensor, axis: Axis, weights: Array, dtype: str) -> Tensor:
+def _product(node: Node, x: Tensor, axis: ResizeAxis, weights: Array, dtype: str) -> Tensor:
     """The matrix [out, in] times every column along an axis."""
     before, behind = x.shape[: axis.number], x.shape[axis.number + 1 :]
     outer, inner = (int(np.prod(part, dtype=np.int64)) for part in (before, behind))
@@ -221,7 +221,7 @@ def _product(node: Node, x: Tensor, axis: Axis, weights: Array, dtype: str) -> T
     return node.step("reshape", [made], {}, (*before, axis.size_out, *behind))
 
 
-def _weights(node: Node, axis: Axis, coordinates: str, mode: str) -> Array:
+def _weights(node: Node, axis: ResizeAxis, coordinates: str, mode: str) -> Array:
     """How much of every input pixel is in every output pixel."""
     at = positions(axis, coordinates, node.name).astype(np.float64)
     antialias, outside = bool(node.integer("antialias", 0)), bool(node.integer("exclude_outside", 0))
@@ -254,7 +254,7 @@ def _cubic(distance: NDArray[np.float64], a: float) -> NDArray[np.float64]:
 # --- beyond the edges ----------------------------------------------------------------------------------------------
 
 
-def _extrapolated(node: Node, x: Tensor, axes: list[Axis]) -> Tensor:
+def _extrapolated(node: Node, x: Tensor, axes: list[ResizeAxis]) -> Tensor:
     """Pixels outside the picture have a value of their own; they lie in front of the others and behind them."""
     starts, stops, pads = [0] * len(x.shape), list(x.shape), [(0, 0)] * len(x.shape)
     for axis in axes:

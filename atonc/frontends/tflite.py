@@ -22,7 +22,7 @@ from atonc.frontends import (
     tflite_sparse,
     tflite_variables,
 )
-from atonc.frontends.flatbuffer import Table
+from atonc.frontends.flatbuffer import FlatTable
 from atonc.frontends.operands import check_operands, check_work, require_operands
 from atonc.frontends.refusals import refuse
 from atonc.frontends.tflite_schema import (
@@ -80,7 +80,7 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     return check_work(check_operands(check(graph)))
 
 
-def _first_values(data: bytes, model: Table, codes: list[str]) -> dict[str, Array]:
+def _first_values(data: bytes, model: FlatTable, codes: list[str]) -> dict[str, Array]:
     """Reads the first values of variables, by name."""
     buffers, subgraphs = model.tables(ModelField.BUFFERS), model.tables(ModelField.SUBGRAPHS)
     read = cache(lambda number: _Tensors(data, buffers, subgraphs[number]))
@@ -108,7 +108,7 @@ def read_file(path: Path) -> Graph:
     return read_tflite(limits.read_bytes(path), path.stem)
 
 
-def operator_name(table: Table) -> str:
+def operator_name(table: FlatTable) -> str:
     """Codes above 127 live in the newer field."""
     code = max(table.int8(CodeField.OLD_BUILTIN), table.int32(CodeField.BUILTIN))
     name = OPERATORS.get(code, f"operator number {code}")
@@ -127,7 +127,7 @@ def unique_name(name: str, index: int, taken: set[str]) -> str:
 class _Tensors:
     """Tensors by index, with unique names, plus the constants made during translation."""
 
-    def __init__(self, data: bytes, buffers: list[Table], subgraph: Table) -> None:
+    def __init__(self, data: bytes, buffers: list[FlatTable], subgraph: FlatTable) -> None:
         self.data, self.buffers = data, buffers
         tables = subgraph.tables(SubgraphField.TENSORS)
         limits.count(len(tables), limits.MAX_TENSORS, "tensors")
@@ -156,7 +156,7 @@ class _Tensors:
     def all(self) -> Sequence[Tensor]:
         return [*self.listed, *self.made.values()]
 
-    def _read(self, index: int, table: Table) -> Tensor:
+    def _read(self, index: int, table: FlatTable) -> Tensor:
         name = unique_name(table.text(TensorField.NAME), index, self.names)
         code = table.int8(TensorField.TYPE)
         if code not in ELEMENT_TYPES:
@@ -173,7 +173,7 @@ class _Tensors:
         return Tensor(name, shape, dtype, quant, data)
 
     def _constant(
-        self, buffer: int, dtype: str, shape: tuple[int, ...], name: str, sparsity: Table | None
+        self, buffer: int, dtype: str, shape: tuple[int, ...], name: str, sparsity: FlatTable | None
     ) -> Array | None:
         if buffer >= len(self.buffers):
             raise ModelError(f"buffer {buffer} does not exist", where=name)
@@ -196,7 +196,7 @@ class _Tensors:
             )
         return raw.view(item.newbyteorder("<")).astype(item).reshape(shape)
 
-    def _bytes(self, buffer: Table, name: str) -> Array:
+    def _bytes(self, buffer: FlatTable, name: str) -> Array:
         """Large files keep their constants behind the tables, at an offset from the start."""
         offset, size = buffer.uint64(BufferField.OFFSET), buffer.uint64(BufferField.SIZE)
         if offset <= 1:
@@ -215,7 +215,7 @@ def _unpack_int4(raw: Array, shape: tuple[int, ...], name: str) -> Array:
     return np.where(halves > 7, halves - 16, halves).astype(np.int8).reshape(shape)
 
 
-def _quantisation(table: Table, dtype: str, shape: tuple[int, ...]) -> Quantisation | None:
+def _quantisation(table: FlatTable, dtype: str, shape: tuple[int, ...]) -> Quantisation | None:
     quant = table.table(TensorField.QUANTISATION)
     if quant is None or dtype.startswith("float") or dtype == "bool":
         return None
@@ -261,7 +261,7 @@ def _cuts(names: Sequence[str], tensors: _Tensors, results: Mapping[str, list[in
     return list(dict.fromkeys(found))
 
 
-def _results(tables: Sequence[Table], codes: list[str]) -> dict[str, list[int]]:
+def _results(tables: Sequence[FlatTable], codes: list[str]) -> dict[str, list[int]]:
     """Operator -> indices of the tensors that it gives; operators have no names in the file, so they get numbers."""
     numbers = [table.uint32(OperatorField.CODE) for table in tables]
     return {
@@ -271,7 +271,7 @@ def _results(tables: Sequence[Table], codes: list[str]) -> dict[str, list[int]]:
     }
 
 
-def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors, kept: Collection[int]) -> list[Op]:
+def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors, kept: Collection[int]) -> list[Op]:
     """One operator of the file: ours, with what prepares its operands and gives its results their formats. None where
     its results follow from shapes, unless they are to be `kept` as outputs."""
     number = table.uint32(OperatorField.CODE)
@@ -313,7 +313,7 @@ def _operator(index: int, table: Table, codes: list[str], tensors: _Tensors, kep
     return [*done.before, *tflite_formats.on_codes(source.code, op, tensors.named, tensors.add)]
 
 
-def _densified(table: Table, name: str, tensors: _Tensors) -> list[Op]:
+def _densified(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
     """Nothing: constants are whole already."""
     given, made = (tflite_variables.operands(table, k, name) for k in (OperatorField.INPUTS, OperatorField.OUTPUTS))
     if (len(given), len(made)) != (1, 1):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
-from atonc.frontends.flatbuffer import Table
+from atonc.frontends.flatbuffer import FlatTable
 from atonc.frontends.tflite_overflows import require_division, require_sums
 from atonc.frontends.tflite_schema import ACTIVATIONS
 from atonc.ir import Array, Op, Quantisation, Tensor
 
 PROBABILITY_TOLERANCE = 1e-3
-EMPTY = Table(b"\x00" * 12, 4)  # a table without fields: every option has its default
+EMPTY = FlatTable(b"\x00" * 12, 4)  # a table without fields: every option has its default
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Source:
 
     code: str
     name: str
-    options: Table
+    options: FlatTable
     inputs: list[Tensor | None]
     outputs: list[Tensor]
     made: list[Tensor] = field(default_factory=list)  # constants that the translation adds

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError
-from atonc.frontends.flatbuffer import Table
+from atonc.frontends.flatbuffer import FlatTable
 from atonc.frontends.tflite_ops import Source, axis_of
 from atonc.frontends.tflite_schema import TensorField
 from atonc.ir import Array, Graph, Op, Tensor
@@ -26,7 +26,7 @@ MOST_NUMBERS = 1 << 12  # of a constant that follows from shapes
 _rules: dict[str, Rule] = {}
 
 
-def free_axes(table: Table) -> frozenset[int]:
+def free_axes(table: FlatTable) -> frozenset[int]:
     """Finds the axes of a tensor in the file whose stored size says nothing."""
     return frozenset(k for k, size in enumerate(table.array(TensorField.SIGNATURE, "<i4")) if int(size) == FREE)
 

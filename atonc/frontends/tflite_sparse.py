@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from atonc.errors import ModelError
-from atonc.frontends.flatbuffer import Table
+from atonc.frontends.flatbuffer import FlatTable
 from atonc.ir import Array
 
 ORDER, BLOCKS, LEVELS = 0, 1, 2  # fields of the description
@@ -15,7 +15,7 @@ COMPRESSED = 1
 NUMBERS = {1: "<i4", 2: "<u2", 3: "u1"}  # forms in which a level stores its numbers
 
 
-def dense(values: Array, description: Table, shape: tuple[int, ...], name: str) -> Array:
+def dense(values: Array, description: FlatTable, shape: tuple[int, ...], name: str) -> Array:
     """The constant with its zeros; `values` are the stored ones in the order of the tree."""
     order = [int(k) for k in description.array(ORDER, "<i4")]
     blocked = [int(k) for k in description.array(BLOCKS, "<i4")]
@@ -43,7 +43,7 @@ def dense(values: Array, description: Table, shape: tuple[int, ...], name: str) 
     return whole
 
 
-def _deeper(places: Array, level: Table, most: int, name: str) -> Array:
+def _deeper(places: Array, level: FlatTable, most: int, name: str) -> Array:
     """The places of one level of the tree -> those of the next, each with one more coordinate."""
     if level.int8(FORMAT) == COMPRESSED:
         segments, numbers = _numbers(level, SEGMENTS_TYPE, name), _numbers(level, INDICES_TYPE, name)
@@ -57,7 +57,7 @@ def _deeper(places: Array, level: Table, most: int, name: str) -> Array:
     return np.column_stack([np.repeat(places, size, axis=0), np.tile(np.arange(size), len(places))])
 
 
-def _numbers(level: Table, kind: int, name: str) -> Array:
+def _numbers(level: FlatTable, kind: int, name: str) -> Array:
     form, table = NUMBERS.get(level.uint8(kind)), level.table(kind + 1)
     if form is None or table is None:
         raise ModelError("a compressed dimension without numbers", where=name)

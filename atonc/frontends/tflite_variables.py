@@ -13,9 +13,9 @@ import numpy as np
 
 from atonc.errors import ModelError, UnsupportedError, plain
 from atonc.frontends import limits
-from atonc.frontends.flatbuffer import Table
+from atonc.frontends.flatbuffer import FlatTable
 from atonc.frontends.tflite_schema import OperatorField, SubgraphField
-from atonc.ir import Array, State, Tensor
+from atonc.ir import Array, CarriedState, Tensor
 
 INITIALISE, HANDLE, READ, ASSIGN = CODES = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 
@@ -29,7 +29,7 @@ class Variable:
     assigned: int = -1
 
 
-def find(tables: Sequence[Table], codes: Sequence[str]) -> dict[str, Variable]:
+def find(tables: Sequence[FlatTable], codes: Sequence[str]) -> dict[str, Variable]:
     """All variables of a subgraph by name. Each is read once at most, and before it gets its next value."""
     found, handles = dict[str, Variable](), dict[int, str]()
     for index, table in enumerate(tables):
@@ -58,7 +58,7 @@ def find(tables: Sequence[Table], codes: Sequence[str]) -> dict[str, Variable]:
     return found
 
 
-def needed(tables: Sequence[Table], outputs: Sequence[int], variables: Collection[Variable] = ()) -> list[int]:
+def needed(tables: Sequence[FlatTable], outputs: Sequence[int], variables: Collection[Variable] = ()) -> list[int]:
     """The operators that these tensors depend on, in later runs too."""
     producers = {i: k for k, table in enumerate(tables) for i in operands(table, OperatorField.OUTPUTS, str(k))}
     next_value = {variable.read: variable.assigned for variable in variables}
@@ -74,7 +74,7 @@ def needed(tables: Sequence[Table], outputs: Sequence[int], variables: Collectio
 
 
 def choose(
-    tables: Sequence[Table], codes: Sequence[str], outputs: Sequence[int], cut: bool
+    tables: Sequence[FlatTable], codes: Sequence[str], outputs: Sequence[int], cut: bool
 ) -> tuple[list[int], list[Variable]]:
     """The operators to translate: all, or where outputs were chosen (`cut`) or variables kept those that they depend
     on; and the variables that matter to them."""
@@ -88,9 +88,9 @@ def choose(
 
 
 def first_values(
-    tables: Sequence[Table],
+    tables: Sequence[FlatTable],
     codes: Sequence[str],
-    subgraphs: Sequence[Table],
+    subgraphs: Sequence[FlatTable],
     tensor: Callable[[int, int], Tensor],
 ) -> dict[str, Array]:
     """What the graphs behind CALL_ONCE assign, by name; `tensor` gives one by subgraph and index."""
@@ -110,7 +110,7 @@ def first_values(
     return found
 
 
-def state(variable: Variable, read: Tensor, assigned: Tensor, first: Mapping[str, Array]) -> State:
+def state(variable: Variable, read: Tensor, assigned: Tensor, first: Mapping[str, Array]) -> CarriedState:
     """What the application has to carry on."""
     start = first_value(variable, read, first)
     if (assigned.shape, assigned.dtype) != (read.shape, read.dtype):
@@ -119,7 +119,7 @@ def state(variable: Variable, read: Tensor, assigned: Tensor, first: Mapping[str
             f"{assigned.shape}",
             where=read.name,
         )
-    return State(read.name, assigned.name, start)
+    return CarriedState(read.name, assigned.name, start)
 
 
 def first_value(variable: Variable, read: Tensor, first: Mapping[str, Array]) -> Array:
@@ -134,7 +134,7 @@ def first_value(variable: Variable, read: Tensor, first: Mapping[str, Array]) ->
     )
 
 
-def note(found: State) -> str:
+def note(found: CarriedState) -> str:
     values = np.unique(found.first)
     start = f"all {values[0]}" if values.size == 1 else "the values in the model"
     return (
@@ -143,19 +143,19 @@ def note(found: State) -> str:
     )
 
 
-def operands(table: Table, number: int, where: str) -> list[int]:
+def operands(table: FlatTable, number: int, where: str) -> list[int]:
     values = [int(v) for v in table.array(number, "<i4")]
     if len(values) > limits.MAX_OPERANDS:
         raise ModelError(f"{len(values)} operands", where=where)
     return values
 
 
-def _code(table: Table, codes: Sequence[str]) -> str:
+def _code(table: FlatTable, codes: Sequence[str]) -> str:
     number = table.uint32(OperatorField.CODE)
     return codes[number] if number < len(codes) else ""
 
 
-def _name(handle: Table) -> str:
+def _name(handle: FlatTable) -> str:
     """Variables are told apart by container and name."""
     options = handle.table(OperatorField.OPTIONS)
     return "/".join(plain(options.text(k)[: limits.MAX_NAME]) for k in (0, 1)) if options is not None else ""

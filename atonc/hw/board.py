@@ -62,7 +62,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Area:
+class MemoryArea:
     """A part of a memory that belongs to somebody."""
 
     name: str
@@ -96,7 +96,7 @@ class Board:
     machine_name: str
     clocks: Mapping[str, float]  # MHz, by the names of `machine.Clocks`
     memories: tuple[Memory, ...]
-    areas: tuple[Area, ...] = ()
+    areas: tuple[MemoryArea, ...] = ()
     pool_sets: Mapping[str, PoolSet] = field(default_factory=dict)
     flash_loader: str = ""  # of STM32CubeProgrammer
     file: str = ""
@@ -139,10 +139,10 @@ class Board:
         memory = self.memory(name)
         return memory is not None and memory.kind in (CPU_RAM, "ram", "dtcm")
 
-    def areas_of(self, user: str) -> tuple[Area, ...]:
+    def areas_of(self, user: str) -> tuple[MemoryArea, ...]:
         return tuple(area for area in self.areas if area.user == user)
 
-    def area(self, name: str) -> Area | None:
+    def area(self, name: str) -> MemoryArea | None:
         return next((area for area in self.areas if area.name == name), None)
 
     def of_kind(self, *kinds: str) -> tuple[Memory, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from atonc.disk import read_text
 from atonc.errors import InputError
-from atonc.hw.board import DEFAULT_SET, Area, Board, Memory, PoolSet
+from atonc.hw.board import DEFAULT_SET, Board, Memory, MemoryArea, PoolSet
 from atonc.hw.board_schema import CLOCKS, POOL_KEYS, Raw, read_keys
 from atonc.hw.mpool import MemoryPool
 from atonc.hw.toml_table import MAX_BYTES, MAX_ITEMS, parse_toml
@@ -161,7 +161,7 @@ def _apart(memories: tuple[Memory, ...], file: str) -> None:
             raise InputError(f"memories {low.name} and {high.name} overlap at {high.base:#010x}", where=file)
 
 
-def _areas(raw: Raw, memories: tuple[Memory, ...]) -> Iterator[Area]:
+def _areas(raw: Raw, memories: tuple[Memory, ...]) -> Iterator[MemoryArea]:
     """An area of the board below where this one has no memory is left out; what the file itself names must fit."""
     for name, record in raw.areas.items():
         if record.get("size") == 0:
@@ -173,7 +173,7 @@ def _areas(raw: Raw, memories: tuple[Memory, ...]) -> Iterator[Area]:
                 raise
 
 
-def _area(record: dict[str, Any], memories: tuple[Memory, ...]) -> Area:
+def _area(record: dict[str, Any], memories: tuple[Memory, ...]) -> MemoryArea:
     _require(record, ("user", "base"), record["where"])
     base, where = record["base"], record["where"]
     memory = next((m for m in memories if m.base <= base < m.end), None)
@@ -197,7 +197,7 @@ def _area(record: dict[str, Any], memories: tuple[Memory, ...]) -> Area:
     if barred:
         raise InputError(f"{record['user']} is not among the users of {barred[0]}", where=where)
     fields = {key: record[key] for key in ("name", "user", "linker", "attributes", "at_boot") if key in record}
-    return Area(base=base, size_bytes=size, memory=memory.name, **fields)
+    return MemoryArea(base=base, size_bytes=size, memory=memory.name, **fields)
 
 
 def _touched(start: int, end: int, memories: tuple[Memory, ...]) -> list[Memory]:
@@ -214,7 +214,7 @@ def _touched(start: int, end: int, memories: tuple[Memory, ...]) -> list[Memory]
 # ------------------------------------------------------------------------------------------------------------- pools
 
 
-def _pool_sets(raw: Raw, memories: list[Memory], areas: tuple[Area, ...]) -> Iterator[tuple[str, PoolSet]]:
+def _pool_sets(raw: Raw, memories: list[Memory], areas: tuple[MemoryArea, ...]) -> Iterator[tuple[str, PoolSet]]:
     """A set of the board below that does not fit this one is left out; the default and the own ones must fit."""
     for name, record in raw.pools.items():
         try:
@@ -224,7 +224,7 @@ def _pool_sets(raw: Raw, memories: list[Memory], areas: tuple[Area, ...]) -> Ite
                 raise
 
 
-def _pool_set(name: str, record: dict[str, Any], memories: list[Memory], areas: tuple[Area, ...]) -> PoolSet:
+def _pool_set(name: str, record: dict[str, Any], memories: list[Memory], areas: tuple[MemoryArea, ...]) -> PoolSet:
     pools, past = [], set[str]()
     for entry in record.get("use", []):
         memory, base, size = _place_of(entry, memories, areas)
@@ -245,7 +245,7 @@ def _pool_set(name: str, record: dict[str, Any], memories: list[Memory], areas: 
     return PoolSet(name, record.get("title", ""), tuple(pools), frozenset(past))
 
 
-def _place_of(entry: dict[str, Any], memories: list[Memory], areas: tuple[Area, ...]) -> tuple[Memory, int, int]:
+def _place_of(entry: dict[str, Any], memories: list[Memory], areas: tuple[MemoryArea, ...]) -> tuple[Memory, int, int]:
     """The memory, and which part of it: of the area, or from `base` on, to the end unless `size` says less."""
     named = entry["of"]
     area = next((area for area in areas if area.name == named), None)

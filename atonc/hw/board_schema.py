@@ -9,7 +9,7 @@ from typing import Any
 
 from atonc.hw.board import KINDS, MACHINES, USERS
 from atonc.hw.mpool import MAX_RATIO, MAX_WIDTH
-from atonc.hw.toml_table import Table
+from atonc.hw.toml_table import TomlTable
 
 _LEVELS = ("LOW", "MID", "HIGH")
 _FORMATS = ("FORMAT_RAW", "FORMAT_HEX", "FORMAT_C")
@@ -18,8 +18,8 @@ _SYMBOL = re.compile(r"[A-Za-z_]\w{0,60}", re.ASCII)
 _ATTRIBUTES = re.compile(r"[rwxailRWXAIL!]{1,8}")
 _SET_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}", re.ASCII)
 
-Read = Callable[[Table, str], Any]
-_text, _flag, _size = Table.text, Table.flag, Table.size
+Read = Callable[[TomlTable, str], Any]
+_text, _flag, _size = TomlTable.text, TomlTable.flag, TomlTable.size
 
 
 def _between(low: float, high: float) -> Read:
@@ -31,7 +31,7 @@ def _one_of(*choices: str) -> Read:
 
 
 def _matching(pattern: re.Pattern[str], rule: str) -> Read:
-    def read(table: Table, key: str) -> str:
+    def read(table: TomlTable, key: str) -> str:
         value = table.text(key)
         if not pattern.fullmatch(value):
             raise table.wrong(key, f"{value[:40]!r} cannot be used", rule=rule)
@@ -107,7 +107,7 @@ class Raw:
     own: frozenset[str] = frozenset()  # areas and pool sets that the file itself names
 
 
-def read_keys(root: Table) -> Raw:
+def read_keys(root: TomlTable) -> Raw:
     root.finish((*_TOP, "clocks", "memories", "areas", "pools"))
     pools = root.table("pools") if root.has("pools") else None
     sets = {} if pools is None else {_set_name(pools, key): _record(pools.table(key), _SET) for key in pools.entries()}
@@ -123,18 +123,18 @@ def read_keys(root: Table) -> Raw:
     )
 
 
-def _set_name(pools: Table, key: str) -> str:
+def _set_name(pools: TomlTable, key: str) -> str:
     if not _SET_NAME.fullmatch(key):
         raise pools.wrong(key[:60], "not a name for a pool set", rule="letters, digits and _ . -")
     return key
 
 
-def _record(table: Table, schema: Mapping[str, Read], allowed: tuple[str, ...] = ()) -> dict[str, Any]:
+def _record(table: TomlTable, schema: Mapping[str, Read], allowed: tuple[str, ...] = ()) -> dict[str, Any]:
     table.finish(allowed or schema)
     return {key: read(table, key) for key, read in schema.items() if table.has(key)}
 
 
-def _by_name(root: Table, key: str, schema: Mapping[str, Read]) -> dict[str, dict[str, Any]]:
+def _by_name(root: TomlTable, key: str, schema: Mapping[str, Read]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for table in root.tables(key):
         record = _record(table, schema)
@@ -144,7 +144,7 @@ def _by_name(root: Table, key: str, schema: Mapping[str, Read]) -> dict[str, dic
     return found
 
 
-def _entry(item: str | Table, table: Table, key: str) -> dict[str, Any]:
+def _entry(item: str | TomlTable, table: TomlTable, key: str) -> dict[str, Any]:
     if isinstance(item, str):
         return {"of": item, "where": table.where(key)}
     record = _record(item, _ENTRY)

@@ -55,7 +55,7 @@ def _shape(epoch: Epoch) -> Shape:
 @lru_cache(maxsize=4096)
 def texts_of(shape: Shape) -> tuple[tuple[tuple[str, ...], str], ...]:
     """Few shapes make up a network, so that they are remembered."""
-    writer = _Writer(shape)
+    writer = _ChainWriter(shape)
     return tuple((units, writer.text(units)) for units in _split(shape))
 
 
@@ -76,7 +76,7 @@ def _split(shape: Shape) -> list[tuple[str, ...]]:
     return [tuple(units) for units in members.values()]
 
 
-class _Writer:
+class _ChainWriter:
     def __init__(self, shape: Shape) -> None:
         self.labels = dict(shape.labels)
         self.inputs: dict[str, dict[int, tuple[str, str]]] = {}  # by unit and port: the source, and whether it is gated

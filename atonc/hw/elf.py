@@ -37,7 +37,7 @@ class SymbolKind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Section:
+class ElfSection:
     name: str
     kind: int
     flags: int
@@ -52,7 +52,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Segment:
+class ElfSegment:
     """What is loaded: to `loaded_at`, for code that expects it at `runs_at`."""
 
     offset: int
@@ -63,7 +63,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Symbol:
+class ElfSymbol:
     name: str
     value: int
     size_bytes: int
@@ -72,7 +72,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Relocation:
+class ElfRelocation:
     where: int
     kind: int
     symbol: int  # its number in the table that the section is linked with
@@ -83,34 +83,34 @@ class Elf:
     data: bytes = field(repr=False)
     where: str
     entry: int
-    sections: tuple[Section, ...]
-    segments: tuple[Segment, ...]
+    sections: tuple[ElfSection, ...]
+    segments: tuple[ElfSegment, ...]
 
-    def section(self, name: str) -> Section | None:
+    def section(self, name: str) -> ElfSection | None:
         return next((section for section in self.sections if section.name == name), None)
 
-    def contents(self, part: Section | Segment) -> bytes:
-        if isinstance(part, Section) and part.kind == SectionKind.ROOM:
+    def contents(self, part: ElfSection | ElfSegment) -> bytes:
+        if isinstance(part, ElfSection) and part.kind == SectionKind.ROOM:
             return b""
         return self.data[part.offset : part.offset + part.size_bytes]
 
-    def symbols(self) -> list[Symbol]:
-        """Of the image; none if they were taken out."""
+    def symbols(self) -> list[ElfSymbol]:
+        """Lists the symbols of the image; none if they were taken out."""
         table = next((section for section in self.sections if section.kind == SectionKind.SYMBOLS), None)
         return [] if table is None else self.symbols_of(table)
 
-    def symbols_of(self, table: Section) -> list[Symbol]:
+    def symbols_of(self, table: ElfSection) -> list[ElfSymbol]:
         if table.size_bytes // _SYMBOL.size > _MAX_SYMBOLS:
             raise InputError(f"{table.size_bytes // _SYMBOL.size:,} symbols are too many", where=self.where)
         texts = self.contents(self.numbered(table.link))
         rows = _SYMBOL.iter_unpack(_whole(self.contents(table), _SYMBOL.size))
-        return [Symbol(_text(texts, at), value, size, info & 15, home) for at, value, size, info, _, home in rows]
+        return [ElfSymbol(_text(texts, at), value, size, info & 15, home) for at, value, size, info, _, home in rows]
 
-    def relocations(self, section: Section) -> Iterator[Relocation]:
+    def relocations(self, section: ElfSection) -> Iterator[ElfRelocation]:
         for where, info in _RELOCATION.iter_unpack(_whole(self.contents(section), _RELOCATION.size)):
-            yield Relocation(where, info & 255, info >> 8)
+            yield ElfRelocation(where, info & 255, info >> 8)
 
-    def numbered(self, number: int) -> Section:
+    def numbered(self, number: int) -> ElfSection:
         if number >= len(self.sections):
             raise InputError(f"not a usable ELF file: there is no section {number}", where=self.where)
         return self.sections[number]
@@ -127,9 +127,9 @@ def read_elf(data: bytes, where: str) -> Elf:
     except struct.error as error:
         raise InputError(f"not a usable ELF file: {error}", where=where) from None
     texts = data[rows[names][4] : rows[names][4] + rows[names][5]] if names < len(rows) else b""
-    sections = tuple(Section(_text(texts, name), *rest[:6]) for name, *rest in rows)
+    sections = tuple(ElfSection(_text(texts, name), *rest[:6]) for name, *rest in rows)
     loaded = tuple(
-        Segment(offset, virtual, physical, size, bool(flags & 1))
+        ElfSegment(offset, virtual, physical, size, bool(flags & 1))
         for kind, offset, virtual, physical, size, _, flags, _ in segments
         if kind == _LOAD
     )

@@ -44,7 +44,7 @@ def _derived(cls: Any) -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class FieldPlace:
     """Where a config field lives."""
 
     register: str
@@ -57,8 +57,8 @@ def declare(kind: str) -> Callable[..., Any]:
 
     def bits(where: str, *, signed: bool = False) -> Any:
         register, field = where.split(".")
-        reset = _extract(regs.registers(kind)[register].reset, Place(register, field, signed), kind)
-        return dataclasses.field(default=reset, metadata={"place": Place(register, field, signed)})
+        reset = _extract(regs.registers(kind)[register].reset, FieldPlace(register, field, signed), kind)
+        return dataclasses.field(default=reset, metadata={"place": FieldPlace(register, field, signed)})
 
     return bits
 
@@ -145,13 +145,13 @@ def _decoded(cls: Any, words: tuple[tuple[int, int], ...]) -> Any:
     return changed(_after_reset(cls), **values)
 
 
-def places(cls: type[UnitConfig]) -> tuple[tuple[str, Place], ...]:
+def places(cls: type[UnitConfig]) -> tuple[tuple[str, FieldPlace], ...]:
     """Names of the config fields with the register fields that hold them."""
     return _places(cast(Hashable, cls))
 
 
 @cache
-def _places(cls: Any) -> tuple[tuple[str, Place], ...]:
+def _places(cls: Any) -> tuple[tuple[str, FieldPlace], ...]:
     fields = dataclasses.fields(cls)
     return tuple((f.name, f.metadata["place"]) for f in fields if "place" in f.metadata)
 
@@ -167,7 +167,7 @@ class Bits(NamedTuple):
     default: int  # after reset
 
 
-class Layout(NamedTuple):
+class FieldLayout(NamedTuple):
     """All fields of a kind of config, and what its registers are after reset."""
 
     bits: tuple[Bits, ...]
@@ -176,7 +176,7 @@ class Layout(NamedTuple):
 
 
 @cache
-def _layout(cls: Any) -> Layout:
+def _layout(cls: Any) -> FieldLayout:
     found, resets = [], {}
     for name, place in places(cls):
         register = regs.registers(cls.KIND)[place.register]
@@ -185,7 +185,7 @@ def _layout(cls: Any) -> Layout:
         found.append(Bits(name, register.index, lsb, mask, place.signed, default))
         resets[register.index] = register.reset
     by_register = {index: tuple(bits for bits in found if bits.register == index) for index in resets}
-    return Layout(tuple(found), by_register, resets)
+    return FieldLayout(tuple(found), by_register, resets)
 
 
 @cache
@@ -226,7 +226,7 @@ def _leftovers(cls: type[UnitConfig], words: Mapping[int, int]) -> tuple[tuple[s
     return tuple(out)
 
 
-def _extract(word: int, place: Place, kind: str) -> int:
+def _extract(word: int, place: FieldPlace, kind: str) -> int:
     field = regs.registers(kind)[place.register].field(place.field)
     value = word >> field.lsb & field.mask
     if place.signed and value >> (field.width - 1):

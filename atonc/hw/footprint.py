@@ -16,7 +16,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Walk:
+class ByteWalk:
     """Bytes from `start` on, in nested loops (turns, bytes from one to the next), the outermost first."""
 
     start: int
@@ -50,20 +50,20 @@ def share_word(one: StrengConfig, other: StrengConfig) -> bool:
     return bool((words[0] & words[1]).any())
 
 
-def _flags(found: Sequence[Walk], low: int, high: int) -> Flags:
+def _flags(found: Sequence[ByteWalk], low: int, high: int) -> Flags:
     flags = np.zeros(high - low, np.bool_)
     for walk in found:
         view(flags, walk, low)[...] = True
     return flags
 
 
-def view(flags: Flags, walk: Walk, low: int = 0) -> Flags:
+def view(flags: Flags, walk: ByteWalk, low: int = 0) -> Flags:
     """The flags of the bytes of a walk; the first one of `flags` is that of address `low`."""
     counts, steps = zip(*walk.loops, strict=True)
     return np.ndarray(counts, np.bool_, flags, walk.start - low, steps)
 
 
-def _in_one_turn(mine: list[Walk], theirs: list[Walk]) -> tuple[list[Walk], list[Walk]]:
+def _in_one_turn(mine: list[ByteWalk], theirs: list[ByteWalk]) -> tuple[list[ByteWalk], list[ByteWalk]]:
     """The same question about less memory: one turn of the outer loops that both make in step, as long as different
     turns lie so far apart that they never meet in a word."""
     if len(mine) > 1 or len(theirs) > 1:
@@ -79,17 +79,17 @@ def _in_one_turn(mine: list[Walk], theirs: list[Walk]) -> tuple[list[Walk], list
     return [one], [other]
 
 
-def walks(config: StrengConfig) -> list[Walk]:
+def walks(config: StrengConfig) -> list[ByteWalk]:
     """All bytes of the engine; a last turn of the frame loop that is cut short is a walk by itself."""
     inside = [*zip(config.shape, config.steps, strict=True), (config.element_bytes, 1)]
     loops = config.frame_loops()
     if len(loops) == 1:
-        return [Walk(config.address, _merged([*loops, *inside]))]
+        return [ByteWalk(config.address, _merged([*loops, *inside]))]
     (_, outer), (count, inner) = loops
     turns, rest = divmod(config.frames, count)
-    found = [Walk(config.address, _merged([(turns, outer), (count, inner), *inside]))]
+    found = [ByteWalk(config.address, _merged([(turns, outer), (count, inner), *inside]))]
     if rest:
-        found.append(Walk(config.address + turns * outer, _merged([(rest, inner), *inside])))
+        found.append(ByteWalk(config.address + turns * outer, _merged([(rest, inner), *inside])))
     return found
 
 

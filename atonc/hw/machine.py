@@ -12,7 +12,7 @@ from typing import Any
 
 from atonc.disk import read_text
 from atonc.errors import InputError
-from atonc.hw.tolerant_json import MAX_BYTES, Node, read_json
+from atonc.hw.tolerant_json import MAX_BYTES, JsonNode, read_json
 
 FLASH, HYPERRAM = "flash", "hyperram"  # kinds of memory outside the chip
 NPU_RAM, CPU_RAM = "npu_ram", "cpu_ram"  # and on it
@@ -263,7 +263,7 @@ def read_machine(path: Path) -> Machine:
 
 def read_mdesc(path: Path) -> Machine:
     """ST's machine description. It names units and the NPU clock; memories and constants are those of the STM32N6."""
-    machine = Node(read_json(path), str(path)).child("machine")
+    machine = JsonNode(read_json(path), str(path)).child("machine")
     counts: dict[str, int] = {}
     ports: dict[int, tuple[int, ...]] = {}
     for node in (*machine.children("switches", _MAX_UNITS), *machine.children("accelerators", _MAX_UNITS)):
@@ -281,7 +281,7 @@ def read_mdesc(path: Path) -> Machine:
     return described.with_clocks(npu_mhz=machine.number("frequency", default=base.clocks.npu_mhz))
 
 
-def _memory_port(node: Node) -> int:
+def _memory_port(node: JsonNode) -> int:
     params = node.children("params", _MAX_UNITS)
     return int(next((p.number("val", "value") for p in params if p.text("name") == "MEM_PORT"), 0))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from atonc.errors import InputError
 from atonc.hw.machine import PoolTiming
-from atonc.hw.tolerant_json import Node, parse_json, read_json
+from atonc.hw.tolerant_json import JsonNode, parse_json, read_json
 
 MAX_POOLS = 256
 MAX_WIDTH, MAX_RATIO = 4096, 1_000_000
@@ -62,14 +62,14 @@ class PoolFile:
 
 
 def read_mpool(path: Path) -> PoolFile:
-    return _pool_file(Node(read_json(path), str(path)))
+    return _pool_file(JsonNode(read_json(path), str(path)))
 
 
 def parse_mpool(text: str, where: str = "pool file") -> PoolFile:
-    return _pool_file(Node(parse_json(text, where), where))
+    return _pool_file(JsonNode(parse_json(text, where), where))
 
 
-def _pool_file(root: Node) -> PoolFile:
+def _pool_file(root: JsonNode) -> PoolFile:
     memory = root.child("memory")
     pools = memory.children("mempools", MAX_POOLS)
     if not pools:
@@ -78,7 +78,7 @@ def _pool_file(root: Node) -> PoolFile:
     return PoolFile(tuple(_pool(node) for node in pools), prefix)
 
 
-def _pool(node: Node) -> MemoryPool:
+def _pool(node: JsonNode) -> MemoryPool:
     prop = node.child("prop")
     width, ratio = int(prop.number("byteWidth", default=1)), prop.number("freqRatio", default=1.0)
     name = node.text("name") or node.text("fname")
@@ -107,7 +107,7 @@ def _pool(node: Node) -> MemoryPool:
     )
 
 
-def _amount(node: Node) -> int:
+def _amount(node: JsonNode) -> int:
     """`{"value": "448", "magnitude": "KBYTES"}`: decimal or hexadecimal, as text or number."""
     value, magnitude = node.text("value", default="0"), node.text("magnitude", default="BYTES")
     if magnitude not in _MAGNITUDES:

@@ -45,7 +45,7 @@ NEVER_SEEN = Sighting()
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class PublishedNetwork:
     name: str  # repository:path
     release: str
     mode: str  # EC or CPU
@@ -61,9 +61,9 @@ def load(name: str) -> dict[str, list[Any]]:
 
 
 @cache
-def networks() -> tuple[Network, ...]:
+def networks() -> tuple[PublishedNetwork, ...]:
     """The programs behind the evidence."""
-    return tuple(Network(*row) for row in load("networks")["networks"])
+    return tuple(PublishedNetwork(*row) for row in load("networks")["networks"])
 
 
 def sighting(row: list[Any]) -> Sighting:

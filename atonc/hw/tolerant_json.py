@@ -37,7 +37,7 @@ def parse_json(text: str, where: str = "") -> Mapping[str, Any]:
     return data
 
 
-class Node:
+class JsonNode:
     """One object of such a file, with typed access and errors that name the place."""
 
     def __init__(self, data: Any, where: str) -> None:
@@ -60,14 +60,14 @@ class Node:
         value = self._first(keys, False)
         return value is True or (isinstance(value, str) and value.lower() == "true")
 
-    def child(self, key: str) -> Node:
-        return Node(self.data.get(key, {}), f"{self.where}, {key}")
+    def child(self, key: str) -> JsonNode:
+        return JsonNode(self.data.get(key, {}), f"{self.where}, {key}")
 
-    def children(self, key: str, most: int) -> list[Node]:
+    def children(self, key: str, most: int) -> list[JsonNode]:
         items = self.data.get(key, [])
         if not isinstance(items, list) or len(items) > most:
             raise InputError(f"{key} should be a list of at most {most} objects", where=self.where)
-        return [Node(item, f"{self.where}, {key} {index}") for index, item in enumerate(items)]
+        return [JsonNode(item, f"{self.where}, {key} {index}") for index, item in enumerate(items)]
 
     def _first(self, keys: tuple[str, ...], default: Any) -> Any:
         return next((self.data[key] for key in keys if key in self.data), default)

@@ -22,14 +22,14 @@ _KEY = re.compile(r"^\s*([\w-]+)\s*=")
 Path = tuple[str | int, ...]
 
 
-def parse_toml(text: str, file: str) -> Table:
+def parse_toml(text: str, file: str) -> TomlTable:
     """The whole file as a table."""
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         what = "nested too deeply" if isinstance(error, RecursionError) else plain(str(error))[:200]
         raise InputError(f"not TOML: {what}", where=file) from None
-    return Table(data, (), file, _lines(text))
+    return TomlTable(data, (), file, _lines(text))
 
 
 def _lines(text: str) -> dict[Path, int]:
@@ -50,7 +50,7 @@ def _lines(text: str) -> dict[Path, int]:
     return found
 
 
-class Table:
+class TomlTable:
     """One table of the file; `finish` refuses keys that are not known."""
 
     def __init__(self, data: dict[str, Any], path: Path, file: str, lines: dict[Path, int]) -> None:
@@ -108,25 +108,25 @@ class Table:
             raise self.wrong(key, f"{value:#x} is out of range", rule=f"0 to {MAX_NUMBER - 1:#x}")
         return int(value)
 
-    def table(self, key: str) -> Table:
-        return Table(self._value(key, dict, "a table"), (*self.path, key), self.file, self._lines)
+    def table(self, key: str) -> TomlTable:
+        return TomlTable(self._value(key, dict, "a table"), (*self.path, key), self.file, self._lines)
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str) -> list[TomlTable]:
         """`[[key]]`, or nothing."""
         if not self.has(key):
             return []
         items = self._value(key, list, "a list of tables")
         if len(items) > MAX_ITEMS or not all(isinstance(item, dict) for item in items):
             raise self.wrong(key, f"not a list of at most {MAX_ITEMS} tables")
-        return [Table(item, (*self.path, key, index), self.file, self._lines) for index, item in enumerate(items)]
+        return [TomlTable(item, (*self.path, key, index), self.file, self._lines) for index, item in enumerate(items)]
 
-    def mixed(self, key: str) -> list[str | Table]:
+    def mixed(self, key: str) -> list[str | TomlTable]:
         """A list of names and inline tables."""
         items = self._value(key, list, "a list")
         if len(items) > MAX_ITEMS or not all(isinstance(item, (str, dict)) for item in items):
             raise self.wrong(key, f"not a list of at most {MAX_ITEMS} names or tables")
         path = (*self.path, key)
-        return [Table(item, path, self.file, self._lines) if isinstance(item, dict) else item for item in items]
+        return [TomlTable(item, path, self.file, self._lines) if isinstance(item, dict) else item for item in items]
 
     def entries(self) -> list[str]:
         if len(self.data) > MAX_ITEMS:

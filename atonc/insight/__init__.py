@@ -1,5 +1,5 @@
 """What a compiled network does and why, as plain data that every view reads: text, JSON, HTML, traces."""
 
-from atonc.insight.types import BufferView, Decision, LayerView, NetworkView, PoolView, Price, StepView
+from atonc.insight.types import BufferView, Decision, LayerView, NetworkView, PoolView, RemedyPrice, StepView
 
-__all__ = ["BufferView", "Decision", "LayerView", "NetworkView", "PoolView", "Price", "StepView"]
+__all__ = ["BufferView", "Decision", "LayerView", "NetworkView", "PoolView", "RemedyPrice", "StepView"]

@@ -83,7 +83,7 @@ def _plain(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class _Output:
+class _OutputLoss:
     info: BufferInfo
     values: Array  # real, channels last
 
@@ -92,11 +92,11 @@ class _Output:
         return self.info.scales[0] if self.info.scales else 0.0
 
 
-def _real(infos: Sequence[BufferInfo], outputs: Mapping[str, Array]) -> list[_Output]:
-    return [_Output(i, real_values(tensors.channel_last(i, outputs[i.name]), i)) for i in infos]
+def _real(infos: Sequence[BufferInfo], outputs: Mapping[str, Array]) -> list[_OutputLoss]:
+    return [_OutputLoss(i, real_values(tensors.channel_last(i, outputs[i.name]), i)) for i in infos]
 
 
-def _pairs(left: Sequence[_Output], right: Sequence[_Output]) -> tuple[OutputAgreement, ...]:
+def _pairs(left: Sequence[_OutputLoss], right: Sequence[_OutputLoss]) -> tuple[OutputAgreement, ...]:
     """By name, else by size; among equals the nearest, as compilers order outputs differently."""
     found, free = [], list(right)
     for one in left:
@@ -113,7 +113,7 @@ def _pairs(left: Sequence[_Output], right: Sequence[_Output]) -> tuple[OutputAgr
     return tuple(found)
 
 
-def _agreement(one: _Output, other: _Output) -> OutputAgreement:
+def _agreement(one: _OutputLoss, other: _OutputLoss) -> OutputAgreement:
     x, y = one.values.reshape(-1), other.values.reshape(-1)
     difference, step = np.abs(x - y), max(one.step, other.step) or float(np.ptp(x)) / 255 or 1.0
     return OutputAgreement(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from atonc.cost.band import Band, band_of
+from atonc.cost.band import PredictionBand, band_of
 from atonc.insight.types import CPU, HYBRID, PREDICTED, NetworkView
 
 
-def error_band(network: NetworkView) -> Band:
+def error_band(network: NetworkView) -> PredictionBand:
     return band_of((step.on in (CPU, HYBRID), step) for step in network.steps)
 
 
 def span_of(network: NetworkView, digits: int = 0) -> str:
-    """Behind a predicted time; nothing where ST's compiler estimated it."""
+    """The band to print behind a predicted time; nothing where ST's compiler estimated it."""
     return f" ({error_band(network).span(network.latency_ms, digits)})" if network.basis == PREDICTED else ""

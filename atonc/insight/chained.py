@@ -11,7 +11,7 @@ from atonc.insight.types import Decision
 from atonc.lower.map_ops import Mapped
 from atonc.plan.task import Purpose
 from atonc.schedule.types import Schedule
-from atonc.select.form import Form, Outbid
+from atonc.select.form import Alternative, Form
 
 
 def has_no_epoch(op: str, schedule: Schedule) -> bool:
@@ -45,7 +45,7 @@ def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:
     for apart in schedule.apart:
         if apart.consumer == op:
             yield decision(rules.APART, f"not behind {apart.producer} ({apart.rule}): {apart.seen}")
-    for one in schedule.beside:
+    for one in schedule.co_scheduled:
         for mine, others in ((one.ops, one.others), (one.others, one.ops)):
             if op in mine:
                 names = ", ".join(other for other in others if other != op) or "another part of itself"
@@ -55,8 +55,8 @@ def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:
 
 def of_form(form: Form | None) -> Iterator[Decision]:
     """What was taken, and what else was possible at which cost. Forms without a name differ in details only."""
-    rivals: dict[str, list[Outbid]] = {}
-    for one in form.outbid if form else ():
+    rivals: dict[str, list[Alternative]] = {}
+    for one in form.alternatives if form else ():
         if one.label and one.chosen and not one.because:
             rivals.setdefault(one.chosen, []).append(one)
     for chosen, others in rivals.items():

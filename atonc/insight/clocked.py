@@ -28,7 +28,7 @@ def at_clocks(
 
 
 def _limits(machine: Machine) -> dict[str, str]:
-    """By rule: what the machine at hand does, in the words of the rule."""
+    """Says by rule what the machine at hand does, in the words of the rule."""
     clocks, timing = machine.clocks, machine.timing
     bank = f"one 8-byte beat per {timing.read_beat:.3g} cycles (read) or {timing.write_beat:.3g} (write) on an NPU RAM"
     return {

@@ -13,7 +13,7 @@ from atonc.place.usage import RAM_FOR, MemoryUse, Use
 
 
 @dataclass(frozen=True)
-class Figure:
+class ComparedFigure:
     """One number of both; less is better where `ratio` below 1 is good."""
 
     name: str
@@ -46,7 +46,7 @@ def _said(value: str | None) -> str:
 class Comparison:
     a: NetworkView
     b: NetworkView
-    figures: tuple[Figure, ...]
+    figures: tuple[ComparedFigure, ...]
     layers: tuple[LayerPair, ...]  # largest difference first
     paired_by: str = BY_NAME
     outputs: tuple[OutputAgreement, ...] = ()  # if both were run on the same inputs
@@ -113,7 +113,7 @@ def _memory(a: MemoryUse, b: MemoryUse) -> Iterator[tuple[str, int, int]]:
 
 def compare(a: NetworkView, b: NetworkView, outputs: tuple[OutputAgreement, ...] = ()) -> Comparison:
     figures = tuple(
-        Figure(name, float(x), float(y), unit)
+        ComparedFigure(name, float(x), float(y), unit)
         for name, x, y, unit in (
             ("latency", a.latency_ms, b.latency_ms, "ms"),
             ("cycles", a.cycles, b.cycles, ""),

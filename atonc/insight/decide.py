@@ -13,7 +13,7 @@ from atonc.insight.types import Decision
 from atonc.ir import Op, Tensor
 from atonc.ops.windows import pair
 from atonc.plan.task import Purpose
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 SUMS = 2  # port of CONVACC at which partial sums arrive
 SIMD_8X8, SIMD_16X8 = 1, 2
@@ -34,7 +34,7 @@ def of_operator(
     epochs: Sequence[Epoch],
     purposes: Sequence[Purpose],
     shifted: Collection[str] = (),
-    refused: Sequence[Refused] = (),
+    refused: Sequence[RefusedForm] = (),
 ) -> list[Decision]:
     """All rules that gave the operator its form. `purposes`: what its recipe made each epoch for; `shifted`: tensors
     that are stored as code + 128; `refused`: forms that its recipe tried before."""

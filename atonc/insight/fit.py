@@ -35,7 +35,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Lever:
+class FitLever:
     """A change that the user can make, with what it does to memory and time."""
 
     what: str
@@ -86,7 +86,7 @@ def peak(network: NetworkView) -> Peak | None:
     return Peak(worst, live[worst.number], tuple(found))
 
 
-def levers(source: Graph, options: Options, at_peak: Collection[str] = ()) -> tuple[Lever, ...]:
+def levers(source: Graph, options: Options, at_peak: Collection[str] = ()) -> tuple[FitLever, ...]:
     """All changes that lower the demand, the best first. Every one is compiled.
 
     `at_peak`: kinds of the buffers that live at the peak; without an input among them none about inputs is tried.
@@ -96,7 +96,7 @@ def levers(source: Graph, options: Options, at_peak: Collection[str] = ()) -> tu
     found = []
     for number, (what, changed) in enumerate(changes, 1):
         with progress.part(f"lever {number} of {len(changes)}"):
-            found.append(Lever(what, changed, before, demand(source, changed)))
+            found.append(FitLever(what, changed, before, demand(source, changed)))
     useful = [one for one in found if one.saved_bytes > 0 or one.unspilled_bytes > 0]
     return tuple(sorted(useful, key=lambda one: (one.moves, -one.unspilled_bytes, -one.saved_bytes, one.what)))
 
@@ -148,7 +148,7 @@ def peak_lines(found: Peak | None, most: int = 6) -> list[str]:
     return [*lines, f"  and {more} more"] if more > 0 else lines
 
 
-def lever_lines(found: Sequence[Lever]) -> list[str]:
+def lever_lines(found: Sequence[FitLever]) -> list[str]:
     if not found:
         return ["no option lowers the demand; a smaller input or fewer channels would"]
     return ["what would help, each tried:", *(f"  {number}. {one}" for number, one in enumerate(found, 1))]

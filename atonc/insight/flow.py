@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from atonc.emu.files.c_info import CInfo, InfoBuffer
 from atonc.emu.files.types import BufferInfo, CompiledNetwork
-from atonc.emu.network import Step
+from atonc.emu.network import NetworkStep
 from atonc.insight import folder_memory, vendor
 from atonc.insight.types import BufferView, TensorView
 
@@ -17,7 +17,7 @@ _TYPES = {"FLOAT": "float32"}
 
 
 @dataclass(frozen=True)
-class Flow:
+class BufferFlow:
     """Buffers by epoch; each read is named by the buffer that was written."""
 
     reads: Mapping[int, tuple[str, ...]]
@@ -33,7 +33,7 @@ class Flow:
         return tuple(dict.fromkeys(name for number in numbers for name in self.writes.get(number, ())))
 
 
-def info_flow(info: CInfo, buffers: Sequence[BufferView], steps: Iterable[int]) -> Flow:
+def info_flow(info: CInfo, buffers: Sequence[BufferView], steps: Iterable[int]) -> BufferFlow:
     """As c_info.json lists it for the epochs that run; one that lists nothing is taken by the lifetimes of buffers."""
     names = {b.id: b.name for b in info.buffers if not b.is_param}
     kept = [b for b in buffers if b.kind != "constant"]
@@ -48,8 +48,8 @@ def info_flow(info: CInfo, buffers: Sequence[BufferView], steps: Iterable[int]) 
     return _resolved(reads, writes, kept)
 
 
-def program_flow(steps: Sequence[Step], buffers: Sequence[BufferView]) -> Flow:
-    """As the addresses in the program tell."""
+def program_flow(steps: Sequence[NetworkStep], buffers: Sequence[BufferView]) -> BufferFlow:
+    """Follows the flow by the addresses in the program."""
     kept = [b for b in buffers if b.kind != "constant"]
     reads = {step.number: tuple(b.name for b in kept if folder_memory.reads(step, b)) for step in steps}
     writes = {
@@ -60,7 +60,7 @@ def program_flow(steps: Sequence[Step], buffers: Sequence[BufferView]) -> Flow:
 
 def _resolved(
     reads: Mapping[int, tuple[str, ...]], writes: Mapping[int, tuple[str, ...]], buffers: Sequence[BufferView]
-) -> Flow:
+) -> BufferFlow:
     """A buffer that no epoch writes (a concatenation in place) stands for those that were written into it."""
     homes = {b.name: b for b in buffers}
     done = [b for b in buffers if b.kind == "input"]  # and what is written later, in order
@@ -75,7 +75,7 @@ def _resolved(
         done += [homes[name] for name in writes.get(number, ()) if name in homes]
         produced |= set(writes.get(number, ()))
     outputs = [b for b in buffers if b.kind == "output" and b.name not in produced]
-    return Flow(found, _with_outputs(writes, outputs, done))
+    return BufferFlow(found, _with_outputs(writes, outputs, done))
 
 
 def _with_outputs(
@@ -107,7 +107,7 @@ def _inside(home: BufferView, done: Sequence[BufferView]) -> list[str]:
     return found[::-1]
 
 
-def node_names(network: CompiledNetwork, steps: Sequence[Step]) -> dict[int, tuple[str, ...]]:
+def node_names(network: CompiledNetwork, steps: Sequence[NetworkStep]) -> dict[int, tuple[str, ...]]:
     """Nodes by epoch, as the C file tells: those whose weights it reads, then those whose results it writes."""
     params = sorted(network.params, key=lambda p: p.address)
     starts = [p.address for p in params]

@@ -15,7 +15,7 @@ from atonc.cost.saved_machine import build_machine
 from atonc.emu.files.c_info import CInfo, fitting_c_info
 from atonc.emu.files.network_c import read_network
 from atonc.emu.files.types import CompiledNetwork
-from atonc.emu.network import EmulatedNetwork, Step, load, memory_of, plan_steps
+from atonc.emu.network import EmulatedNetwork, NetworkStep, load, memory_of, plan_steps
 from atonc.errors import AtoncError, InputError, plain
 from atonc.hw.cycles import hardware
 from atonc.hw.machine import Machine, stm32n6
@@ -124,7 +124,7 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
 
 
 def _buffers(
-    network: CompiledNetwork, steps: Sequence[Step], info: CInfo | None, saved: Saved | None
+    network: CompiledNetwork, steps: Sequence[NetworkStep], info: CInfo | None, saved: Saved | None
 ) -> tuple[BufferView, ...]:
     """As they were saved, with all that shares memory; of folders of others what their files tell."""
     if saved is not None:
@@ -132,12 +132,12 @@ def _buffers(
     return folder_memory.listed_buffers(info, network, steps) if info else folder_memory.buffers(network, steps)
 
 
-def _programmed_by(steps: Sequence[Step]) -> str:
+def _programmed_by(steps: Sequence[NetworkStep]) -> str:
     by_cpu = any(step.epoch is not None and not step.blob for step in steps)
     return hardware.CPU if by_cpu else hardware.CONTROLLER
 
 
-def _flow(info: CInfo | None, buffers: Sequence[BufferView], steps: Sequence[Step]) -> flow.Flow:
+def _flow(info: CInfo | None, buffers: Sequence[BufferView], steps: Sequence[NetworkStep]) -> flow.BufferFlow:
     if info is None:
         return flow.program_flow(steps, buffers)
     return flow.info_flow(info, buffers, (step.number for step in steps))
@@ -149,7 +149,7 @@ def _tensors(network: CompiledNetwork, info: CInfo | None) -> dict[str, TensorVi
     return found | {b.name: flow.file_tensor(b) for b in listed if not b.is_param}
 
 
-def _silicon(network: CompiledNetwork, steps: Sequence[Step]) -> Summary:
+def _silicon(network: CompiledNetwork, steps: Sequence[NetworkStep]) -> Summary:
     epochs = [step.epoch for step in steps if step.epoch is not None]
     context = network_context(network)
     return summarise(grade_program(epochs, context), context.trust.board if context.trust else NO_ANSWERS)
@@ -190,7 +190,7 @@ def _unlisted(network: CompiledNetwork, info: CInfo | None) -> tuple[str, ...]:
 
 
 def _views(
-    steps: Sequence[Step],
+    steps: Sequence[NetworkStep],
     cost: NetworkCost,
     info: CInfo | None,
     saved: Saved | None,
@@ -213,7 +213,7 @@ def _views(
     return tuple(found) if saved is not None else vendor.unique_layers(found)
 
 
-def _step(step: Step, cost: StepCost, macs: int) -> StepView:
+def _step(step: NetworkStep, cost: StepCost, macs: int) -> StepView:
     """Without title, layer and nodes, which not the step knows."""
     return StepView(
         number=step.number,
@@ -261,11 +261,11 @@ def _saved_layer(one: SavedLayer, views: Sequence[StepView]) -> LayerView:
 
 
 def _layers(
-    steps: Sequence[Step],
+    steps: Sequence[NetworkStep],
     views: Sequence[StepView],
     buffers: Sequence[BufferView],
     external: set[str],
-    streams: flow.Flow,
+    streams: flow.BufferFlow,
     network: CompiledNetwork,
 ) -> Iterable[LayerView]:
     """Epochs of the same node that follow each other are one layer."""
@@ -302,7 +302,7 @@ def _layers(
 
 
 def _decisions(
-    steps: Sequence[Step], views: Sequence[StepView], touched: Iterable[BufferView], external: set[str]
+    steps: Sequence[NetworkStep], views: Sequence[StepView], touched: Iterable[BufferView], external: set[str]
 ) -> list[Decision]:
     bound_by, found = shares(views), list[Decision]()
     calls = [call for step in steps for call in step.calls]
@@ -318,7 +318,7 @@ def _decisions(
 
 
 def _with_layers(
-    buffers: Sequence[BufferView], steps: Sequence[Step], views: Sequence[StepView]
+    buffers: Sequence[BufferView], steps: Sequence[NetworkStep], views: Sequence[StepView]
 ) -> tuple[BufferView, ...]:
     """Each buffer with the layer whose epoch writes it first; constants with the one that reads them."""
     writers = {view.number: view.layer for view in views}

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from atonc.emu.files.c_info import CInfo
 from atonc.emu.files.types import BufferInfo, CompiledNetwork
-from atonc.emu.network import Step
+from atonc.emu.network import NetworkStep
 from atonc.insight.types import BufferView
 from atonc.place.pools import outside_chip
-from atonc.place.usage import Bank
+from atonc.place.usage import CountedPool
 from atonc.plan.types import FILLED
 
 
-def buffers(network: CompiledNetwork, steps: Sequence[Step]) -> tuple[BufferView, ...]:
+def buffers(network: CompiledNetwork, steps: Sequence[NetworkStep]) -> tuple[BufferView, ...]:
     last_step = steps[-1].number if steps else 0
     first_step = steps[0].number if steps else 0
     kinds: dict[str, list[BufferInfo]] = {
@@ -41,7 +41,7 @@ def buffers(network: CompiledNetwork, steps: Sequence[Step]) -> tuple[BufferView
     return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
 
 
-def listed_buffers(info: CInfo, network: CompiledNetwork, steps: Sequence[Step]) -> tuple[BufferView, ...]:
+def listed_buffers(info: CInfo, network: CompiledNetwork, steps: Sequence[NetworkStep]) -> tuple[BufferView, ...]:
     """As c_info.json lists them: also where the C file names no internal buffers, and with lifetimes."""
     last_step = steps[-1].number if steps else 0
     inputs, outputs = ({b.name for b in edge} for edge in (network.inputs, network.outputs))
@@ -61,7 +61,9 @@ def listed_buffers(info: CInfo, network: CompiledNetwork, steps: Sequence[Step])
     return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
 
 
-def _last_use(info: BufferInfo, first: int, starts: Sequence[tuple[int, int, int]], steps: Sequence[Step]) -> int:
+def _last_use(
+    info: BufferInfo, first: int, starts: Sequence[tuple[int, int, int]], steps: Sequence[NetworkStep]
+) -> int:
     """The last epoch that reads the place before somebody else writes there."""
     end = info.address + info.size_bytes
     others = [epoch for a, b, epoch in starts if a < end and info.address < b and epoch > first]
@@ -73,7 +75,7 @@ def _last_use(info: BufferInfo, first: int, starts: Sequence[tuple[int, int, int
     return last
 
 
-def _touches(step: Step, start: int, end: int) -> bool:
+def _touches(step: NetworkStep, start: int, end: int) -> bool:
     if step.calls:
         return any(_mentions(argument, start, end) for call in step.calls for argument in call.args)
     return step.epoch is not None and any(start <= e.address < end for e in step.epoch.readers().values())
@@ -93,19 +95,19 @@ def _mentions(value: object, start: int, end: int) -> bool:
     return isinstance(value, list) and len(value) < 64 and any(_mentions(part, start, end) for part in value)
 
 
-def banks(network: CompiledNetwork) -> list[Bank]:
+def banks(network: CompiledNetwork) -> list[CountedPool]:
     real = [pool for pool in network.pools if not pool.virtual and pool.size_bytes]
-    return [Bank(p.name, p.base, p.size_bytes, p.writable, outside_chip(p.base)) for p in real]
+    return [CountedPool(p.name, p.base, p.size_bytes, p.writable, outside_chip(p.base)) for p in real]
 
 
-def reads(step: Step, buffer: BufferView) -> bool:
+def reads(step: NetworkStep, buffer: BufferView) -> bool:
     """Whether a step uses what an earlier one left in a buffer."""
     alive = buffer.first < step.number <= buffer.last or (buffer.kind == "input" and step.number <= buffer.last)
     return alive and _touches(step, buffer.address, buffer.address + buffer.size_bytes)
 
 
 def readers(
-    buffers: Sequence[BufferView], steps: Sequence[Step], layers: Mapping[int, str]
+    buffers: Sequence[BufferView], steps: Sequence[NetworkStep], layers: Mapping[int, str]
 ) -> dict[tuple[str, int], str]:
     """Constants and their copies, by name and address: the first layer whose engines read them."""
     listed = sorted((b for b in buffers if b.kind in FILLED), key=lambda b: b.address)

@@ -12,7 +12,7 @@ from atonc.ops import is_move
 from atonc.ops.windows import pair
 from atonc.plan.task import Purpose
 from atonc.reasons import Rule
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 MEANS = ("mean", "average_pool", "sum")
 MAXIMA = ("max_pool", "reduce_max", "reduce_min")
@@ -73,7 +73,7 @@ def _size(tensor: Tensor) -> str:
     return "x".join(map(str, tensor.shape))
 
 
-def of_purposes(purposes: Sequence[Purpose], refused: Sequence[Refused] = ()) -> list[Decision]:
+def of_purposes(purposes: Sequence[Purpose], refused: Sequence[RefusedForm] = ()) -> list[Decision]:
     """Epochs beside the computing ones, by what the recipe made them for; a padded copy with the reason why the units
     could not do without."""
     found = []

@@ -28,7 +28,7 @@ from atonc.insight.types import (
     shares,
 )
 from atonc.place.pools import outside_chip
-from atonc.place.usage import Bank, memory_use
+from atonc.place.usage import CountedPool, memory_use
 
 _ON = {"HW": NPU, "EC": NPU, "SW": CPU, "SW_HW": HYBRID}
 NOTE = "only c_info.json is here: cycles are what ST's compiler estimated, not a prediction of the hardware model"
@@ -196,9 +196,9 @@ def _buffers(info: CInfo) -> tuple[BufferView, ...]:
     return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
 
 
-def _banks(info: CInfo) -> list[Bank]:
+def _banks(info: CInfo) -> list[CountedPool]:
     return [
-        Bank(pool.name, pool.address, pool.size_bytes, pool.writable, outside_chip(pool.address))
+        CountedPool(pool.name, pool.address, pool.size_bytes, pool.writable, outside_chip(pool.address))
         for pool in info.pools
         if not pool.subpools and pool.address is not None and pool.size_bytes
     ]

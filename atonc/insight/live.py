@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from atonc.insight.types import BufferView, NetworkView, PoolView
-from atonc.place.usage import Bank
+from atonc.place.usage import CountedPool
 from atonc.plan.types import BufferKind
 
 _EDGES = (BufferKind.INPUT, BufferKind.OUTPUT)
@@ -73,7 +73,7 @@ def distinct(buffers: Iterable[BufferView]) -> dict[BufferView, tuple[str, ...]]
     return found
 
 
-def pool_views(banks: Iterable[Bank], used: Mapping[str, int]) -> tuple[PoolView, ...]:
+def pool_views(banks: Iterable[CountedPool], used: Mapping[str, int]) -> tuple[PoolView, ...]:
     return tuple(
         PoolView(bank.name, bank.base, bank.size_bytes, used.get(bank.name, 0), bank.external, bank.writable)
         for bank in banks

@@ -47,7 +47,7 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Finding:
+class LossFinding:
     """One loss: which layer, in which of its parts, and what it does to the outputs when it is the only one."""
 
     layer: str
@@ -68,7 +68,7 @@ class AccuracyReport:
     synthetic: bool  # nobody gave inputs
     outputs: tuple[tuple[str, float, float], ...]  # name, dB of exact int8 arithmetic, dB on the NPU
     layers: tuple[LayerNoise, ...]
-    findings: tuple[Finding, ...]  # the dearest first
+    findings: tuple[LossFinding, ...]  # the dearest first
     latency_ms: float
     notes: tuple[str, ...] = ()
     latency_span_ms: tuple[float, ...] = ()  # how little and how much it may be

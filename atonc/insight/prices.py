@@ -17,11 +17,11 @@ from atonc.cost.macs import graph_macs
 from atonc.errors import AtoncError
 from atonc.insight import rules
 from atonc.insight.ours import network_view
-from atonc.insight.types import Decision, LayerView, NetworkView, Price
+from atonc.insight.types import Decision, LayerView, NetworkView, RemedyPrice
 from atonc.ir import Graph, Op, Quantisation
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_canonical, compile_graph
-from atonc.place import Board
+from atonc.place import BoardMemory
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def _price(
             same = next((other for other in after.layers if other.name == layer.name), None)
             gained = layer.cycles - (same.cycles if same is not None else 0)
             saved = before.memory.ram_bytes - after.memory.ram_bytes
-            price = Price(gained, saved, True, trial.how)
+            price = RemedyPrice(gained, saved, True, trial.how)
             helps = saved > 0 or (gained > 0 and after.cycles < before.cycles)
             return replace(decision, price=price, remedy=decision.remedy if helps else "")
     return replace(
-        decision, price=Price(layer.cycles, 0, False, f"at most the {layer.cycles:,} cycles that the layer takes")
+        decision, price=RemedyPrice(layer.cycles, 0, False, f"at most the {layer.cycles:,} cycles that the layer takes")
     )
 
 
@@ -104,7 +104,7 @@ def _without_flash(view: CompileView, options: Options) -> Compiled:
     return compile_canonical(compiled.source, compiled.graph, options, _on_chip(view.board))
 
 
-def _on_chip(board: Board) -> Board:
+def _on_chip(board: BoardMemory) -> BoardMemory:
     return replace(board, pools=tuple(pool for pool in board.pools if pool in board.on_chip))
 
 

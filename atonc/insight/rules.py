@@ -353,7 +353,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def bound_rule(label: str) -> Rule:
-    """By the label of the cycle model: its own words, or the name of a memory."""
+    """Finds the rule for a label of the cycle model: its own words, or the name of a memory."""
     key = label.lower()
     if key in BOUNDS:
         return BOUNDS[key]

@@ -24,7 +24,7 @@ PREDICTED, ESTIMATED = "predicted", "estimated by ST's compiler"
 
 
 @dataclass(frozen=True)
-class Price:
+class RemedyPrice:
     """What a remedy brings: positive numbers are gained. `tried`: measured on a compiled variant."""
 
     cycles: int
@@ -41,7 +41,7 @@ class Decision:
     seen: str
     limit: str
     remedy: str  # empty: there is none, or none is needed
-    price: Price | None = None
+    price: RemedyPrice | None = None
     avoided: bool = False  # the rule would apply, but the compiler found a way around it
 
     def as_dict(self) -> dict[str, object]:

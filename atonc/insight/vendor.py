@@ -11,7 +11,7 @@ from atonc.emu import cpu
 from atonc.emu.cpu.struct_view import StructView
 from atonc.emu.cpu.tensors import tensor
 from atonc.emu.files.c_info import InfoNode
-from atonc.emu.files.types import Call
+from atonc.emu.files.types import FunctionCall
 from atonc.errors import AtoncError
 from atonc.insight import decide, rules
 from atonc.insight.types import Decision, OperatorView, StepView, TensorView
@@ -63,7 +63,7 @@ def nodes_of(info: InfoNode | None, written: Sequence[str]) -> tuple[str, ...]:
     return info.original_nodes or base_names(part.name for part in info.parts) or base_names(written)
 
 
-def kind_of(node: str, calls: Sequence[Call] = ()) -> str:
+def kind_of(node: str, calls: Sequence[FunctionCall] = ()) -> str:
     """conv of Conv2D_7 or CONV_2D_3; of epochs without a name what the processor calls."""
     match = _NUMBERED.fullmatch(node)
     if match:
@@ -130,7 +130,7 @@ def node_of(layer: str) -> str:
     return layer.partition(" #")[0]
 
 
-def cpu_decisions(calls: Sequence[Call]) -> list[Decision]:
+def cpu_decisions(calls: Sequence[FunctionCall]) -> list[Decision]:
     """Why ST's compiler left this to the processor; one decision a rule."""
     found: dict[str, Decision] = {}
     for call in calls:
@@ -156,7 +156,7 @@ def form_decisions(kind: str, epochs: int) -> list[Decision]:
 
 
 def rule_of_kind(kind: str) -> Rule:
-    """By the kind of a node of ST's compiler, where no call is known."""
+    """Finds the rule for a kind of node of ST's compiler, where no call is known."""
     name = kind.lower()
     nature = next((found for word, found in _BY_NATURE if word in name), "")
     if nature:
@@ -164,7 +164,7 @@ def rule_of_kind(kind: str) -> Rule:
     return rules.MOVE if any(word in name for word in _MOVES) else rules.LIBRARY
 
 
-def _rules(call: Call) -> list[tuple[Rule, str]]:
+def _rules(call: FunctionCall) -> list[tuple[Rule, str]]:
     name, seen = call.name.lower(), cpu.describe_call(call.name, list(call.args))
     nature = next((kind for word, kind in _BY_NATURE if word in name), "")
     if nature:
@@ -181,7 +181,7 @@ def _rules(call: Call) -> list[tuple[Rule, str]]:
     return [*found, (mapping.NOT_CODES, f"{seen} in float")]
 
 
-def _channels(call: Call) -> tuple[int, ...]:
+def _channels(call: FunctionCall) -> tuple[int, ...]:
     try:
         info = StructView.of(call.args[0] if call.args else None, call.name)
         return tuple(tensor(info, f"general.{end}").shape[-1] for end in ("input", "output"))

@@ -83,7 +83,7 @@ def parse(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
     lines = text.splitlines()
     if len(lines) > MAX_LINES:
         raise InputError(f"{len(lines)} lines, at most {MAX_LINES} are read")
-    reader = _Reader(constants or {})
+    reader = _TextReader(constants or {})
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -94,7 +94,7 @@ def parse(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
     return reader.graph()
 
 
-class _Reader:
+class _TextReader:
     def __init__(self, constants: Mapping[str, Array]) -> None:
         self.constants = constants
         self.name, self.source = "", ""

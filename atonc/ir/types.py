@@ -124,7 +124,7 @@ def layer_name(op: Op) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class CarriedState:
     """What the model keeps from one run to the next: the codes of `output` are those of `input` in the run after."""
 
     input: str
@@ -145,7 +145,7 @@ class Graph:
     notes: tuple[str, ...] = ()  # what the reader wants the user to know
     aliases: Mapping[str, str] = field(default_factory=dict)  # names of the source -> tensor that holds the value
     turned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # edges transposed for the user: axes of before
-    states: tuple[State, ...] = ()  # of the graph as read
+    states: tuple[CarriedState, ...] = ()  # of the graph as read
 
     @cached_property
     def producers(self) -> dict[str, Op]:

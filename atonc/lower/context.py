@@ -20,8 +20,8 @@ from atonc.plan.evidence import untrusted
 from atonc.plan.task import TaskGroup, tasks_of
 from atonc.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.schedule.spacers import spaced
-from atonc.select.form import Form, Outbid, Refusal, Refused, Semantics
-from atonc.select.policy import Room
+from atonc.select.form import Alternative, Form, Refusal, RefusedForm, Semantics
+from atonc.select.policy import NpuRamBudget
 
 WHOLE_RANGE = 255.0  # codes: no two are further apart
 
@@ -40,8 +40,8 @@ class Context:
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
         self.shifted_copies: MutableMapping[str, str] = {}  # buffer -> its copy as code + 128
         self.semantics: MutableMapping[str, Semantics] = {}  # by operator
-        self.refused: list[Refused] = []  # forms that were tried
-        self.outbid: list[Outbid] = []  # forms that cost more than the chosen one
+        self.refused: list[RefusedForm] = []  # forms that were tried
+        self.alternatives: list[Alternative] = []  # forms that cost more than the chosen one
 
     def draft(self) -> Context:
         """An empty one above this context."""
@@ -49,7 +49,7 @@ class Context:
         above.facts, above.names = self.facts, self.names
         above.buffers, above.aliases = _above(self.buffers), _above(self.aliases)
         above.shifted_copies, above.semantics = _above(self.shifted_copies), _above(self.semantics)
-        above.refused, above.outbid = [], []
+        above.refused, above.alternatives = [], []
         return above
 
     def copy(self) -> Context:
@@ -58,7 +58,7 @@ class Context:
         other.facts, other.names = self.facts, self.names
         other.buffers, other.aliases = dict(self.buffers), dict(self.aliases)
         other.shifted_copies, other.semantics = dict(self.shifted_copies), dict(self.semantics)
-        other.refused, other.outbid = list(self.refused), list(self.outbid)
+        other.refused, other.alternatives = list(self.refused), list(self.alternatives)
         return other
 
     def done(self, groups: Iterable[TaskGroup]) -> Form:
@@ -75,19 +75,19 @@ class Context:
             semantics=_own(self.semantics),
             refused=tuple(self.refused),
             earlier={name: self.buffers[name] for name in touched if name not in buffers},
-            outbid=tuple(self.outbid),
+            alternatives=tuple(self.alternatives),
         )
 
-    def take(self, form: Form | Refused) -> list[TaskGroup]:
+    def take(self, form: Form | RefusedForm) -> list[TaskGroup]:
         """The form is chosen: its tasks, and all that belongs to it."""
-        if isinstance(form, Refused):
+        if isinstance(form, RefusedForm):
             raise Refusal(form.rule, form.seen, form.limit, form.remedy)
         self.buffers.update(form.buffers)
         self.aliases.update(form.aliases)
         self.shifted_copies.update(form.shifted_copies)
         self.semantics.update(form.semantics)
         self.refused += form.refused
-        self.outbid += form.outbid
+        self.alternatives += form.alternatives
         return list(form.groups)
 
     @property
@@ -103,7 +103,7 @@ class Context:
         return self.facts.target.machine
 
     @property
-    def room(self) -> Room:
+    def room(self) -> NpuRamBudget:
         return self.facts.room
 
     @property
@@ -132,11 +132,11 @@ class Context:
     def may_share(self, output: str, source: str) -> bool:
         """Whether two tensors may lie in one memory: not if the application brings two for them."""
         edges = {*self.graph.inputs, *self.graph.outputs}
-        supplied = self.facts.supplied
-        if not supplied or output not in edges:
+        user_allocated = self.facts.user_allocated
+        if not user_allocated or output not in edges:
             return True
         sharing = {name for name in edges if name != output and self._owner(name) == self._owner(source)}
-        return not sharing or not supplied & {output, *sharing}
+        return not sharing or not user_allocated & {output, *sharing}
 
     def _owner(self, name: str) -> str:
         return root(name, self.aliases)

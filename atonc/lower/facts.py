@@ -12,11 +12,11 @@ import numpy as np
 from atonc.hw.cycles.target import Target
 from atonc.hw.safety.evidence.trust import ANYTHING
 from atonc.ir import Array, Graph, Op, Tensor
-from atonc.lower.conv.passes_2x import Form, needs_unsigned
+from atonc.lower.conv.passes_2x import PassShape, needs_unsigned
 from atonc.lower.conv.reading import LOWEST, subtractable
 from atonc.lower.sizes import free_bytes
 from atonc.ops import is_move
-from atonc.select.policy import MANY_CHANNELS, MOST_CODES, Room
+from atonc.select.policy import MANY_CHANNELS, MOST_CODES, NpuRamBudget
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
 EDGES = ("quantize", "uint8_to_int8", "requantize", "identity")  # change the format of an input only
@@ -26,11 +26,11 @@ EDGES = ("quantize", "uint8_to_int8", "requantize", "identity")  # change the fo
 class Facts:
     graph: Graph
     target: Target  # what forms are priced for
-    room: Room  # the NPU's own RAM
+    room: NpuRamBudget  # the NPU's own RAM
     numerics: str = "best"  # or "2.x": the lowering of ST's releases 2.x, number for number
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
     on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
-    supplied: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
+    user_allocated: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
     without: frozenset[str] = frozenset()  # passes of the schedule that the user leaves out
     asked: frozenset[str] = frozenset()  # what no published program proves and the user wants all the same
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kernels -> bytes where another epoch begins
@@ -85,7 +85,7 @@ class Facts:
         weights, y = self.tensor(op.inputs[1]), self.tensor(op.outputs[0])
         outputs, *window, channels = weights.shape
         plain = op.kind in ("conv", "dense") and int(op.attrs.get("groups", 1)) == 1 and set(window) <= {1}
-        form = Form(channels, outputs, y.elements // max(outputs, 1), 1, wide=False)
+        form = PassShape(channels, outputs, y.elements // max(outputs, 1), 1, wide=False)
         return plain and needs_unsigned(form)
 
     def _wants_signs(self, op: Op) -> bool:

@@ -21,11 +21,11 @@ from atonc.ops.values import same_codes
 from atonc.plan.task import TaskGroup
 from atonc.plan.types import CpuPlan
 from atonc.progress import stage
-from atonc.schedule.types import Work
+from atonc.schedule.types import LoweredOperator
 from atonc.select.affinity import NO_AFFINITY, Affinity, chosen_by_user
 from atonc.select.choose import attempt
 from atonc.select.decisions import FIRST, Decisions, Stripe
-from atonc.select.form import Form, Refusal, Refused
+from atonc.select.form import Form, Refusal, RefusedForm
 from atonc.select.policy import MOST_CODES
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
@@ -45,12 +45,12 @@ class CpuReason:
 
 @dataclass(frozen=True)
 class Mapped:
-    works: tuple[Work, ...]  # one of each operator, in the order of the graph
+    works: tuple[LoweredOperator, ...]  # one of each operator, in the order of the graph
     context: Context
     reasons: tuple[CpuReason, ...]
     forms: Mapping[str, Form] = field(default_factory=dict)  # of operators on the NPU
     stripes: tuple[Stripe, ...] = ()  # whose bands are computed in turn
-    unstriped: Mapping[str, Refused] = field(default_factory=dict)  # why others are not, by first operator
+    unstriped: Mapping[str, RefusedForm] = field(default_factory=dict)  # why others are not, by first operator
 
     @property
     def on_cpu(self) -> frozenset[str]:
@@ -68,7 +68,7 @@ def map_ops(
         context.names = known.context.names  # scratch memories of both have names of their own
     for name in graph.inputs:
         context.buffer(name)
-    works: list[Work] = []
+    works: list[LoweredOperator] = []
     forms: dict[str, Form] = {}
     reasons: list[CpuReason] = []
     striped = _Striped(decisions.stripes, known)
@@ -81,9 +81,9 @@ def map_ops(
         form, reason = again.form(op, context) or _where_wanted(op, context, affinity, decisions.on_cpu)
         if isinstance(form, Form):
             forms[op.name] = form
-            works.append(Work(op.name, form.groups))
+            works.append(LoweredOperator(op.name, form.groups))
         else:
-            works.append(Work(op.name, call=form))
+            works.append(LoweredOperator(op.name, call=form))
         reasons += [reason] if reason else []
     for name in graph.outputs:
         context.buffer(name)
@@ -118,7 +118,7 @@ class _Striped:
         self.wanted = {stripe.ops[0]: stripe for stripe in wanted}
         self.kept: list[Stripe] = []
         self.forms: dict[str, Form] = {}
-        self.refused: dict[str, Refused] = {}
+        self.refused: dict[str, RefusedForm] = {}
 
     def begin(self, ops: Sequence[Op], context: Context) -> Collection[str]:
         """Lowers all operators of the stripe that begins with the first of these; all that were ever lowered so."""
@@ -126,7 +126,7 @@ class _Striped:
         if stripe is None:
             return self.forms
         found = self._again(stripe, context) or lower_stripe(ops[: len(stripe.ops)], stripe.bands, context)
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedForm):
             self.refused[stripe.ops[0]] = found
             return self.forms
         for form in found:
@@ -142,13 +142,13 @@ class _Striped:
         there = {*context.buffers, *(name for form in forms for name in form.buffers)}
         return forms if all(there >= form.earlier.keys() for form in forms) else None
 
-    def work(self, op: str) -> Work:
+    def work(self, op: str) -> LoweredOperator:
         number = next(k for k, stripe in enumerate(self.kept, 1) if op in stripe.ops)
-        return Work(op, self.forms[op].groups, stripe=number)
+        return LoweredOperator(op, self.forms[op].groups, stripe=number)
 
 
 def _where_wanted(
-    op: Op, context: Context, affinity: Affinity, avoided: Mapping[str, Refused]
+    op: Op, context: Context, affinity: Affinity, avoided: Mapping[str, RefusedForm]
 ) -> tuple[Form | CpuPlan, CpuReason | None]:
     if op.name in affinity.on_cpu:
         return _on_cpu(op, context, chosen_by_user())
@@ -169,12 +169,12 @@ def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
     if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
     form = attempt(context, partial(_fine, op, recipe))
-    if isinstance(form, Refused) and context.facts.target.trust.unproven:
+    if isinstance(form, RefusedForm) and context.facts.target.trust.unproven:
         form = attempt(context, partial(_unproven, op, recipe))
-    if isinstance(form, Refused) and op.kind in CONVOLUTIONS and context.numerics == "best":
+    if isinstance(form, RefusedForm) and op.kind in CONVOLUTIONS and context.numerics == "best":
         shown = attempt(context, partial(_shown_fine, op, recipe, form))
         form = shown if isinstance(shown, Form) else form
-    if isinstance(form, Refused):
+    if isinstance(form, RefusedForm):
         return _on_cpu(op, context, form)
     context.take(form)
     return form, None
@@ -192,7 +192,7 @@ def _unproven(op: Op, recipe: Recipe, context: Context) -> list[TaskGroup]:
     return _fine(op, recipe, context)
 
 
-def _shown_fine(op: Op, recipe: Recipe, refused: Refused, context: Context) -> list[TaskGroup]:
+def _shown_fine(op: Op, recipe: Recipe, refused: RefusedForm, context: Context) -> list[TaskGroup]:
     """Channels whose scales are degenerate may be far off in theory and hardly ever are. A form that is right in many
     values, of typical inputs and of codes at random, is taken; verification holds it to that."""
     context.facts = context.facts.any_error
@@ -205,12 +205,12 @@ def _shown_fine(op: Op, recipe: Recipe, refused: Refused, context: Context) -> l
     return groups
 
 
-def _by_nature(op: Op, context: Context, has_recipe: bool) -> Refused:
+def _by_nature(op: Op, context: Context, has_recipe: bool) -> RefusedForm:
     possible = has_recipe or op.kind in FUNCTIONS  # on codes they would be tables
     rule = rules.BY_NATURE.get(op.kind) or (rules.NOT_CODES if possible else rules.NO_RECIPE)
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"
-    return Refused(rule.id, seen, rule.limit, rule.remedy)
+    return RefusedForm(rule.id, seen, rule.limit, rule.remedy)
 
 
 def _on_codes(op: Op, context: Context) -> bool:
@@ -227,7 +227,7 @@ def _is_renaming(op: Op, context: Context) -> bool:
     return not source.is_constant and source.dtype == target.dtype and same_codes(source, target)
 
 
-def _on_cpu(op: Op, context: Context, refusal: Refused) -> tuple[CpuPlan, CpuReason]:
+def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> tuple[CpuPlan, CpuReason]:
     node = layer_name(op)
     if op.kind not in kinds():
         raise UnsupportedError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atonc.hw.safety.evidence import Graded
 from atonc.reasons import Evidence, Rule, Severity
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 _UNITS = Evidence(report="the units of the NPU")
 _SEEN = Evidence(report="settings in public networks")
@@ -268,8 +268,8 @@ MAY_REFUSE: dict[str, tuple[str, ...]] = {
 }
 
 
-def without_evidence(graded: Graded) -> Refused:
+def without_evidence(graded: Graded) -> RefusedForm:
     """A form that the user does not trust."""
     by = f" (argument {graded.argument})" if graded.argument else ""
     seen = f"{graded.grade}: {graded.feature}{by}"
-    return Refused(NO_EVIDENCE.id, seen, f"seen: {graded.seen}", NO_EVIDENCE.remedy)
+    return RefusedForm(NO_EVIDENCE.id, seen, f"seen: {graded.seen}", NO_EVIDENCE.remedy)

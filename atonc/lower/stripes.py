@@ -22,38 +22,38 @@ from atonc.lower.semantics.roundings import Roundings, roundings
 from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import Draw, attempt
-from atonc.select.form import Form, Refusal, Refused
+from atonc.select.form import Form, Refusal, RefusedForm
 
 RULE = "STRIPE"
 KINDS = ("conv", "table", "requantize", *EDGES)  # all but convolutions see of every byte just that byte
 
 
-def lower_stripe(ops: Sequence[Op], bands: int, context: Context) -> list[Form] | Refused:
+def lower_stripe(ops: Sequence[Op], bands: int, context: Context) -> list[Form] | RefusedForm:
     """A form for each of them, with the band of every group of tasks. The context takes nothing over."""
     whole = _forms(context, [partial(_whole, op) for op in ops])
-    if isinstance(whole, Refused):
+    if isinstance(whole, RefusedForm):
         return whole
-    meant = [roundings(form.semantics[op.name]) for op, form in zip(ops, whole, strict=True)]
+    reference = [roundings(form.semantics[op.name]) for op, form in zip(ops, whole, strict=True)]
     try:
         rows = _rows(ops, bands, context)
     except Refusal as refusal:
         return refusal.refused
     buffers: dict[tuple[int, int], str] = {}
     bands_of = [
-        _Bands(number, rows, buffers, form, meant[number], op is ops[-1])
+        _Bands(number, rows, buffers, form, reference[number], op is ops[-1])
         for number, (op, form) in enumerate(zip(ops, whole, strict=True))
     ]
     striped = _forms(context, [partial(own.lower, op) for own, op in zip(bands_of, ops, strict=True)])
-    if isinstance(striped, Refused):
+    if isinstance(striped, RefusedForm):
         return striped
-    for op, before, form in zip(ops, meant, striped, strict=True):
+    for op, before, form in zip(ops, reference, striped, strict=True):
         if op.kind == "conv" and (before is None or before != roundings(form.semantics[op.name])):
             return _refused(f"bands of {op.name} would be rounded otherwise than the whole layer")
     return striped
 
 
-def _refused(seen: str) -> Refused:
-    return Refused(RULE, seen, "results that are the same bit for bit", "use --schedule-without stripe")
+def _refused(seen: str) -> RefusedForm:
+    return RefusedForm(RULE, seen, "results that are the same bit for bit", "use --schedule-without stripe")
 
 
 def _whole(op: Op, context: Context) -> list[TaskGroup]:
@@ -62,12 +62,12 @@ def _whole(op: Op, context: Context) -> list[TaskGroup]:
     return recipe(op, context)
 
 
-def _forms(context: Context, draws: Sequence[Draw[Context]]) -> list[Form] | Refused:
+def _forms(context: Context, draws: Sequence[Draw[Context]]) -> list[Form] | RefusedForm:
     """One behind the other, above the context."""
     above, found = context.draft(), list[Form]()
     for draw in draws:
         form = attempt(above, draw)
-        if isinstance(form, Refused):
+        if isinstance(form, RefusedForm):
             return form
         above.take(form)
         found.append(form)
@@ -75,7 +75,7 @@ def _forms(context: Context, draws: Sequence[Draw[Context]]) -> list[Form] | Ref
 
 
 def _rows(ops: Sequence[Op], bands: int, context: Context) -> list[list[Rows]]:
-    """Of every band: the rows of the first input, then those of every result."""
+    """Lists for every band the rows of the first input, then those of every result."""
     layers = [layer_of(op, context.draft()) if op.kind == "conv" else None for op in ops]
     found = []
     for rows in cut_rows(_area(ops[-1].outputs[0], context), bands):
@@ -99,7 +99,7 @@ class _Bands:
     rows: Sequence[Sequence[Rows]]  # of every band, those of all tensors
     buffers: dict[tuple[int, int], str]  # number of a tensor and band -> what holds its rows
     whole: Form
-    meant: Roundings | None
+    reference: Roundings | None
     last: bool
 
     def lower(self, op: Op, context: Context) -> list[TaskGroup]:
@@ -117,7 +117,7 @@ class _Bands:
         return groups
 
     def _conv(self, op: Op, source: Rows, target: Rows, context: Context) -> list[TaskGroup]:
-        layer = replace(layer_of(op, context), rounds_as=self.meant)
+        layer = replace(layer_of(op, context), rounds_as=self.reference)
         return lower_layer(with_rows(layer, source, target), context)
 
     def _function(self, op: Op, source: Rows, target: Rows, context: Context) -> list[TaskGroup]:

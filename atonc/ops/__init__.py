@@ -15,12 +15,12 @@ from atonc.ops import (
 )
 from atonc.ops.registry import evaluate, is_move, kinds, moved_inputs
 from atonc.ops.run import RunOnDemand, run_graph, run_op, start_values
-from atonc.ops.values import Result
+from atonc.ops.values import OpResult
 
 _FAMILIES = (activation, canonical, conv, dense, elementwise, integers, movement, pool, recurrent, resize, shape)
 
 __all__ = [
-    "Result",
+    "OpResult",
     "RunOnDemand",
     "evaluate",
     "is_move",

@@ -13,10 +13,10 @@ from atonc.ops import portable
 from atonc.ops.functions import FUNCTIONS, RANGES
 from atonc.ops.registry import computes
 from atonc.ops.rounding import ATTRIBUTE, round_half_away
-from atonc.ops.values import Call, Real
+from atonc.ops.values import OpCall, Real
 
 
-def fused_activation(values: Real, call: Call) -> Real:
+def fused_activation(values: Real, call: OpCall) -> Real:
     """The clamp that an operator carries in its `activation` attribute."""
     bounds = activation_bounds(call.attrs, call.out)
     return values if bounds is None else portable.limited(values, *bounds)
@@ -37,20 +37,20 @@ def activation_bounds(attrs: Mapping[str, Any], out: Tensor) -> tuple[float, flo
 
 
 @computes(*FUNCTIONS)
-def function(call: Call) -> list[Real]:
+def function(call: OpCall) -> list[Real]:
     row, x = FUNCTIONS[call.op.kind], call.arg(0)
     return [row(x.single if row.jumps else x.real, call.attrs)]
 
 
 @computes("prelu")
-def prelu(call: Call) -> list[Real]:
+def prelu(call: OpCall) -> list[Real]:
     """The slope broadcasts as the source format says (ONNX: one per channel is [C, 1, 1])."""
     x, slope = call.arg(0).real, call.arg(1).real
     return [np.where(x >= 0, x, x * slope)]
 
 
 @computes("softmax", "log_softmax")
-def softmax(call: Call) -> list[Real]:
+def softmax(call: OpCall) -> list[Real]:
     """Differences to the largest value are scaled: with one scale they depend on the difference of codes only."""
     x, axis, beta = call.arg(0), call.attrs.get("axis", -1), call.attrs.get("beta", 1.0)
     values, scale = (x.centred, x.scales[0] * beta) if x.scales.size == 1 else (x.real, beta)

@@ -8,7 +8,7 @@ from atonc.errors import ModelError
 from atonc.ir import Array
 from atonc.ops.activation import fused_activation
 from atonc.ops.registry import computes
-from atonc.ops.values import Call, Real
+from atonc.ops.values import OpCall, Real
 
 TABLE_SIZE = 256
 
@@ -19,7 +19,7 @@ def lookup(codes: Array, table: Array) -> Array:
 
 
 @computes("table")
-def table(call: Call) -> list[Real]:
+def table(call: OpCall) -> list[Real]:
     """Any function of int8 codes: attribute `table`, 256 codes of the output, or values where it is real."""
     entries = np.asarray(call.attrs["table"], np.float64)
     if entries.shape != (TABLE_SIZE,) or call.arg(0).tensor.dtype != "int8":
@@ -29,20 +29,20 @@ def table(call: Call) -> list[Real]:
 
 
 @computes("recode")
-def recode(call: Call) -> list[Real]:
+def recode(call: OpCall) -> list[Real]:
     """The same codes in another format: what a kernel gives that looks at codes only; an activation limits them."""
     codes = call.arg(0).codes.astype(np.float64)
     return [fused_activation((codes - call.out.zero_point) * call.out.scale, call)]
 
 
 @computes("uint8_to_int8", "int8_to_uint8")
-def shift_edge(call: Call) -> list[Real]:
+def shift_edge(call: OpCall) -> list[Real]:
     """The same real values: the scale stays, code and zero point move by 128."""
     return [call.arg(0).real]
 
 
 @computes("affine")
-def affine(call: Call) -> list[Real]:
+def affine(call: OpCall) -> list[Real]:
     """x * gain + offset; gain and offset are real constants, one value or one per channel (last axis)."""
     gain, offset = call.arg(1).real, call.arg(2).real
     return [call.arg(0).real * gain + offset]

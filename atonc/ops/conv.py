@@ -16,8 +16,8 @@ from atonc.ir import Array
 from atonc.ops.activation import activation_bounds, fused_activation
 from atonc.ops.portable import add_products
 from atonc.ops.registry import computes
-from atonc.ops.sums import Sums
-from atonc.ops.values import Arg, Call, Real
+from atonc.ops.sums import ConvSums
+from atonc.ops.values import Arg, OpCall, Real
 from atonc.ops.windows import Geometry, channel_last, restore_layout
 
 PATCH_BYTES = 48 << 20  # patches are gathered for as many output rows as fit
@@ -46,7 +46,7 @@ def bias_in_real(bias: Arg | None, scale: Real) -> Real | float:
 
 
 @computes("conv")
-def conv(call: Call) -> list[Real | Sums]:
+def conv(call: OpCall) -> list[Real | ConvSums]:
     """Weights [out, height, width, in/groups]; bias in accumulator units, quantised or float."""
     x, weights = call.arg(0), call.arg(1)
     layout, rank = call.attrs["layout"], x.codes.ndim
@@ -56,7 +56,7 @@ def conv(call: Call) -> list[Real | Sums]:
     acc = accumulate(picture, weights.centred.astype(dtype), call.attrs, has_floats(x, weights))
     channels = (acc.shape[-1],)
     bias = bias_in_real(call.optional(2), scale)
-    sums = Sums(acc, scale + np.zeros(channels), bias + np.zeros(channels))
+    sums = ConvSums(acc, scale + np.zeros(channels), bias + np.zeros(channels))
     if dtype is np.float32 and rank == 4 and layout == "NHWC" and activation_bounds(call.attrs, call.out) is None:
         return [sums]
     return [fused_activation(restore_layout(sums.real(), layout, rank), call)]
@@ -142,7 +142,7 @@ def _depthwise(padded: Array, weights: Array, geometry: Geometry, size: tuple[in
 
 
 @computes("transpose_conv")
-def transpose_conv(call: Call) -> list[Real]:
+def transpose_conv(call: OpCall) -> list[Real]:
     """Scatters x * weights; `padding` is what is cut from the full result at (top, left)."""
     x, weights = call.arg(0), call.arg(1)
     layout, rank = call.attrs["layout"], x.codes.ndim

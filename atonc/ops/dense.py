@@ -8,7 +8,7 @@ from atonc.ops.activation import fused_activation
 from atonc.ops.conv import bias_in_real
 from atonc.ops.portable import ordered_product
 from atonc.ops.registry import computes
-from atonc.ops.values import Arg, Call, Real
+from atonc.ops.values import Arg, OpCall, Real
 
 
 def product(a: Arg, b: Arg, left: Real, right: Real) -> Real:
@@ -17,7 +17,7 @@ def product(a: Arg, b: Arg, left: Real, right: Real) -> Real:
 
 
 @computes("dense")
-def dense(call: Call) -> list[Real]:
+def dense(call: OpCall) -> list[Real]:
     """Weights [out, in]; the input is read as rows of `in` values."""
     x, weights = call.arg(0), call.arg(1)
     scale = x.scales * weights.scales
@@ -27,7 +27,7 @@ def dense(call: Call) -> list[Real]:
 
 
 @computes("matmul")
-def matmul(call: Call) -> list[Real]:
+def matmul(call: OpCall) -> list[Real]:
     """Both factors are data. Per-channel scales of the second one run along its last axis."""
     a, b = call.arg(0), call.arg(1)
     left = np.swapaxes(a.centred, -1, -2) if call.attrs.get("transpose_a") else a.centred

@@ -9,7 +9,7 @@ import numpy as np
 from atonc.ops.activation import fused_activation
 from atonc.ops.portable import larger, power, smaller
 from atonc.ops.registry import computes
-from atonc.ops.values import Call, Real
+from atonc.ops.values import OpCall, Real
 
 BINARY: dict[str, Callable[[Real, Real], Real]] = {
     "add": np.add,
@@ -40,7 +40,7 @@ JUMPING = (  # whether 20 codes of 0.05 are 1 decides about the result: see STEP
 
 
 @computes(*BINARY)
-def binary(call: Call) -> list[Real]:
+def binary(call: OpCall) -> list[Real]:
     a, b = call.arg(0), call.arg(1)
     operands = (a.single, b.single) if call.op.kind in JUMPING else (a.real, b.real)
     values = BINARY[call.op.kind](*operands).astype(np.float64)
@@ -50,25 +50,25 @@ def binary(call: Call) -> list[Real]:
 
 
 @computes("quantize", "dequantize", "requantize", "identity")
-def convert(call: Call) -> list[Real]:
+def convert(call: OpCall) -> list[Real]:
     """The real value stays; only the number format of the output differs."""
     return [call.arg(0).real]
 
 
 @computes("cast")
-def cast(call: Call) -> list[Real]:
+def cast(call: OpCall) -> list[Real]:
     """Numbers, not codes: a cast ignores quantisation and truncates towards zero."""
     values = call.arg(0).codes.astype(np.float64)
     return [values if call.out.is_float or call.out.dtype == "bool" else np.trunc(values)]
 
 
 @computes("select")
-def select(call: Call) -> list[Real]:
+def select(call: OpCall) -> list[Real]:
     return [np.where(call.arg(0).codes, call.arg(1).real, call.arg(2).real)]
 
 
 @computes("batch_norm")
-def batch_norm(call: Call) -> list[Real]:
+def batch_norm(call: OpCall) -> list[Real]:
     """Inputs: x, gain, offset, mean, variance, one value per channel (axis 1 in ONNX)."""
     x = call.arg(0).real
     shape = tuple(-1 if i == call.attrs["axis"] else 1 for i in range(x.ndim))

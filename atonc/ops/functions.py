@@ -23,7 +23,7 @@ Attrs = Mapping[str, Any]
 SQRT_2, SQRT_2_OVER_PI = 1.4142135623730951, 0.7978845608028654
 
 
-class Work(StrEnum):
+class FunctionWork(StrEnum):
     """How much a value takes on the processor."""
 
     PLAIN = "plain"
@@ -38,7 +38,7 @@ class Function:
     c_number: int | None = None  # in atonc_kernels.h; None: bytes by tables only
     onnx: str = ""  # the node that is this function, with the attributes below
     attrs: Mapping[str, float] = field(default_factory=dict)  # with ONNX's defaults; alpha and beta go to the C kernel
-    work: Work = Work.PLAIN
+    work: FunctionWork = FunctionWork.PLAIN
     jumps: bool = False  # sees values in single precision: 20 codes of 0.05 are 1 to everybody who computes so
     boolean: bool = False
     limits: tuple[float, float] | None = None  # where that is all: a conversion in C, free behind a convolution
@@ -61,7 +61,7 @@ def gelu(x: Real, approximate: bool) -> Real:
     return 0.5 * x * (1.0 + portable.erf(x / SQRT_2))
 
 
-_EXP, _ERF = Work.EXPONENTIAL, Work.ERF
+_EXP, _ERF = FunctionWork.EXPONENTIAL, FunctionWork.ERF
 _ROWS = (
     Function("logistic", _plain(portable.logistic), 0, "Sigmoid", work=_EXP),
     Function("tanh", _plain(portable.tanh), 1, "Tanh", work=_EXP),

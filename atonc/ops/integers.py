@@ -13,7 +13,7 @@ from atonc.ops.functions import RANGES
 from atonc.ops.portable import log
 from atonc.ops.registry import counts
 from atonc.ops.rounding import Multiplier, Rounding, round_half_away
-from atonc.ops.values import Arg, Call, Real
+from atonc.ops.values import Arg, OpCall, Real
 
 HIRES = np.float32(1.0 / 128.0)  # the input of hard-swish has so many codes more
 RELUISH = np.float32(3.0) / np.float32(32768.0)
@@ -34,27 +34,27 @@ def slopes(x: Tensor, slope: Tensor, out: Tensor) -> tuple[Multiplier, Multiplie
 
 
 @counts("relu", "relu6", "relu_n1_to_1", "relu_0_to_1")
-def relu(call: Call) -> Real:
+def relu(call: OpCall) -> Real:
     x, limits = call.arg(0), [np.float32(limit) / single(call.out) for limit in RANGES[call.op.kind]]
     low, high = (round_half_away(np.array(limit, np.float64)) for limit in limits)
     return np.clip(ratio(x.tensor, call.out)(x.centred), low, high)
 
 
 @counts("abs")
-def magnitude(call: Call) -> Real:
+def magnitude(call: OpCall) -> Real:
     x = call.arg(0)
     return ratio(x.tensor, call.out)(np.abs(x.centred))
 
 
 @counts("leaky_relu")
-def leaky_relu(call: Call) -> Real:
+def leaky_relu(call: OpCall) -> Real:
     x = call.arg(0)
     below = Multiplier.of(single(x.tensor) * np.float32(call.attrs["alpha"]) / single(call.out))
     return _two_sides(x, x.centred, (ratio(x.tensor, call.out), below))
 
 
 @counts("prelu")
-def prelu(call: Call) -> Real:
+def prelu(call: OpCall) -> Real:
     x, slope = call.arg(0), call.arg(1)
     return _two_sides(x, x.centred * slope.centred, slopes(x.tensor, slope.tensor, call.out))
 
@@ -65,14 +65,14 @@ def _two_sides(x: Arg, products: Real, sides: tuple[Multiplier, Multiplier]) -> 
 
 
 @counts("log")
-def logarithm(call: Call) -> Real:
+def logarithm(call: OpCall) -> Real:
     """What has no logarithm is the lowest code."""
     x, low = call.arg(0).real, call.out.code_range[0] - call.out.zero_point
     return np.where(x > 0, Rounding()(log(np.where(x > 0, x, 1.0)) / call.out.scale), float(low))
 
 
 @counts("hard_swish")
-def hard_swish(call: Call) -> Real:
+def hard_swish(call: OpCall) -> Real:
     """x * relu6(x + 3) / 6 in numbers of 16 bits: `reluish` is relu6(x + 3) / 6 with 15 bits behind the point."""
     x = call.arg(0)
     hires = HIRES * single(x.tensor)

@@ -6,37 +6,37 @@ import numpy as np
 
 from atonc.ir import Array
 from atonc.ops.registry import moves
-from atonc.ops.values import Call
+from atonc.ops.values import OpCall
 
 
 @moves("reshape", "squeeze", "expand_dims", "flatten", data_inputs=1)
-def reshape(call: Call, data: list[Array]) -> list[Array]:
+def reshape(call: OpCall, data: list[Array]) -> list[Array]:
     return [data[0].reshape(call.out.shape)]
 
 
 @moves("transpose", data_inputs=1)
-def transpose(call: Call, data: list[Array]) -> list[Array]:
+def transpose(call: OpCall, data: list[Array]) -> list[Array]:
     return [np.transpose(data[0], call.attrs["perm"])]
 
 
 @moves("concat")
-def concat(call: Call, data: list[Array]) -> list[Array]:
+def concat(call: OpCall, data: list[Array]) -> list[Array]:
     return [np.concatenate(data, axis=call.attrs["axis"])]
 
 
 @moves("pack")
-def pack(call: Call, data: list[Array]) -> list[Array]:
+def pack(call: OpCall, data: list[Array]) -> list[Array]:
     return [np.stack(data, axis=call.attrs["axis"])]
 
 
 @moves("unpack", data_inputs=1)
-def unpack(call: Call, data: list[Array]) -> list[Array]:
+def unpack(call: OpCall, data: list[Array]) -> list[Array]:
     axis = call.attrs["axis"]
     return [np.take(data[0], i, axis=axis) for i in range(len(call.outputs))]
 
 
 @moves("split", data_inputs=1)
-def split(call: Call, data: list[Array]) -> list[Array]:
+def split(call: OpCall, data: list[Array]) -> list[Array]:
     """The output shapes say where to cut."""
     axis = call.attrs["axis"]
     ends = np.cumsum([tensor.shape[axis] for tensor in call.outputs])
@@ -44,7 +44,7 @@ def split(call: Call, data: list[Array]) -> list[Array]:
 
 
 @moves("slice", data_inputs=1)
-def slice_values(call: Call, data: list[Array]) -> list[Array]:
+def slice_values(call: OpCall, data: list[Array]) -> list[Array]:
     """`starts`, `stops` (None: to the very end) and `steps`, one per dimension."""
     attrs = call.attrs
     window = tuple(slice(*part) for part in zip(attrs["starts"], attrs["stops"], attrs["steps"], strict=True))
@@ -52,7 +52,7 @@ def slice_values(call: Call, data: list[Array]) -> list[Array]:
 
 
 @moves("pad", data_inputs=1)
-def pad(call: Call, data: list[Array]) -> list[Array]:
+def pad(call: OpCall, data: list[Array]) -> list[Array]:
     """`pads`: (before, after) per dimension. Constant padding is the code of the real `value`, 0 unless told."""
     mode, pads = call.attrs.get("mode", "constant"), call.attrs["pads"]
     if any(amount < 0 for both in pads for amount in both):
@@ -66,19 +66,19 @@ def pad(call: Call, data: list[Array]) -> list[Array]:
 
 
 @moves("tile", "expand", data_inputs=1)
-def tile(call: Call, data: list[Array]) -> list[Array]:
+def tile(call: OpCall, data: list[Array]) -> list[Array]:
     if call.op.kind == "expand":
         return [np.broadcast_to(data[0], call.out.shape)]
     return [np.tile(data[0], [o // i for o, i in zip(call.out.shape, data[0].shape, strict=True)])]
 
 
-def _block_order(call: Call, dcr: tuple[int, ...], crd: tuple[int, ...]) -> tuple[int, ...]:
+def _block_order(call: OpCall, dcr: tuple[int, ...], crd: tuple[int, ...]) -> tuple[int, ...]:
     """Chooses the order of the channels: DCR (blocks slowest, TFLite and ONNX default) or CRD (blocks fastest)."""
     return dcr if call.attrs.get("order", "DCR") == "DCR" else crd
 
 
 @moves("space_to_depth", data_inputs=1)
-def space_to_depth(call: Call, data: list[Array]) -> list[Array]:
+def space_to_depth(call: OpCall, data: list[Array]) -> list[Array]:
     block, x = call.attrs["block"], data[0]
     if call.attrs["layout"] == "NCHW":
         n, c, h, w = x.shape
@@ -92,7 +92,7 @@ def space_to_depth(call: Call, data: list[Array]) -> list[Array]:
 
 
 @moves("depth_to_space", data_inputs=1)
-def depth_to_space(call: Call, data: list[Array]) -> list[Array]:
+def depth_to_space(call: OpCall, data: list[Array]) -> list[Array]:
     block, x, last = call.attrs["block"], data[0], call.attrs["layout"] == "NHWC"
     n, h, w, c = x.shape if last else (x.shape[0], *x.shape[2:], x.shape[1])
     deep = _block_order(call, (block, block, c // block**2), (c // block**2, block, block))
@@ -105,7 +105,7 @@ def depth_to_space(call: Call, data: list[Array]) -> list[Array]:
 
 
 @moves("space_to_batch", data_inputs=1)
-def space_to_batch(call: Call, data: list[Array]) -> list[Array]:
+def space_to_batch(call: OpCall, data: list[Array]) -> list[Array]:
     """Blocks and paddings of the two (or one) spatial dimensions after the batch."""
     blocks, pads = call.attrs["blocks"], call.attrs["pads"]
     spatial = len(blocks)
@@ -119,7 +119,7 @@ def space_to_batch(call: Call, data: list[Array]) -> list[Array]:
 
 
 @moves("batch_to_space", data_inputs=1)
-def batch_to_space(call: Call, data: list[Array]) -> list[Array]:
+def batch_to_space(call: OpCall, data: list[Array]) -> list[Array]:
     blocks, crops, x = call.attrs["blocks"], call.attrs["crops"], data[0]
     spatial = len(blocks)
     batch = x.shape[0] // int(np.prod(blocks))
@@ -142,18 +142,18 @@ def _inside(indices: Array, size: int) -> Array:
 
 
 @moves("gather", data_inputs=1)
-def gather(call: Call, data: list[Array]) -> list[Array]:
+def gather(call: OpCall, data: list[Array]) -> list[Array]:
     axis = call.attrs["axis"]
     return [np.take(data[0], _inside(call.arg(1).codes, data[0].shape[axis]), axis=axis)]
 
 
 @moves("gather_nd", data_inputs=1)
-def gather_nd(call: Call, data: list[Array]) -> list[Array]:
+def gather_nd(call: OpCall, data: list[Array]) -> list[Array]:
     columns = np.moveaxis(call.arg(1).codes, -1, 0)
     sizes = data[0].shape[: len(columns)]
     return [data[0][tuple(_inside(column, size) for column, size in zip(columns, sizes, strict=True))]]
 
 
 @moves("reverse", data_inputs=1)
-def reverse(call: Call, data: list[Array]) -> list[Array]:
+def reverse(call: OpCall, data: list[Array]) -> list[Array]:
     return [np.flip(data[0], axis=call.attrs["axes"])]

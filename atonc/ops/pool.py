@@ -10,7 +10,7 @@ from atonc.ir import Array
 from atonc.ops.activation import fused_activation
 from atonc.ops.portable import larger, ordered_sum, smaller
 from atonc.ops.registry import computes
-from atonc.ops.values import Call, Real
+from atonc.ops.values import OpCall, Real
 from atonc.ops.windows import Geometry, channel_last, pair, restore_layout
 
 Fold = Callable[[Real, Real], Real]
@@ -23,7 +23,7 @@ EXTREMES: dict[str, np.ufunc] = {"reduce_max": np.maximum, "reduce_min": np.mini
 
 
 @computes("max_pool")
-def max_pool(call: Call) -> list[Real]:
+def max_pool(call: OpCall) -> list[Real]:
     x, layout = call.arg(0), call.attrs["layout"]
     geometry = Geometry.of(call.attrs, pair(call.attrs["window"]))
     picture = channel_last(x.real, layout)
@@ -38,7 +38,7 @@ def max_pool(call: Call) -> list[Real]:
 
 
 @computes("average_pool")
-def average_pool(call: Call) -> list[Real]:
+def average_pool(call: OpCall) -> list[Real]:
     """Padding counts as values only with `count_include_pad`."""
     x, layout = call.arg(0), call.attrs["layout"]
     geometry = Geometry.of(call.attrs, pair(call.attrs["window"]))
@@ -64,7 +64,7 @@ def _window_sum(geometry: Geometry, picture: Array, size: tuple[int, int], in_or
 
 
 @computes("mean", "sum", "reduce_max", "reduce_min", "reduce_prod")
-def reduce(call: Call) -> list[Real]:
+def reduce(call: OpCall) -> list[Real]:
     x, axes = call.arg(0), tuple(call.attrs["axes"])
     keep = call.attrs.get("keepdims", False)
     if call.op.kind in ("mean", "sum"):
@@ -99,7 +99,7 @@ def _extent(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
 
 
 @computes("arg_max", "arg_min")
-def arg_extreme(call: Call) -> list[Real]:
+def arg_extreme(call: OpCall) -> list[Real]:
     """The first of equal values wins."""
     function = np.argmax if call.op.kind == "arg_max" else np.argmin
     found = function(call.arg(0).codes, axis=call.attrs["axis"])
@@ -107,7 +107,7 @@ def arg_extreme(call: Call) -> list[Real]:
 
 
 @computes("l2_norm")
-def l2_norm(call: Call) -> list[Real]:
+def l2_norm(call: OpCall) -> list[Real]:
     x = call.arg(0).real
     squares = ordered_sum(np.square(x), (-1,))[..., None]
     return [x / np.sqrt(larger(squares, np.full(squares.shape, 1e-12)))]

@@ -6,7 +6,7 @@ import numpy as np
 
 from atonc.ops import fixed_16
 from atonc.ops.registry import computes
-from atonc.ops.values import Call, Real
+from atonc.ops.values import OpCall, Real
 
 GATES = ("input", "forget", "cell", "output")
 MOST_CELLS = 1024  # the kernel keeps their state on the stack
@@ -15,7 +15,7 @@ Ints = fixed_16.Ints
 
 
 @computes("lstm")
-def lstm(call: Call) -> list[Real]:
+def lstm(call: OpCall) -> list[Real]:
     """TFLite's LSTM of bytes with cells of 16 bits: x [batch, steps, inputs], weights [gates, cells, inputs], recurrent
     weights [gates, cells, cells], biases [2 x gates, cells] with the zero points in them: of inputs, then of states.
 
@@ -46,7 +46,7 @@ def _gate(number: int, given: Ints, sums: Ints, factor: tuple[int, int]) -> Ints
     return fixed_16.tanh(total, GATE_BITS) if GATES[number] == "cell" else fixed_16.logistic(total)
 
 
-def _step(gates: list[Ints], cell: Ints, call: Call) -> tuple[Ints, Ints]:
+def _step(gates: list[Ints], cell: Ints, call: OpCall) -> tuple[Ints, Ints]:
     enter, forget, new, leave = gates
     bits, clip = int(call.attrs["cell_bits"]), int(call.attrs["cell_clip"])
     kept = fixed_16.shifted_down(forget * cell, 15)

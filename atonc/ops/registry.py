@@ -11,12 +11,12 @@ import numpy as np
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops.rounding import is_counted, rounding_of
-from atonc.ops.sums import Sums
-from atonc.ops.values import Arg, Call, Real, Result, finish, same_codes, to_codes
+from atonc.ops.sums import ConvSums
+from atonc.ops.values import Arg, OpCall, OpResult, Real, finish, same_codes, to_codes
 
-RealKernel = Callable[[Call], Sequence[Real | Sums]]
-CountKernel = Callable[[Call], Real]
-MoveKernel = Callable[[Call, list[Array]], list[Array]]
+RealKernel = Callable[[OpCall], Sequence[Real | ConvSums]]
+CountKernel = Callable[[OpCall], Real]
+MoveKernel = Callable[[OpCall, list[Array]], list[Array]]
 
 _real: dict[str, RealKernel] = {}
 _count: dict[str, CountKernel] = {}
@@ -66,13 +66,13 @@ def moved_inputs(kind: str) -> int | None:
     return _move[kind][1] if kind in _move else 1
 
 
-def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[Result]:
+def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[OpResult]:
     """Runs one operator on the values of its inputs (None for an absent optional one)."""
     args = tuple(
         None if value is None or not name else Arg(graph.tensors[name], value)
         for name, value in zip(op.inputs, values, strict=True)
     )
-    call = Call(op, args, tuple(graph.tensors[name] for name in op.outputs))
+    call = OpCall(op, args, tuple(graph.tensors[name] for name in op.outputs))
     with np.errstate(all="ignore"):  # infinities saturate like any other value
         if op.kind in _real:
             tensors = [arg.tensor for arg in args if arg is not None]
@@ -87,7 +87,7 @@ def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[Resul
     raise UnsupportedError(f"operator {op.kind} has no reference kernel", where=op.name)
 
 
-def _clipped(results: list[Result], op: Op) -> list[Result]:
+def _clipped(results: list[OpResult], op: Op) -> list[OpResult]:
     """A fused activation of the canonical graph: `clip` = (low, high) in codes of the output."""
     if "clip" not in op.attrs:
         return results
@@ -95,22 +95,22 @@ def _clipped(results: list[Result], op: Op) -> list[Result]:
     return [result.clipped(low, high) for result in results]
 
 
-def _run_move(call: Call, kernel: MoveKernel, data_inputs: int | None) -> list[Result]:
+def _run_move(call: OpCall, kernel: MoveKernel, data_inputs: int | None) -> list[OpResult]:
     if all(same_codes(call.out, other) for other in call.outputs[1:]):
         return _moved_to(call.out, call, kernel, data_inputs)
     # parts in formats of their own
     return [_moved_to(tensor, call, kernel, data_inputs)[number] for number, tensor in enumerate(call.outputs)]
 
 
-def _moved_to(target: Tensor, call: Call, kernel: MoveKernel, data_inputs: int | None) -> list[Result]:
+def _moved_to(target: Tensor, call: OpCall, kernel: MoveKernel, data_inputs: int | None) -> list[OpResult]:
     """All outputs in the format of this tensor."""
     data = [arg for arg in call.args[:data_inputs] if arg is not None]
     if all(same_codes(arg.tensor, target) for arg in data):
-        return [Result(moved) for moved in kernel(call, [arg.codes for arg in data])]
+        return [OpResult(moved) for moved in kernel(call, [arg.codes for arg in data])]
     converted = [finish(arg.real, target) for arg in data]
     codes = kernel(call, [value.codes for value in converted])
 
     def unrounded(number: int) -> Real:
         return kernel(call, [value.exact for value in converted])[number]
 
-    return [Result(moved, partial(unrounded, number)) for number, moved in enumerate(codes)]
+    return [OpResult(moved, partial(unrounded, number)) for number, moved in enumerate(codes)]

@@ -9,7 +9,7 @@ import numpy as np
 from atonc.errors import UnsupportedError
 from atonc.ir import Array
 from atonc.ops.registry import computes, moves
-from atonc.ops.values import Call, Real
+from atonc.ops.values import OpCall, Real
 
 
 def source_positions(size_in: int, size_out: int, scale: float, coordinates: str) -> Real:
@@ -39,7 +39,7 @@ def nearest_index(positions: Real, mode: str) -> Array:
     return np.floor(positions + 0.5)
 
 
-def _axes(call: Call) -> list[tuple[int, int, int, float]]:
+def _axes(call: OpCall) -> list[tuple[int, int, int, float]]:
     """(axis, size in, size out, scale) of every resized axis."""
     scales = call.attrs.get("scales")
     pairs = enumerate(zip(call.arg(0).codes.shape, call.out.shape, strict=True))
@@ -51,7 +51,7 @@ def _axes(call: Call) -> list[tuple[int, int, int, float]]:
 
 
 @moves("resize_nearest", data_inputs=1)
-def resize_nearest(call: Call, data: list[Array]) -> list[Array]:
+def resize_nearest(call: OpCall, data: list[Array]) -> list[Array]:
     values = data[0]
     for axis, size_in, size_out, scale in _axes(call):
         positions = source_positions(size_in, size_out, scale, call.attrs["coordinates"])
@@ -61,7 +61,7 @@ def resize_nearest(call: Call, data: list[Array]) -> list[Array]:
 
 
 @computes("resize_linear")
-def resize_linear(call: Call) -> list[Real]:
+def resize_linear(call: OpCall) -> list[Real]:
     values = call.arg(0).real
     for axis, size_in, size_out, scale in _axes(call):
         positions = source_positions(size_in, size_out, scale, call.attrs["coordinates"])

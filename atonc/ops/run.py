@@ -10,7 +10,7 @@ from atonc.errors import AtoncError, InputError
 from atonc.ir import Array, Graph, Op, Tensor
 from atonc.ops.agreement import impossible
 from atonc.ops.registry import evaluate
-from atonc.ops.values import Result
+from atonc.ops.values import OpResult
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -64,7 +64,7 @@ def start_values(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return values
 
 
-def run_op(graph: Graph, op: Op, values: Mapping[str, Array]) -> list[Result]:
+def run_op(graph: Graph, op: Op, values: Mapping[str, Array]) -> list[OpResult]:
     try:
         return evaluate(graph, op, [values[name] if name else None for name in op.inputs])
     except AtoncError:

@@ -26,7 +26,7 @@ _LARGEST = 1e30  # what single precision holds with room
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class ConvSums:
     """sum * scale[c] + bias[c]: what a convolution computes. Sums are whole numbers, channels come last."""
 
     sums: Single
@@ -48,7 +48,7 @@ class Sums:
 
 
 def codes_of(
-    sums: Sums, tensor: Tensor, rounding: Rounding, exactly: Callable[[Real, Rounding], Array]
+    sums: ConvSums, tensor: Tensor, rounding: Rounding, exactly: Callable[[Real, Rounding], Array]
 ) -> Array | None:
     """Codes of a tensor of bytes with one scale; None where single precision does not help. `exactly(values, rounding)`
     gives the codes of real values."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from atonc.errors import ModelError
 from atonc.ir import Array, Op, Tensor
 from atonc.ops.rounding import ONCE, Rounding
-from atonc.ops.sums import Sums, codes_of
+from atonc.ops.sums import ConvSums, codes_of
 
 Real = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class Arg:
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class OpCall:
     """An operator with its inputs at hand. Absent optional inputs are None."""
 
     op: Op
@@ -104,7 +104,7 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class OpResult:
     """One output: its codes, and what gives the real value in units of codes before rounding (None: the codes are
     exact). Few ask for it, and it is large."""
 
@@ -115,9 +115,9 @@ class Result:
     def exact(self) -> Real:
         return self.codes.astype(np.float64) if self.unrounded is None else self.unrounded()
 
-    def clipped(self, low: int, high: int) -> Result:
+    def clipped(self, low: int, high: int) -> OpResult:
         codes = np.clip(self.codes, low, high)
-        return Result(codes, None if self.unrounded is None else lambda: np.clip(self.exact, low, high))
+        return OpResult(codes, None if self.unrounded is None else lambda: np.clip(self.exact, low, high))
 
 
 def to_codes(steps: Real, tensor: Tensor, rounding: Rounding = ONCE) -> Array:
@@ -157,13 +157,13 @@ def _zero(tensor: Tensor, rank: int) -> Array | int:
     return 0 if tensor.quant is None else tensor.quant.along(tensor.quant.zero_points, rank)
 
 
-def finish(values: Real | Sums, tensor: Tensor, rounding: Rounding = ONCE) -> Result:
+def finish(values: Real | ConvSums, tensor: Tensor, rounding: Rounding = ONCE) -> OpResult:
     """Real values -> the result of an operator."""
     quant = tensor.quant
-    if isinstance(values, Sums):
+    if isinstance(values, ConvSums):
         return _finish_sums(values, tensor, rounding)
     if quant is None:
-        return Result(to_codes(values, tensor, rounding), lambda: values)
+        return OpResult(to_codes(values, tensor, rounding), lambda: values)
     scales = quant.along(quant.scales, values.ndim)
     if not quant.is_per_tensor:
         codes = to_codes(rounding.steps(values, scales), tensor, rounding)
@@ -171,10 +171,10 @@ def finish(values: Real | Sums, tensor: Tensor, rounding: Rounding = ONCE) -> Re
         codes = np.empty(values.shape, _code_type(tensor))
         for part in _parts(values.shape):
             codes[part] = to_codes(rounding.steps(values[part], scales), tensor, rounding)
-    return Result(codes, lambda: values / scales + _zero(tensor, values.ndim))
+    return OpResult(codes, lambda: values / scales + _zero(tensor, values.ndim))
 
 
-def _finish_sums(sums: Sums, tensor: Tensor, rounding: Rounding) -> Result:
+def _finish_sums(sums: ConvSums, tensor: Tensor, rounding: Rounding) -> OpResult:
     """The same of what a convolution gives: most codes follow from single precision."""
     quant = tensor.quant
     if quant is None or not quant.is_per_tensor:
@@ -186,7 +186,7 @@ def _finish_sums(sums: Sums, tensor: Tensor, rounding: Rounding) -> Result:
     codes = codes_of(sums, tensor, rounding, exactly)
     if codes is None:
         return finish(sums.real(), tensor, rounding)
-    return Result(codes, lambda: finish(sums.real(), tensor, rounding).exact)
+    return OpResult(codes, lambda: finish(sums.real(), tensor, rounding).exact)
 
 
 def _parts(shape: tuple[int, ...]) -> list[Any]:

@@ -18,7 +18,7 @@ WEIGHTED = ("conv", "dense", "transpose_conv")
 
 
 @dataclass(frozen=True)
-class Affine:
+class GainOffset:
     """x * gain + offset: one value each, or one per channel."""
 
     gain: Real
@@ -44,7 +44,7 @@ def _fuse(op: Op, editor: Editor) -> list[Op] | None:
                 return _replace(producer, replace(joined, outputs=op.outputs), op, editor)
         before = affine_of(producer, editor)
         if before is not None:
-            both = Affine(before[1].gain * function.gain, before[1].offset * function.gain + function.offset)
+            both = GainOffset(before[1].gain * function.gain, before[1].offset * function.gain + function.offset)
             return _replace(producer, _operator(producer, before[0], both, op.outputs, editor), op, editor)
     return [_operator(op, x_name, function, op.outputs, editor)] if op.kind == "batch_norm" else None
 
@@ -63,7 +63,7 @@ def _is_open(op: Op) -> bool:
     return "clip" not in op.attrs and op.attrs.get("activation", "none") == "none" and len(op.outputs) == 1
 
 
-def _operator(op: Op, x: str, function: Affine, outputs: tuple[str, ...], editor: Editor) -> Op:
+def _operator(op: Op, x: str, function: GainOffset, outputs: tuple[str, ...], editor: Editor) -> Op:
     size = max(function.gain.size, function.offset.size)
     gain, offset = (np.array(np.broadcast_to(v, (size,))) for v in (function.gain, function.offset))
     names = (editor.constant(f"{outputs[0]}:gain", gain), editor.constant(f"{outputs[0]}:offset", offset))
@@ -71,10 +71,10 @@ def _operator(op: Op, x: str, function: Affine, outputs: tuple[str, ...], editor
     return Op("affine", op.name, (x, *names), outputs, attrs, op.origin)
 
 
-def affine_of(op: Op, editor: Editor) -> tuple[str, Affine] | None:
+def affine_of(op: Op, editor: Editor) -> tuple[str, GainOffset] | None:
     """The input and the function of an operator that is x * gain + offset along the last axis."""
     if op.kind == "affine":
-        return op.inputs[0], Affine(*(_real(editor.tensor(name)) for name in op.inputs[1:3]))
+        return op.inputs[0], GainOffset(*(_real(editor.tensor(name)) for name in op.inputs[1:3]))
     if op.kind == "batch_norm":
         return _batch_norm(op, editor)
     if op.kind not in ("mul", "div", "add", "sub") or len(op.inputs) != 2:
@@ -90,25 +90,25 @@ def affine_of(op: Op, editor: Editor) -> tuple[str, Affine] | None:
         value = _vector(first, second)
         if value is None:
             return None
-        return second.name, Affine(-np.ones(1), value) if op.kind == "sub" else _applied(op.kind, value)
+        return second.name, GainOffset(-np.ones(1), value) if op.kind == "sub" else _applied(op.kind, value)
     return None
 
 
-def _applied(kind: str, value: Real) -> Affine:
+def _applied(kind: str, value: Real) -> GainOffset:
     """x kind value."""
     if kind in ("mul", "div"):
-        return Affine(value if kind == "mul" else 1.0 / value, np.zeros(1))
-    return Affine(np.ones(1), value if kind == "add" else -value)
+        return GainOffset(value if kind == "mul" else 1.0 / value, np.zeros(1))
+    return GainOffset(np.ones(1), value if kind == "add" else -value)
 
 
-def _batch_norm(op: Op, editor: Editor) -> tuple[str, Affine] | None:
+def _batch_norm(op: Op, editor: Editor) -> tuple[str, GainOffset] | None:
     x = editor.tensor(op.inputs[0])
     constants = [editor.tensor(name) for name in op.inputs[1:5]]
     if op.attrs["axis"] != len(x.shape) - 1 or any(not c.is_constant for c in constants):
         return None
     gain, offset, mean, variance = (_real(c).reshape(-1) for c in constants)
     factor = gain / np.sqrt(variance + op.attrs["epsilon"])
-    return x.name, Affine(factor, offset - mean * factor)
+    return x.name, GainOffset(factor, offset - mean * factor)
 
 
 def _real(tensor: Tensor) -> Real:
@@ -132,7 +132,7 @@ def _vector(constant: Tensor, x: Tensor) -> Real | None:
     return None
 
 
-def into_weights(op: Op, function: Affine, editor: Editor) -> Op | None:
+def into_weights(op: Op, function: GainOffset, editor: Editor) -> Op | None:
     """The weighted operator with gain and offset inside; None if its weights cannot take them."""
     weights = editor.tensor(op.inputs[1])
     bias = editor.tensor(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else None

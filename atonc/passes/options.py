@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 
-class Options(Protocol):
+class PassOptionsLike(Protocol):
     """Anything with these attributes will do."""
 
     @property

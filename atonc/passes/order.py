@@ -32,7 +32,7 @@ from atonc.passes.move_transposes import move_transposes
 from atonc.passes.name_conversions import name_conversions
 from atonc.passes.name_reductions import name_reductions
 from atonc.passes.name_uniquely import name_uniquely
-from atonc.passes.options import Options, PassOptions
+from atonc.passes.options import PassOptions, PassOptionsLike
 from atonc.passes.quantise_earlier import quantise_earlier
 from atonc.passes.round_once import round_once
 from atonc.passes.separate_formats import separate_formats
@@ -88,7 +88,7 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def run(graph: Graph, options: Options | None = None) -> Graph:
+def run(graph: Graph, options: PassOptionsLike | None = None) -> Graph:
     """The canonical graph."""
     options = options or PassOptions()
     as_2x = getattr(options, "numerics", "best") == "2.x"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from atonc.errors import ModelError
 from atonc.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.place.pools import Board, is_external
+from atonc.place.pools import BoardMemory, is_external
 from atonc.place.types import Placed
 from atonc.plan.findings import Finding
 from atonc.plan.types import FILLED, BufferKind, CpuPlan, StepPlan
@@ -17,13 +17,13 @@ from atonc.plan.types import FILLED, BufferKind, CpuPlan, StepPlan
 def check(
     placed: Mapping[str, Placed],
     plans: Sequence[StepPlan],
-    board: Board,
+    board: BoardMemory,
     aliases: Mapping[str, str],
     inputs: Collection[str] = (),
     outputs: Collection[str] = (),
 ) -> list[Finding]:
     """All findings; an empty list means that the layout is sound."""
-    homes = {name: home for name, home in placed.items() if not home.supplied}
+    homes = {name: home for name, home in placed.items() if not home.user_allocated}
     return [
         *_overlaps(homes, aliases),
         *_outside_pools(homes, board),
@@ -69,7 +69,7 @@ def _follow(name: str, aliases: Mapping[str, str]) -> str:
     return name
 
 
-def _outside_pools(homes: Mapping[str, Placed], board: Board) -> Iterator[Finding]:
+def _outside_pools(homes: Mapping[str, Placed], board: BoardMemory) -> Iterator[Finding]:
     flash = bool(board.read_only)
     for name, home in homes.items():
         shares = board.pools_at(home.address, home.end)
@@ -100,12 +100,12 @@ def _misaligned(homes: Mapping[str, Placed], plans: Sequence[StepPlan], edges: C
             yield Finding(f"addresses are multiples of {step}", name, f"{home.address:#x}")
 
 
-def _uses(placed: Mapping[str, Placed], plans: Sequence[StepPlan], board: Board) -> Iterator[Finding]:
+def _uses(placed: Mapping[str, Placed], plans: Sequence[StepPlan], board: BoardMemory) -> Iterator[Finding]:
     for step, plan in enumerate(plans):
         for name in sorted(plan.reads() | plan.writes()):
             if name and name not in placed:
                 yield Finding("every buffer has an address", f"step {step} {plan.title}", name)
-            elif name and not placed[name].supplied and not placed[name].first <= step <= placed[name].last:
+            elif name and not placed[name].user_allocated and not placed[name].first <= step <= placed[name].last:
                 yield Finding("a buffer is used only while it lives", f"step {step} {plan.title}", name)
         if isinstance(plan, CpuPlan):
             continue
@@ -115,7 +115,7 @@ def _uses(placed: Mapping[str, Placed], plans: Sequence[StepPlan], board: Board)
                 yield from _engine(where, use.config, placed[use.buffer], board)
 
 
-def _engine(where: str, config: StrengConfig, home: Placed, board: Board) -> Iterator[Finding]:
+def _engine(where: str, config: StrengConfig, home: Placed, board: BoardMemory) -> Iterator[Finding]:
     low, high = config.span()
     slack = 0 if config.to_memory else PREFETCH_BYTES  # packed words may run over the end of what is read
     if low < 0 or high > home.buffer.size_bytes + slack:
@@ -124,7 +124,7 @@ def _engine(where: str, config: StrengConfig, home: Placed, board: Board) -> Ite
     if config.to_memory and home.buffer.kind in FILLED:
         yield Finding("constants are not written", where, home.buffer.name)
     start = home.address + config.address
-    pools = [pool for pool, _ in board.pools_at(start, start + 1) if not home.supplied]
+    pools = [pool for pool, _ in board.pools_at(start, start + 1) if not home.user_allocated]
     slow = any(pool.writable and not board.is_npu_ram(pool) for pool in pools)
     step = 16 if config.to_memory else 8
     if slow and start % step:

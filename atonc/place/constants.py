@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from atonc.hw.limits import ALIGNED
 from atonc.place.lifetimes import Lifetime
-from atonc.place.pools import Board, usable
+from atonc.place.pools import BoardMemory, usable
 from atonc.plan.types import Buffer
 
 
@@ -18,7 +18,7 @@ class ConstantLayout:
     left: tuple[Lifetime, ...]  # no room outside the chip: they have to live in RAM
 
 
-def place_constants(constants: Sequence[Lifetime], board: Board) -> ConstantLayout:
+def place_constants(constants: Sequence[Lifetime], board: BoardMemory) -> ConstantLayout:
     """Read-only memory first, then external RAM that the board wants used for constants."""
     homes = [*board.read_only, *(pool for pool in board.external_ram if pool.constants_preferred)]
     limits = {pool.name: usable([pool]) for pool in homes}

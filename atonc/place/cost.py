@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.place.lifetimes import Lifetime, accesses
-from atonc.place.pools import Board
+from atonc.place.pools import BoardMemory
 from atonc.plan.aliases import root
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
 
@@ -38,7 +38,7 @@ def traffic_of(
     buffers: Mapping[str, Buffer],
     aliases: Mapping[str, str],
     ram: Sequence[Lifetime],
-    board: Board,
+    board: BoardMemory,
 ) -> Traffic:
     """Epochs only: where a buffer lies matters little to the processor, which works through its own cache."""
     numbers = {life.buffer.name: n for n, life in enumerate(ram)}
@@ -73,7 +73,7 @@ class Meter:
     """The cost of a layout, kept up to date while items move."""
 
     traffic: Traffic
-    board: Board
+    board: BoardMemory
     sizes: Sequence[int]
     addresses: list[int]
 

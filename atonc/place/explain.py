@@ -9,7 +9,7 @@ from atonc.errors import CapacityError
 from atonc.hw.mpool import MemoryPool
 from atonc.place.greedy import Problem
 from atonc.place.lifetimes import Lifetime
-from atonc.place.pools import Board, runs, usable
+from atonc.place.pools import BoardMemory, runs, usable
 from atonc.plan.types import BufferKind, StepPlan
 
 _SHOWN = 6
@@ -30,7 +30,7 @@ class LiveBuffer:
 
 
 @dataclass(frozen=True)
-class Lever:
+class ShortageLever:
     """Something that would lower the demand, or raise the capacity, by so many bytes."""
 
     what: str
@@ -48,7 +48,7 @@ class Shortage:
     peak_step: int
     peak_title: str
     live: tuple[LiveBuffer, ...]  # largest first
-    levers: tuple[Lever, ...]
+    levers: tuple[ShortageLever, ...]
 
     @property
     def gap_bytes(self) -> int:
@@ -74,7 +74,7 @@ class PlacementError(CapacityError):
         )
 
 
-def shortage(ram: Sequence[Lifetime], problem: Problem, plans: Sequence[StepPlan], board: Board) -> Shortage:
+def shortage(ram: Sequence[Lifetime], problem: Problem, plans: Sequence[StepPlan], board: BoardMemory) -> Shortage:
     memory, pools = "RAM", (*board.on_chip, *board.external_ram)
     if problem.lower_bound <= _capacity(pools) and any(life.npu_ram_only for life in ram):
         memory, pools = NPU_RAM, tuple(pool for pool in board.on_chip if board.is_npu_ram(pool))
@@ -112,7 +112,7 @@ def _layer(plan: StepPlan) -> str:
     return plan.origin[0] if plan.origin else plan.title
 
 
-def _levers(ram: Sequence[Lifetime], problem: Problem, gap: int, board: Board) -> tuple[Lever, ...]:
+def _levers(ram: Sequence[Lifetime], problem: Problem, gap: int, board: BoardMemory) -> tuple[ShortageLever, ...]:
     """Each lever's gain is the lower bound with it against the lower bound without."""
     found = []
     edges = [n for n, life in enumerate(ram) if life.edge]
@@ -125,21 +125,23 @@ def _levers(ram: Sequence[Lifetime], problem: Problem, gap: int, board: Board) -
     constants = [n for n, life in enumerate(ram) if life.buffer.kind == BufferKind.CONSTANT]
     if constants:
         found.append(("give the board flash for its constants", _gain(problem, constants)))
-    levers = [Lever(what, gain, gain >= gap) for what, gain in found if gain > 0]
+    levers = [ShortageLever(what, gain, gain >= gap) for what, gain in found if gain > 0]
     if not board.external_ram:
-        levers.append(Lever("use a board or pool file with external RAM", max(gap, 0), True))
-    levers.append(Lever("lower the input resolution", max(gap, 0), True))
+        levers.append(ShortageLever("use a board or pool file with external RAM", max(gap, 0), True))
+    levers.append(ShortageLever("lower the input resolution", max(gap, 0), True))
     return tuple(sorted(levers, key=lambda lever: (not lever.enough, -lever.gain_bytes)))
 
 
-def _npu_ram_levers(live: Sequence[LiveBuffer], gap: int) -> tuple[Lever, ...]:
+def _npu_ram_levers(live: Sequence[LiveBuffer], gap: int) -> tuple[ShortageLever, ...]:
     """Some engine starts in the middle of these buffers, at an address that was seen in the NPU's own RAM only."""
     makers = dict.fromkeys(buffer.written_by for buffer in live if buffer.written_by)
-    on_cpu = [Lever(f"compute {maker} on the CPU (--on cpu {maker})", live[0].size_bytes, False) for maker in makers]
+    on_cpu = [
+        ShortageLever(f"compute {maker} on the CPU (--on cpu {maker})", live[0].size_bytes, False) for maker in makers
+    ]
     return (
-        Lever("use a pool file with more of 0x34200000 to 0x343c0000", max(gap, 0), True),
+        ShortageLever("use a pool file with more of 0x34200000 to 0x343c0000", max(gap, 0), True),
         *on_cpu[:1],
-        Lever("use channel counts that are multiples of 16: parts of these buffers begin in between", 0, False),
+        ShortageLever("use channel counts that are multiples of 16: parts of these buffers begin in between", 0, False),
     )
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.place.pools import Window
+from atonc.place.pools import PoolWindow
 from atonc.plan.lives import live_bytes
 
 _Busy = list[tuple[int, int]]
@@ -21,7 +21,7 @@ _BLAME_WORK, _BLAME_ROUNDS = 30_000, 600  # buffers placed, orders tried, before
 
 
 @dataclass(frozen=True)
-class Item:
+class PackItem:
     """A buffer as the packer sees it; `size` is a multiple of `alignment`."""
 
     size: int
@@ -34,7 +34,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Problem:
-    items: tuple[Item, ...]
+    items: tuple[PackItem, ...]
 
     @cached_property
     def live(self) -> NDArray[np.int64]:
@@ -83,7 +83,7 @@ class Problem:
         return sorted(range(len(self.items)), key=lambda n: (not self.items[n].npu_ram_only, *key(n), n))
 
 
-def pack(problem: Problem, windows: Sequence[Window]) -> tuple[list[int], int] | None:
+def pack(problem: Problem, windows: Sequence[PoolWindow]) -> tuple[list[int], int] | None:
     """Addresses in the first window with the smallest extent found, and that extent; None when nothing fits.
 
     Further windows are parts of the first, filled from the same end: for buffers that may not lie elsewhere.
@@ -99,7 +99,7 @@ def pack(problem: Problem, windows: Sequence[Window]) -> tuple[list[int], int] |
     return None if best is None else (best, extent)
 
 
-def repack(problem: Problem, windows: Sequence[Window], extent: int) -> tuple[list[int], int] | None:
+def repack(problem: Problem, windows: Sequence[PoolWindow], extent: int) -> tuple[list[int], int] | None:
     """Addresses with a smaller extent: whatever finds no room below `extent` goes first in the next round."""
     window, best = windows[0], None
     work = min(_BLAME_WORK, _BLAME_ROUNDS * len(problem.items))
@@ -119,7 +119,7 @@ def repack(problem: Problem, windows: Sequence[Window], extent: int) -> tuple[li
 
 
 def pack_windows(
-    problem: Problem, windows: Sequence[Window], cost: Callable[[Sequence[int]], float]
+    problem: Problem, windows: Sequence[PoolWindow], cost: Callable[[Sequence[int]], float]
 ) -> list[int] | None:
     """Addresses in several windows (each buffer in the first one that has room) with the smallest cost found."""
     best, least = None, float("inf")
@@ -131,7 +131,7 @@ def pack_windows(
 
 
 def pack_in_order(
-    problem: Problem, order: Sequence[int], windows: Sequence[Window], best_fit: bool, ceiling: int = _OVER
+    problem: Problem, order: Sequence[int], windows: Sequence[PoolWindow], best_fit: bool, ceiling: int = _OVER
 ) -> tuple[list[int] | None, int]:
     """One buffer after the other; `ceiling` bounds how far each window is filled. Fails with the buffer to blame."""
     addresses = [-1] * len(problem.items)
@@ -153,7 +153,7 @@ def pack_in_order(
     return addresses, -1
 
 
-def _fit(item: Item, window: Window, busy: _Busy, best_fit: bool, room: int) -> int:
+def _fit(item: PackItem, window: PoolWindow, busy: _Busy, best_fit: bool, room: int) -> int:
     """Offset from the end of the window that is filled first, or -1."""
     size, mask = item.size, item.alignment - 1
     cursor, best, tightest = 0, -1, _OVER
@@ -171,7 +171,7 @@ def _fit(item: Item, window: Window, busy: _Busy, best_fit: bool, room: int) -> 
     return cursor if cursor + size <= room else -1
 
 
-def _offsets(window: Window, busy: _Busy) -> _Busy | Iterator[tuple[int, int]]:
+def _offsets(window: PoolWindow, busy: _Busy) -> _Busy | Iterator[tuple[int, int]]:
     if window.downward:
         edge = window.end
         return ((edge - end, edge - start) for start, end in sorted(busy, key=lambda b: -b[1]))
@@ -185,7 +185,7 @@ def attempts(problem: Problem) -> Iterator[tuple[list[int], bool]]:
             yield order, best_fit
 
 
-def extent_of(problem: Problem, addresses: Sequence[int], window: Window) -> int:
+def extent_of(problem: Problem, addresses: Sequence[int], window: PoolWindow) -> int:
     if window.downward:
         return window.end - min(addresses, default=window.end)
     ends = (a + i.size for a, i in zip(addresses, problem.items, strict=True))

@@ -10,10 +10,10 @@ from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES
 from atonc.place import explain
 from atonc.place.constants import constant_room, place_constants
 from atonc.place.cost import traffic_of
-from atonc.place.greedy import Item, Problem
+from atonc.place.greedy import PackItem, Problem
 from atonc.place.lifetimes import Lifetime, lifetimes, with_scratch
-from atonc.place.packing import Job, pack
-from atonc.place.pools import Board, banks_of
+from atonc.place.packing import PackingProblem, pack
+from atonc.place.pools import BoardMemory, banks_of
 from atonc.place.types import USER_BASE, USER_BYTES, USER_POOL, Layout, Placed
 from atonc.place.usage import memory_use
 from atonc.plan.aliases import root
@@ -23,10 +23,10 @@ _SMALL_BYTES = 1 << 16
 _USER_GAP = 64  # between stand-ins, so that every address behind an end still tells whose it is
 
 
-def place(planned: Planned, board: Board, prefer: str = "speed", user_allocated: Collection[str] = ()) -> Layout:
+def place(planned: Planned, board: BoardMemory, prefer: str = "speed", user_allocated: Collection[str] = ()) -> Layout:
     """`prefer`: "speed" spreads what one epoch uses over the banks, "memory" keeps to the smallest extent.
 
-    Buffers in `user_allocated` take no memory here; they stand at addresses that no memory has (`Placed.supplied`).
+    Buffers in `user_allocated` take no memory here; they stand at addresses without memory (`Placed.user_allocated`).
     """
     plans, aliases = planned.plans, planned.aliases
     used = lifetimes(planned, exclude=user_allocated)
@@ -34,7 +34,9 @@ def place(planned: Planned, board: Board, prefer: str = "speed", user_allocated:
     ram = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
     problem = Problem(tuple(_items(ram)))
     every = with_scratch(plans, planned.buffers)
-    job = Job(problem, board, traffic_of(plans, every, aliases, ram, board), constants.ends, prefer == "speed")
+    job = PackingProblem(
+        problem, board, traffic_of(plans, every, aliases, ram, board), constants.ends, prefer == "speed"
+    )
     packing = pack(job)
     if packing is None:
         raise explain.PlacementError(explain.shortage(ram, problem, plans, board))
@@ -47,13 +49,13 @@ def place(planned: Planned, board: Board, prefer: str = "speed", user_allocated:
     return Layout(placed, problem.lower_bound, memory, board.cached, packing.solver, packing.proven)
 
 
-def _items(ram: Sequence[Lifetime]) -> Iterator[Item]:
+def _items(ram: Sequence[Lifetime]) -> Iterator[PackItem]:
     """Among small buffers mixed alignments leave holes that matter: there one alignment serves all."""
     small = sum(life.buffer.size_bytes for life in ram) < _SMALL_BYTES
     for life in ram:
         alignment = CPU_CACHE_LINE if small else life.alignment
         size = -(-life.padded_bytes // alignment) * alignment
-        yield Item(size, life.first, life.last, alignment, life.traffic_bytes, life.npu_ram_only)
+        yield PackItem(size, life.first, life.last, alignment, life.traffic_bytes, life.npu_ram_only)
 
 
 def _placed(
@@ -61,7 +63,7 @@ def _placed(
     addresses: Mapping[str, int],
     reserved: Mapping[str, int],
     buffers: Mapping[str, Buffer],
-    board: Board,
+    board: BoardMemory,
 ) -> dict[str, Placed]:
     """`reserved`: what packing gave to buffers in RAM; constants elsewhere are padded as their layout does it."""
     placed = {}
@@ -82,7 +84,7 @@ def _user_buffers(
     for owner in dict.fromkeys(root(name, aliases) for name in names):
         sharing = [name for name in buffers if root(name, aliases) == owner]
         for name in sharing:
-            placed[name] = Placed(buffers[name], address, USER_POOL, 0, max(0, steps - 1), supplied=True)
+            placed[name] = Placed(buffers[name], address, USER_POOL, 0, max(0, steps - 1), user_allocated=True)
         size = max((buffers[name].size_bytes for name in sharing), default=0) + PREFETCH_BYTES
         address += -(-size // _USER_GAP) * _USER_GAP
     if address > USER_BASE + USER_BYTES:

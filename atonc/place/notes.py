@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.place.pools import Board
+from atonc.place.pools import BoardMemory
 from atonc.place.types import Layout
 
 
-def placement_notes(layout: Layout, board: Board) -> Iterator[str]:
+def placement_notes(layout: Layout, board: BoardMemory) -> Iterator[str]:
     for pool in board.pools:
         start, end = board.application_from.get(pool.name, 0), pool.base + pool.size_bytes
-        inside = [h for h in layout.placed.values() if not h.supplied and pool.base <= h.address < end]
+        inside = [h for h in layout.placed.values() if not h.user_allocated and pool.base <= h.address < end]
         reached = max((home.end for home in inside), default=0)
         if start and reached > start:
             yield (

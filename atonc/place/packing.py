@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from atonc.place import greedy, solve
 from atonc.place.cost import Meter, Traffic
 from atonc.place.greedy import Problem
-from atonc.place.pools import Board, Window, run_windows, same_end, segment_windows, usable
+from atonc.place.pools import BoardMemory, PoolWindow, run_windows, same_end, segment_windows, usable
 from atonc.place.spread import best_shift, spread
 
 
 @dataclass(frozen=True)
-class Job:
+class PackingProblem:
     problem: Problem
-    board: Board
+    board: BoardMemory
     traffic: Traffic
     taken: Mapping[str, int]  # pool -> first address behind its constants
     fast: bool  # spread over banks
@@ -34,7 +34,7 @@ class Packing:
     proven: bool = False  # no layout has a smaller extent
 
 
-def pack(job: Job) -> Packing | None:
+def pack(job: PackingProblem) -> Packing | None:
     fast, whole = segment_windows(job.board), run_windows(job.board)
     for windows in _regions(fast, whole):
         if (found := _in_one_region(job, windows)) is not None:
@@ -50,14 +50,14 @@ def pack(job: Job) -> Packing | None:
     return None
 
 
-def _spread_beside_spills(job: Job, addresses: Sequence[int], windows: Sequence[Window]) -> list[int]:
+def _spread_beside_spills(job: PackingProblem, addresses: Sequence[int], windows: Sequence[PoolWindow]) -> list[int]:
     """In the space that the layout has on the chip; in all of it only where that is faster."""
     rooms = (_filled(job.problem, addresses, windows), windows)
     close, wide = (spread(job.problem, addresses, room, job.traffic, job.board) for room in rooms)
     return wide if job.cycles(wide) < job.cycles(close) else close
 
 
-def _filled(problem: Problem, addresses: Sequence[int], windows: Sequence[Window]) -> list[Window]:
+def _filled(problem: Problem, addresses: Sequence[int], windows: Sequence[PoolWindow]) -> list[PoolWindow]:
     """The parts of windows between the first and the last byte that a layout has there: what it leaves stays free."""
     ends = [(address, address + item.size) for address, item in zip(addresses, problem.items, strict=True)]
     found = []
@@ -65,11 +65,11 @@ def _filled(problem: Problem, addresses: Sequence[int], windows: Sequence[Window
         inside = [(low, end) for low, end in ends if window.start <= low and end <= window.end]
         if inside:
             start, end = min(low for low, _ in inside), max(end for _, end in inside)
-            found.append(Window(start, end, npu_ram=window.npu_ram))
+            found.append(PoolWindow(start, end, npu_ram=window.npu_ram))
     return found
 
 
-def _regions(fast: Sequence[Window], whole: Sequence[Window]) -> list[list[Window]]:
+def _regions(fast: Sequence[PoolWindow], whole: Sequence[PoolWindow]) -> list[list[PoolWindow]]:
     """Single regions to try, each with the part of it for buffers that need the NPU's own RAM."""
     found = [[fast[0]]] if fast else []
     for region in whole[:1]:
@@ -78,7 +78,7 @@ def _regions(fast: Sequence[Window], whole: Sequence[Window]) -> list[list[Windo
     return found
 
 
-def _in_one_region(job: Job, windows: Sequence[Window]) -> Packing | None:
+def _in_one_region(job: PackingProblem, windows: Sequence[PoolWindow]) -> Packing | None:
     problem, window = job.problem, windows[0]
     if problem.lower_bound > window.size_bytes:
         return None
@@ -99,20 +99,20 @@ def _in_one_region(job: Job, windows: Sequence[Window]) -> Packing | None:
     return Packing(addresses, name, proven)
 
 
-def _faster(job: Job, addresses: Sequence[int], window: Window) -> list[int]:
+def _faster(job: PackingProblem, addresses: Sequence[int], window: PoolWindow) -> list[int]:
     """The same extent, but at the place and in the order that keeps the banks apart."""
     if not window.downward:
         addresses = best_shift(job.problem, addresses, window, job.traffic, job.board)
     sizes = [item.size for item in job.problem.items]
     end = max((a + s for a, s in zip(addresses, sizes, strict=True)), default=window.start)
-    room = Window(min(addresses, default=window.start), end, npu_ram=window.npu_ram)
+    room = PoolWindow(min(addresses, default=window.start), end, npu_ram=window.npu_ram)
     return spread(job.problem, addresses, [room], job.traffic, job.board)
 
 
-def _external_windows(job: Job) -> list[Window]:
+def _external_windows(job: PackingProblem) -> list[PoolWindow]:
     found = []
     for pool in job.board.external_ram:
         start, end = usable([pool])
         start = -(-job.taken.get(pool.name, start) // 32) * 32
-        found.append(Window(start, end, npu_ram=False))
+        found.append(PoolWindow(start, end, npu_ram=False))
     return found

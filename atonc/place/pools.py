@@ -16,11 +16,11 @@ from atonc.hw.limits import BUS_BYTES, CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
 from atonc.hw.machine import CPU_RAM, NPU_RAM, Machine, insecure, secure
 from atonc.hw.mpool import MemoryPool, read_mpool
 from atonc.place.types import USER_BASE, USER_BYTES
-from atonc.place.usage import Bank
+from atonc.place.usage import CountedPool
 
 
 @dataclass(frozen=True)
-class Board:
+class BoardMemory:
     """What a network sees of a board: the memory pools that it may use, and the machine that works on them."""
 
     name: str
@@ -71,7 +71,7 @@ class Board:
 
 
 @dataclass(frozen=True)
-class Window:
+class PoolWindow:
     """A contiguous range that buffers may fill, from its start or (`downward`) from its end."""
 
     start: int
@@ -93,12 +93,12 @@ def outside_chip(address: int) -> bool:
     return not 0x3400_0000 <= secure(address) < 0x3500_0000
 
 
-def banks_of(pools: Iterable[MemoryPool]) -> list[Bank]:
+def banks_of(pools: Iterable[MemoryPool]) -> list[CountedPool]:
     """Lists the pools as `usage` counts them."""
-    return [Bank(pool.name, pool.base, pool.size_bytes, pool.writable, is_external(pool)) for pool in pools]
+    return [CountedPool(pool.name, pool.base, pool.size_bytes, pool.writable, is_external(pool)) for pool in pools]
 
 
-def npu_ram_bytes(board: Board) -> int:
+def npu_ram_bytes(board: BoardMemory) -> int:
     """Where engines may start at any address."""
     return sum(pool.size_bytes for pool in board.pools if pool.writable and board.is_npu_ram(pool))
 
@@ -128,44 +128,44 @@ def segments(run: list[MemoryPool]) -> list[list[MemoryPool]]:
     return [list(group) for _, group in groupby(run, key=_speed)]
 
 
-def window(board: Board, pools: list[MemoryPool], downward: bool = False) -> Window:
+def window(board: BoardMemory, pools: list[MemoryPool], downward: bool = False) -> PoolWindow:
     start, end = usable(pools)
-    return Window(start, end, downward, all(map(board.is_npu_ram, pools)))
+    return PoolWindow(start, end, downward, all(map(board.is_npu_ram, pools)))
 
 
-def segment_windows(board: Board) -> list[Window]:
+def segment_windows(board: BoardMemory) -> list[PoolWindow]:
     """Equally fast regions of the chip, the fastest first, of these the largest first."""
     found = [part for run in runs(board.on_chip) for part in segments(run)]
     found.sort(key=lambda part: (_speed(part[0]), -sum(p.size_bytes for p in part), part[0].base))
     return [_clear_of_end(part, board) for part in found]
 
 
-def run_windows(board: Board) -> list[Window]:
+def run_windows(board: BoardMemory) -> list[PoolWindow]:
     """Whole regions of the chip, the largest first, filled from the end that is faster."""
     found = sorted(runs(board.on_chip), key=lambda run: (-sum(p.size_bytes for p in run), run[0].base))
     return [window(board, run, downward=_speed(run[-1]) < _speed(run[0])) for run in found]
 
 
-def same_end(part: Window, whole: Window) -> Window | None:
+def same_end(part: PoolWindow, whole: PoolWindow) -> PoolWindow | None:
     """A part of a region, filled from the end from which the region is; None when it does not reach that end."""
     touches = part.end == whole.end if whole.downward else part.start == whole.start
-    return Window(part.start, part.end, whole.downward, part.npu_ram) if touches else None
+    return PoolWindow(part.start, part.end, whole.downward, part.npu_ram) if touches else None
 
 
-def _clear_of_end(part: list[MemoryPool], board: Board) -> Window:
+def _clear_of_end(part: list[MemoryPool], board: BoardMemory) -> PoolWindow:
     """A segment needs room for prefetch only where no other pool follows."""
     whole = window(board, part)
     end = part[-1].base + part[-1].size_bytes
     follows = any(pool.base == end for pool in board.on_chip)
-    return Window(whole.start, end if follows else whole.end, npu_ram=whole.npu_ram)
+    return PoolWindow(whole.start, end if follows else whole.end, npu_ram=whole.npu_ram)
 
 
-def movable_outside(found: Board) -> Board:
+def movable_outside(found: BoardMemory) -> BoardMemory:
     """The board for relocatable networks: what lies outside the chip gets its base at run time."""
     return replace(found, pools=tuple(replace(p, absolute=p.absolute and not is_external(p)) for p in found.pools))
 
 
-def not_secure(found: Board) -> Board:
+def not_secure(found: BoardMemory) -> BoardMemory:
     """The board as the non-secure state of the processor sees it."""
     return replace(found, pools=tuple(replace(p, base=insecure(p.base)) for p in found.pools))
 
@@ -174,19 +174,19 @@ def _speed(pool: MemoryPool) -> float:
     return pool.timing.cycles_per_byte
 
 
-def board(name: str) -> Board:
+def board(name: str) -> BoardMemory:
     """The memories of a board that ships with atonc (`SET@BOARD`: another pool set), or of a board file."""
     return board_pools(board_file.find_board(name), board_file.split_choice(name)[0])
 
 
-def board_pools(found: Described, pool_set: str = DEFAULT_SET) -> Board:
+def board_pools(found: Described, pool_set: str = DEFAULT_SET) -> BoardMemory:
     pools = found.pool_set(pool_set).pools
     shown = {area.base: pool for area in found.areas_of(DISPLAY) for pool in pools if _inside(area.base, pool)}
     taken = {pool.name: start for start, pool in sorted(shown.items(), reverse=True)}
-    return check_pools(Board(found.name, pools, found.machine(), taken), found.file)
+    return check_pools(BoardMemory(found.name, pools, found.machine(), taken), found.file)
 
 
-def read_board(path: Path, machine: Machine) -> Board:
+def read_board(path: Path, machine: Machine) -> BoardMemory:
     """A board from its `.toml` or from any memory-pool file, which says nothing of the machine."""
     if path.suffix == ".toml":
         return board_pools(board_file.read_board_file(path))
@@ -197,14 +197,14 @@ def _inside(address: int, pool: MemoryPool) -> bool:
     return pool.base <= address < pool.base + pool.size_bytes
 
 
-def board_of(name: str, pools: Iterable[MemoryPool], machine: Machine, where: str = "") -> Board:
+def board_of(name: str, pools: Iterable[MemoryPool], machine: Machine, where: str = "") -> BoardMemory:
     """Pools as a file lists them, without the virtual ones, which are several real ones seen as one."""
     real = [pool for pool in pools if pool.size_bytes > 0 and pool.size_bytes < 1 << 40]
     kept = tuple(pool for pool in real if not any(_holds(pool, other) for other in real))
-    return check_pools(Board(name, kept, machine), where or name)
+    return check_pools(BoardMemory(name, kept, machine), where or name)
 
 
-def check_pools(found: Board, where: str) -> Board:
+def check_pools(found: BoardMemory, where: str) -> BoardMemory:
     ordered = sorted(found.pools, key=lambda pool: pool.base)
     for low, high in pairwise(ordered):
         if low.base + low.size_bytes > high.base:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from atonc.hw.limits import CPU_CACHE_LINE
-from atonc.place.pools import Board, banks_of, runs, usable
+from atonc.place.pools import BoardMemory, banks_of, runs, usable
 from atonc.place.types import Layout, Placed
 from atonc.place.usage import covered, memory_use
 from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
@@ -18,9 +18,9 @@ from atonc.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
 Span = tuple[int, int]  # first address, and the first one behind
 
 
-def free_spans(placed: Mapping[str, Placed], board: Board) -> list[Span]:
+def free_spans(placed: Mapping[str, Placed], board: BoardMemory) -> list[Span]:
     """What nobody uses at any time of the chip's RAM, in whole cache lines: the processor cleans and drops lines."""
-    taken = sorted((_down(home.address), _up(home.end)) for home in placed.values() if not home.supplied)
+    taken = sorted((_down(home.address), _up(home.end)) for home in placed.values() if not home.user_allocated)
     found = []
     for cursor, end in on_chip_spans(board):
         for start, behind in taken:
@@ -31,9 +31,9 @@ def free_spans(placed: Mapping[str, Placed], board: Board) -> list[Span]:
     return [(start, end) for start, end in found if end > start]
 
 
-def free_bytes(placed: Mapping[str, Placed], board: Board, steps: int) -> list[int]:
-    """Of the chip's RAM, in every step."""
-    homes = [home for home in placed.values() if not home.supplied]
+def free_bytes(placed: Mapping[str, Placed], board: BoardMemory, steps: int) -> list[int]:
+    """Counts the free bytes of the chip's RAM in every step."""
+    homes = [home for home in placed.values() if not home.user_allocated]
     found = []
     for step in range(steps):
         live = [(home.address, home.end) for home in homes if home.first <= step <= home.last]
@@ -41,7 +41,7 @@ def free_bytes(placed: Mapping[str, Placed], board: Board, steps: int) -> list[i
     return found
 
 
-def on_chip_spans(board: Board) -> list[Span]:
+def on_chip_spans(board: BoardMemory) -> list[Span]:
     return [usable(run) for run in runs(board.on_chip)]
 
 
@@ -61,7 +61,7 @@ def prefetched_name(constant: str) -> str:
     return f"{constant} (prefetched)"
 
 
-def with_prefetched(layout: Layout, lives: Sequence[tuple[str, int, int, int]], board: Board) -> Layout:
+def with_prefetched(layout: Layout, lives: Sequence[tuple[str, int, int, int]], board: BoardMemory) -> Layout:
     """`lives`: constant, address of its copy, first and last step of the copy."""
     placed = dict(layout.placed)
     for name, address, first, last in lives:
@@ -72,7 +72,7 @@ def with_prefetched(layout: Layout, lives: Sequence[tuple[str, int, int, int]], 
     return _counted_again(layout, placed, board)
 
 
-def with_copies_of(layout: Layout, homes: Mapping[str, int], board: Board, steps: int) -> Layout:
+def with_copies_of(layout: Layout, homes: Mapping[str, int], board: BoardMemory, steps: int) -> Layout:
     """`homes`: constant -> address of its copy."""
     placed, last = dict(layout.placed), max(0, steps - 1)
     for name, address in homes.items():
@@ -83,7 +83,7 @@ def with_copies_of(layout: Layout, homes: Mapping[str, int], board: Board, steps
     return _counted_again(layout, placed, board)
 
 
-def _counted_again(layout: Layout, placed: Mapping[str, Placed], board: Board) -> Layout:
+def _counted_again(layout: Layout, placed: Mapping[str, Placed], board: BoardMemory) -> Layout:
     return replace(layout, placed=placed, memory=memory_use(placed.values(), banks_of(board.pools)))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from atonc.hw.limits import ALIGNED
 from atonc.place.greedy import Problem
-from atonc.place.pools import Window
+from atonc.place.pools import PoolWindow
 
 WORK = 1.0  # of the solver's own time; one to three seconds
 _SEED = 1
@@ -34,7 +34,7 @@ def _cp_model() -> Any:
     return importlib.import_module("ortools.sat.python.cp_model")
 
 
-def smallest_peak(problem: Problem, window: Window, hint: Sequence[int], work: float = WORK) -> Solved | None:
+def smallest_peak(problem: Problem, window: PoolWindow, hint: Sequence[int], work: float = WORK) -> Solved | None:
     """The smallest extent from the end of the window that is filled first, starting from a known layout."""
     known = _to_offsets(problem, window, hint)
     sizes = [item.size // ALIGNED for item in problem.items]
@@ -70,7 +70,7 @@ def _model(problem: Problem, room: int) -> tuple[Any, list[Any], list[Any]]:
     return model, slots, offsets
 
 
-def _solve(problem: Problem, window: Window, model: Any, offsets: Sequence[Any], work: float) -> Solved | None:
+def _solve(problem: Problem, window: PoolWindow, model: Any, offsets: Sequence[Any], work: float) -> Solved | None:
     cp_model = _cp_model()
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -83,13 +83,13 @@ def _solve(problem: Problem, window: Window, model: Any, offsets: Sequence[Any],
     return Solved(_to_addresses(problem, window, found), status == cp_model.OPTIMAL)
 
 
-def _to_offsets(problem: Problem, window: Window, addresses: Sequence[int]) -> list[int]:
+def _to_offsets(problem: Problem, window: PoolWindow, addresses: Sequence[int]) -> list[int]:
     if window.downward:
         return [(window.end - a - i.size) // ALIGNED for a, i in zip(addresses, problem.items, strict=True)]
     return [(a - window.start) // ALIGNED for a in addresses]
 
 
-def _to_addresses(problem: Problem, window: Window, offsets: Sequence[int]) -> list[int]:
+def _to_addresses(problem: Problem, window: PoolWindow, offsets: Sequence[int]) -> list[int]:
     if window.downward:
         return [window.end - o * ALIGNED - i.size for o, i in zip(offsets, problem.items, strict=True)]
     return [window.start + o * ALIGNED for o in offsets]

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from atonc.hw.limits import CPU_CACHE_LINE
 from atonc.place.cost import Meter, Traffic
 from atonc.place.greedy import Problem
-from atonc.place.pools import Board, Window
+from atonc.place.pools import BoardMemory, PoolWindow
 
 _ROUNDS = 8
 _SHIFTS = 24
 _WORTH_CYCLES = 1e-6  # more than rounding gives
 
 
-def best_shift(problem: Problem, addresses: Sequence[int], room: Window, traffic: Traffic, board: Board) -> list[int]:
+def best_shift(
+    problem: Problem, addresses: Sequence[int], room: PoolWindow, traffic: Traffic, board: BoardMemory
+) -> list[int]:
     """The layout as a whole, moved up so that the border between two banks lies where it helps most."""
     sizes = [item.size for item in problem.items]
     best = list(addresses)
@@ -31,7 +33,7 @@ def best_shift(problem: Problem, addresses: Sequence[int], room: Window, traffic
 
 
 def spread(
-    problem: Problem, addresses: Sequence[int], rooms: Sequence[Window], traffic: Traffic, board: Board
+    problem: Problem, addresses: Sequence[int], rooms: Sequence[PoolWindow], traffic: Traffic, board: BoardMemory
 ) -> list[int]:
     """Moves one buffer at a time, as long as an epoch gets faster."""
     meter = Meter(traffic, board, [item.size for item in problem.items], list(addresses))
@@ -41,7 +43,7 @@ def spread(
     return meter.addresses
 
 
-def _improve(problem: Problem, meter: Meter, number: int, rooms: Sequence[Window], board: Board) -> bool:
+def _improve(problem: Problem, meter: Meter, number: int, rooms: Sequence[PoolWindow], board: BoardMemory) -> bool:
     free = list(_free_addresses(problem, meter.addresses, number, rooms, board))
     changes = meter.changes(number, free)
     best = int(changes.argmin()) if free else 0
@@ -52,7 +54,7 @@ def _improve(problem: Problem, meter: Meter, number: int, rooms: Sequence[Window
 
 
 def _free_addresses(
-    problem: Problem, addresses: Sequence[int], number: int, rooms: Sequence[Window], board: Board
+    problem: Problem, addresses: Sequence[int], number: int, rooms: Sequence[PoolWindow], board: BoardMemory
 ) -> Iterator[int]:
     """Both ends of every gap, and the borders of banks inside it."""
     item = problem.items[number]
@@ -73,7 +75,7 @@ def _free_addresses(
                         yield border
 
 
-def _gaps(busy: Sequence[tuple[int, int]], room: Window, alignment: int) -> Iterator[tuple[int, int]]:
+def _gaps(busy: Sequence[tuple[int, int]], room: PoolWindow, alignment: int) -> Iterator[tuple[int, int]]:
     cursor = room.start
     for start, end in busy:
         if end <= room.start or start >= room.end:
@@ -85,7 +87,7 @@ def _gaps(busy: Sequence[tuple[int, int]], room: Window, alignment: int) -> Iter
         yield cursor, room.end
 
 
-def _shifts(problem: Problem, addresses: Sequence[int], room: Window, board: Board) -> list[int]:
+def _shifts(problem: Problem, addresses: Sequence[int], room: PoolWindow, board: BoardMemory) -> list[int]:
     """So far that some buffer begins or ends at the border of a bank."""
     end = max((a + i.size for a, i in zip(addresses, problem.items, strict=True)), default=room.end)
     spare = room.end - end

@@ -21,7 +21,7 @@ class Placed:
     pool: str  # of several pools in a row: their names joined by "_"
     first: int
     last: int
-    supplied: bool = False  # by the application at run time: the address only stands for it
+    user_allocated: bool = False  # by the application at run time: the address only stands for it
     copy_of: str = ""  # the constant whose bytes a resident buffer holds from the beginning
     reserved_bytes: int = 0  # from its address on, with padding; aliases reserve what they share
 

@@ -53,7 +53,7 @@ class Taken(Protocol):
 
 
 @dataclass(frozen=True)
-class Bank:
+class CountedPool:
     """A memory pool, as far as it matters here."""
 
     name: str
@@ -68,7 +68,7 @@ class Bank:
 
 
 @dataclass(frozen=True)
-class Row:
+class UsageRow:
     """What one use takes of one pool."""
 
     pool: str
@@ -80,7 +80,7 @@ class Row:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    rows: tuple[Row, ...] = ()
+    rows: tuple[UsageRow, ...] = ()
     weights_bytes: int = 0  # contents of all constants, without padding: what a file of them has
 
     @property
@@ -152,7 +152,7 @@ class MemoryUse:
         }
 
 
-def memory_use(buffers: Iterable[Taken], banks: Sequence[Bank], relocatable_bytes: int = 0) -> MemoryUse:
+def memory_use(buffers: Iterable[Taken], banks: Sequence[CountedPool], relocatable_bytes: int = 0) -> MemoryUse:
     """Buffers that lie in none of the banks are the application's, which brings their memory."""
     spans: dict[Use, set[tuple[int, int]]] = {use: set() for use in Use}
     contents = set()
@@ -163,18 +163,18 @@ def memory_use(buffers: Iterable[Taken], banks: Sequence[Bank], relocatable_byte
             contents.add((one.address, one.address + one.size_bytes))
     rows = [row for bank in banks for row in _rows(bank, spans)]
     if relocatable_bytes:
-        rows.append(Row(FIRMWARE, Use.RELOCATABLE, relocatable_bytes, ram=True))
+        rows.append(UsageRow(FIRMWARE, Use.RELOCATABLE, relocatable_bytes, ram=True))
     return MemoryUse(tuple(rows), sum(covered(contents, bank.base, bank.end) for bank in banks))
 
 
-def _rows(bank: Bank, spans: Mapping[Use, Collection[tuple[int, int]]]) -> Iterator[Row]:
+def _rows(bank: CountedPool, spans: Mapping[Use, Collection[tuple[int, int]]]) -> Iterator[UsageRow]:
     ranges: list[tuple[int, int]] = []
     before = 0
     for use in Use:
         ranges += (span for span in spans[use] if span[0] < bank.end and span[1] > bank.base)
         size = covered(ranges, bank.base, bank.end)
         if size > before:
-            yield Row(bank.name, use, size - before, bank.writable, bank.external)
+            yield UsageRow(bank.name, use, size - before, bank.writable, bank.external)
         before = size
 
 

@@ -33,7 +33,7 @@ class Stray:
     seen: str
 
 
-class Contents:
+class BufferContents:
     """Which bytes of each buffer hold something."""
 
     def __init__(self, buffers: Mapping[str, Buffer], aliases: Mapping[str, str]) -> None:
@@ -96,7 +96,7 @@ def strays(
     outputs: Collection[str] = (),
 ) -> Iterator[Stray]:
     """All of them; in the end the application reads the outputs."""
-    contents = Contents(buffers, aliases)
+    contents = BufferContents(buffers, aliases)
     for name, buffer in buffers.items():
         if name in inputs or buffer.kind in FILLED:
             contents.fill(name, buffer.size_bytes)
@@ -128,14 +128,14 @@ def require_written(
 
 
 def _whole(
-    step: int, title: str, names: Collection[str], contents: Contents, buffers: Mapping[str, Buffer]
+    step: int, title: str, names: Collection[str], contents: BufferContents, buffers: Mapping[str, Buffer]
 ) -> Iterator[Stray]:
     for name in names:
         if holes := contents.holes(name, buffers[name].size_bytes):
             yield Stray(step, title, "CPU", name, f"reads {holes} bytes that nobody wrote")
 
 
-def _epoch(step: int, plan: EpochPlan, contents: Contents) -> Iterator[Stray]:
+def _epoch(step: int, plan: EpochPlan, contents: BufferContents) -> Iterator[Stray]:
     for unit, use in plan.engines.items():
         if use.config.to_memory or _returns(plan, unit):
             continue

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from atonc.lower.units.affine import Affine, Pair
+from atonc.lower.units.affine import Affine, AffinePair
 from atonc.lower.units.arith import affine_unit, multiply_unit, pair_unit
 from atonc.plan.streams import Area, contiguous, engine
-from atonc.probes.bench import Bench
+from atonc.probes.bench import ProbeBuilder
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _COUNT = 2048
@@ -21,7 +21,7 @@ _WIDE = Area(1, 1, _COUNT, 2 * _COUNT, 2 * _COUNT, 0, 2)  # as many values of 16
 
 def _multiply(coefficients: int) -> ProbeEpochs:
     """Products of the two halves of the input, 16 bits each."""
-    bench = Bench(2 * _COUNT, 2 * _COUNT)
+    bench = ProbeBuilder(2 * _COUNT, 2 * _COUNT)
     b = bench.epoch("products")
     x, y = (b.read(INPUT, contiguous(_COUNT, offset=half * _COUNT)) for half in (0, 1))
     unit = replace(multiply_unit(), a=coefficients, b=coefficients, c=coefficients)
@@ -32,7 +32,7 @@ def _multiply(coefficients: int) -> ProbeEpochs:
 
 def _affine(factor: int, addend: int, shift: int) -> ProbeEpochs:
     """Codes from values of 16 bits."""
-    bench = Bench(2 * _COUNT, _COUNT)
+    bench = ProbeBuilder(2 * _COUNT, _COUNT)
     unit = affine_unit(Affine(np.array([factor]), np.array([addend]), shift), _COUNT, in_bytes=2)
     b = bench.epoch("affine")
     b.write(b.unit(unit, b.read(INPUT, engine(_WIDE))), OUTPUT, contiguous(_COUNT, write=True))
@@ -42,8 +42,8 @@ def _affine(factor: int, addend: int, shift: int) -> ProbeEpochs:
 
 def _sum(shift: int, terms: tuple[int, int, int] = (0, 0, 0), out_bytes: int = 1) -> ProbeEpochs:
     """Codes, or values of 16 bits, from weighted sums of the two halves of the input, values of 16 bits each."""
-    bench = Bench(4 * _COUNT, out_bytes * _COUNT)
-    unit = pair_unit(Pair(20000, -20000, 3, *terms, shift, out_bytes), 2, 2)
+    bench = ProbeBuilder(4 * _COUNT, out_bytes * _COUNT)
+    unit = pair_unit(AffinePair(20000, -20000, 3, *terms, shift, out_bytes), 2, 2)
     b = bench.epoch("sums")
     x, y = (b.read(INPUT, engine(replace(_WIDE, offset=half * 2 * _COUNT))) for half in (0, 1))
     writer = contiguous(_COUNT, write=True) if out_bytes == 1 else engine(_WIDE, write=True)
@@ -54,7 +54,7 @@ def _sum(shift: int, terms: tuple[int, int, int] = (0, 0, 0), out_bytes: int = 1
 
 def _side_by_side() -> ProbeEpochs:
     """Two requantisations and a copy in one epoch."""
-    bench = Bench(5 * _COUNT, 3 * _COUNT)
+    bench = ProbeBuilder(5 * _COUNT, 3 * _COUNT)
     unit = affine_unit(Affine(np.array([20000]), np.array([5 << 22]), 22), _COUNT, in_bytes=2)
     b = bench.epoch("side by side")
     for half in (0, 1):
@@ -68,7 +68,7 @@ def _side_by_side() -> ProbeEpochs:
 
 def _tables(kept: bool) -> ProbeEpochs:
     """Three epochs of one ARITH: one table, a single factor, the first table again."""
-    bench = Bench(6 * _COUNT, 3 * _COUNT)
+    bench = ProbeBuilder(6 * _COUNT, 3 * _COUNT)
     factors, addends = bench.rng.integers(16384, 32768, _ROWS), bench.rng.integers(-20, 20, _ROWS) << 22
     table = affine_unit(Affine(factors, addends, 22), _COUNT, in_bytes=2)
     single = affine_unit(Affine(factors[:1], addends[:1], 22), _COUNT, in_bytes=2)

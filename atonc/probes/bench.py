@@ -22,7 +22,7 @@ _ONE, _NOTHING = np.array([1 << _UNIT_BITS], np.int64), np.zeros(1, np.int64)
 _SEED = 20261115  # any number: the same bytes every time
 
 
-class Bench:
+class ProbeBuilder:
     """Collects what a probe needs. `homes` names the memory of buffers for which it matters."""
 
     def __init__(self, input_bytes: int, output_bytes: int) -> None:

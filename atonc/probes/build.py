@@ -14,7 +14,7 @@ from atonc.emit.runs import keep_tables
 from atonc.emulation import Emulation
 from atonc.hw.ec import Blob, ec_program
 from atonc.ir import Graph, Tensor
-from atonc.place import Board, Placed, board
+from atonc.place import BoardMemory, Placed, board
 from atonc.probes import places
 from atonc.probes.types import INPUT, OUTPUT, Answer, Probe, ProbeEpochs
 
@@ -62,7 +62,7 @@ class BuiltProbe:
         return max((home.end - flash.base for home in self.in_flash), default=0) if flash else 0
 
 
-def build_all(probes: Iterable[Probe], target: Board) -> Iterator[BuiltProbe]:
+def build_all(probes: Iterable[Probe], target: BoardMemory) -> Iterator[BuiltProbe]:
     """Those that the board has the memories for; their constants in flash lie behind each other."""
     flash_used = 0
     for probe in probes:
@@ -77,13 +77,13 @@ def build(probe: Probe) -> BuiltProbe:
     return build_from(probe, probe.build(), board(DEFAULT_BOARD))
 
 
-def build_from(probe: Probe, made: ProbeEpochs, target: Board, flash_used: int = 0) -> BuiltProbe:
+def build_from(probe: Probe, made: ProbeEpochs, target: BoardMemory, flash_used: int = 0) -> BuiltProbe:
     network = bound(c_name(probe), made, target, flash_used)
     answers = made.answers or (Answer(AS_EMULATED, _expected(network, made.stimulus)),)
     return BuiltProbe(probe, network, made.stimulus, answers, not made.answers)
 
 
-def bound(name: str, made: ProbeEpochs, target: Board | None = None, flash_used: int = 0) -> CNetwork:
+def bound(name: str, made: ProbeEpochs, target: BoardMemory | None = None, flash_used: int = 0) -> CNetwork:
     """The epochs with addresses, as a network of one input and one output."""
     target = target or board(DEFAULT_BOARD)
     placed = places.put(target, made.buffers, made.homes, len(made.plans) - 1, flash_used)

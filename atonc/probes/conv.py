@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 
 from atonc.hw.fields import changed
-from atonc.lower.conv.chains import Mode, unit_config
+from atonc.lower.conv.chains import FeatureMode, unit_config
 from atonc.lower.conv.engines import feature_engine, kernel_engine
 from atonc.lower.conv.kernel_parts import Part
 from atonc.plan.streams import Area, Frames, contiguous
-from atonc.probes.bench import Bench, quarter_codes, to_codes
+from atonc.probes.bench import ProbeBuilder, quarter_codes, to_codes
 from atonc.probes.convolution import CUT, DEEP, NO_PADS, ONE, PACKED, PLAIN, SHIFT, Conv, convolutions
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
@@ -21,7 +21,7 @@ def _written_kernels(channels: int, kernels: int) -> ProbeEpochs:
     activations has them. Both come from the input, the kernels a quarter as large so that the sums fit."""
     height, width = 6, 6
     features, size = height * width * channels, channels * kernels
-    bench = Bench(features + size, height * width * kernels)
+    bench = ProbeBuilder(features + size, height * width * kernels)
     packed = bench.scratch(size)
     b = bench.epoch("kernels")
     small = b.unit(quarter_codes(), b.read(INPUT, contiguous(size, offset=features)))
@@ -78,7 +78,7 @@ PROBES = (
         "conv-zero-point-128",
         "a 3x3 convolution that subtracts a zero point of -128",
         "published zero points are -127 to 127",
-        partial(convolutions, Conv(12, 12, 4, 4, 3, ONE, Mode(simd=2, offset=-128))),
+        partial(convolutions, Conv(12, 12, 4, 4, 3, ONE, FeatureMode(simd=2, offset=-128))),
         "control-conv-3x3",
         argument="S5",
     ),

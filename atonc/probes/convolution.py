@@ -10,17 +10,17 @@ from atonc.hw.fields import changed
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Array
-from atonc.lower.conv.chains import Mode, unit_config
+from atonc.lower.conv.chains import FeatureMode, unit_config
 from atonc.lower.conv.engines import feature_engine, kernel_engine
 from atonc.lower.conv.kernel_parts import Part
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, contiguous
-from atonc.probes.bench import Bench, to_codes
+from atonc.probes.bench import ProbeBuilder, to_codes
 from atonc.probes.types import INPUT, OUTPUT, ProbeEpochs
 
-PLAIN = Mode(simd=2, offset=5)  # 16-bit features with a zero point, as most published 3x3 convolutions have them
-DEEP = Mode(simd=1, deep=True)
-PACKED = Mode(simd=1, deep=True, packed_frame=True)
+PLAIN = FeatureMode(simd=2, offset=5)  # 16-bit features with a zero point, as most published 3x3 convolutions have them
+DEEP = FeatureMode(simd=1, deep=True)
+PACKED = FeatureMode(simd=1, deep=True, packed_frame=True)
 CUT = 4  # bits off the sums, so that those of 96 channels fit 16 bits
 SHIFT = 5  # from there to codes
 ONE = (1, 1, 1, 1)
@@ -37,11 +37,11 @@ class Conv:
     kernels: int
     window: int
     pads: tuple[int, int, int, int]
-    mode: Mode
+    mode: FeatureMode
     rows: int = 0
     stride: int = 1
 
-    def weights(self, bench: Bench) -> Array:
+    def weights(self, bench: ProbeBuilder) -> Array:
         return bench.weights(self.kernels, self.rows or self.window, self.window, self.channels)
 
     def area(self, offset: int = 0) -> Area:
@@ -62,7 +62,7 @@ class Conv:
         return self.unit.out_elements
 
 
-def kernel_stream(weights: Array, mode: Mode) -> bytes:
+def kernel_stream(weights: Array, mode: FeatureMode) -> bytes:
     """One kernel behind the other; in deep mode the weights of eight kernels for every channel, in whole words."""
     if not mode.deep:
         return weights.tobytes()
@@ -72,7 +72,12 @@ def kernel_stream(weights: Array, mode: Mode) -> bytes:
 
 
 def add_convolution(
-    bench: Bench, b: TaskBuilder, conv: Conv, lane: int = 0, memory: str = "", kernels: StrengConfig | None = None
+    bench: ProbeBuilder,
+    b: TaskBuilder,
+    conv: Conv,
+    lane: int = 0,
+    memory: str = "",
+    kernels: StrengConfig | None = None,
 ) -> None:
     """Lane after lane in the input and in the output. `kernels`: an engine that reads them otherwise than usual."""
     stream = kernel_stream(conv.weights(bench), conv.mode)
@@ -85,7 +90,7 @@ def add_convolution(
 
 def convolutions(conv: Conv, lanes: int = 1, memory: str = "") -> ProbeEpochs:
     """One epoch with so many of them side by side, kernels in this memory."""
-    bench = Bench(lanes * conv.feature_bytes, lanes * conv.results)
+    bench = ProbeBuilder(lanes * conv.feature_bytes, lanes * conv.results)
     b = bench.epoch("convolution")
     for lane in range(lanes):
         add_convolution(bench, b, conv, lane, memory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atonc.plan.streams import contiguous
-from atonc.probes.bench import Bench
+from atonc.probes.bench import ProbeBuilder
 from atonc.probes.types import INPUT, OUTPUT, ProbeEpochs
 
 WORD = 3  # bytes
@@ -23,7 +23,7 @@ def copies(
     """So many words from each source to its target: memories, or "" for the input and the output. `engines`: reader and
     writer of each copy in turn."""
     size = WORD * words
-    bench = Bench(size * sources.count(""), size * targets.count(""))
+    bench = ProbeBuilder(size * sources.count(""), size * targets.count(""))
     if input_in:
         bench.homes[INPUT] = input_in
     b = bench.epoch("copies")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from atonc.plan.streams import Area, Frames, contiguous, engine
-from atonc.probes.bench import Bench, same_codes
+from atonc.probes.bench import ProbeBuilder, same_codes
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _PIXELS = 256
@@ -15,7 +15,7 @@ _SLICES = (16, 24, 32, 48, 64, 96, 128)  # bytes from one of two interleaved wri
 
 def _copy(repeat: int = 0) -> ProbeEpochs:
     """A picture with gaps, written as one raster; `repeat` is what FRAME_RPT says for that one frame."""
-    bench = Bench(_PIXELS * 16, _PIXELS * 32)
+    bench = ProbeBuilder(_PIXELS * 16, _PIXELS * 32)
     b = bench.epoch("copy")
     target = Area(16, 16, 16, 16 * 32, 32)
     writer = replace(engine(target, write=True), frame_repeat=repeat)
@@ -27,7 +27,7 @@ def _copy(repeat: int = 0) -> ProbeEpochs:
 def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2, lines: int = 16) -> ProbeEpochs:
     """Several writers of one epoch, each with its slice of every pixel."""
     part = lines * 16 * slice_bytes
-    bench = Bench(part * writers, lines * 16 * pixel_bytes)
+    bench = ProbeBuilder(part * writers, lines * 16 * pixel_bytes)
     b = bench.epoch("interleaved writers")
     for writer in range(writers):
         target = Area(lines, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, writer * slice_bytes)
@@ -38,7 +38,7 @@ def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2, lines: in
 
 
 def _offset_write(offset: int, channels: int) -> ProbeEpochs:
-    bench = Bench(_PIXELS * channels, _PIXELS * 32)
+    bench = ProbeBuilder(_PIXELS * channels, _PIXELS * 32)
     b = bench.epoch("unaligned raster")
     target = Area(16, 16, channels, 16 * 32, 32, offset)
     b.write(b.unit(same_codes(), b.read(INPUT, contiguous(_PIXELS * channels))), OUTPUT, engine(target, write=True))
@@ -48,7 +48,7 @@ def _offset_write(offset: int, channels: int) -> ProbeEpochs:
 
 def _odd_words(offset: int) -> ProbeEpochs:
     """Words of three bytes that begin at an odd address, four of them in a pixel, in two frames of eight lines."""
-    bench = Bench(_PIXELS * 16 + 16, _PIXELS * 12)
+    bench = ProbeBuilder(_PIXELS * 16 + 16, _PIXELS * 12)
     b = bench.epoch("words of three bytes")
     source = Area(8, 16, 12, 16 * 16, 16, offset)
     b.write(
@@ -62,7 +62,7 @@ def _odd_words(offset: int) -> ProbeEpochs:
 
 def _deep_pixels(depth: int) -> ProbeEpochs:
     """A raster of few pixels with many channels, which the compiler would cut into more pixels."""
-    bench = Bench(4 * (depth + 16), 4 * depth)
+    bench = ProbeBuilder(4 * (depth + 16), 4 * depth)
     b = bench.epoch("deep pixels")
     pixel = depth + 16
     small = engine(Area(1, 2, 1, 2 * pixel, pixel), Frames(2, 2 * pixel), looped=True)
@@ -73,7 +73,7 @@ def _deep_pixels(depth: int) -> ProbeEpochs:
 
 def _window() -> ProbeEpochs:
     """The middle of a picture: between its lines lie bytes that nobody wants."""
-    bench = Bench(_PIXELS * 32, 8 * 8 * 16)
+    bench = ProbeBuilder(_PIXELS * 32, 8 * 8 * 16)
     b = bench.epoch("window")
     source = engine(Area(4, 8, 16, 16 * 32, 32, 4 * 16 * 32 + 4 * 32), Frames(2, 4 * 16 * 32), looped=True)
     b.write(b.read(INPUT, source), OUTPUT, contiguous(8 * 8 * 16, write=True))
@@ -83,7 +83,7 @@ def _window() -> ProbeEpochs:
 
 def _beside() -> ProbeEpochs:
     """The left half of every pixel, then from there the right half, in one buffer."""
-    bench = Bench(_PIXELS * 16, _PIXELS * 32)
+    bench = ProbeBuilder(_PIXELS * 16, _PIXELS * 32)
     halves = [Area(16, 16, 8, 16 * 32, 32, offset) for offset in (0, 16)]
     frames = Frames(2, 8)
     b = bench.epoch("left halves")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atonc.emit.c.images import hex_lines
-from atonc.emit.c.memories import Range
+from atonc.emit.c.memories import PoolRange
 from atonc.firmware.building import runtime_folder
-from atonc.place import Board
+from atonc.place import BoardMemory
 from atonc.probes import table
 from atonc.probes.build import BuiltProbe
 from atonc.probes.places import FLASH
@@ -18,7 +18,7 @@ _PARTS = (("probe", "*"), ("bare_metal", "*"), ("include", "*.h"), ("src", "*.[c
 FLASH_IMAGE = "probes_flash"
 
 
-def folder_files(built: Sequence[BuiltProbe], target: Board) -> dict[str, bytes]:
+def folder_files(built: Sequence[BuiltProbe], target: BoardMemory) -> dict[str, bytes]:
     """File name -> contents."""
     found: dict[str, bytes] = {}
     for part, pattern in _PARTS:
@@ -29,13 +29,13 @@ def folder_files(built: Sequence[BuiltProbe], target: Board) -> dict[str, bytes]
     return found
 
 
-def _flash_image(built: Sequence[BuiltProbe], target: Board) -> dict[str, bytes]:
+def _flash_image(built: Sequence[BuiltProbe], target: BoardMemory) -> dict[str, bytes]:
     """What must be in flash, as bytes from the beginning of the pool and as Intel HEX; none where nothing must."""
     homes = [home for one in built for home in one.in_flash]
     if not homes:
         return {}
     pool = next(pool for pool in target.pools if pool.name == FLASH)
-    ranges = [Range(pool, home.address, home.buffer.data, home.size_bytes) for home in homes]
+    ranges = [PoolRange(pool, home.address, home.buffer.data, home.size_bytes) for home in homes]
     image = bytearray(b"\xff" * (max(part.end for part in ranges) - pool.base))
     for part in ranges:
         image[part.start - pool.base : part.end - pool.base] = part.data

@@ -6,7 +6,7 @@ from functools import partial
 
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.plan.streams import contiguous
-from atonc.probes.bench import Bench
+from atonc.probes.bench import ProbeBuilder
 from atonc.probes.convolution import NO_PADS, ONE, PACKED, PLAIN, Conv, add_convolution, convolutions
 from atonc.probes.places import CPU_RAM, FLASH, HYPERRAM
 from atonc.probes.types import OUTPUT, Probe, ProbeEpochs
@@ -18,7 +18,7 @@ _COPY = 3 * 4096
 
 def _beside(source: str, kernels: str) -> ProbeEpochs:
     """A convolution, and a copy of constants into the NPU's RAM: what prefetching weights looks like."""
-    bench = Bench(_WINDOWS.feature_bytes, _WINDOWS.results + _COPY)
+    bench = ProbeBuilder(_WINDOWS.feature_bytes, _WINDOWS.results + _COPY)
     b = bench.epoch("convolution and copy")
     add_convolution(bench, b, _WINDOWS, memory=kernels)
     copied = bench.constant(bench.codes(_COPY).tobytes(), source)

@@ -66,7 +66,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Log:
+class ProbeLog:
     head: Head
     replies: Mapping[str, Reply]  # by probe, in the order of the log
     damaged: int = 0  # lines of ours whose checksum or contents are wrong
@@ -86,11 +86,11 @@ class _Reading:
     answered: int | None = None
 
 
-def read_log(path: Path) -> Log:
+def read_log(path: Path) -> ProbeLog:
     return parse_log(read_file(path, MAX_BYTES).decode("ascii", "replace"), str(path))
 
 
-def parse_log(text: str, where: str = "the log") -> Log:
+def parse_log(text: str, where: str = "the log") -> ProbeLog:
     reading = _Reading(where)
     marked = 0
     for number, line in enumerate(re.split(r"\r\n|\r|\n", _ANSI.sub("", text)), 1):
@@ -133,9 +133,9 @@ def _headless(where: str, marked: int) -> InputError:
     )
 
 
-def _log(reading: _Reading, head: Head) -> Log:
+def _log(reading: _Reading, head: Head) -> ProbeLog:
     said = reading.answered
-    return Log(
+    return ProbeLog(
         head,
         reading.replies,
         len(reading.damaged),

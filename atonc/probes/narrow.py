@@ -12,11 +12,11 @@ import numpy as np
 from atonc.hw.fields import changed
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Array
-from atonc.lower.conv.chains import Mode
+from atonc.lower.conv.chains import FeatureMode
 from atonc.lower.conv.engines import kernel_engine
 from atonc.plan.streams import contiguous
 from atonc.plan.types import Buffer, EpochPlan
-from atonc.probes.bench import Bench
+from atonc.probes.bench import ProbeBuilder
 from atonc.probes.build import emulated
 from atonc.probes.convolution import NO_PADS, PACKED, Conv, add_convolution
 from atonc.probes.places import FLASH
@@ -86,7 +86,7 @@ def _narrow(config: StrengConfig, elements: int, signed: int) -> StrengConfig:
 
 def _copy(count: int, signed: int, memory: str = "") -> ProbeEpochs:
     """Packed values to bytes. Behind them lie as many bytes again, in case that one is taken of each."""
-    bench = Bench(count, count)
+    bench = ProbeBuilder(count, count)
     data = bench.stimulus.tobytes()
     source = bench.constant(data, memory) if memory else INPUT
     b = bench.epoch("packed values")
@@ -98,7 +98,7 @@ def _copy(count: int, signed: int, memory: str = "") -> ProbeEpochs:
 
 def _whole(count: int) -> ProbeEpochs:
     """Reads as many values of eight bits from flash."""
-    bench = Bench(count, count)
+    bench = ProbeBuilder(count, count)
     source = bench.constant(bench.stimulus.tobytes(), FLASH)
     b = bench.epoch("bytes")
     b.write(b.read(source, contiguous(count)), OUTPUT, contiguous(count, write=True))
@@ -106,13 +106,13 @@ def _whole(count: int) -> ProbeEpochs:
     return bench.done()
 
 
-_POINTS = Conv(4, 4, 8, 8, 1, NO_PADS, Mode(simd=1))
+_POINTS = Conv(4, 4, 8, 8, 1, NO_PADS, FeatureMode(simd=1))
 _DEEP_POINTS = Conv(6, 6, 96, 8, 1, NO_PADS, PACKED)
 
 
 def _convolution(conv: Conv, memory: str) -> ProbeEpochs:
     """Kernels of four bits; each answer is the same convolution on kernels of eight bits that hold what was read."""
-    bench = Bench(conv.feature_bytes, conv.results)
+    bench = ProbeBuilder(conv.feature_bytes, conv.results)
     size = conv.kernels * conv.channels
     stream = bench.codes(size).tobytes()  # twice what is needed, in case that one value is taken of each byte
     whole = kernel_engine(size, conv.mode)

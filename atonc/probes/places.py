@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from atonc.errors import InternalError
 from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES
 from atonc.hw.mpool import MemoryPool
-from atonc.place import Board, Placed
+from atonc.place import BoardMemory, Placed
 from atonc.plan.types import Buffer, BufferKind
 
 FLASH, HYPERRAM, CPU_RAM = "octoFlash", "hyperRAM", "cpuRAM2"
@@ -25,12 +25,12 @@ def memory_of(buffer: Buffer, homes: Mapping[str, str]) -> str:
     return homes.get(buffer.name, _USUAL[buffer.kind])
 
 
-def has_memories(board: Board, buffers: Iterable[Buffer], homes: Mapping[str, str]) -> bool:
+def has_memories(board: BoardMemory, buffers: Iterable[Buffer], homes: Mapping[str, str]) -> bool:
     return {memory_of(buffer, homes) for buffer in buffers} <= {pool.name for pool in board.pools}
 
 
 def put(
-    board: Board, buffers: Iterable[Buffer], homes: Mapping[str, str], last: int, flash_used: int
+    board: BoardMemory, buffers: Iterable[Buffer], homes: Mapping[str, str], last: int, flash_used: int
 ) -> dict[str, Placed]:
     """One buffer after the other, each with room for what engines read ahead. `flash_used`: bytes of the flash that
     belong to other probes."""

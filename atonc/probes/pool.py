@@ -7,7 +7,7 @@ from functools import partial
 
 from atonc.lower.units.pool import global_unit, windows_unit
 from atonc.plan.streams import Area, contiguous, engine
-from atonc.probes.bench import Bench
+from atonc.probes.bench import ProbeBuilder
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
 
 _SIDE = 10
@@ -15,7 +15,7 @@ _SIDE = 10
 
 def _global_average(out_width: int, out_height: int) -> ProbeEpochs:
     """Means of a frame of eight channels, with 8 fractional bits."""
-    bench = Bench(_SIDE * _SIDE * 8, 16)
+    bench = ProbeBuilder(_SIDE * _SIDE * 8, 16)
     unit = replace(global_unit(_SIDE, _SIDE, 8, _SIDE * _SIDE), out_width=out_width, out_height=out_height)
     b = bench.epoch("global average")
     means = b.unit(unit, b.read(INPUT, contiguous(_SIDE * _SIDE * 8)))
@@ -28,7 +28,7 @@ def _maximum(batch: int, height: int = _SIDE, width: int = _SIDE) -> ProbeEpochs
     """3x3 windows."""
     unit = windows_unit(height, width, batch, 3, 1)
     out = unit.out_height * unit.out_width * batch
-    bench = Bench(height * width * batch, out)
+    bench = ProbeBuilder(height * width * batch, out)
     b = bench.epoch("maximum")
     largest = b.unit(unit, b.read(INPUT, contiguous(height * width * batch)))
     b.write(largest, OUTPUT, contiguous(out, write=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.place import Board
+from atonc.place import BoardMemory
 from atonc.probes.build import BuiltProbe
 from atonc.probes.places import FLASH
 
@@ -72,7 +72,7 @@ STM32_Programmer_CLI -c port=SWD mode=HOTPLUG -el LOADER.stldr -hardRst -w {imag
 """
 
 
-def readme(built: Sequence[BuiltProbe], target: Board, image: str) -> str:
+def readme(built: Sequence[BuiltProbe], target: BoardMemory, image: str) -> str:
     size = max((one.flash_used for one in built), default=0)
     base = next((pool.base for pool in target.pools if pool.name == FLASH), 0)
     flash = _FLASH.format(image=image, size=size, base=base, board=target.name) if size else ""

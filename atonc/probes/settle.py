@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from atonc.errors import InputError
 from atonc.hw.board_file import find_board
 from atonc.hw.machine import SPEEDS, Machine, implausible
-from atonc.hw.safety.context import Context
+from atonc.hw.safety.context import SafetyContext
 from atonc.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.hw.safety.evidence.board import BoardEvidence
 from atonc.hw.safety.evidence.epochs import view_features
 from atonc.hw.safety.view import EpochView
 from atonc.probes.build import bound, c_name
-from atonc.probes.log import HANG, PASS, WRONG, Log, Reply
+from atonc.probes.log import HANG, PASS, WRONG, ProbeLog, Reply
 from atonc.probes.types import Probe
 
 _CPU = "cpu_"  # begins the names of constants that count cycles of the CPU
@@ -46,7 +46,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Settled:
-    log: Log
+    log: ProbeLog
     outcomes: tuple[Outcome, ...]
     evidence: BoardEvidence
     unknown: tuple[str, ...]  # probes that this version does not have
@@ -56,7 +56,7 @@ class Settled:
 class _Bench:
     """Probes and replies by name, and the machine of the board that answered."""
 
-    log: Log
+    log: ProbeLog
     probes: Mapping[str, Probe]
     machine: Machine
     shown: Mapping[str, frozenset[Feature]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class _Bench:
         return frozenset().union(*(self.shown[p.name] for p in self.probes.values() if self.passed(p)))
 
 
-def settle(log: Log, probes: Iterable[Probe]) -> Settled:
+def settle(log: ProbeLog, probes: Iterable[Probe]) -> Settled:
     by_name = {probe.name: probe for probe in probes}
     bench = _Bench(log, by_name, find_board(log.head.board).require_npu().machine())
     speaking = [probe for probe in by_name.values() if not bench.silence(probe)]
@@ -114,7 +114,7 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
 def features_of(probe: Probe) -> frozenset[Feature]:
     """All that its program shows."""
     epochs = bound(c_name(probe), probe.build()).program.epochs
-    return frozenset(feature for epoch in epochs for feature in view_features(EpochView(epoch, Context())))
+    return frozenset(feature for epoch in epochs for feature in view_features(EpochView(epoch, SafetyContext())))
 
 
 def unpublished(features: Iterable[Feature]) -> frozenset[Feature]:

@@ -9,7 +9,7 @@ from atonc.hw.fields import changed
 from atonc.lower.units.affine import Affine
 from atonc.lower.units.arith import affine_unit
 from atonc.plan.streams import Area, Frames, contiguous, engine
-from atonc.probes.bench import Bench, same_codes
+from atonc.probes.bench import ProbeBuilder, same_codes
 from atonc.probes.copies import WORD, copies
 from atonc.probes.places import FLASH, HYPERRAM
 from atonc.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
@@ -24,7 +24,7 @@ _MORE_WORDS = 771  # that the longer table has in a program
 
 def _table(rows: int, size: int = _BYTES) -> ProbeEpochs:
     """One epoch whose program is as long as the table of its ARITH makes it."""
-    bench = Bench(size, size)
+    bench = ProbeBuilder(size, size)
     factors, addends = bench.rng.integers(16384, 32768, rows), bench.rng.integers(-20, 20, rows) << 15
     unit = affine_unit(Affine(factors, addends, 15), size)
     b = bench.epoch("table")
@@ -35,7 +35,7 @@ def _table(rows: int, size: int = _BYTES) -> ProbeEpochs:
 
 def _epochs(count: int) -> ProbeEpochs:
     """The same bytes in so many epochs."""
-    bench = Bench(_EPOCH_BYTES, _EPOCH_BYTES)
+    bench = ProbeBuilder(_EPOCH_BYTES, _EPOCH_BYTES)
     size = _EPOCH_BYTES // count
     for part in range(count):
         b = bench.epoch("part")
@@ -47,7 +47,7 @@ def _epochs(count: int) -> ProbeEpochs:
 
 def _frames(elements: int, step: int, count: int) -> ProbeEpochs:
     """Short frames in the NPU's RAM, `step` bytes from one to the next."""
-    bench = Bench(step * count, elements * count)
+    bench = ProbeBuilder(step * count, elements * count)
     b = bench.epoch("frames")
     reader = engine(Area(1, 1, elements, elements, elements), Frames(count, step))
     b.write(b.unit(same_codes(), b.read(INPUT, reader)), OUTPUT, contiguous(elements * count, write=True))
@@ -58,7 +58,7 @@ def _frames(elements: int, step: int, count: int) -> ProbeEpochs:
 def _scattered(lines: int) -> ProbeEpochs:
     """A word of three bytes from every beat, 128 beats a line."""
     pixels = 128
-    bench = Bench(lines * pixels * 8, lines * pixels * WORD)
+    bench = ProbeBuilder(lines * pixels * 8, lines * pixels * WORD)
     reader = engine(Area(lines, pixels, WORD, pixels * 8, 8), word_bytes=WORD, depth=1)
     b = bench.epoch("scattered words")
     writer = contiguous(lines * pixels * WORD, write=True, word_bytes=WORD)
@@ -70,7 +70,7 @@ def _scattered(lines: int) -> ProbeEpochs:
 def _rereads(times: int) -> ProbeEpochs:
     """A byte of every beat of some flash, again and again through the NPU's cache."""
     lines, pixels = 32, 128
-    bench = Bench(16, times * lines * pixels)
+    bench = ProbeBuilder(16, times * lines * pixels)
     source = bench.constant(bench.codes(lines * pixels * 8).tobytes(), FLASH)
     reader = engine(Area(lines, pixels, 1, pixels * 8, 8), Frames(times, 0), looped=True)
     b = bench.epoch("cached")
@@ -83,7 +83,7 @@ def _rereads(times: int) -> ProbeEpochs:
 def _stream(words: int, memory: str) -> ProbeEpochs:
     """One copy from a memory."""
     made = copies(words, ("",), ("",))
-    constant = Bench(WORD * words, 0)
+    constant = ProbeBuilder(WORD * words, 0)
     name = constant.constant(constant.stimulus.tobytes(), memory)
     plan = made.plans[0]
     engines = {key: replace(use, buffer=name) if use.buffer == INPUT else use for key, use in plan.engines.items()}

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from atonc.quantizing.graph import FloatGraph
-from atonc.quantizing.islands import Plan
+from atonc.quantizing.islands import ScalePlan
 from atonc.quantizing.ranges import Seen, choose, scale_of, symmetric
 from atonc.quantizing.types import Scale
 
@@ -52,7 +52,9 @@ TITLES = {
 NEARLY_SYMMETRIC = 1.15  # by how much the step may grow
 
 
-def assign(graph: FloatGraph, plan: Plan, seen: Mapping[str, Seen], method: str, tuning: Tuning) -> dict[str, Scale]:
+def assign(
+    graph: FloatGraph, plan: ScalePlan, seen: Mapping[str, Seen], method: str, tuning: Tuning
+) -> dict[str, Scale]:
     groups = _groups(plan, tuning)
     scales: dict[str, Scale] = {}
     for members in groups:
@@ -87,7 +89,7 @@ def input_range(seen: Seen) -> tuple[float, float]:
     return seen.low, seen.high
 
 
-def _groups(plan: Plan, tuning: Tuning) -> list[list[str]]:
+def _groups(plan: ScalePlan, tuning: Tuning) -> list[list[str]]:
     """Tensors that share a scale, in the order of the plan."""
     leader = {name: name for name in plan.tensors}
 

@@ -9,14 +9,14 @@ import numpy as np
 from atonc.ir import Array
 from atonc.quantizing.calibrate_apart import looks_from_cluster
 from atonc.quantizing.graph import FloatGraph
-from atonc.quantizing.layers import Layer
+from atonc.quantizing.layers import LinearLayer
 from atonc.quantizing.look import Look, look
 from atonc.quantizing.ranges import Seen
 from atonc.quantizing.samples import Feed
 
 
 def calibrate(
-    graph: FloatGraph, names: Sequence[str], layers: Sequence[Layer], feeds: Sequence[Feed], scheduler: str = ""
+    graph: FloatGraph, names: Sequence[str], layers: Sequence[LinearLayer], feeds: Sequence[Feed], scheduler: str = ""
 ) -> dict[str, Seen]:
     """`scheduler`: of a Dask cluster that runs the samples; what is found is the same."""
     looks = looks_from_cluster(graph.model, names, feeds, scheduler) if scheduler else [look(graph.model, names, feeds)]
@@ -33,7 +33,7 @@ def _together(looks: Sequence[Look], weights: Array | None) -> Seen:
     )  # fmt: skip
 
 
-def channel_weights(graph: FloatGraph, layers: Sequence[Layer]) -> dict[str, Array]:
+def channel_weights(graph: FloatGraph, layers: Sequence[LinearLayer]) -> dict[str, Array]:
     """Tensor -> energy of the weights that read each of its channels, where nothing but layers reads it."""
     found: dict[str, Array] = {}
     for layer in layers:

@@ -30,7 +30,7 @@ def looks_from_cluster(model: Any, names: Sequence[str], feeds: Sequence[Feed], 
     return [_looks(result, names) for result in results]
 
 
-def _units(folder: Path, model: Any, names: Sequence[str], feeds: Sequence[Feed]) -> list[workers.Unit]:
+def _units(folder: Path, model: Any, names: Sequence[str], feeds: Sequence[Feed]) -> list[workers.WorkUnit]:
     network = folder / "float.onnx"
     network.write_bytes(model.SerializeToString(deterministic=True))
     units = []
@@ -38,7 +38,7 @@ def _units(folder: Path, model: Any, names: Sequence[str], feeds: Sequence[Feed]
         some, file = feeds[first : first + SAMPLES_TOGETHER], folder / f"samples_{first}.npz"
         np.savez(file, **_numbered([np.stack([feed[name] for feed in some]) for name in some[0]]))
         options = {"tensors": list(names), "inputs": list(some[0]), "first": first}
-        units.append(workers.Unit(f"samples {first} to {first + len(some) - 1}", (network, file), options))
+        units.append(workers.WorkUnit(f"samples {first} to {first + len(some) - 1}", (network, file), options))
     return units
 
 
@@ -47,7 +47,7 @@ def _numbered(arrays: Sequence[Any]) -> dict[str, Any]:
     return {str(index): value for index, value in enumerate(arrays)}
 
 
-def compute(unit: workers.Unit) -> bytes:
+def compute(unit: workers.WorkUnit) -> bytes:
     from onnx import ModelProto
 
     names, inputs = unit.options["tensors"], unit.options["inputs"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from atonc.ir import Array
 from atonc.quantizing.graph import FloatGraph
-from atonc.quantizing.layers import Layer
+from atonc.quantizing.layers import LinearLayer
 from atonc.quantizing.ranges import Seen
 
 MOST = 32.0  # a channel that is nearly dead must not become the loudest
@@ -24,16 +24,16 @@ ROOM = 0.98  # below the upper bound of a clip, in values that were seen
 
 
 @dataclass(frozen=True)
-class Pair:
+class EqualisedPair:
     """Two layers with at most one function between that keeps factors (ReLU), or keeps them up to a bound (ReLU6)."""
 
-    first: Layer
-    second: Layer
+    first: LinearLayer
+    second: LinearLayer
     middle: str  # the tensor that the second reads
     bound: float
 
 
-def equalise(graph: FloatGraph, layers: list[Layer], seen: Mapping[str, Seen]) -> int:
+def equalise(graph: FloatGraph, layers: list[LinearLayer], seen: Mapping[str, Seen]) -> int:
     """Changes the weights in place; how many pairs were changed."""
     changed = 0
     for pair in pairs_of(graph, layers):
@@ -47,8 +47,8 @@ def equalise(graph: FloatGraph, layers: list[Layer], seen: Mapping[str, Seen]) -
     return changed
 
 
-def pairs_of(graph: FloatGraph, layers: list[Layer]) -> list[Pair]:
-    by_source: dict[str, list[Layer]] = {}
+def pairs_of(graph: FloatGraph, layers: list[LinearLayer]) -> list[EqualisedPair]:
+    by_source: dict[str, list[LinearLayer]] = {}
     for layer in layers:
         by_source.setdefault(layer.source, []).append(layer)
     found = []
@@ -62,7 +62,7 @@ def pairs_of(graph: FloatGraph, layers: list[Layer]) -> list[Pair]:
         behind = by_source.get(name, [])
         alone = bound > 0 and len(behind) == 1 and graph.read_once(name) and behind[0].kind == "Conv"
         if alone and graph.constants[behind[0].weights].ndim == 4 == graph.constants[layer.weights].ndim:
-            found.append(Pair(layer, behind[0], name, bound))
+            found.append(EqualisedPair(layer, behind[0], name, bound))
     return found
 
 
@@ -78,7 +78,7 @@ def _bound(graph: FloatGraph, node: Any) -> float:
     return np.inf if high is None else float(high)
 
 
-def factors_of(pair: Pair, seen: Seen, channels: int) -> Array | None:
+def factors_of(pair: EqualisedPair, seen: Seen, channels: int) -> Array | None:
     """What each channel of the middle is multiplied with."""
     if seen.tops is None or seen.tops.size != channels or seen.tops.max() <= 0:
         return None
@@ -90,7 +90,7 @@ def factors_of(pair: Pair, seen: Seen, channels: int) -> Array | None:
     return wanted if depthwise else wanted**DENSE_SHARE
 
 
-def _apply(graph: FloatGraph, pair: Pair, factors: Array) -> None:
+def _apply(graph: FloatGraph, pair: EqualisedPair, factors: Array) -> None:
     first, second = graph.constants[pair.first.weights], graph.constants[pair.second.weights]
     graph.set_constant(pair.first.weights, first * factors.reshape(-1, 1, 1, 1))
     if pair.first.bias:

@@ -27,7 +27,7 @@ FUSED = ("Relu", "Clip")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScalePlan:
     """Tensors that get a scale, in the order of the graph, and which of them must share it."""
 
     tensors: tuple[str, ...]
@@ -37,7 +37,7 @@ class Plan:
     float_nodes: tuple[str, ...]  # left in float
 
 
-def make_plan(graph: FloatGraph, float_tails: bool = True, apart: Iterable[str] = ()) -> Plan:
+def make_plan(graph: FloatGraph, float_tails: bool = True, apart: Iterable[str] = ()) -> ScalePlan:
     """`apart`: nodes at the end that join tensors, to be left in float."""
     kept = _float_nodes(graph, float_tails) | set(apart)
     roots = _roots(graph, kept)
@@ -55,7 +55,7 @@ def make_plan(graph: FloatGraph, float_tails: bool = True, apart: Iterable[str] 
             same += [(live[0], name) for name in node.output if name in wanted]
         elif node.op_type == "Add" and len(live) == 2:
             adds.append(tuple(live))
-    return Plan(tuple(tensors), tuple(same), tuple(concats), tuple(adds), tuple(sorted(kept)))
+    return ScalePlan(tuple(tensors), tuple(same), tuple(concats), tuple(adds), tuple(sorted(kept)))
 
 
 def is_move(node: Any) -> bool:

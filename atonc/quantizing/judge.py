@@ -18,7 +18,7 @@ SATURATING = ("Softmax", "Sigmoid")
 
 
 @dataclass(frozen=True)
-class Judge:
+class QuantizationJudge:
     feeds: tuple[Feed, ...]
     names: tuple[str, ...]  # of the float graph: its outputs first
     reference: list[list[Array]]
@@ -26,10 +26,10 @@ class Judge:
     parts: Mapping[str, Array]  # of outputs that join several tensors: whose each value is; each part counts
 
     @staticmethod
-    def of(graph: FloatGraph, feeds: Sequence[Feed]) -> Judge:
+    def of(graph: FloatGraph, feeds: Sequence[Feed]) -> QuantizationJudge:
         names = judged(graph)
         reference = outputs(graph.model, feeds, "running the float model", names)
-        return Judge(tuple(feeds), names, reference, len(graph.outputs), parts_of(graph))
+        return QuantizationJudge(tuple(feeds), names, reference, len(graph.outputs), parts_of(graph))
 
     @property
     def expected(self) -> list[list[Array]]:

@@ -14,7 +14,7 @@ MOST_INPUTS = 2304  # of one sum; larger layers keep nearest rounding: their mom
 
 
 @dataclass(frozen=True)
-class Layer:
+class LinearLayer:
     """result = weights @ row + bias, for every group."""
 
     name: str
@@ -34,7 +34,7 @@ class Layer:
         return {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}[self.kind]
 
 
-def layers_of(graph: FloatGraph) -> list[Layer]:
+def layers_of(graph: FloatGraph) -> list[LinearLayer]:
     found = []
     for node in graph.nodes:
         weights = graph.weights_of(node)
@@ -42,31 +42,31 @@ def layers_of(graph: FloatGraph) -> list[Layer]:
             continue
         groups = attribute(node, "group", 1)
         bias = graph.bias_of(node)
-        found.append(Layer(node.name, node.op_type, node.input[0], node.output[0], weights, bias, groups, node))
+        found.append(LinearLayer(node.name, node.op_type, node.input[0], node.output[0], weights, bias, groups, node))
     return found
 
 
-def matrix(layer: Layer, stored: Array) -> Array:
+def matrix(layer: LinearLayer, stored: Array) -> Array:
     """Stored weights as group x outputs x inputs of one sum."""
     if layer.kind == "Conv":
         return stored.reshape(layer.groups, stored.shape[0] // layer.groups, -1)
     return (stored if layer.axis == 0 else stored.T)[None]
 
 
-def stored_form(layer: Layer, values: Array, like: Array) -> Array:
+def stored_form(layer: LinearLayer, values: Array, like: Array) -> Array:
     if layer.kind == "Conv":
         return values.reshape(like.shape)
     return values[0] if layer.axis == 0 else values[0].T
 
 
-def is_matrix(layer: Layer, stored: Array) -> bool:
+def is_matrix(layer: LinearLayer, stored: Array) -> bool:
     """Whether its rows can be had; a transposed convolution's are not worth it."""
     if layer.kind == "Conv":
         return stored.ndim == 4 and stored[0].size <= MOST_INPUTS
     return layer.kind in ("Gemm", "MatMul") and stored.ndim == 2 and min(stored.shape) > 0 and stored.size < 1 << 24
 
 
-def rows(layer: Layer, values: Array, stored: Array, random: np.random.Generator, most: int) -> Array:
+def rows(layer: LinearLayer, values: Array, stored: Array, random: np.random.Generator, most: int) -> Array:
     """Some of the rows that meet the weights: row x group x input."""
     if layer.kind != "Conv":
         flat = values.reshape(-1, stored.shape[1 if layer.axis == 0 else 0])
@@ -85,7 +85,7 @@ def rows(layer: Layer, values: Array, stored: Array, random: np.random.Generator
 
 
 def _padded(
-    layer: Layer, values: Array, kernel: tuple[int, ...], steps: list[int], spread: list[int]
+    layer: LinearLayer, values: Array, kernel: tuple[int, ...], steps: list[int], spread: list[int]
 ) -> tuple[Array, tuple[int, int]]:
     pads = list(attribute(layer.node, "pads", [0, 0, 0, 0]))
     mode = attribute(layer.node, "auto_pad", b"NOTSET")

@@ -15,24 +15,24 @@ import numpy as np
 from atonc import progress
 from atonc.ir import Array
 from atonc.quantizing.graph import FloatGraph
-from atonc.quantizing.layers import Layer, is_matrix, matrix, rows, stored_form
+from atonc.quantizing.layers import LinearLayer, is_matrix, matrix, rows, stored_form
 from atonc.quantizing.rounding import Moments, rounded
 from atonc.quantizing.samples import Feed
 from atonc.quantizing.segments import Pieces
-from atonc.quantizing.weights import FREE, Bounds, Weights
+from atonc.quantizing.weights import FREE, Bounds, QuantizedWeights
 
-Mended = dict[str, tuple[Layer, Weights]]
+Mended = dict[str, tuple[LinearLayer, QuantizedWeights]]
 ROWS_A_SAMPLE = 64
 
 
 @dataclass(frozen=True)
-class Wishes:
+class MendOptions:
     rounding: bool = True
     biases: bool = True
 
 
-def mend(graph: FloatGraph, quantised: Any, layers: Mapping[str, tuple[Layer, Weights]], feeds: Sequence[Feed],
-         wishes: Wishes, bounds: Bounds = FREE) -> Mended:  # fmt: skip
+def mend(graph: FloatGraph, quantised: Any, layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
+         feeds: Sequence[Feed], wishes: MendOptions, bounds: Bounds = FREE) -> Mended:  # fmt: skip
     """New weights for the quantised model, which was written with `layers`."""
     exact, coded = Pieces(graph.model, feeds), Pieces(quantised, feeds)
     found = dict(layers)
@@ -54,7 +54,9 @@ def mend(graph: FloatGraph, quantised: Any, layers: Mapping[str, tuple[Layer, We
     return found
 
 
-def _rounded(graph: FloatGraph, layer: Layer, weights: Weights, source: list[Array], bounds: Bounds) -> Weights:
+def _rounded(
+    graph: FloatGraph, layer: LinearLayer, weights: QuantizedWeights, source: list[Array], bounds: Bounds
+) -> QuantizedWeights:
     stored = graph.constants[layer.weights].astype(np.float64)
     if not is_matrix(layer, stored):
         return weights
@@ -69,10 +71,12 @@ def _rounded(graph: FloatGraph, layer: Layer, weights: Weights, source: list[Arr
         codes, scales, shift = rounded(matrix(layer, stored), moments, bounds.of(layer.name))
     except np.linalg.LinAlgError:  # inputs that do not vary: nothing to learn
         return weights
-    return Weights(stored_form(layer, codes, stored).copy(), scales.reshape(-1), weights.bias + shift.reshape(-1))
+    return QuantizedWeights(
+        stored_form(layer, codes, stored).copy(), scales.reshape(-1), weights.bias + shift.reshape(-1)
+    )
 
 
-def _real_constants(layer: Layer, weights: Weights, node: Any) -> dict[str, Array]:
+def _real_constants(layer: LinearLayer, weights: QuantizedWeights, node: Any) -> dict[str, Array]:
     """What the node multiplies with and adds, as real numbers."""
     shape = [-1 if k == layer.axis else 1 for k in range(weights.codes.ndim)]
     found = {node.input[1]: (weights.codes * weights.scales.reshape(shape)).astype(np.float32)}

@@ -15,7 +15,7 @@ from atonc.pipeline import compile_graph
 
 
 @dataclass(frozen=True)
-class Price:
+class QuantizationPrice:
     milliseconds: float | None
     cycles: int | None
     refusal: str = ""
@@ -23,7 +23,7 @@ class Price:
     span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
 
 
-def price(model: Any, board: str = "stm32n6570-dk") -> Price:
+def price(model: Any, board: str = "stm32n6570-dk") -> QuantizationPrice:
     """Predicted, as `atonc analyze` does; a model that cannot be compiled has a reason instead."""
     options = Options(verify=False, allow_float=True, board=board)
     progress.stage("compiling")
@@ -31,10 +31,12 @@ def price(model: Any, board: str = "stm32n6570-dk") -> Price:
         data = model if isinstance(model, bytes) else model.SerializeToString()
         compiled = compile_graph(read_onnx(data, "quantised"), options)
     except AtoncError as error:
-        return Price(None, None, str(error))
+        return QuantizationPrice(None, None, str(error))
     cost = compiled.cost
     own = own_steps(compiled, cost.steps)
     by_layer = {name: sum(step.cycles for _, step in rows) for name, rows in own.items()}
     low, high = cost.band.around(cost.latency_ms)
     span = round(low, 4), round(high, 4)
-    return Price(round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)), "", by_layer, span)
+    return QuantizationPrice(
+        round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)), "", by_layer, span
+    )

@@ -15,30 +15,30 @@ from atonc.quantizing.calibrate import calibrate
 from atonc.quantizing.equalise import equalise
 from atonc.quantizing.graph import FloatGraph, own_constants
 from atonc.quantizing.heads import unlike_heads
-from atonc.quantizing.islands import WEIGHTED, Plan, make_plan
-from atonc.quantizing.judge import Judge
+from atonc.quantizing.islands import WEIGHTED, ScalePlan, make_plan
+from atonc.quantizing.judge import QuantizationJudge
 from atonc.quantizing.layers import layers_of
 from atonc.quantizing.loading import read, tidy
-from atonc.quantizing.mend import Mended, Wishes, mend
+from atonc.quantizing.mend import Mended, MendOptions, mend
 from atonc.quantizing.observe import threads
-from atonc.quantizing.price import Price, price
+from atonc.quantizing.price import QuantizationPrice, price
 from atonc.quantizing.range_check import first_norm, require_trained_range, still_outputs
 from atonc.quantizing.ranges import Seen
 from atonc.quantizing.samples import Feed, Samples, read_samples
-from atonc.quantizing.types import LEAST_SAMPLES, Candidate, Quantised, Settings
+from atonc.quantizing.types import LEAST_SAMPLES, Quantised, QuantizedCandidate, QuantizeOptions
 from atonc.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nearest, spread_of
 from atonc.quantizing.write import write
 from atonc.workers.run import require_scheduler
 
 WALKS = {
-    Wishes(True, True): "weights rounded by the layer's output, biases corrected",
-    Wishes(True, False): "weights rounded by the layer's output",
-    Wishes(False, True): "biases corrected",
+    MendOptions(True, True): "weights rounded by the layer's output, biases corrected",
+    MendOptions(True, False): "weights rounded by the layer's output",
+    MendOptions(False, True): "biases corrected",
 }
 METHODS = ("output", "careful", "mse", "minmax")
 NARROW, EARNED_DB = ("output", "mse"), 0.3
 RANGES = {"careful": "output, a quarter cut at most"}
-NOTHING = Wishes(False, False)
+NOTHING = MendOptions(False, False)
 MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
 TUNABLE: tuple[dict[str, Any], ...] = (
     *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
@@ -46,15 +46,15 @@ TUNABLE: tuple[dict[str, Any], ...] = (
 )
 
 
-def quantize(model: Path, data: Path, settings: Settings | None = None) -> Quantised:
-    settings = settings or Settings()
+def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -> Quantised:
+    settings = settings or QuantizeOptions()
     if settings.scheduler:
         require_scheduler(settings.scheduler)
     with threads(settings.threads):
         return _quantize(model, data, settings)
 
 
-def _quantize(model: Path, data: Path, settings: Settings) -> Quantised:
+def _quantize(model: Path, data: Path, settings: QuantizeOptions) -> Quantised:
     exported = read(model, settings.fixed_shapes, settings.cut_outputs)
     norm = first_norm(exported)
     graph = FloatGraph(own_constants(tidy(exported, model.name), WEIGHTED))
@@ -63,9 +63,9 @@ def _quantize(model: Path, data: Path, settings: Settings) -> Quantised:
     return quantize_graph(graph, samples, settings, model.name)
 
 
-def quantize_graph(graph: FloatGraph, samples: Samples, settings: Settings, name: str) -> Quantised:
+def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOptions, name: str) -> Quantised:
     learn, held = samples.split()
-    work = Work(graph, settings, learn, Judge.of(graph, held))
+    work = QuantizationWork(graph, settings, learn, QuantizationJudge.of(graph, held))
     work.mend()
     tried = work.tune()
     front = choose([one.candidate for one in tried], settings, work.plain)
@@ -86,28 +86,30 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: Settings, name
 
 
 @dataclass(frozen=True)
-class State:
+class MendedState:
     """What mending gave: a graph, what its tensors hold, the weights, and how those were made."""
 
     graph: FloatGraph
     seen: dict[str, Seen]
     layers: Mended
-    walked: Wishes
+    walked: MendOptions
 
 
 @dataclass(frozen=True)
-class Tried:
-    candidate: Candidate
+class TriedModel:
+    candidate: QuantizedCandidate
     model: Any
     tuning: Tuning
-    state: State
+    state: MendedState
     by_layer: Mapping[str, int]  # cycles
 
 
-class Work:
+class QuantizationWork:
     """A float graph on its way; every step is kept only if it helps on samples that it did not see."""
 
-    def __init__(self, graph: FloatGraph, settings: Settings, learn: Sequence[Feed], judge: Judge) -> None:
+    def __init__(
+        self, graph: FloatGraph, settings: QuantizeOptions, learn: Sequence[Feed], judge: QuantizationJudge
+    ) -> None:
         self.graph, self.settings, self.learn, self.judge = graph, settings, learn, judge
         self.steps: list[tuple[str, float, bool]] = []
         self.layers: Mended = {}
@@ -116,16 +118,16 @@ class Work:
         self.plain = -np.inf  # signal to noise without any art: full ranges, nearest rounding
         self.seen: dict[str, Seen] = {}
         self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
-        self.unequalised: State | None = None  # where the other was better
+        self.unequalised: MendedState | None = None  # where the other was better
 
     @property
-    def state(self) -> State:
-        return State(self.graph, self.seen, self.layers, self.walked)
+    def state(self) -> MendedState:
+        return MendedState(self.graph, self.seen, self.layers, self.walked)
 
-    def _back_to(self, state: State) -> None:
+    def _back_to(self, state: MendedState) -> None:
         self.graph, self.seen, self.layers, self.walked = state.graph, state.seen, state.layers, state.walked
 
-    def plan(self, tuning: Tuning) -> Plan:
+    def plan(self, tuning: Tuning) -> ScalePlan:
         return make_plan(self.graph, self.settings.float_tails and not tuning.tails, self.apart)
 
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
@@ -141,9 +143,9 @@ class Work:
         if self.settings.equalise:
             self._equalise(best)
 
-    def _wanted(self) -> list[Wishes]:
+    def _wanted(self) -> list[MendOptions]:
         rounding, biases = self.settings.correct_rounding, self.settings.correct_bias
-        ways = [Wishes(rounding, biases), Wishes(False, biases)] if rounding else [Wishes(False, biases)]
+        ways = [MendOptions(rounding, biases), MendOptions(False, biases)] if rounding else [MendOptions(False, biases)]
         return [way for way in ways if way in WALKS]
 
     def _ranges(self) -> float:
@@ -178,7 +180,7 @@ class Work:
         self.seen = calibrate(graph, names, layers, self.learn, self.settings.scheduler)
         self.layers = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
 
-    def _walk(self, best: float, ways: Sequence[Wishes], title: str = "") -> float:
+    def _walk(self, best: float, ways: Sequence[MendOptions], title: str = "") -> float:
         """Weights and biases that make up for the rest: rounded by the layers' outputs, or biases alone."""
         self.walked = NOTHING
         for wishes in ways:
@@ -190,7 +192,7 @@ class Work:
                 best, self.layers, self.walked = found, trial, wishes
         return best
 
-    def _mended(self, tuning: Tuning, wishes: Wishes) -> Mended:
+    def _mended(self, tuning: Tuning, wishes: MendOptions) -> Mended:
         bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers)
         layers = {name: (layer, nearest(self.graph, layer, bounds)) for name, (layer, _) in self.layers.items()}
         if wishes == NOTHING:
@@ -217,7 +219,7 @@ class Work:
 
     # -------------------------------------------------------------------------------------------------------- tuning
 
-    def tune(self) -> list[Tried]:
+    def tune(self) -> list[TriedModel]:
         """One liking of the NPU after the other, each kept for the next if it is faster and loses little enough."""
         tried = [self._tried(Tuning())]
         if self.settings.objective == "accuracy":
@@ -239,7 +241,7 @@ class Work:
                 current = trial
         return [*tried, *self._without_equalisation(current.tuning)]
 
-    def _without_equalisation(self, tuning: Tuning) -> list[Tried]:
+    def _without_equalisation(self, tuning: Tuning) -> list[TriedModel]:
         """Equalised channels may need a shift of their own; the others may be worth their loss."""
         if self.unequalised is None:
             return []
@@ -248,7 +250,7 @@ class Work:
         name = f"{found.candidate.name}, channels not equalised"
         return [replace(found, candidate=replace(found.candidate, name=name))]
 
-    def _where_it_pays(self, current: Tried, tuning: Tuning) -> Tuning:
+    def _where_it_pays(self, current: TriedModel, tuning: Tuning) -> Tuning:
         """Scales of channels are bounded in those layers alone that are faster with it: elsewhere it only loses."""
         if tuning.spread == current.tuning.spread or not self._changes(current.tuning, tuning):
             return tuning
@@ -269,18 +271,18 @@ class Work:
         scales = [assign(self.graph, plan, self.seen, self.method, tuning) for tuning in (old, new)]
         return scales[0] != scales[1]
 
-    def _tried(self, tuning: Tuning) -> Tried:
+    def _tried(self, tuning: Tuning) -> TriedModel:
         with progress.part(tuning.name):
             anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
             model = self.model(tuning, self._mended(tuning, self.walked) if anew else self.layers)
             cost = price(model, self.settings.board)
-            return Tried(self._candidate(tuning.name, model, cost), model, tuning, self.state, cost.by_layer)
+            return TriedModel(self._candidate(tuning.name, model, cost), model, tuning, self.state, cost.by_layer)
 
-    def _candidate(self, name: str, model: Any, cost: Price) -> Candidate:
+    def _candidate(self, name: str, model: Any, cost: QuantizationPrice) -> QuantizedCandidate:
         snr = self.judge.snr(model)
-        return Candidate(name, snr, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
+        return QuantizedCandidate(name, snr, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
 
-    def learnt_again(self, tried: Tried, feeds: Sequence[Feed]) -> tuple[Candidate, Any]:
+    def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any]:
         """The chosen way once more from all samples, kept where it is no slower and not worse.
 
         Its figure stays what it was without the samples that judge: now they have been learnt from.
@@ -311,13 +313,15 @@ def _copied(model: Any) -> Any:
     return copy
 
 
-def _faster(one: Candidate, other: Candidate) -> bool:
+def _faster(one: QuantizedCandidate, other: QuantizedCandidate) -> bool:
     if one.milliseconds is None or other.milliseconds is None:
         return other.milliseconds is None and one.milliseconds is not None
     return one.milliseconds < other.milliseconds
 
 
-def choose(candidates: Sequence[Candidate], settings: Settings, plain: float = -np.inf) -> list[Candidate]:
+def choose(
+    candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions, plain: float = -np.inf
+) -> list[QuantizedCandidate]:
     """Marks one: the best signal, or the fastest of those that lose little enough against it."""
     least = least_snr(candidates, settings, plain)
     allowed = [c for c in candidates if c.snr_db >= least]
@@ -325,7 +329,7 @@ def choose(candidates: Sequence[Candidate], settings: Settings, plain: float = -
     return [replace(candidate, chosen=candidate is key) for candidate in candidates]
 
 
-def least_snr(candidates: Sequence[Candidate], settings: Settings, plain: float) -> float:
+def least_snr(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions, plain: float) -> float:
     """What a candidate must reach; never less than full ranges and nearest rounding give, unless speed alone counts."""
     best = max(candidate.snr_db for candidate in candidates)
     if settings.objective == "speed":

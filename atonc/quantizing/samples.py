@@ -13,7 +13,7 @@ from atonc.app.arrays import read_arrays
 from atonc.app.images import is_picture, read_image
 from atonc.errors import InputError
 from atonc.ir import Array
-from atonc.quantizing.types import LEAST_SAMPLES, Settings
+from atonc.quantizing.types import LEAST_SAMPLES, QuantizeOptions
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")
 ARRAYS = (".npz", ".npy")
@@ -30,7 +30,7 @@ class Samples:
         return tuple(feed for index, feed in enumerate(self.feeds) if index % 3 != 2), self.feeds[2::3]
 
 
-def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Samples:
+def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: QuantizeOptions) -> Samples:
     progress.stage("reading the samples")
     if not path.exists():
         raise InputError("there is no such file or folder", where=str(path), remedy="name a folder or an .npz file")
@@ -42,7 +42,9 @@ def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: Se
     return Samples(tuple(feeds), (*notes, *check_samples(feeds, str(path))))
 
 
-def _of_folder(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> tuple[list[Feed], list[str]]:
+def _of_folder(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], settings: QuantizeOptions
+) -> tuple[list[Feed], list[str]]:
     files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
     pictures = [file for file in files if file.suffix.lower() in PICTURES]
     if not pictures:
@@ -71,7 +73,7 @@ def _of_folder(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: Sett
     return feeds, left
 
 
-def scaled(pixels: Array, shape: Sequence[int], settings: Settings) -> Array:
+def scaled(pixels: Array, shape: Sequence[int], settings: QuantizeOptions) -> Array:
     """(pixels - mean) / std, by channel."""
     values = pixels.astype(np.float32)
     axis = 3 if shape[3] in (1, 3, 4) else 1

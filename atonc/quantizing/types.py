@@ -44,7 +44,7 @@ def numbers(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Settings:
+class QuantizeOptions:
     """Arguments of `atonc.quantize`; flags of the command line with their help; rows of the reference."""
 
     samples: int = option(USUAL_SAMPLES, "--samples", DATA, "how many are used at most", metavar="N", parse=count)
@@ -111,7 +111,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class QuantizedCandidate:
     """One way to quantise the model, with what it costs."""
 
     name: str
@@ -138,13 +138,13 @@ class Quantised:
     held_samples: int
     outputs_db: Mapping[str, float]  # signal to noise by output
     steps: tuple[tuple[str, float, bool], ...]  # name, signal to noise with it, kept
-    front: tuple[Candidate, ...]
+    front: tuple[QuantizedCandidate, ...]
     float_nodes: tuple[str, ...]
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = field(default=())
 
     @property
-    def chosen(self) -> Candidate:
+    def chosen(self) -> QuantizedCandidate:
         return next(candidate for candidate in self.front if candidate.chosen)
 
     def save(self, path: str | Path) -> None:

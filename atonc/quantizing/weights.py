@@ -8,7 +8,7 @@ import numpy as np
 
 from atonc.ir import Array
 from atonc.quantizing.graph import FloatGraph
-from atonc.quantizing.layers import Layer
+from atonc.quantizing.layers import LinearLayer
 
 SHARES = (1.0, 0.97, 0.94, 0.9, 0.86, 0.82)
 WHOLE = (1.0,)
@@ -32,18 +32,18 @@ FREE = Bounds()
 
 
 @dataclass(frozen=True)
-class Weights:
+class QuantizedWeights:
     codes: Array  # int8, as stored
     scales: Array  # one per output channel
     bias: Array  # real numbers, one per output channel
 
 
-def by_channel(layer: Layer, stored: Array) -> Array:
+def by_channel(layer: LinearLayer, stored: Array) -> Array:
     """output channel x the rest; a transposed convolution shares scales among its groups."""
     return np.moveaxis(stored, layer.axis, 0).reshape(stored.shape[layer.axis], -1)
 
 
-def back(layer: Layer, rows: Array, like: Array) -> Array:
+def back(layer: LinearLayer, rows: Array, like: Array) -> Array:
     moved = np.moveaxis(like, layer.axis, 0).shape
     return np.moveaxis(rows.reshape(moved), 0, layer.axis)
 
@@ -62,21 +62,21 @@ def channel_scales(rows: Array, importance: Array | None = None, bounds: Bounds 
     return best.astype(np.float32)
 
 
-def spread_of(graph: FloatGraph, layer: Layer) -> float:
+def spread_of(graph: FloatGraph, layer: LinearLayer) -> float:
     """The largest weight of the loudest channel against that of the quietest."""
     tops = np.abs(by_channel(layer, graph.constants[layer.weights])).max(1)
     return float(tops.max() / max(tops.min(), 1e-30))
 
 
-def bias_values(graph: FloatGraph, layer: Layer, stored: Array) -> Array:
+def bias_values(graph: FloatGraph, layer: LinearLayer, stored: Array) -> Array:
     channels = stored.shape[layer.axis] * (layer.groups if layer.kind == "ConvTranspose" else 1)
     bias = graph.constants[layer.bias].reshape(-1) if layer.bias else np.zeros(channels)
     return np.broadcast_to(bias.astype(np.float64), (channels,)).copy()
 
 
-def nearest(graph: FloatGraph, layer: Layer, bounds: Bounds = FREE) -> Weights:
+def nearest(graph: FloatGraph, layer: LinearLayer, bounds: Bounds = FREE) -> QuantizedWeights:
     stored = graph.constants[layer.weights].astype(np.float64)
     rows = by_channel(layer, stored)
     scales = channel_scales(rows, None, bounds.of(layer.name))
     codes = np.clip(np.rint(rows / scales[:, None]), -LIMIT, LIMIT).astype(np.int8)
-    return Weights(back(layer, codes, stored), scales, bias_values(graph, layer, stored))
+    return QuantizedWeights(back(layer, codes, stored), scales, bias_values(graph, layer, stored))

@@ -9,11 +9,11 @@ import numpy as np
 
 from atonc.ir import Array
 from atonc.quantizing.graph import FloatGraph
-from atonc.quantizing.islands import Plan, is_scalar
-from atonc.quantizing.layers import Layer
+from atonc.quantizing.islands import ScalePlan, is_scalar
+from atonc.quantizing.layers import LinearLayer
 from atonc.quantizing.ranges import HIGH, LOW
 from atonc.quantizing.types import Scale
-from atonc.quantizing.weights import Weights
+from atonc.quantizing.weights import QuantizedWeights
 
 
 def decoded(name: str) -> str:
@@ -27,14 +27,21 @@ def raw(graph: FloatGraph, name: str) -> str:
 
 
 def write(
-    graph: FloatGraph, plan: Plan, scales: Mapping[str, Scale], layers: Mapping[str, tuple[Layer, Weights]]
+    graph: FloatGraph,
+    plan: ScalePlan,
+    scales: Mapping[str, Scale],
+    layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
 ) -> Any:
-    return _Writer(graph, plan, scales, layers).model()
+    return _OnnxWriter(graph, plan, scales, layers).model()
 
 
-class _Writer:
+class _OnnxWriter:
     def __init__(
-        self, graph: FloatGraph, plan: Plan, scales: Mapping[str, Scale], layers: Mapping[str, tuple[Layer, Weights]]
+        self,
+        graph: FloatGraph,
+        plan: ScalePlan,
+        scales: Mapping[str, Scale],
+        layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
     ) -> None:
         self.graph, self.scales, self.layers = graph, scales, layers
         self.kept = set(plan.float_nodes)
@@ -89,7 +96,7 @@ class _Writer:
         self._add("DequantizeLinear", [f"{name}_quantized", *keys], target)
         self.done[name] = target
 
-    def _weights(self, copy: Any, layer: Layer, weights: Weights) -> None:
+    def _weights(self, copy: Any, layer: LinearLayer, weights: QuantizedWeights) -> None:
         zeros = np.zeros(len(weights.scales), np.int8)
         keys = self._parameters(layer.weights, weights.scales.astype(np.float32), zeros)
         self.constants[f"{layer.weights}_codes"] = weights.codes

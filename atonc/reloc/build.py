@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.about import __version__
-from atonc.emu.files.initialisers import Segment
+from atonc.emu.files.initialisers import InitialBytes
 from atonc.emu.files.network_c import find_networks
 from atonc.emu.files.types import CompiledNetwork
 from atonc.emu.network import read_contents
@@ -41,7 +41,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltImage:
     image: Image
     params: bytes  # of the second file; empty when they are in the image
     name: str
@@ -58,13 +58,13 @@ def prepare(folder: Path, options: RelocOptions) -> Prepared:
     return Prepared(network, table, abi, dev, model_hash(network, contents))
 
 
-def build(toolchain: Toolchain, folder: Path, options: RelocOptions, work: Path) -> Built:
+def build(toolchain: Toolchain, folder: Path, options: RelocOptions, work: Path) -> BuiltImage:
     """Compiles, links and lays out; intermediate files go to `work`."""
     ready = prepare(folder, options)
     name = image_name(options.name or ready.network.stem)
     elf = link_image(toolchain, ready.network, facts_of(ready, name, options), work, options.cpu)
     image, params = file_bytes(read_linked(elf, ready.abi.header_words), ready.pools, options.split)
-    return Built(read_image(image, name), params, name, ready)
+    return BuiltImage(read_image(image, name), params, name, ready)
 
 
 def image_name(text: str) -> str:
@@ -73,7 +73,7 @@ def image_name(text: str) -> str:
     return text.lower()
 
 
-def model_hash(network: CompiledNetwork, contents: Sequence[Segment]) -> bytes:
+def model_hash(network: CompiledNetwork, contents: Sequence[InitialBytes]) -> bytes:
     """What tells compiled networks apart: the generated C, its programs and its constants."""
     digest = hashlib.sha256()
     for path in (network.c_file, network.blob_file):

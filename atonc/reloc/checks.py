@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from atonc.reloc import format as fmt
-from atonc.reloc.format import PoolData, PoolType, Segment, offset, segment
+from atonc.reloc.format import ImageBase, PoolData, PoolType, offset, segment
 from atonc.reloc.image import Image, code_crc32
 
 
@@ -37,7 +37,7 @@ def _header(image: Image) -> Iterator[Check]:
 
 def _is_code(image: Image, value: int) -> bool:
     inside = image.header_bytes <= offset(value) < image.ro_bytes
-    return segment(value) == Segment.FLASH and bool(value & 1) and inside
+    return segment(value) == ImageBase.FLASH and bool(value & 1) and inside
 
 
 def _runtime(image: Image) -> Iterator[Check]:
@@ -62,7 +62,7 @@ def _words(image: Image) -> Iterator[Check]:
             f"{len(wrong)} of {len(slots)} point nowhere, first at {wrong[0].where:#010x}" if wrong else str(len(slots))
         )
         yield Check(name, not wrong, count)
-    stray = [slot for slot in image.relocations if segment(slot.where) != Segment.RAM]
+    stray = [slot for slot in image.relocations if segment(slot.where) != ImageBase.RAM]
     where = f"{len(stray)} in the code: only COPY works" if stray else "all in the data"
     yield Check("patched words", not stray, where)
     if not image.relocations:
@@ -78,16 +78,16 @@ def _data_words(image: Image) -> Iterator[int]:
 
 
 def _looks_like_pointer(image: Image, word: int) -> bool:
-    return segment(word) in (Segment.FLASH, Segment.RAM) and _points_inside(image, word)
+    return segment(word) in (ImageBase.FLASH, ImageBase.RAM) and _points_inside(image, word)
 
 
 def _points_inside(image: Image, value: int) -> bool:
     kind, at = segment(value), offset(value)
-    if kind == Segment.RAM:
+    if kind == ImageBase.RAM:
         return at <= image.rw_bytes
-    if kind == Segment.FLASH:
+    if kind == ImageBase.FLASH:
         return at <= image.ro_bytes
-    return kind in (Segment.PARAM_0, Segment.PARAM_1)
+    return kind in (ImageBase.PARAM_0, ImageBase.PARAM_1)
 
 
 def _params(image: Image, params: bytes | None) -> Iterator[Check]:

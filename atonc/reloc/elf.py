@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.errors import InputError
-from atonc.hw.elf import Elf, Section, SymbolKind, read_elf
+from atonc.hw.elf import Elf, ElfSection, SymbolKind, read_elf
 from atonc.reloc import format as fmt
-from atonc.reloc.format import PoolData, PoolEntry, PoolType, Segment, align, offset, segment
+from atonc.reloc.format import ImageBase, PoolData, PoolEntry, PoolType, align, offset, segment
 from atonc.reloc.image import code_crc32
 from atonc.reloc.pools import PoolTable
 
@@ -24,7 +24,7 @@ PARAMS_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class Relocation:
+class ImageRelocation:
     where: int
     type: int
     symbol: str
@@ -58,18 +58,18 @@ def read_linked(path: Path, header_words: int) -> Linked:
     )
 
 
-def _entries(elf: Elf, section: Section) -> Iterator[Relocation]:
+def _entries(elf: Elf, section: ElfSection) -> Iterator[ImageRelocation]:
     symbols = elf.symbols_of(elf.numbered(section.link))
     for entry in elf.relocations(section):
         symbol = symbols[entry.symbol]
         name = elf.numbered(symbol.section).name if symbol.kind == SymbolKind.SECTION else symbol.name
-        yield Relocation(entry.where, entry.kind, name, symbol.value)
+        yield ImageRelocation(entry.where, entry.kind, name, symbol.value)
 
 
-def _listed(relocations: list[Relocation], header_bytes: int, path: Path) -> Iterator[int]:
+def _listed(relocations: list[ImageRelocation], header_bytes: int, path: Path) -> Iterator[int]:
     """Positions that the loader must patch; what it could not patch is an error that names the symbol."""
     for entry in relocations:
-        if entry.type == _ABS32 and segment(entry.where) == Segment.RAM:
+        if entry.type == _ABS32 and segment(entry.where) == ImageBase.RAM:
             if entry.target:  # a weak function that is not there stays NULL
                 yield entry.where
         elif not _moves_by_itself(entry, header_bytes):
@@ -81,13 +81,13 @@ def _listed(relocations: list[Relocation], header_bytes: int, path: Path) -> Ite
             )
 
 
-def _moves_by_itself(entry: Relocation, header_bytes: int) -> bool:
+def _moves_by_itself(entry: ImageRelocation, header_bytes: int) -> bool:
     """True of entry points, to which the loader adds the base, of slots of the GOT, and of distances in the code."""
-    if segment(entry.where) != Segment.FLASH:
+    if segment(entry.where) != ImageBase.FLASH:
         return False
     if entry.type == _ABS32:
         return offset(entry.where) < header_bytes
-    near = entry.type in _INSIDE and segment(entry.target) == Segment.FLASH
+    near = entry.type in _INSIDE and segment(entry.target) == ImageBase.FLASH
     return near or entry.type == _GOT_BREL or entry.type in _NOTHING
 
 
@@ -128,7 +128,9 @@ def _append_relocations(image: bytearray, relocations: tuple[int, ...]) -> None:
     image += bytes(align(len(image)) - len(image))
     start = len(image)
     image += struct.pack(f"<{len(relocations)}I", *relocations)
-    struct.pack_into("<2I", image, _HEADER["rel_start"], Segment.FLASH.base + start, Segment.FLASH.base + len(image))
+    struct.pack_into(
+        "<2I", image, _HEADER["rel_start"], ImageBase.FLASH.base + start, ImageBase.FLASH.base + len(image)
+    )
     image += bytes(align(len(image), PARAMS_ALIGNMENT) - len(image))
 
 

@@ -2,7 +2,7 @@
 
     | header | code, constants | data, GOT | relocation list | [programs] parameters |
 
-Addresses in an image are offsets tagged with the part they count from (`Segment`, top four bits); the loader replaces
+Addresses in an image are offsets tagged with the part they count from (`ImageBase`, top four bits); the loader replaces
 them by real addresses where the relocation list and the GOT say so.
 """
 
@@ -24,7 +24,7 @@ OFFSET_MASK = 0x0FFF_FFFF
 MAX_IMAGE_BYTES = 1 << 28
 
 
-class Segment(IntEnum):
+class ImageBase(IntEnum):
     """What an offset counts from."""
 
     UNUSED = 0
@@ -39,9 +39,9 @@ class Segment(IntEnum):
         return int(self) << 28
 
 
-def segment(value: int) -> Segment:
+def segment(value: int) -> ImageBase:
     number = value >> 28
-    return Segment(number) if number in Segment._value2member_map_ else Segment.UNUSED
+    return ImageBase(number) if number in ImageBase._value2member_map_ else ImageBase.UNUSED
 
 
 def offset(value: int) -> int:
@@ -162,7 +162,7 @@ def pool_flags(kind: PoolType, data: PoolData, attributes: int, number: int = 0)
 
 
 @dataclass(frozen=True)
-class Context:
+class ImageContext:
     """What the image says about itself, in its data section; the loader completes the first words in RAM."""
 
     c_name: str
@@ -191,7 +191,7 @@ HASH_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Note:
+class ImageNote:
     """What images of ours carry behind the header, for our loader; ST's never looks there."""
 
     version: int

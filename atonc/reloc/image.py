@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from atonc.errors import InputError
 from atonc.reloc import format as fmt
 from atonc.reloc.abi import ENTRIES_10, ENTRIES_12, ENTRIES_12_OURS, Abi, abi_of
-from atonc.reloc.format import Context, Flags, Note, PoolEntry, Segment, align, offset, segment
+from atonc.reloc.format import Flags, ImageBase, ImageContext, ImageNote, PoolEntry, align, offset, segment
 
 _MAX_TEXT = 120
 
@@ -29,11 +29,11 @@ class Image:
     sections: Mapping[str, int]  # the words of the header up to the entry points, by name
     flags: Flags
     entries: Mapping[str, int]
-    context: Context
+    context: ImageContext
     pools: tuple[PoolEntry, ...]  # with the empty one at the end, as it is stored
     relocations: tuple[Slot, ...] = field(repr=False)
     got: tuple[Slot, ...] = field(repr=False)
-    note: Note | None = None
+    note: ImageNote | None = None
 
     @property
     def header_bytes(self) -> int:
@@ -83,7 +83,7 @@ class Image:
         return offset(self.sections[f"{name}_end"]) - offset(self.sections[f"{name}_start"])
 
 
-class _Reader:
+class _ImageReader:
     """Words and texts by position; what lies outside the file is an error that says what was looked for."""
 
     def __init__(self, data: bytes, where: str) -> None:
@@ -107,14 +107,14 @@ class _Reader:
         if address == 0:
             return ""
         at = offset(address)
-        if segment(address) != Segment.FLASH or at >= len(self.data):
+        if segment(address) != ImageBase.FLASH or at >= len(self.data):
             raise self.fail(f"{what} is a text at {address:#010x}, which is not among the constants")
         raw = self.data[at : at + _MAX_TEXT].split(b"\0")[0]
         return "".join(c if c.isprintable() else "?" for c in raw.decode("latin-1"))
 
 
 def read_image(data: bytes, where: str = "image") -> Image:
-    reader = _Reader(data, where)
+    reader = _ImageReader(data, where)
     if len(data) > fmt.MAX_IMAGE_BYTES:
         raise reader.fail(f"{len(data)} bytes are more than offsets of 28 bits can reach")
     words = reader.words(0, fmt.SECTION_WORDS, "the header")
@@ -138,10 +138,10 @@ def read_image(data: bytes, where: str = "image") -> Image:
     )
 
 
-def _check_sections(reader: _Reader, sections: Mapping[str, int]) -> None:
+def _check_sections(reader: _ImageReader, sections: Mapping[str, int]) -> None:
     expected = {
-        Segment.RAM: ("data_start", "data_end", "bss_start", "bss_end", "got_start", "got_end", "params_start"),
-        Segment.FLASH: ("data_data", "rel_start", "rel_end"),
+        ImageBase.RAM: ("data_start", "data_end", "bss_start", "bss_end", "got_start", "got_end", "params_start"),
+        ImageBase.FLASH: ("data_data", "rel_start", "rel_end"),
     }
     for kind, names in expected.items():
         for name in names:
@@ -150,32 +150,32 @@ def _check_sections(reader: _Reader, sections: Mapping[str, int]) -> None:
     for name in ("data", "bss", "got", "rel"):
         if sections[f"{name}_end"] < sections[f"{name}_start"]:
             raise reader.fail(f"{name} ends before it begins")
-    if sections["data_start"] != Segment.RAM.base:
-        raise reader.fail(f"data begins at {sections['data_start']:#010x}, not at {Segment.RAM.base:#010x}")
+    if sections["data_start"] != ImageBase.RAM.base:
+        raise reader.fail(f"data begins at {sections['data_start']:#010x}, not at {ImageBase.RAM.base:#010x}")
     copied = offset(sections["data_data"]) + offset(sections["bss_start"])
     for name, end in (("data", copied), ("rel", offset(sections["rel_end"])), ("params", sections["params_offset"])):
         if end > len(reader.data):
             raise reader.fail(f"{name} reaches to {end:#x}, behind the end at {len(reader.data):#x}")
 
 
-def _entries(reader: _Reader) -> dict[str, int]:
+def _entries(reader: _ImageReader) -> dict[str, int]:
     """Ten functions and the context; from 1.1.3 on two functions more. The context is the one that lies in RAM."""
-    names = ENTRIES_10 if segment(reader.word(4 * 23, "the context")) == Segment.RAM else ENTRIES_12
+    names = ENTRIES_10 if segment(reader.word(4 * 23, "the context")) == ImageBase.RAM else ENTRIES_12
     if len(names) > len(ENTRIES_10) and _note(reader, 4 * (fmt.SECTION_WORDS + len(names))) is not None:
         names = ENTRIES_12_OURS
     words = reader.words(4 * fmt.SECTION_WORDS, len(names), "the entry points")
     entries = dict(zip(names, words, strict=True))
-    if segment(entries["ctx"]) != Segment.RAM:
+    if segment(entries["ctx"]) != ImageBase.RAM:
         raise reader.fail(f"the context is at {entries['ctx']:#010x}, not in RAM")
     return entries
 
 
-def _context(reader: _Reader, at: int) -> Context:
+def _context(reader: _ImageReader, at: int) -> ImageContext:
     words = reader.words(at, 15, "the context")
     version = words[10]
     abi = abi_of((version >> 24 & 0xFF, version >> 16 & 0xFF, version >> 8 & 0xFF), words[11])
     sizes = words[14] if abi is None or abi.context_words > 16 else 0
-    return Context(
+    return ImageContext(
         c_name=reader.text(words[5], "the name"),
         activations_bytes=words[6],
         params_bytes=words[7],
@@ -192,7 +192,7 @@ def _context(reader: _Reader, at: int) -> Context:
     )
 
 
-def _pools(reader: _Reader, at: int) -> Iterator[PoolEntry]:
+def _pools(reader: _ImageReader, at: int) -> Iterator[PoolEntry]:
     for _ in range(fmt.MAX_POOLS + 1):
         name, flags, file_offset, destination, size = reader.words(at, fmt.POOL_WORDS, "the table of memory pools")
         yield PoolEntry(reader.text(name, "a pool"), flags, file_offset, destination, size, name)
@@ -202,28 +202,28 @@ def _pools(reader: _Reader, at: int) -> Iterator[PoolEntry]:
     raise reader.fail(f"the table of memory pools has no end within {fmt.MAX_POOLS} entries")
 
 
-def _relocations(reader: _Reader, sections: Mapping[str, int]) -> Iterator[Slot]:
+def _relocations(reader: _ImageReader, sections: Mapping[str, int]) -> Iterator[Slot]:
     start, end = offset(sections["rel_start"]), offset(sections["rel_end"])
     for where in reader.words(start, (end - start) // 4, "the relocation list"):
-        base = 0 if segment(where) == Segment.FLASH else offset(sections["data_data"])
+        base = 0 if segment(where) == ImageBase.FLASH else offset(sections["data_data"])
         yield Slot(where, reader.word(base + offset(where), "a relocated word"))
 
 
-def _got(reader: _Reader, sections: Mapping[str, int]) -> Iterator[Slot]:
+def _got(reader: _ImageReader, sections: Mapping[str, int]) -> Iterator[Slot]:
     start, end = offset(sections["got_start"]), offset(sections["got_end"])
     base = offset(sections["data_data"])
     for index, value in enumerate(reader.words(base + start, (end - start) // 4, "the GOT")):
-        yield Slot(Segment.RAM.base + start + 4 * index, value)
+        yield Slot(ImageBase.RAM.base + start + 4 * index, value)
 
 
-def _note(reader: _Reader, at: int) -> Note | None:
+def _note(reader: _ImageReader, at: int) -> ImageNote | None:
     if at + 4 * fmt.NOTE_WORDS > len(reader.data):
         return None
     words = reader.words(at, fmt.NOTE_WORDS, "the note")
     if words[0] != fmt.NOTE_MAGIC:
         return None
     model = reader.data[at + 20 : at + 20 + fmt.HASH_BYTES]
-    return Note(words[1], words[2], words[3], words[4] & 0xFF, words[4] >> 8 & 0xFF, model, at)
+    return ImageNote(words[1], words[2], words[3], words[4] & 0xFF, words[4] >> 8 & 0xFF, model, at)
 
 
 def code_crc32(data: bytes, note_offset: int) -> int:

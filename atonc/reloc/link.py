@@ -7,7 +7,7 @@ from pathlib import Path
 
 from atonc.emu.files.types import CompiledNetwork, EpochFlags
 from atonc.firmware import building
-from atonc.firmware.building import Toolchain, Unit, runtime_folder
+from atonc.firmware.building import CompileUnit, Toolchain, runtime_folder
 from atonc.reloc.sources import ImageFacts, conf_h, linker_script
 
 # r9 points to the data of the image; neither data nor constants are at a known distance from the code
@@ -39,7 +39,7 @@ def link_image(
     return output
 
 
-def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path) -> list[Unit]:
+def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path) -> list[CompileUnit]:
     image, include, source = runtime_folder("image"), runtime_folder("include"), runtime_folder("src")
     includes = (folder, network.directory, image, include, source, runtime_folder("kernels"))
     options = (*_OPTIONS, *(("-mcmse",) if facts.flags.secure else ()))
@@ -48,9 +48,9 @@ def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path) -> list[Un
     parts = sorted({path for pattern in _PARTS for path in source.glob(pattern)}) if _calls_runtime(network) else []
     kernels = [path for path in (network.directory / "atonc_kernels.c",) if path.is_file()]
     return [
-        Unit((network.c_file,), includes, defines | blobs, options=options),
-        Unit((*sorted(image.glob("*.c")), *parts), includes, defines, strict=True, options=options),
-        Unit(tuple(kernels), includes, defines, options=options),
+        CompileUnit((network.c_file,), includes, defines | blobs, options=options),
+        CompileUnit((*sorted(image.glob("*.c")), *parts), includes, defines, strict=True, options=options),
+        CompileUnit(tuple(kernels), includes, defines, options=options),
     ]
 
 

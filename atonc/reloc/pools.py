@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from atonc.emu.files.c_info import find_c_info, read_c_info
-from atonc.emu.files.initialisers import Segment, pool_at
-from atonc.emu.files.types import BufferInfo, CompiledNetwork, Pool
+from atonc.emu.files.initialisers import InitialBytes, pool_at
+from atonc.emu.files.types import BufferInfo, CompiledNetwork, DeclaredPool
 from atonc.errors import InputError
 from atonc.hw.machine import insecure, secure
 from atonc.reloc.format import CACHED, READ, WRITE, PoolData, PoolEntry, PoolType, align, pool_flags
@@ -41,7 +41,7 @@ class PoolMode:
 class PoolUse:
     """A pool that a network uses: how, how far, and what must be in it."""
 
-    pool: Pool
+    pool: DeclaredPool
     used_bytes: int
     data: bytes  # from the base of the pool; empty: working memory only
     has_activations: bool
@@ -61,7 +61,7 @@ class PoolTable:
     ext_ram_bytes: int
 
 
-def pool_uses(network: CompiledNetwork, contents: Sequence[Segment]) -> list[PoolUse]:
+def pool_uses(network: CompiledNetwork, contents: Sequence[InitialBytes]) -> list[PoolUse]:
     """Every pool that holds something, in the order of the C file."""
     found = [_use(network, pool, contents) for pool in network.pools if not pool.virtual and pool.size_bytes]
     return [use for use in found if use.used_bytes]
@@ -132,7 +132,7 @@ def _kind(use: PoolUse) -> tuple[PoolType, PoolData, int]:
     return PoolType.RESET, PoolData.ACTIV, attributes
 
 
-def _use(network: CompiledNetwork, pool: Pool, contents: Iterable[Segment]) -> PoolUse:
+def _use(network: CompiledNetwork, pool: DeclaredPool, contents: Iterable[InitialBytes]) -> PoolUse:
     end = pool.base + pool.size_bytes
     inside = [segment for segment in contents if pool.base <= segment.address < end]
     data = bytearray(max((segment.end for segment in inside), default=pool.base) - pool.base)
@@ -151,7 +151,7 @@ def _working(network: CompiledNetwork) -> list[BufferInfo]:
     return [b for b in buffers if not b.is_user_allocated and not b.is_param and pool_at(network, b.address)]
 
 
-def _said(network: CompiledNetwork, pool: Pool) -> int:
+def _said(network: CompiledNetwork, pool: DeclaredPool) -> int:
     """Where the C file does not list buffers between layers: what c_info.json says of the pool."""
     path = find_c_info(network)
     if path is None:

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from atonc.errors import sentence
-from atonc.insight.loss import KINDS, AccuracyReport, Finding, LayerNoise, Remedy
+from atonc.insight.loss import KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
 from atonc.report.marks import note
 
 LOSSLESS = "lossless"  # no noise at all, in JSON too: infinity is no number there
@@ -51,7 +51,7 @@ def lines(report: AccuracyReport, verbose: bool) -> list[str]:
     return [*out, "", *_table(report, verbose)]
 
 
-def _finding(number: int, finding: Finding) -> list[str]:
+def _finding(number: int, finding: LossFinding) -> list[str]:
     head = f"{number}. {finding.layer}, {finding.part}: {finding.symptom}, {_db(finding.outputs_db)}"
     return [head, f"   {sentence(finding.says)}", *(f"   {_remedy(remedy)}" for remedy in finding.remedies)]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atonc.insight.band import error_band
-from atonc.insight.compare import Comparison, Figure
+from atonc.insight.compare import ComparedFigure, Comparison
 from atonc.insight.types import PREDICTED, LayerView, NetworkView
 from atonc.report import columns
 
@@ -91,7 +91,7 @@ def _short(name: str) -> str:
     return name if len(name) <= LONG_NAME else f"{name[: LONG_NAME - 3]}..."
 
 
-def _row(figure: Figure) -> str:
+def _row(figure: ComparedFigure) -> str:
     shown = [f"{v:,.3f}" if figure.unit == "ms" else f"{v:,.0f}" for v in (figure.a, figure.b)]
     ratio = "" if figure.ratio is None else f"{figure.ratio:.3f}"
     name = f"{figure.name} ({figure.unit})" if figure.unit else figure.name

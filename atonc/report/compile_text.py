@@ -18,7 +18,7 @@ from atonc.lower.map_ops import CpuReason
 from atonc.place.notes import placement_notes
 from atonc.plan.types import BufferKind, CpuPlan
 from atonc.report import silicon_text
-from atonc.report.epoch_table import SLOWEST, Row, epoch_table
+from atonc.report.epoch_table import SLOWEST, EpochRow, epoch_table
 from atonc.report.error_text import error_data, error_lines
 from atonc.report.marks import Mark, Marked, head, note
 from atonc.report.run_text import cost_lines, violation_data
@@ -165,7 +165,7 @@ def memory_notes(view: CompileView) -> list[str]:
 
 def _epochs(view: CompileView, verbose: bool) -> list[str]:
     steps = zip(view.compiled.program.steps, view.cost.steps, strict=True)
-    rows = [Row(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
+    rows = [EpochRow(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
     return epoch_table(rows, verbose, "on", "what", width=4)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from atonc.deploy.plan import Done
+from atonc.deploy.plan import FinishedStep
 
 _SHOWN = 12
 
 
-def lines(done: Done, dry_run: bool, verbose: bool = False) -> Iterator[str]:
+def lines(done: FinishedStep, dry_run: bool, verbose: bool = False) -> Iterator[str]:
     """One line a step, then the files; of a dry run the patch."""
     yield f"{done.step:<13} {done.seconds:7.1f} s  {_summary(done, dry_run)}"
     changed = done.result.changed
@@ -24,7 +24,7 @@ def lines(done: Done, dry_run: bool, verbose: bool = False) -> Iterator[str]:
         yield done.result.diff.rstrip("\n")
 
 
-def _summary(done: Done, dry_run: bool) -> str:
+def _summary(done: FinishedStep, dry_run: bool) -> str:
     result = done.result
     if result.skipped:
         return f"skipped: {result.skipped}"
@@ -34,7 +34,7 @@ def _summary(done: Done, dry_run: bool) -> str:
     return f"would change {files}:" if dry_run else f"{done.what}: {files}"
 
 
-def as_json(done: Done) -> dict[str, Any]:
+def as_json(done: FinishedStep) -> dict[str, Any]:
     result = done.result
     shown = {"changed": list(result.changed), "skipped": result.skipped, "note": result.note, "diff": result.diff}
     return {"step": done.step, "seconds": round(done.seconds, 3), **{k: v for k, v in shown.items() if v}}

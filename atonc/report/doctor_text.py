@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.doctor.types import Diagnosis, Item, Step
+from atonc.doctor.types import Diagnosis, DoctorGoal, DoctorItem
 
 
 def lines(found: Diagnosis, verbose: bool = False) -> list[str]:
@@ -12,7 +12,7 @@ def lines(found: Diagnosis, verbose: bool = False) -> list[str]:
     return [*said, "", f"boards: {', '.join(found.boards)}; your own: --board FILE.toml (docs/boards.md)"]
 
 
-def _step(step: Step, verbose: bool) -> Iterator[str]:
+def _step(step: DoctorGoal, verbose: bool) -> Iterator[str]:
     yield f"{'ready  ' if step.ready else 'LACKING'}  {step.title} ({step.key})"
     shown = (*step.needs, *step.one_of) if verbose else step.lacks
     if step.one_of and not step.ready and not any(item.good for item in step.one_of):
@@ -20,7 +20,7 @@ def _step(step: Step, verbose: bool) -> Iterator[str]:
     yield from (f"           {_item(item)}" for item in dict.fromkeys(shown))
 
 
-def _item(item: Item) -> str:
+def _item(item: DoctorItem) -> str:
     parts = [f"{item.name}: {item.state.value}"]
     parts += [item.version] if item.version else []
     parts += [f"wanted {item.wanted}"] if item.wanted and not item.good else []

@@ -12,13 +12,13 @@ from atonc.report.marks import Mark, Marked
 SLOWEST = 10
 
 
-class Row(NamedTuple):
+class EpochRow(NamedTuple):
     number: int
     where: str  # npu or cpu, or the kind of a step
     cost: StepCost
 
 
-def epoch_table(rows: Sequence[Row], verbose: bool, head: str, last: str, width: int) -> list[str]:
+def epoch_table(rows: Sequence[EpochRow], verbose: bool, head: str, last: str, width: int) -> list[str]:
     """`head`, `width`: of the second column; `last`: head of the last one."""
     title: str = marks.head("epochs")
     if not verbose and len(rows) > SLOWEST:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atonc.lower.semantics.error_model import Expected, expected_errors
+from atonc.lower.semantics.error_model import ExpectedError, expected_errors
 from atonc.pipeline import Compiled
 
 FEW = 5
@@ -36,7 +36,7 @@ def error_lines(compiled: Compiled, verbose: bool) -> list[str]:
     return lines
 
 
-def output_peaks(compiled: Compiled, layers: tuple[Expected, ...]) -> dict[str, float]:
+def output_peaks(compiled: Compiled, layers: tuple[ExpectedError, ...]) -> dict[str, float]:
     by_op = {e.op: e for e in layers}
     producers = compiled.graph.producers
     return {n: by_op[producers[n].name].deviation.peak for n in compiled.graph.outputs if n in producers}

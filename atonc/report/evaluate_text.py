@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from atonc.evaluating.metrics.base import Figure
+    from atonc.evaluating.metrics.base import MetricFigure
     from atonc.evaluating.run import Evaluation
 
 SHOWN = 10
@@ -30,5 +30,5 @@ def lines(found: Evaluation, all_changed: bool = False) -> Iterator[str]:
         yield f"note: {note}"
 
 
-def value(figure: Figure) -> str:
+def value(figure: MetricFigure) -> str:
     return f"{figure.value:.4f}  ({figure.low:.4f} to {figure.high:.4f})"

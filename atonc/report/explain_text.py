@@ -13,7 +13,7 @@ from atonc.report.marks import Mark, Marked, head, note
 from atonc.report.terminal import show
 
 if TYPE_CHECKING:
-    from atonc.insight.fit import Lever, Peak
+    from atonc.insight.fit import FitLever, Peak
 
 LONG_NAME = 72
 _MOST_SLOW = 12
@@ -131,7 +131,7 @@ def _short(name: str) -> str:
 
 
 def as_json(
-    network: NetworkView, layers: Sequence[LayerView], peak: Peak | None = None, levers: Sequence[Lever] = ()
+    network: NetworkView, layers: Sequence[LayerView], peak: Peak | None = None, levers: Sequence[FitLever] = ()
 ) -> dict[str, Any]:
     return {
         "model": network.model,
@@ -159,7 +159,7 @@ def _peak_data(peak: Peak) -> dict[str, Any]:
     return {"epoch": peak.step.number, "title": peak.step.title, "live_bytes": peak.live_bytes, "buffers": buffers}
 
 
-def _lever_data(lever: Lever) -> dict[str, Any]:
+def _lever_data(lever: FitLever) -> dict[str, Any]:
     saved = {"saved_bytes": lever.saved_bytes, "unspilled_bytes": lever.unspilled_bytes, "cycles": lever.cycles}
     return {"what": lever.what, **saved, "fits": lever.after.fits}
 

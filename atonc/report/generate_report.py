@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from atonc.compile_view import CompileView
 from atonc.cost.macs import macs
-from atonc.emit.c.memories import Range, ranges
+from atonc.emit.c.memories import PoolRange, ranges
 from atonc.emit.c.network import Block, CNetwork
 from atonc.hw.mpool import MemoryPool
 from atonc.ir import Graph, Op, Tensor
@@ -51,7 +51,7 @@ def _head(view: CompileView, network: CNetwork) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     number: str
     layer: str
     shape: str
@@ -83,18 +83,18 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     return " ".join([*left, *(cell.rjust(width) for cell, width in zip(cells[4:], widths[4:], strict=True))])
 
 
-def _input_row(number: int, tensor: Tensor) -> Row:
-    return Row(str(number), f"{_plain(tensor.name)} ()", _shape(tensor), "", "", "")
+def _input_row(number: int, tensor: Tensor) -> ReportRow:
+    return ReportRow(str(number), f"{_plain(tensor.name)} ()", _shape(tensor), "", "", "")
 
 
-def _op_rows(graph: Graph, number: int, op: Op) -> list[Row]:
+def _op_rows(graph: Graph, number: int, op: Op) -> list[ReportRow]:
     """The operator, and one more line for each further input."""
     constants = [graph.tensors[n] for n in op.inputs if n and graph.tensors[n].is_constant]
     others = [_plain(n) for n in op.inputs if n and not graph.tensors[n].is_constant]
     count = sum(tensor.elements for tensor in constants)
     size = sum(tensor.elements * item_bytes(tensor) for tensor in constants)
     work = macs(op, graph.tensors)
-    first = Row(
+    first = ReportRow(
         str(number),
         f"{_plain(op.name)} ({op.kind.upper()})",
         _shape(graph.tensors[op.outputs[0]]) if op.outputs and op.outputs[0] else "",
@@ -102,7 +102,7 @@ def _op_rows(graph: Graph, number: int, op: Op) -> list[Row]:
         f"{work:,}" if work else "",
         others[0] if others else "",
     )
-    return [first, *(Row("", "", "", "", "", other) for other in others[1:])]
+    return [first, *(ReportRow("", "", "", "", "", other) for other in others[1:])]
 
 
 def _shape(tensor: Tensor) -> str:
@@ -193,7 +193,7 @@ def _user_memory(network: CNetwork) -> list[str]:
     return [*lines, "=" * _WIDTH, ""]
 
 
-def _used_ranges(network: CNetwork, parts: Sequence[Range]) -> list[str]:
+def _used_ranges(network: CNetwork, parts: Sequence[PoolRange]) -> list[str]:
     lines = ["Used memory ranges", "-" * _WIDTH]
     for pool in network.pools:
         own = [f"0x{p.start:08X}-0x{p.end:08X}" for p in _joined([p for p in parts if p.pool == pool])]
@@ -202,7 +202,7 @@ def _used_ranges(network: CNetwork, parts: Sequence[Range]) -> list[str]:
     return [*lines, "=" * _WIDTH, ""]
 
 
-def _joined(parts: list[Range]) -> list[Range]:
+def _joined(parts: list[PoolRange]) -> list[PoolRange]:
     """Without those that lie inside others: read-ahead reaches into what follows."""
     return [
         part for part in parts if not any(o is not part and o.start <= part.start and part.end <= o.end for o in parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from atonc.quantizing.types import Candidate, Quantised
+from atonc.quantizing.types import Quantised, QuantizedCandidate
 from atonc.report.marks import head, note
 
 
@@ -35,7 +35,7 @@ def lines(result: Quantised, file: str, verbose: bool = False) -> Iterator[str]:
         yield f"next: atonc generate {file}"
 
 
-def time_text(candidate: Candidate) -> str:
+def time_text(candidate: QuantizedCandidate) -> str:
     if candidate.milliseconds is None:
         return "refused"
     span = " ({:.3f} to {:.3f})".format(*candidate.span_ms) if candidate.span_ms else ""

@@ -12,7 +12,7 @@ import numpy as np
 from atonc.errors import plain
 from atonc.ir import Array
 from atonc.reasons import Severity, Violation
-from atonc.report.epoch_table import SLOWEST, Row, epoch_table
+from atonc.report.epoch_table import SLOWEST, EpochRow, epoch_table
 from atonc.report.marks import Mark, Marked, head
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _head(view: RunView) -> list[str]:
 
 def _epoch_table(view: RunView, verbose: bool) -> list[str]:
     steps = zip(view.result.steps, view.cost.steps, strict=True)
-    rows = [Row(step.number, step.kind, cost) for step, cost in steps if not step.empty]
+    rows = [EpochRow(step.number, step.kind, cost) for step, cost in steps if not step.empty]
     return epoch_table(rows, verbose, "kind", "origin", width=7)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from atonc.errors import plain
 from atonc.report.marks import note
-from atonc.sweeping.run import Result, Sweep
+from atonc.sweeping.run import Sweep, SweepResult
 
 FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with their titles in the text
     "latency_ms": lambda value: f"{value:.3f} ms",
@@ -38,7 +38,7 @@ def as_json(found: Sweep) -> dict[str, Any]:
     }
 
 
-def _row(result: Result) -> dict[str, Any]:
+def _row(result: SweepResult) -> dict[str, Any]:
     return {
         "model": result.model,
         "board": result.board,
@@ -95,7 +95,7 @@ def lines(found: Sweep) -> list[str]:
     return out
 
 
-def name(found: Sweep, result: Result) -> str:
+def name(found: Sweep, result: SweepResult) -> str:
     """What tells the row from others."""
     boards = {other.board for other in found.results}
     parts = [result.model[:_MOST_NAME], result.size, Path(result.board).name if len(boards) > 1 else ""]

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from atonc.schedule.passes import ALL, FUSE, ON_REQUEST, PASSES, POOLS, PREFETCH, TABLES, unused
 
 if TYPE_CHECKING:
-    from atonc.schedule.pack_ops import Network
-    from atonc.schedule.types import Schedule, Step, Work
+    from atonc.schedule.pack_ops import TaskNetwork
+    from atonc.schedule.types import LoweredOperator, Schedule, Step
 
 __all__ = ["FUSE", "ON_REQUEST", "PASSES", "POOLS", "PREFETCH", "TABLES", "schedule", "unused"]
 
 
-def schedule(works: Iterable[Work], network: Network | None = None, without: Collection[str] = ()) -> Schedule:
+def schedule(
+    works: Iterable[LoweredOperator], network: TaskNetwork | None = None, without: Collection[str] = ()
+) -> Schedule:
     """`network`: of all buffers, without which nothing moves. `without`: names of passes that are left out."""
     from atonc.schedule.order import order
     from atonc.schedule.pack import packed
@@ -33,7 +35,7 @@ def schedule(works: Iterable[Work], network: Network | None = None, without: Col
     return found if network is None else _passed(found, network, without)
 
 
-def _passed(found: Schedule, network: Network, without: Collection[str]) -> Schedule:
+def _passed(found: Schedule, network: TaskNetwork, without: Collection[str]) -> Schedule:
     for one in ALL:
         if one.verb and one.name not in without:
             found = getattr(import_module(f"{__name__}.{one.verb}"), one.verb)(found, network)

@@ -26,7 +26,7 @@ from atonc.plan.findings import Finding
 from atonc.plan.task import ENGINE, EngineUse, Task
 from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
 from atonc.schedule.check_merges import prove
-from atonc.schedule.types import Schedule, Step, Work
+from atonc.schedule.types import LoweredOperator, Schedule, Step
 
 ONCE = "every task runs exactly once"
 SERVES = "a step names the operator that it serves"
@@ -44,7 +44,7 @@ SUMS = 2  # port of a CONVACC
 
 
 def check(
-    works: Iterable[Work], schedule: Schedule, plans: Sequence[StepPlan], aliases: Mapping[str, str]
+    works: Iterable[LoweredOperator], schedule: Schedule, plans: Sequence[StepPlan], aliases: Mapping[str, str]
 ) -> list[Finding]:
     """All findings; an empty list means that the schedule is sound. `plans` are its steps with unit numbers."""
     merged = prove(works, schedule.merges, aliases)
@@ -76,7 +76,7 @@ def require_sound(findings: Sequence[Finding], allow_unproven: bool = False) -> 
 # ------------------------------------------------------------------------------------------------- each task once
 
 
-def _complete(works: list[Work], schedule: Schedule) -> Iterator[Finding]:
+def _complete(works: list[LoweredOperator], schedule: Schedule) -> Iterator[Finding]:
     wanted = {id(item): work.op for work in works for item in _items(work)}
     counted: Counter[int] = Counter()
     for number, step in enumerate(schedule.steps, 1):
@@ -92,7 +92,7 @@ def _complete(works: list[Work], schedule: Schedule) -> Iterator[Finding]:
                 yield Finding(ONCE, f"{work.op}, {item.title}", f"runs {counted[id(item)]} times")
 
 
-def _items(work: Work) -> list[Task | CpuPlan]:
+def _items(work: LoweredOperator) -> list[Task | CpuPlan]:
     return [*((work.call,) if work.call else ()), *(task for group in work.groups for task in group.tasks)]
 
 
@@ -113,7 +113,7 @@ class _Access:
     write: bool
 
 
-def _ordered(works: list[Work], schedule: Schedule, aliases: Mapping[str, str]) -> Iterator[Finding]:
+def _ordered(works: list[LoweredOperator], schedule: Schedule, aliases: Mapping[str, str]) -> Iterator[Finding]:
     """Accesses of every memory in the order of the graph; only those that do not run in that order are compared."""
     steps = {id(item): n for n, step in enumerate(schedule.steps, 1) for item, _ in _with_owners(step)}
     known: dict[str, list[_Access]] = {}

@@ -21,7 +21,7 @@ from atonc.plan.task import Task
 
 
 @dataclass(frozen=True)
-class Means:
+class CheckedMeans:
     arithmetic: tuple[UnitConfig, ...]  # without the sizes of frames
     pixels: int
     step: int  # bytes from pixel to pixel
@@ -29,7 +29,7 @@ class Means:
     places: tuple[int, ...]  # of their means in the result
 
 
-def whole_means(parts: Sequence[Means]) -> tuple[object, ...] | None:
+def whole_means(parts: Sequence[CheckedMeans]) -> tuple[object, ...] | None:
     """What all tasks of a group do together; None unless they do each channel of the tensor once, in one way."""
     ways = {(one.arithmetic, one.pixels, one.step) for one in parts}
     found = sorted(pair for one in parts for pair in zip(one.channels, one.places, strict=True))
@@ -39,7 +39,7 @@ def whole_means(parts: Sequence[Means]) -> tuple[object, ...] | None:
     return (units, pixels, step, found) if [channel for channel, _ in found] == list(range(step)) else None
 
 
-def means_of(task: Task, first: str, result: str, frames: StrengConfig | None = None) -> Means | None:
+def means_of(task: Task, first: str, result: str, frames: StrengConfig | None = None) -> CheckedMeans | None:
     """What the units between two nodes make of what the first one sends: `frames` in memory, or what it reads."""
     units = units_between(task, first, result)
     while units and is_identity(units[0]):
@@ -65,7 +65,7 @@ def means_of(task: Task, first: str, result: str, frames: StrengConfig | None = 
         pool, batch=0, line_elements=0, height=0, out_width=0, out_height=0, crop_right=0, crop_bottom=0
     )
     rest = (unit for unit in units[1:] if not is_identity(unit))
-    return Means((plain, *rest), width * pool.height, step, tuple(channels.tolist()), tuple(places.tolist()))
+    return CheckedMeans((plain, *rest), width * pool.height, step, tuple(channels.tolist()), tuple(places.tolist()))
 
 
 def units_between(task: Task, first: str, result: str) -> list[UnitConfig]:

@@ -25,7 +25,7 @@ from atonc.plan.task import EngineUse, Task, TaskGroup
 from atonc.plan.types import CpuPlan
 from atonc.schedule.check_means import is_identity, means_of, whole_means
 from atonc.schedule.check_pools import pooled, same_pools
-from atonc.schedule.types import Merge, Work
+from atonc.schedule.types import LoweredOperator, Merge
 
 Item = tuple[str, Task | CpuPlan]  # operator, what it does
 Expression = tuple[object, ...]  # a unit and what feeds it, or the bytes of a buffer
@@ -37,11 +37,11 @@ Meaning = Callable[[Task, str, str, StrengConfig | None], T | None]  # of the un
 class Proof:
     """What is meant after all merges, and what is wrong with them."""
 
-    works: list[Work]
+    works: list[LoweredOperator]
     faults: list[tuple[str, str]]  # where, seen
 
 
-def prove(works: Iterable[Work], merges: Iterable[Merge], aliases: Mapping[str, str]) -> Proof:
+def prove(works: Iterable[LoweredOperator], merges: Iterable[Merge], aliases: Mapping[str, str]) -> Proof:
     """Merges are looked at one after the other, each on what the ones before left."""
     now, faults = _Works(works, aliases), list[tuple[str, str]]()
     for merge in merges:
@@ -58,7 +58,7 @@ def _key(group: TaskGroup) -> tuple[int, ...]:
 class _Works:
     """The works as far as they are merged, and which of them touch a buffer: a merge looks at those only."""
 
-    def __init__(self, works: Iterable[Work], aliases: Mapping[str, str]) -> None:
+    def __init__(self, works: Iterable[LoweredOperator], aliases: Mapping[str, str]) -> None:
         self.works, self.aliases = list(works), aliases
         self.of_op: dict[str, list[int]] = {}
         self.touching: dict[str, set[int]] = {}  # by buffer; works that no longer do stay in it
@@ -126,11 +126,11 @@ class _Judge:
             yield from self._same_means() if all(pool.is_global for pool in pools) else self._same_windows()
             return
         yield from self._same_bytes()
-        meant = {self._meaning(task) for task in merge.group.tasks}
-        if len(meant) != 1 or None in meant:
+        reference = {self._meaning(task) for task in merge.group.tasks}
+        if len(reference) != 1 or None in reference:
             yield "the consumer does not treat all bytes of its operands alike"
             return
-        target, expression = next(one for one in meant if one is not None)
+        target, expression = next(one for one in reference if one is not None)
         for old, new in merge.pairs:
             yield from self._longer(old, new, target, expression)
         yield from self._early(target)
@@ -188,29 +188,29 @@ class _Judge:
 
     def _same_means(self) -> Iterator[str]:
         """Every channel is averaged once, over the same pixels, by the same arithmetic, and lies where it did."""
-        meant, done, seen = self._pools(means_of)
+        reference, done, seen = self._pools(means_of)
         yield from seen
-        if not seen and whole_means(meant) != whole_means(done):
+        if not seen and whole_means(reference) != whole_means(done):
             yield "producer and consumer do not average the same"
 
     def _same_windows(self) -> Iterator[str]:
         """Every result is made once, of the same bytes, by the same arithmetic, and lies where it did."""
-        meant, done, seen = self._pools(pooled)
+        reference, done, seen = self._pools(pooled)
         yield from seen
-        if not seen and not same_pools(meant, done):
+        if not seen and not same_pools(reference, done):
             yield "producer and consumer do not look through the same windows"
 
     def _pools(self, meaning: Meaning[T]) -> tuple[list[T], list[T], list[str]]:
         """What the tasks of the consumer mean, what the longer ones do, and what is wrong before both are compared."""
         merge, through = self.merge, self.root(self.merge.through)
-        meant = [meaning(task, *_ends(task), None) for task in merge.group.tasks]
+        reference = [meaning(task, *_ends(task), None) for task in merge.group.tasks]
         targets = {self.root(use.buffer) for task in merge.group.tasks for use in task.writers()}
         sources = {self.root(use.buffer) for task in merge.group.tasks for use in task.readers()}
-        if None in meant or len(targets) != 1 or sources != {through}:
+        if None in reference or len(targets) != 1 or sources != {through}:
             return [], [], ["the consumer does something else than pooling one buffer"]
         done = [found for pair in merge.pairs for found in self._pool(*pair, targets, meaning)]
         seen = [*(one for one in done if isinstance(one, str)), *self._early(next(iter(targets)))]
-        return [one for one in meant if one], [one for one in done if not isinstance(one, str)], seen
+        return [one for one in reference if one], [one for one in done if not isinstance(one, str)], seen
 
     def _pool(self, old: Task, new: Task, targets: set[str], meaning: Meaning[T]) -> Iterator[T | str]:
         through = self.root(self.merge.through)
@@ -244,7 +244,7 @@ class _Judge:
         found = _expression(task, writers[0], leaves)
         return None if found is None else (self.root(task.engines[writers[0]].buffer), found)
 
-    def _longer(self, old: Task, new: Task, target: str, meant: Expression) -> Iterator[str]:
+    def _longer(self, old: Task, new: Task, target: str, reference: Expression) -> Iterator[str]:
         through = self.root(self.merge.through)
         writers = [n for n, use in old.engines.items() if use.config.to_memory and self.root(use.buffer) == through]
         if len(writers) != 1:
@@ -267,7 +267,7 @@ class _Judge:
         name, use = results[0]
         if _walk(use.config) != walk:
             yield f"{use} is written in another order than {through}"
-        if _expression(new, name, leaves) != meant:
+        if _expression(new, name, leaves) != reference:
             yield f"{new.title} computes something else than the consumer"
         if self.merge.kept and _expression(new, writer, leaves) != ("byte", through):
             yield f"{new.title} no longer writes {through} as it was"

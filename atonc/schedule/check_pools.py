@@ -29,12 +29,12 @@ class Pooled:
     windows: NDArray[np.int64]  # a row for each: the bytes that it sees, line by line
 
 
-def same_pools(meant: Sequence[Pooled], done: Sequence[Pooled]) -> bool:
+def same_pools(reference: Sequence[Pooled], done: Sequence[Pooled]) -> bool:
     """Whether both make the same results, each once, of the same bytes, in one way."""
-    ways = {one.arithmetic for one in (*meant, *done)}
-    if len(ways) != 1 or not meant or not done:
+    ways = {one.arithmetic for one in (*reference, *done)}
+    if len(ways) != 1 or not reference or not done:
         return False
-    (one_places, one), (other_places, other) = _sorted(meant), _sorted(done)
+    (one_places, one), (other_places, other) = _sorted(reference), _sorted(done)
     once = bool((np.diff(one_places) > 0).all())
     return once and np.array_equal(one_places, other_places) and np.array_equal(one, other)
 

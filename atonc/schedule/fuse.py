@@ -27,11 +27,11 @@ from atonc.schedule.merging import (
     NO_ORDER,
     NO_ROOM,
     TOO_MANY,
-    Candidate,
-    Network,
+    MergeCandidate,
+    MergeNetwork,
+    MergeState,
     Place,
     Recut,
-    State,
     fits,
     is_chainable,
     missing_evidence,
@@ -40,32 +40,32 @@ from atonc.schedule.merging import (
     touching,
     writers_of,
 )
-from atonc.schedule.types import Apart, Merge, Work
+from atonc.schedule.types import Apart, LoweredOperator, Merge
 
 
 @dataclass(frozen=True)
 class Fused:
-    works: tuple[Work, ...]
+    works: tuple[LoweredOperator, ...]
     merges: tuple[Merge, ...] = ()
     apart: tuple[Apart, ...] = ()
     taller: Mapping[str, Buffer] = field(default_factory=dict)  # buffer -> the same memory and some more behind it
     recut: Mapping[str, Recut] = field(default_factory=dict)  # by operator: what its tasks were before the merges
 
-    def meant(self, works: Iterable[Work]) -> tuple[Work, ...]:
+    def reference(self, works: Iterable[LoweredOperator]) -> tuple[LoweredOperator, ...]:
         """What the merges were made of: the works of the graph, some of them in other tasks."""
         return tuple(replace(w, groups=self.recut[w.op].groups) if w.op in self.recut else w for w in works)
 
 
-def fuse(works: Iterable[Work], network: Network) -> Fused:
+def fuse(works: Iterable[LoweredOperator], network: MergeNetwork) -> Fused:
     """Consumers in the order of the graph, each behind the producer that saves most."""
     network = replace(network, buffers=dict(network.buffers), aliases=dict(network.aliases))
-    state = State(list(works), network)
+    state = MergeState(list(works), network)
     merges: list[Merge] = []
     apart: list[Apart] = []
     for number, work in enumerate(state.works):
         for group in range(len(work.groups)):
             found = list(_candidates(state, (number, group)))
-            good = [one for one in found if isinstance(one, Candidate) and not _costs_more(state, one)]
+            good = [one for one in found if isinstance(one, MergeCandidate) and not _costs_more(state, one)]
             if good:
                 best = max(good, key=lambda one: one.merge.saved_cycles)
                 merges.append(best.merge)
@@ -78,17 +78,17 @@ def fuse(works: Iterable[Work], network: Network) -> Fused:
 # ------------------------------------------------------------------------------------------------- candidates
 
 
-def _costs_more(state: State, found: Candidate) -> bool:
+def _costs_more(state: MergeState, found: MergeCandidate) -> bool:
     """Whether what could have followed the consumer alone saves more, where nothing may follow the longer chain."""
     if not found.ends:
         return False
     readers = [at for at in sorted(state.readers[state.network.root(found.target)]) if not state.is_call(at)]
     later = [one for at in readers for one in _candidates(state, at)]
-    lost = (one for one in later if isinstance(one, Candidate) and one.merge.producer == found.merge.consumer)
+    lost = (one for one in later if isinstance(one, MergeCandidate) and one.merge.producer == found.merge.consumer)
     return sum(one.merge.saved_cycles for one in lost) >= found.merge.saved_cycles
 
 
-def _candidates(state: State, place: Place) -> Iterator[Candidate | Apart]:
+def _candidates(state: MergeState, place: Place) -> Iterator[MergeCandidate | Apart]:
     """One for every operand that comes from an earlier group."""
     network = state.network
     if state.works[place[0]].op in network.apart:
@@ -104,7 +104,7 @@ def _candidates(state: State, place: Place) -> Iterator[Candidate | Apart]:
             yield from never_behind(state, place, flow)
 
 
-def _after_elements(state: State, place: Place) -> Iterator[Candidate | Apart]:
+def _after_elements(state: MergeState, place: Place) -> Iterator[MergeCandidate | Apart]:
     network, work = state.network, state.group(place).tasks[0]
     target = work.writers()[0].buffer
     if any(other < place for other in touching(state, target)):
@@ -117,7 +117,7 @@ def _after_elements(state: State, place: Place) -> Iterator[Candidate | Apart]:
             yield _follow(state, place, name, sorted(producers))
 
 
-def _follow(state: State, place: Place, name: str, producers: Sequence[Place]) -> Candidate | Apart:
+def _follow(state: MergeState, place: Place, name: str, producers: Sequence[Place]) -> MergeCandidate | Apart:
     network, work = state.network, state.group(place).tasks[0]
     root, target = network.root(name), work.writers()[0].buffer
     consumer, producer = state.works[place[0]].op, state.works[producers[0][0]].op
@@ -149,23 +149,23 @@ def _follow(state: State, place: Place, name: str, producers: Sequence[Place]) -
     if keep and state.lives.grows(*state.earlier(target, producers[0], place)):
         return Apart(producer, consumer, NO_ROOM, f"{name} is kept for others beside {target}")
     merge = Merge(producer, consumer, name, keep, state.group(place), tuple((t, c) for _, t, c in pairs), saved)
-    return Candidate(merge, place, target, groups, taller)
+    return MergeCandidate(merge, place, target, groups, taller)
 
 
-def _taller(network: Network, target: str, writers: Iterable[EngineUse]) -> Buffer | None:
+def _taller(network: MergeNetwork, target: str, writers: Iterable[EngineUse]) -> Buffer | None:
     """What the consumer's result needs instead of its own buffer, where the producer writes more than it has."""
     more = max(use.scan.end for use in writers) - network.buffers[target].size_bytes
     return taller_buffer(network.buffers[target], more) if more > 0 else None
 
 
-def _same_walk(task: Task, root: str, other: str, network: Network) -> bool:
+def _same_walk(task: Task, root: str, other: str, network: MergeNetwork) -> bool:
     """Whether the task writes both buffers in the same order."""
     one, two = writers_of(task, root, network), writers_of(task, other, network)
     return len(one) == len(two) == 1 and task.engines[one[0]].scan == task.engines[two[0]].scan
 
 
 def _proven_chain(
-    task: Task, root: str, work: Task, inner: Collection[str], result: str, keep: bool, network: Network
+    task: Task, root: str, work: Task, inner: Collection[str], result: str, keep: bool, network: MergeNetwork
 ) -> Task | str:
     """The longer task; or the chain that no published program has."""
     writers = writers_of(task, root, network)
@@ -189,7 +189,7 @@ def _proven_chain(
     return seen
 
 
-def _inside_flash(task: Task, network: Network) -> str:
+def _inside_flash(task: Task, network: MergeNetwork) -> str:
     """A constant operand that would be read from a place on where no published reader starts: by a lane of rows, or
     behind a part of a concatenation. Nothing if there is none."""
     constants = (use for use in task.engines.values() if network.buffers[use.buffer].kind == BufferKind.CONSTANT)

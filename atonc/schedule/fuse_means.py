@@ -10,14 +10,14 @@ from atonc.plan.flow import EachChannel
 from atonc.plan.longer import IDENTITY, follow, inserted, on_frames, sender
 from atonc.plan.streams import contiguous
 from atonc.plan.task import EngineUse, Task
-from atonc.schedule.behind import Follower, after_frames
+from atonc.schedule.fuse_consumer import Follower, after_frames
 from atonc.schedule.merging import (
     MOST_SPACERS,
     TOO_MANY,
-    Candidate,
-    Network,
+    MergeCandidate,
+    MergeNetwork,
+    MergeState,
     Place,
-    State,
     fits,
     missing_evidence,
     only_writer,
@@ -25,11 +25,11 @@ from atonc.schedule.merging import (
 from atonc.schedule.types import Apart
 
 
-def after_means(state: State, place: Place, flow: EachChannel) -> Iterator[Candidate | Apart]:
+def after_means(state: MergeState, place: Place, flow: EachChannel) -> Iterator[MergeCandidate | Apart]:
     return after_frames(state, place, Follower(partial(_chain, state.network, flow), tiny=True))
 
 
-def _chain(network: Network, flow: EachChannel, work: Task, task: Task, keep: bool) -> Task | str:
+def _chain(network: MergeNetwork, flow: EachChannel, work: Task, task: Task, keep: bool) -> Task | str:
     """The longer task, or what of it has no evidence."""
     (source,), (target,) = work.readers(), work.writers()
     last = next(name for name, use in work.engines.items() if use.writes)

@@ -10,15 +10,15 @@ from atonc.plan.flow import EachWindow, Unfollowing
 from atonc.plan.longer import IDENTITY, UNCHANGED, alike, follow, on_frames, sender
 from atonc.plan.streams import Frames, engine
 from atonc.plan.task import EngineUse, Task
-from atonc.schedule.behind import Follower, after_frames
+from atonc.schedule.fuse_consumer import Follower, after_frames
 from atonc.schedule.merging import (
     MOST_SPACERS,
     NO_CHAIN,
     TOO_MANY,
-    Candidate,
-    Network,
+    MergeCandidate,
+    MergeNetwork,
+    MergeState,
     Place,
-    State,
     fits,
     is_chainable,
     missing_evidence,
@@ -27,11 +27,11 @@ from atonc.schedule.merging import (
 from atonc.schedule.types import Apart
 
 
-def after_pools(state: State, place: Place, flow: EachWindow) -> Iterator[Candidate | Apart]:
+def after_pools(state: MergeState, place: Place, flow: EachWindow) -> Iterator[MergeCandidate | Apart]:
     return after_frames(state, place, Follower(partial(_chain, state.network, flow), ends=True))
 
 
-def never_behind(state: State, place: Place, flow: Unfollowing) -> Iterator[Apart]:
+def never_behind(state: MergeState, place: Place, flow: Unfollowing) -> Iterator[Apart]:
     """Said of the first group of an operator."""
     source = state.group(place).tasks[0].readers()[0].buffer
     producers = state.writers[state.network.root(source)]
@@ -39,7 +39,7 @@ def never_behind(state: State, place: Place, flow: Unfollowing) -> Iterator[Apar
         yield Apart(state.works[min(producers)[0]].op, state.works[place[0]].op, NO_CHAIN, flow.why)
 
 
-def _chain(network: Network, flow: EachWindow, work: Task, task: Task, keep: bool) -> Task | str:
+def _chain(network: MergeNetwork, flow: EachWindow, work: Task, task: Task, keep: bool) -> Task | str:
     """The longer task, or what of it has no evidence. Nearly all published chains have an ACTIV in front of the POOL,
     so one that changes nothing stands there where the work has none."""
     (source,), (target,) = work.readers(), work.writers()

@@ -35,6 +35,6 @@ class Lives:
         self.bytes[first:last] += size_bytes
 
     def size_bytes(self, name: str) -> int:
-        """Of the memory of a buffer; constants live outside."""
+        """The bytes of the memory of a buffer; constants live outside."""
         buffer = self.buffers[root(name, self.aliases)]
         return 0 if buffer.kind == BufferKind.CONSTANT else buffer.size_bytes

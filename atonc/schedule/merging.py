@@ -14,7 +14,7 @@ from atonc.plan.evidence import chain_texts, untrusted
 from atonc.plan.task import ENGINE, Task, TaskGroup
 from atonc.plan.types import Buffer
 from atonc.schedule.lives import Lives
-from atonc.schedule.types import Merge, Work
+from atonc.schedule.types import LoweredOperator, Merge
 
 MOST_SPACERS = 2
 
@@ -38,7 +38,7 @@ class Recut:
 
 
 @dataclass(frozen=True)
-class Network:
+class MergeNetwork:
     """What a merge may need to know besides the works."""
 
     buffers: MutableMapping[str, Buffer]
@@ -55,7 +55,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class MergeCandidate:
     merge: Merge
     place: Place  # of the consumer
     target: str  # what it writes
@@ -65,10 +65,10 @@ class Candidate:
     ends: bool = False  # published programs have nothing behind such a chain
 
 
-class State:
+class MergeState:
     """The works as far as they are merged, and who touches which memory."""
 
-    def __init__(self, works: list[Work], network: Network) -> None:
+    def __init__(self, works: list[LoweredOperator], network: MergeNetwork) -> None:
         self.works, self.network = works, network
         self.gone: set[Place] = set()
         self.taller: dict[str, Buffer] = {}
@@ -99,7 +99,7 @@ class State:
         """How many bytes live longer if a result begins at `first`, instead of at `last`; both as numbers."""
         return self.lives.size_bytes(target), self.number[first], self.number[last]
 
-    def apply(self, found: Candidate) -> None:
+    def apply(self, found: MergeCandidate) -> None:
         if found.merge.kept:
             self.lives.begin(*self.earlier(found.target, min(found.groups), found.place))
         if found.taller is not None:
@@ -117,7 +117,7 @@ class State:
             self.works[place[0]] = replace(work, groups=groups)
             self._enter(place, group)
 
-    def done(self) -> tuple[Work, ...]:
+    def done(self) -> tuple[LoweredOperator, ...]:
         return tuple(
             replace(work, groups=tuple(g for k, g in enumerate(work.groups) if (number, k) not in self.gone))
             for number, work in enumerate(self.works)
@@ -138,7 +138,7 @@ class State:
                 yield (self.writers if use.writes else self.readers)[self.network.root(use.buffer)]
 
 
-def _touched(works: Iterable[Work]) -> Iterator[tuple[Place, list[str]]]:
+def _touched(works: Iterable[LoweredOperator]) -> Iterator[tuple[Place, list[str]]]:
     """The buffers of every place, in the order of the graph."""
     for number, work in enumerate(works):
         yield (number, CALL), [*work.call.inputs, *work.call.outputs] if work.call else []
@@ -149,23 +149,23 @@ def _touched(works: Iterable[Work]) -> Iterator[tuple[Place, list[str]]]:
 # ------------------------------------------------------------------------------------------------- questions
 
 
-def touching(state: State, name: str) -> set[Place]:
+def touching(state: MergeState, name: str) -> set[Place]:
     root = state.network.root(name)
     return state.readers[root] | state.writers[root]
 
 
-def is_chainable(state: State, name: str, producers: set[Place], place: Place) -> bool:
+def is_chainable(state: MergeState, name: str, producers: set[Place], place: Place) -> bool:
     """Whether tasks of one operator write all of it, and none of them reads it."""
     one_work = len({number for number, _ in producers}) == 1
     plain = all(group >= 0 and (number, group) < place for number, group in producers)
     return one_work and plain and not producers & state.readers[state.network.root(name)]
 
 
-def writers_of(task: Task, root: str, network: Network) -> list[str]:
+def writers_of(task: Task, root: str, network: MergeNetwork) -> list[str]:
     return [n for n, use in task.engines.items() if use.writes and network.root(use.buffer) == root]
 
 
-def only_writer(task: Task, root: str, network: Network) -> str:
+def only_writer(task: Task, root: str, network: MergeNetwork) -> str:
     """The engine that writes all of what the task writes into a buffer; nothing if a gate is in front of it."""
     writers = writers_of(task, root, network)
     into = {wire.target: wire for wire in task.wires}
@@ -173,7 +173,7 @@ def only_writer(task: Task, root: str, network: Network) -> str:
     return writers[0] if plain else ""
 
 
-def saved_cycles(state: State, place: Place, groups: Mapping[Place, TaskGroup]) -> int:
+def saved_cycles(state: MergeState, place: Place, groups: Mapping[Place, TaskGroup]) -> int:
     """Cycles, if groups of a producer become others and the one of the consumer is gone."""
     before = [*(state.group(at) for at in groups), state.group(place)]
     cycles, buffers = state.network.cycles, state.network.buffers

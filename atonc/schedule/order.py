@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from atonc.schedule.types import Work
+from atonc.schedule.types import LoweredOperator
 
 
-def order(works: Iterable[Work]) -> tuple[Work, ...]:
-    found: list[Work] = []
+def order(works: Iterable[LoweredOperator]) -> tuple[LoweredOperator, ...]:
+    found: list[LoweredOperator] = []
     for stripe, group in groupby(works, key=lambda work: work.stripe):
         some = list(group)
         found += _in_turn(some) if stripe else some
     return tuple(found)
 
 
-def _in_turn(works: Sequence[Work]) -> Iterator[Work]:
+def _in_turn(works: Sequence[LoweredOperator]) -> Iterator[LoweredOperator]:
     for band in sorted({group.band for work in works for group in work.groups}):
         for work in works:
             if groups := tuple(group for group in work.groups if group.band == band):

@@ -10,7 +10,7 @@ from atonc.hw.footprint import share_word
 from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.hw.memoise import memoise
 from atonc.hw.safety.evidence import PUBLISHED, Trust
-from atonc.plan.beside import may_share_epoch
+from atonc.plan.co_scheduling import may_share_epoch
 from atonc.plan.task import ENGINE, Task, TaskGroup
 
 _MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}

@@ -14,30 +14,30 @@ from functools import cached_property
 
 from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.plan.aliases import root
-from atonc.plan.beside import may_share_epoch
+from atonc.plan.co_scheduling import may_share_epoch
 from atonc.plan.task import Task, tasks_of
 from atonc.plan.types import Buffer, CpuPlan
 from atonc.schedule.lives import Lives
 from atonc.schedule.pack import apart, fits, packed, units_of
-from atonc.schedule.types import Beside, EpochOfTasks, Schedule, Step, Work
+from atonc.schedule.types import CoScheduled, EpochOfTasks, LoweredOperator, Schedule, Step
 from atonc.select.policy import NEARLY, PACK_REACH
 
 ENGINES_OF_COPY = 2
 
 
 @dataclass(frozen=True)
-class Network:
+class TaskNetwork:
     """What a pass must know of tasks: sizes of the buffers, which of them lie in the memory of another one, and what
     tasks take side by side."""
 
     buffers: Mapping[str, Buffer]
     aliases: Mapping[str, str]
     cycles: Callable[[Sequence[Task]], int]
-    roomy: frozenset[str] = frozenset()  # operators whose epochs leave the engines of a copy
+    reserve_copy_engines: frozenset[str] = frozenset()  # operators whose epochs leave the engines of a copy
     trust: Trust = PUBLISHED
     alone: frozenset[str] = frozenset()  # operators whose tasks share no epoch
 
-    def epochs(self, work: Work) -> list[tuple[Task, ...]]:
+    def epochs(self, work: LoweredOperator) -> list[tuple[Task, ...]]:
         """Packs one operator into epochs."""
         if work.op in self.alone:
             return [(task,) for task in tasks_of(work.groups)]
@@ -45,16 +45,16 @@ class Network:
 
     def spare(self, ops: Iterable[str]) -> int:
         """Engines that an epoch of these operators leaves."""
-        return 0 if self.roomy.isdisjoint(ops) else ENGINES_OF_COPY
+        return 0 if self.reserve_copy_engines.isdisjoint(ops) else ENGINES_OF_COPY
 
     def root(self, name: str) -> str:
         return root(name, self.aliases)
 
 
-def pack_ops(schedule: Schedule, network: Network) -> Schedule:
+def pack_ops(schedule: Schedule, network: TaskNetwork) -> Schedule:
     moves = _Moves(schedule.steps, network)
     slots: list[_Slot] = []
-    beside: list[Beside] = []
+    co_scheduled: list[CoScheduled] = []
     for number, step in enumerate(schedule.steps):
         slot = _Slot.of(number, step, network)
         place, joined = _home(slot, slots, moves, network)
@@ -62,9 +62,11 @@ def pack_ops(schedule: Schedule, network: Network) -> Schedule:
             slots.append(slot)
         else:
             moves.move(slot, joined)
-            beside.append(Beside(slot.ops, slots[place].ops, slot.cycles + slots[place].cycles - joined.cycles))
+            co_scheduled.append(
+                CoScheduled(slot.ops, slots[place].ops, slot.cycles + slots[place].cycles - joined.cycles)
+            )
             slots[place] = joined
-    return Schedule(tuple(slot.step for slot in slots), beside=tuple(beside))
+    return Schedule(tuple(slot.step for slot in slots), co_scheduled=tuple(co_scheduled))
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class _Slot:
     price: Callable[[Sequence[Task]], int]
 
     @staticmethod
-    def of(number: int, step: Step, network: Network) -> _Slot:
+    def of(number: int, step: Step, network: TaskNetwork) -> _Slot:
         reads, writes = (frozenset(map(network.root, names)) for names in _touched(step))
         return _Slot(number, step, reads, writes, network.cycles)
 
@@ -102,7 +104,7 @@ class _Slot:
     def ops(self) -> tuple[str, ...]:
         return (self.step.op,) if isinstance(self.step, CpuPlan) else tuple(dict.fromkeys(self.step.ops))
 
-    def beside(self, other: _Slot) -> _Slot:
+    def co_scheduled(self, other: _Slot) -> _Slot:
         """Both in one epoch."""
         assert isinstance(self.step, EpochOfTasks) and isinstance(other.step, EpochOfTasks)
         step = EpochOfTasks((*self.tasks, *other.tasks), (*self.step.ops, *other.step.ops))
@@ -117,13 +119,13 @@ def _touched(step: Step) -> tuple[set[str], set[str]]:
     return reads, {use.buffer for task in step.tasks for use in task.writers()}
 
 
-def _home(slot: _Slot, slots: Sequence[_Slot], moves: _Moves, network: Network) -> tuple[int, _Slot | None]:
+def _home(slot: _Slot, slots: Sequence[_Slot], moves: _Moves, network: TaskNetwork) -> tuple[int, _Slot | None]:
     """Which epoch it joins, and what that becomes: the first that saves nearly as much as the best one, so that what
     follows the slot can move as far."""
     found = []
     for k in _reachable(slot, slots):
         if _fit_together(slot, slots[k], network) and not moves.grow(slot, slots[k]):
-            joined = slots[k].beside(slot)
+            joined = slots[k].co_scheduled(slot)
             found.append((k, joined, slot.cycles + slots[k].cycles - joined.cycles))
     most = max((saved for _, _, saved in found), default=0)
     good = [(k, joined) for k, joined, saved in found if saved > NEARLY * most > 0]
@@ -149,7 +151,7 @@ def _all_apart(tasks: Sequence[Task], others: Sequence[Task]) -> bool:
     return all(apart(one, other) for one in tasks for other in others)
 
 
-def _fit_together(one: _Slot, other: _Slot, network: Network) -> bool:
+def _fit_together(one: _Slot, other: _Slot, network: TaskNetwork) -> bool:
     if not network.alone.isdisjoint((*one.ops, *other.ops)):
         return False
     room = fits(one.units, other.units, network.spare((*one.ops, *other.ops)))
@@ -159,7 +161,7 @@ def _fit_together(one: _Slot, other: _Slot, network: Network) -> bool:
 class _Moves:
     """What steps write first begins to live where they move to."""
 
-    def __init__(self, steps: Sequence[Step], network: Network) -> None:
+    def __init__(self, steps: Sequence[Step], network: TaskNetwork) -> None:
         self.lives = Lives((set().union(*_touched(step)) for step in steps), network.buffers, network.aliases)
         self._begun = Counter[int]()  # bytes of what a step writes first
         for name, number in self.lives.first.items():

@@ -10,7 +10,7 @@ from itertools import product
 from atonc.hw.limits import UNITS
 from atonc.hw.memoise import memoise
 from atonc.hw.safety.evidence import Trust
-from atonc.plan.beside import may_share_epoch
+from atonc.plan.co_scheduling import may_share_epoch
 from atonc.plan.evidence import untrusted
 from atonc.plan.longer import IDENTITY, inserted
 from atonc.plan.task import Task, TaskGroup

@@ -11,7 +11,7 @@ from atonc.plan.types import CpuPlan
 
 
 @dataclass(frozen=True)
-class Work:
+class LoweredOperator:
     """What one operator became: groups of tasks, one after the other, or a call for the CPU."""
 
     op: str
@@ -44,7 +44,7 @@ class Apart:
 
 
 @dataclass(frozen=True)
-class Beside:
+class CoScheduled:
     """An epoch that became part of an earlier one, which works for other operators or for another part of the same."""
 
     ops: tuple[str, ...]  # that moved
@@ -70,7 +70,7 @@ class Schedule:
     steps: tuple[Step, ...]
     merges: tuple[Merge, ...] = ()  # in the order in which they were made
     apart: tuple[Apart, ...] = ()
-    beside: tuple[Beside, ...] = ()
+    co_scheduled: tuple[CoScheduled, ...] = ()
 
     @cached_property
     def owners(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from atonc.place import Layout, place
 from atonc.place import check as place_check
 from atonc.place.explain import PlacementError
 from atonc.place.pools import npu_ram_bytes
-from atonc.place.supplied import require_apart
+from atonc.place.user_allocated import require_apart
 from atonc.plan.contents import require_written
 from atonc.plan.task import TaskGroup
 from atonc.plan.types import Planned
@@ -26,13 +26,13 @@ from atonc.schedule import FUSE, POOLS, merging, schedule
 from atonc.schedule import check as schedule_check
 from atonc.schedule.assign import assign
 from atonc.schedule.fuse import Fused, fuse
-from atonc.schedule.pack_ops import Network
+from atonc.schedule.pack_ops import TaskNetwork
 from atonc.search.candidate import Built, Candidate, Scheduled, Setting
 from atonc.search.copies import with_fetched, with_residents
 from atonc.select.cycles import cycles_of, epoch_cycles
 from atonc.select.decisions import Decisions
 from atonc.select.form import Form
-from atonc.select.policy import MOST_CODES, Room
+from atonc.select.policy import MOST_CODES, NpuRamBudget
 
 Watch = Callable[[str, object], None]  # is told the name of every stage (options.STAGES) and what it hands on
 
@@ -60,11 +60,11 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
     facts = Facts(
         setting.graph,
         setting.target,
-        Room(npu_ram_bytes(setting.memory), decisions.huge_share),
+        NpuRamBudget(npu_ram_bytes(setting.memory), decisions.huge_share),
         options.numerics,
         setting.calibrate,
         on_cpu=affinity.on_cpu | frozenset(decisions.on_cpu),
-        supplied=frozenset(setting.supplied),
+        user_allocated=frozenset(setting.user_allocated),
         without=setting.without,
         asked=frozenset(options.schedule_with),
         cuts=decisions.cuts,
@@ -99,7 +99,7 @@ def _may_fuse(setting: Setting, decisions: Decisions) -> bool:
 def chains(mapped: Mapped, setting: Setting, decisions: Decisions) -> Fused:
     """Operators behind others in one epoch."""
     context = mapped.context
-    network = merging.Network(
+    network = merging.MergeNetwork(
         context.buffers,
         context.aliases,
         setting.graph.outputs,
@@ -124,7 +124,7 @@ def _recuts(forms: Mapping[str, Form], op: str) -> Iterator[merging.Recut]:
     if form is None or op not in form.semantics:
         return
     wanted = roundings(form.semantics[op])
-    for other in form.outbid:
+    for other in form.alternatives:
         at = _position(other.chosen_form.groups, form.groups)
         alike = wanted is not None and op in other.form.semantics and agree(other.form.semantics[op], wanted)
         if at is not None and (alike or other.label in SAME_BITS):
@@ -143,19 +143,19 @@ def schedule_tasks(mapped: Mapped, fused: Fused, setting: Setting, decisions: De
     """Epochs with unit numbers, sound. Chains without evidence are left to the gate of `--silicon`."""
     context, target = mapped.context, setting.target
     cycles = partial(epoch_cycles, buffers=context.buffers, target=target)
-    network = Network(context.buffers, context.aliases, cycles, decisions.reserved, target.trust, decisions.alone)
+    network = TaskNetwork(context.buffers, context.aliases, cycles, decisions.reserved, target.trust, decisions.alone)
     scheduled = schedule(fused.works, network, setting.without)
     found = replace(scheduled, merges=fused.merges, apart=fused.apart)
     plans = assign(found, setting.keeps_tables)
-    meant = fused.meant(mapped.works)
-    findings = schedule_check.check(meant, found, plans, context.aliases)
+    reference = fused.reference(mapped.works)
+    findings = schedule_check.check(reference, found, plans, context.aliases)
     schedule_check.require_sound(findings, allow_unproven=True)
-    return Scheduled(found, plans, meant)
+    return Scheduled(found, plans, reference)
 
 
 def _placed(mapped: Mapped, scheduled: Scheduled, setting: Setting, decisions: Decisions) -> Layout:
     context, edges = mapped.context, (setting.graph.inputs, setting.graph.outputs)
-    brought = setting.supplied
+    brought = setting.user_allocated
     require_apart(brought, *edges, context.aliases)
     plans, prefer = list(scheduled.plans), "memory" if decisions.compact else "speed"
     layout = place(Planned(plans, context.buffers, context.aliases, *edges), setting.memory, prefer, brought)

@@ -16,16 +16,16 @@ from atonc.hw.cycles.target import Target
 from atonc.ir import Array, Graph
 from atonc.lower.map_ops import Mapped
 from atonc.options import Options
-from atonc.place import Board, Layout
+from atonc.place import BoardMemory, Layout
 from atonc.place.explain import PlacementError
-from atonc.place.supplied import supplied_edges
+from atonc.place.user_allocated import user_allocated_edges
 from atonc.plan.types import StepPlan
 from atonc.schedule import PREFETCH, TABLES, unused
 from atonc.schedule.shares import Share, shares
-from atonc.schedule.types import Schedule, Work
+from atonc.schedule.types import LoweredOperator, Schedule
 from atonc.select.affinity import NO_AFFINITY, Affinity
 from atonc.select.decisions import Decisions
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Scheduled:
 
     schedule: Schedule
     plans: tuple[StepPlan, ...]  # its steps with unit numbers
-    meant: tuple[Work, ...] = ()  # what the schedule was made of: the works of the graph, some of them cut anew
+    reference: tuple[
+        LoweredOperator, ...
+    ] = ()  # what the schedule was made of: the works of the graph, some of them cut anew
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -52,7 +54,7 @@ class Setting:
     """What is to be compiled, and for what: the same for all candidates."""
 
     graph: Graph
-    memory: Board
+    memory: BoardMemory
     target: Target
     options: Options
     affinity: Affinity = NO_AFFINITY
@@ -77,10 +79,10 @@ class Setting:
         return TABLES in self.options.schedule_with and self.options.epoch_controller
 
     @property
-    def supplied(self) -> tuple[str, ...]:
+    def user_allocated(self) -> tuple[str, ...]:
         """Inputs and outputs whose memory the application brings."""
         options, edges = self.options, (self.graph.inputs, self.graph.outputs)
-        return supplied_edges(*edges, options.inputs_allocation, options.outputs_allocation)
+        return user_allocated_edges(*edges, options.inputs_allocation, options.outputs_allocation)
 
     def bound(self, plans: Sequence[StepPlan], layout: Layout) -> Program:
         edges = self.graph.inputs, self.graph.outputs
@@ -139,7 +141,7 @@ class Candidate:
         return silicon.inspect(self.made.program, self.setting.memory.pools, self.setting.target.trust)
 
     @cached_property
-    def refused(self) -> Mapping[str, Refused]:
+    def refused(self) -> Mapping[str, RefusedForm]:
         """Operators whose epochs have a form that the user does not trust."""
         made = self.made
         return silicon.refused(self.found.grades, made.program, made.scheduled.shares, self.setting.target.trust)

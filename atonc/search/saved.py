@@ -14,7 +14,7 @@ from atonc.disk import read_file
 from atonc.errors import InputError
 from atonc.ir import Graph
 from atonc.select.decisions import FIRST, Copy, Decisions, Fetched, Stripe
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 KEY = "decisions"  # beside what else a file has
 MAX_BYTES = 1 << 26
@@ -81,7 +81,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "huge_share": Fraction,
     "compact": _flag,
     "fused": _flag,
-    "on_cpu": lambda value: {_text(op): Refused(**why) for op, why in value.items()},
+    "on_cpu": lambda value: {_text(op): RefusedForm(**why) for op, why in value.items()},
     "unfused": _names,
     "alone": _names,
     "stripes": lambda value: tuple(Stripe(tuple(map(_text, one["ops"])), int(one["bands"])) for one in value),

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from atonc.errors import InputError
 from atonc.ir import Graph, Op
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 _NEAR = 3
 
@@ -61,5 +61,5 @@ def _unknown(name: str, ops: Sequence[Op]) -> InputError:
     return InputError(f"the model has no node {name[:100]!r}", where="--on", remedy=hint)
 
 
-def chosen_by_user() -> Refused:
-    return Refused("ON-CPU", "asked for with --on cpu", "what the user wants", "leave out --on cpu for this node")
+def chosen_by_user() -> RefusedForm:
+    return RefusedForm("ON-CPU", "asked for with --on cpu", "what the user wants", "leave out --on cpu for this node")

@@ -11,19 +11,19 @@ from itertools import groupby
 from typing import Generic, Protocol, Self, TypeVar
 
 from atonc.plan.task import TaskGroup
-from atonc.select.form import Form, Outbid, Refusal, Refused
+from atonc.select.form import Alternative, Form, Refusal, RefusedForm
 from atonc.select.preferences import Preference
 
 
 class Drafting(Protocol):
     """Where forms are drafted, and where the chosen one goes."""
 
-    refused: list[Refused]
-    outbid: list[Outbid]
+    refused: list[RefusedForm]
+    alternatives: list[Alternative]
 
     def draft(self) -> Self: ...
     def done(self, groups: Iterable[TaskGroup]) -> Form: ...
-    def take(self, form: Form | Refused) -> list[TaskGroup]: ...
+    def take(self, form: Form | RefusedForm) -> list[TaskGroup]: ...
 
 
 Place = TypeVar("Place", bound=Drafting)
@@ -55,7 +55,7 @@ def in_order(preference: Preference, draws: Iterable[Draw[Place]]) -> Iterator[W
     return (Way(draw, rank=rank, preference=preference) for rank, draw in enumerate(draws))
 
 
-def attempt(context: Place, draw: Draw[Place]) -> Form | Refused:
+def attempt(context: Place, draw: Draw[Place]) -> Form | RefusedForm:
     """One way, as a value."""
     draft = context.draft()
     try:
@@ -65,7 +65,7 @@ def attempt(context: Place, draw: Draw[Place]) -> Form | Refused:
 
 
 def choose(
-    context: Place, ways: Iterable[Way[Place]], refused: Refused | None = None, blame_last: bool = False
+    context: Place, ways: Iterable[Way[Place]], refused: RefusedForm | None = None, blame_last: bool = False
 ) -> list[TaskGroup]:
     """The tasks of the chosen form; ways come by rank. If there is none, the first refusal (`refused`, if there was one
     before) is the answer, or the last one where the last way is what users should hear of; see `_blamed`."""
@@ -84,7 +84,7 @@ def choose(
     return context.take(refused)
 
 
-def _blamed(known: Refused | None, new: Refused, last: bool) -> Refused:
+def _blamed(known: RefusedForm | None, new: RefusedForm, last: bool) -> RefusedForm:
     """What users hear of where no way is left: a form that was possible and not exact enough before one that was not
     possible at all."""
     if known is None or known.inexact != new.inexact:
@@ -100,5 +100,5 @@ def take_best(context: Drafting, offers: Sequence[Offer]) -> list[TaskGroup]:
     for other in offers:
         if other is not best:
             because = best.preference.because if best.preference and other.rank > lowest else ""
-            context.outbid.append(Outbid(other.label, other.form, best.label, best.form, because))
+            context.alternatives.append(Alternative(other.label, other.form, best.label, best.form, because))
     return context.take(best.form)

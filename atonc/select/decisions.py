@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 from atonc.select.policy import HUGE_SHARES
 
 
@@ -47,7 +47,7 @@ class Decisions:
     huge_share: Fraction = HUGE_SHARES[0]  # of the NPU's own RAM: from which size on tensors shall fit any memory
     compact: bool = False  # placement keeps to the smallest extent rather than spread over banks
     fused: bool = True  # operators may share a chain
-    on_cpu: Mapping[str, Refused] = field(default_factory=dict)  # and why
+    on_cpu: Mapping[str, RefusedForm] = field(default_factory=dict)  # and why
     unfused: frozenset[str] = frozenset()  # share no chain
     alone: frozenset[str] = frozenset()  # every task of theirs gets an epoch of its own
     stripes: tuple[Stripe, ...] = ()  # rows of several operators in turn

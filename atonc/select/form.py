@@ -30,7 +30,7 @@ class Semantics:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedForm:
     """Why there is no such form: which rule, what was seen, the limit, what to do about it."""
 
     rule: str
@@ -54,9 +54,9 @@ class Form:
     aliases: Mapping[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
     shifted_copies: Mapping[str, str] = field(default_factory=dict)  # that later operators may read
     semantics: Mapping[str, Semantics] = field(default_factory=dict)  # by operator
-    refused: tuple[Refused, ...] = ()  # forms that would have come before it, in the order in which they were tried
+    refused: tuple[RefusedForm, ...] = ()  # forms that would have come before it, in the order in which they were tried
     earlier: Mapping[str, Buffer] = field(default_factory=dict)  # buffers of earlier operators that its tasks touch
-    outbid: tuple[Outbid, ...] = ()  # forms that were possible, and cost more than what was chosen instead
+    alternatives: tuple[Alternative, ...] = ()  # forms that were possible, and cost more than what was chosen instead
 
     @cached_property
     def cycles(self) -> int:
@@ -87,7 +87,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Outbid:
+class Alternative:
     """A form that was possible, and the one that was chosen instead; `because`: of its rank, or nothing: of its cost.
     Cycles of both are worked out when somebody asks."""
 
@@ -103,7 +103,7 @@ class Refusal(Exception):
 
     def __init__(self, rule: str, seen: str, limit: str, remedy: str) -> None:
         super().__init__(rule, seen, limit, remedy)
-        self.refused = Refused(rule, seen, limit, remedy)
+        self.refused = RefusedForm(rule, seen, limit, remedy)
 
     @property
     def rule(self) -> str:

@@ -7,7 +7,7 @@ are tasks to count cycles of, the same prices are bounds:
 - error: settings that are `CLOSER` to exact arithmetic may take up to `CHEAP` times as long, and any layer may take
   `FEW_CYCLES` longer for them (`worth`). One more epoch (`EPOCH_CYCLES`) must mend a share `WORTH` of a layer's values.
 - memory: what may have to lie outside the NPU's own RAM starts its engines at aligned addresses, which costs cycles;
-  from which share of that RAM on, `Room` says.
+  from which share of that RAM on, `NpuRamBudget` says.
 
 Limits of the hardware are in hw/limits.py. Numbers here may change without a wrong result, only with slower, larger
 or less exact ones; the golden cycles of the tests notice.
@@ -126,7 +126,7 @@ COPY_SHARE = Fraction(1, 7)  # of a tensor that is copied from and to any addres
 
 
 @dataclass(frozen=True)
-class Room:
+class NpuRamBudget:
     """The NPU's own RAM, where engines start anywhere; elsewhere they start at aligned addresses only."""
 
     npu_ram_bytes: int
@@ -160,11 +160,11 @@ class Room:
     def copy_bytes(self) -> int:
         return int(COPY_SHARE * self.npu_ram_bytes)
 
-    def tighter(self) -> Iterator[Room]:
+    def tighter(self) -> Iterator[NpuRamBudget]:
         """The same RAM with more and more tensors kept out of it."""
         yield from (replace(self, huge_share=share) for share in HUGE_SHARES)
 
 
-def whole_room(machine: Machine) -> Room:
+def whole_room(machine: Machine) -> NpuRamBudget:
     """All that the chip has, without the cache, which is RAM only while it is off."""
-    return Room(sum(bank.size_bytes for bank in machine.npu_ram))
+    return NpuRamBudget(sum(bank.size_bytes for bank in machine.npu_ram))

@@ -26,8 +26,8 @@ from atonc.serve.api import AGAIN, JOB, JOBS, UPLOAD, Endpoint, Parameter
 from atonc.serve.events import Events
 from atonc.serve.guard import Guard, refuse
 from atonc.serve.jobs import Jobs
-from atonc.serve.limits import Limits
-from atonc.serve.store import DONE, QUEUED, Job, Store
+from atonc.serve.limits import JobLimits
+from atonc.serve.store import DONE, QUEUED, ServiceJob, Store
 from atonc.serve.store import Request as JobRequest
 from atonc.serve.uploads import FIELD_BYTES, NoRoom, TooLarge, Upload, parse_options, receive_upload, require_room
 from atonc.serve.worker import ARCHIVE, OUT, PAIR, RESULT
@@ -43,14 +43,14 @@ MOST_ROWS = 500
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     folder: Path
-    limits: Limits = field(default_factory=Limits)
+    limits: JobLimits = field(default_factory=JobLimits)
     token: str = ""
     names: frozenset[str] = frozenset()
 
 
-def application(settings: Settings) -> Guard:
+def application(settings: ServiceSettings) -> Guard:
     """All of it, behind the guard."""
     server = Server(settings)
     pages = [Route("/", server.page("index.html")), Route("/api", server.page("api.html")),
@@ -68,7 +68,7 @@ class Server:
 
     jobs: Jobs
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self._settings, self._limits = settings, settings.limits
         self._events = Events()
         self._uploading = 0
@@ -206,7 +206,7 @@ class Server:
         page = await self.jobs.compare(a.id, b.id, PAIR)
         return Response(page, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
-    def _sides(self, request: Request) -> tuple[Job, Job]:
+    def _sides(self, request: Request) -> tuple[ServiceJob, ServiceJob]:
         return self._done(request.query_params.get("a", "")), self._done(request.query_params.get("b", ""))
 
     async def events(self, request: Request) -> Response:
@@ -238,7 +238,7 @@ class Server:
         name = request.path_params["name"]
         return FileResponse(self._built(job, name), media_type="application/octet-stream", filename=name)
 
-    def _built(self, job: Job, name: str) -> Path:
+    def _built(self, job: ServiceJob, name: str) -> Path:
         """Only names that the job listed when it ended; a name of a request is compared, not joined."""
         known = next((file for file in job.outcome.get("files", {}) if file == name and Path(file).name == file), None)
         path = self.jobs.folder_of(job.id) / OUT / known if known else None
@@ -246,16 +246,16 @@ class Server:
             raise HTTPException(404)
         return path
 
-    def _job(self, request: Request) -> Job:
+    def _job(self, request: Request) -> ServiceJob:
         return self._known(request.path_params["id"])
 
-    def _known(self, name: str) -> Job:
+    def _known(self, name: str) -> ServiceJob:
         try:
             return self.jobs.store.job(name)
         except KeyError:
             raise HTTPException(404, "there is no such job") from None
 
-    def _done(self, name: str) -> Job:
+    def _done(self, name: str) -> ServiceJob:
         job = self._known(name)
         if job.state != DONE:
             raise HTTPException(409, f"the job is {job.state}")

@@ -21,7 +21,7 @@ LONG_VALUE = 2000
 
 
 def schema() -> list[dict[str, Any]]:
-    """For the form and for the description of the interface."""
+    """Describes the options for the form and for the description of the interface."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for name, known in _allowed().items():
         title = known.group.split(":")[0].capitalize()
@@ -30,7 +30,7 @@ def schema() -> list[dict[str, Any]]:
 
 
 def parsed(options: Mapping[str, Any]) -> argparse.Namespace:
-    """As if they stood on the command line; errors are the command line's."""
+    """Parses options as if they stood on the command line; errors are the command line's."""
     found: argparse.Namespace = _parser().parse_args(["generate", "MODEL", *_words(options)])
     return found
 

@@ -17,9 +17,9 @@ from typing import Any
 from atonc.disk import read_file
 from atonc.errors import InputError
 from atonc.serve.events import Events
-from atonc.serve.limits import Limits
-from atonc.serve.process import Ended, Message, run_limited, worker_command
-from atonc.serve.store import CANCELLED, DONE, FAILED, QUEUED, RUNNING, Job, Request, Store
+from atonc.serve.limits import JobLimits
+from atonc.serve.process import Message, ProcessEnd, run_limited, worker_command
+from atonc.serve.store import CANCELLED, DONE, FAILED, QUEUED, RUNNING, Request, ServiceJob, Store
 from atonc.serve.worker import OUT, REQUEST, RESULT, SUMMARY
 
 SUMMARY_BYTES, PAGE_BYTES = 4 << 20, 32 << 20
@@ -29,11 +29,11 @@ PROGRESS_SECONDS = 0.1  # between two events about the progress of one job
 
 
 class Jobs:
-    def __init__(self, store: Store, folder: Path, limits: Limits, events: Events,
+    def __init__(self, store: Store, folder: Path, limits: JobLimits, events: Events,
                  command: Callable[[str], list[str]] = worker_command) -> None:  # fmt: skip
         self.store, self.events = store, events
         self._folder, self._limits, self._command = folder, limits, command
-        self._running: dict[str, asyncio.Task[Ended]] = {}
+        self._running: dict[str, asyncio.Task[ProcessEnd]] = {}
         self._progress: dict[str, Message] = {}
         self._told: dict[str, float] = {}
         self._wake = asyncio.Event()
@@ -53,12 +53,12 @@ class Jobs:
     def drop_folder(self, job: str) -> None:
         shutil.rmtree(self.folder_of(job), ignore_errors=True)
 
-    def submit(self, job: str, request: Request) -> Job:
+    def submit(self, job: str, request: Request) -> ServiceJob:
         written = asdict(request) | {"limits": asdict(self._limits)}
         (self.folder_of(job) / REQUEST).write_text(json.dumps(written), "utf-8")
         return self._changed(self.store.add(job, request))
 
-    def cancel(self, job: str) -> Job:
+    def cancel(self, job: str) -> ServiceJob:
         """A job that waits ends at once; of one that runs the process is ended, and the queue says so then."""
         found = self.store.job(job)
         if found.state == QUEUED:
@@ -74,7 +74,7 @@ class Jobs:
         self.drop_folder(job)
         self.events.publish("removed", {"id": job})
 
-    def described(self, job: Job) -> dict[str, Any]:
+    def described(self, job: ServiceJob) -> dict[str, Any]:
         """Describes a job as visitors see it."""
         return describe(job) | (self._progress.get(job.id, {}) if job.state == RUNNING else {})
 
@@ -125,7 +125,7 @@ class Jobs:
             else:
                 await self._run(self._changed(self.store.begin(job.id)))
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: ServiceJob) -> None:
         folder, said = self.folder_of(job.id), list[Message]()
         clock = self._limits.clock_seconds
         work = run_limited(self._command("build"), folder, clock, lambda message: self._heard(job, message, said))
@@ -153,7 +153,7 @@ class Jobs:
         for known in (self._running, self._progress, self._told):
             known.pop(job, None)  # type: ignore[attr-defined]
 
-    def _heard(self, job: Job, message: Message, said: list[Message]) -> None:
+    def _heard(self, job: ServiceJob, message: Message, said: list[Message]) -> None:
         if "error" in message:
             said[:] = [message]
         stage, share = message.get("stage"), message.get("share")
@@ -166,14 +166,14 @@ class Jobs:
             self._told[job.id] = now
             self.events.publish("progress", {"id": job.id, **self._progress[job.id]})
 
-    def _changed(self, job: Job) -> Job:
+    def _changed(self, job: ServiceJob) -> ServiceJob:
         self._wake.set()
         self.events.publish("job", self.described(job))
         self.events.publish("queue", self.counts())
         return job
 
 
-def describe(job: Job) -> dict[str, Any]:
+def describe(job: ServiceJob) -> dict[str, Any]:
     request = job.request
     return {
         "id": job.id,
@@ -192,7 +192,7 @@ def describe(job: Job) -> dict[str, Any]:
     }
 
 
-def _outcome(folder: Path, ended: Ended, said: list[Message], limits: Limits) -> tuple[str, Mapping[str, Any]]:
+def _outcome(folder: Path, ended: ProcessEnd, said: list[Message], limits: JobLimits) -> tuple[str, Mapping[str, Any]]:
     if not ended.exit_code and not ended.signal:
         with contextlib.suppress(InputError, ValueError, RecursionError):
             found = json.loads(read_file(folder / SUMMARY, SUMMARY_BYTES))
@@ -201,7 +201,7 @@ def _outcome(folder: Path, ended: Ended, said: list[Message], limits: Limits) ->
     return FAILED, {"error": _error(ended, said, limits)}
 
 
-def _error(ended: Ended, said: list[Message], limits: Limits) -> dict[str, Any]:
+def _error(ended: ProcessEnd, said: list[Message], limits: JobLimits) -> dict[str, Any]:
     if ended.timed_out or ended.signal == signal.SIGXCPU:
         remedy = "give a smaller model, or start the server with a higher --time-limit"
         return {"what": f"it takes longer than {limits.seconds:g} s, which is what a job may take", "remedy": remedy}

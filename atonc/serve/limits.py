@@ -21,7 +21,7 @@ KEPT_FREE_BYTES = 1 << 30  # of the disk: below it nothing new is taken
 
 
 @dataclass(frozen=True)
-class Limits:
+class JobLimits:
     """Every job: `seconds` of processor time, so that a busy machine fails nobody, `memory_bytes` of address space,
     `file_bytes` for one file that it writes."""
 

@@ -24,7 +24,7 @@ Message = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProcessEnd:
     """How it ended: `signal` is 0 for a process that ended by itself."""
 
     exit_code: int
@@ -39,7 +39,7 @@ def worker_command(verb: str, *words: str) -> list[str]:
 
 async def run_limited(
     command: Sequence[str], folder: Path, seconds: float, tell: Callable[[Message], None] = lambda message: None
-) -> Ended:
+) -> ProcessEnd:
     """Runs it in `folder`; `tell` gets every JSON object that it prints. Cancelling this ends the process first."""
     scratch, log = folder / "scratch", folder / "log.txt"
     scratch.mkdir(exist_ok=True)
@@ -65,7 +65,7 @@ async def run_limited(
         _end_group(process.pid)
         await asyncio.shield(_bury(process))
     code = process.returncode or 0
-    return Ended(max(code, 0), max(-code, 0), timed_out, _tail(log))
+    return ProcessEnd(max(code, 0), max(-code, 0), timed_out, _tail(log))
 
 
 async def _listen(process: asyncio.subprocess.Process, tell: Callable[[Message], None]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from atonc.errors import InputError
-from atonc.serve.app import Settings, application
+from atonc.serve.app import ServiceSettings, application
 from atonc.serve.guard import is_loopback
 from atonc.serve.limits import require_limits
 
@@ -21,7 +21,7 @@ MOST_CONNECTIONS = 500
 GOODBYE_SECONDS = 1  # for answers that are under way; streams of events never end by themselves
 
 
-def serve(settings: Settings, host: str, port: int, ask_token: bool) -> int:
+def serve(settings: ServiceSettings, host: str, port: int, ask_token: bool) -> int:
     require_limits()
     if ask_token or not is_loopback(host):
         settings = replace(settings, token=settings.token or secrets.token_urlsafe(24))

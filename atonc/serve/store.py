@@ -37,7 +37,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Job:
+class ServiceJob:
     number: int
     id: str
     state: str
@@ -65,7 +65,7 @@ class Store:
     def close(self) -> None:
         self._base.close()
 
-    def add(self, job: str, request: Request) -> Job:
+    def add(self, job: str, request: Request) -> ServiceJob:
         text = json.dumps(vars(request))
         words = f"{request.title} {request.command} {request.sha256} {request.model}".lower()
         self._base.execute(
@@ -74,18 +74,18 @@ class Store:
         )
         return self.job(job)
 
-    def job(self, job: str) -> Job:
+    def job(self, job: str) -> ServiceJob:
         """KeyError if there is none."""
         row = self._base.execute(f"SELECT {_COLUMNS} FROM jobs WHERE id = ?", (job,)).fetchone()
         if row is None:
             raise KeyError(job)
         return _job(row)
 
-    def begin(self, job: str) -> Job:
+    def begin(self, job: str) -> ServiceJob:
         self._base.execute("UPDATE jobs SET state = ?, started = ? WHERE id = ?", (RUNNING, time.time(), job))
         return self.job(job)
 
-    def end(self, job: str, state: str, outcome: Mapping[str, Any]) -> Job:
+    def end(self, job: str, state: str, outcome: Mapping[str, Any]) -> ServiceJob:
         error = outcome.get("error", {}).get("what", "")
         self._base.execute(
             "UPDATE jobs SET state = ?, finished = ?, outcome = ?, words = words || ' ' || ? WHERE id = ?",
@@ -96,7 +96,7 @@ class Store:
     def remove(self, job: str) -> None:
         self._base.execute("DELETE FROM jobs WHERE id = ?", (job,))
 
-    def oldest_queued(self) -> Job | None:
+    def oldest_queued(self) -> ServiceJob | None:
         row = self._base.execute(
             f"SELECT {_COLUMNS} FROM jobs WHERE state = ? ORDER BY number LIMIT 1", (QUEUED,)
         ).fetchone()
@@ -108,11 +108,11 @@ class Store:
     def ids(self) -> set[str]:
         return {str(name) for (name,) in self._base.execute("SELECT id FROM jobs")}
 
-    def in_state(self, state: str) -> list[Job]:
+    def in_state(self, state: str) -> list[ServiceJob]:
         rows = self._base.execute(f"SELECT {_COLUMNS} FROM jobs WHERE state = ? ORDER BY number", (state,))
         return [_job(row) for row in rows]
 
-    def search(self, text: str = "", state: str = "", before: int = 0, most: int = 100) -> list[Job]:
+    def search(self, text: str = "", state: str = "", before: int = 0, most: int = 100) -> list[ServiceJob]:
         """Newest first; every word of `text` must occur in the file's name, the options, the hash or the error."""
         conditions, values = ["1"], list[Any]()
         for word in text.lower().split()[:10]:
@@ -128,8 +128,8 @@ class Store:
         return [_job(row) for row in self._base.execute(query, (*values, most))]
 
 
-def _job(row: tuple[Any, ...]) -> Job:
+def _job(row: tuple[Any, ...]) -> ServiceJob:
     number, name, state, created, started, finished, fixed, outcome = row
     request = json.loads(fixed)
     request["samples"] = tuple(request["samples"])
-    return Job(number, name, state, created, started, finished, Request(**request), json.loads(outcome))
+    return ServiceJob(number, name, state, created, started, finished, Request(**request), json.loads(outcome))

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive
 
 from atonc.errors import AtoncError, InputError, plain
 from atonc.frontends.read import FOREIGN, TFLITE_MARK
-from atonc.serve.limits import KEPT_FREE_BYTES, Limits
+from atonc.serve.limits import KEPT_FREE_BYTES, JobLimits
 
 FIELD_BYTES = 1 << 16  # of the options
 LONG_TITLE = 120
@@ -45,7 +45,7 @@ class Upload:
     options: dict[str, Any]
 
 
-async def receive_upload(request: Request, folder: Path, limits: Limits) -> Upload:
+async def receive_upload(request: Request, folder: Path, limits: JobLimits) -> Upload:
     """The form's `model`, `samples` and `options`, into `folder`."""
     require_room(folder, limits.upload_bytes)
     _check_length(request, limits.upload_bytes)

@@ -11,7 +11,7 @@ from typing import Any
 from atonc.declare import declared, did_you_mean
 from atonc.disk import read_text
 from atonc.errors import InputError, plain
-from atonc.hw.toml_table import MAX_BYTES, Table, parse_toml
+from atonc.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
 from atonc.options import Options
 
 MOST_ROWS = 10_000
@@ -21,7 +21,7 @@ OWN_KEYS = ("board", "fixed_shapes", "verify", "calibration")  # with a key of t
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """One compilation."""
 
     model: Path
@@ -31,9 +31,9 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     file: str
-    rows: tuple[Row, ...]
+    rows: tuple[SweepRow, ...]
     verify: bool = False
     accuracy: bool = False  # also the signal to noise of the outputs
     float_model: Path | None = None
@@ -42,7 +42,7 @@ class Plan:
     varied: tuple[str, ...] = field(default_factory=tuple)  # options that differ between rows
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> SweepPlan:
     table = parse_toml(read_text(path, MAX_BYTES), str(path))
     _require_known(table, table.data, KEYS)
     folder = path.absolute().parent
@@ -51,13 +51,13 @@ def read_plan(path: Path) -> Plan:
     boards = [_board(folder, name) for name in _texts(table, "boards")] or [Options().board]
     sizes = [_size(table, one) for one in _list(table, "sizes")] or [""]
     models = list(_models(table, folder))
-    rows = tuple(Row(*cells) for cells in product(models, boards, sizes, combinations))
+    rows = tuple(SweepRow(*cells) for cells in product(models, boards, sizes, combinations))
     if len(rows) > MOST_ROWS:
         raise table.wrong("models", f"{len(rows):,} rows", rule=f"at most {MOST_ROWS:,}", remedy="split the sweep")
     for row in rows:
         _require_options(row, table)
     varied = [name for name in (combinations[0] if combinations else {}) if _differs(combinations, name)]
-    return Plan(
+    return SweepPlan(
         str(path),
         rows,
         table.flag("verify") if table.has("verify") else False,
@@ -69,7 +69,7 @@ def read_plan(path: Path) -> Plan:
     )
 
 
-def _models(table: Table, folder: Path) -> Iterator[Path]:
+def _models(table: TomlTable, folder: Path) -> Iterator[Path]:
     """Files, or patterns of files; each once."""
     seen: set[Path] = set()
     patterns = _texts(table, "models")
@@ -96,7 +96,7 @@ def _board(folder: Path, name: str) -> str:
     return f"{choice}{at}{folder / place}" if place.endswith(".toml") else name
 
 
-def _size(table: Table, value: Any) -> str:
+def _size(table: TomlTable, value: Any) -> str:
     from atonc.frontends.fixed_shapes import parse_fixed_shapes
 
     sizes = value if isinstance(value, dict) else parse_fixed_shapes(value) if isinstance(value, str) else None
@@ -105,7 +105,7 @@ def _size(table: Table, value: Any) -> str:
     return ",".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def _combinations(options: Table | None) -> Iterator[dict[str, Any]]:
+def _combinations(options: TomlTable | None) -> Iterator[dict[str, Any]]:
     if options is None:
         yield {}
         return
@@ -127,7 +127,7 @@ def _differs(combinations: list[dict[str, Any]], name: str) -> bool:
     return any(one[name] != combinations[0][name] for one in combinations)
 
 
-def compiler_options(row: Row, verify: bool) -> Options:
+def compiler_options(row: SweepRow, verify: bool) -> Options:
     from atonc.declare import arguments
     from atonc.frontends.fixed_shapes import parse_fixed_shapes
 
@@ -136,7 +136,7 @@ def compiler_options(row: Row, verify: bool) -> Options:
     return found
 
 
-def _require_options(row: Row, table: Table) -> None:
+def _require_options(row: SweepRow, table: TomlTable) -> None:
     """A wrong option is a mistake of the file, not a row."""
     from atonc.hw.board_file import find_board
 
@@ -146,21 +146,21 @@ def _require_options(row: Row, table: Table) -> None:
         raise InputError(error.what, where=error.where or table.file, rule=error.rule, remedy=error.remedy) from None
 
 
-def _require_known(table: Table, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _require_known(table: TomlTable, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for key in given:
         if key not in known:
             remedy = did_you_mean(key, known, f"known are {', '.join(known)}")
             raise table.wrong(key, f"{plain(key)[:60]!r} is not known", remedy=remedy)
 
 
-def _list(table: Table, key: str) -> list[Any]:
+def _list(table: TomlTable, key: str) -> list[Any]:
     if not table.has(key):
         return []
     value = table.data[key]
     return value if isinstance(value, list) else [value]
 
 
-def _texts(table: Table, key: str) -> list[str]:
+def _texts(table: TomlTable, key: str) -> list[str]:
     found = _list(table, key)
     if not all(isinstance(item, str) and item for item in found):
         raise table.wrong(key, "not a text or a list of texts")

@@ -11,15 +11,15 @@ from atonc.disk import read_text
 from atonc.errors import AtoncError, InternalError
 from atonc.hw.toml_table import MAX_BYTES, parse_toml
 from atonc.options import Options
-from atonc.sweeping.plan import Plan, Row, compiler_options
-from atonc.workers import Unit
+from atonc.sweeping.plan import SweepPlan, SweepRow, compiler_options
+from atonc.workers import WorkUnit
 
 FUNCTION = "atonc.sweeping.row:compute"
 MOST_BOARD_FILES = 8
 _FILES = ("mpool", "evidence")  # options that name one
 
 
-def unit_of(plan: Plan, row: Row) -> Unit:
+def unit_of(plan: SweepPlan, row: SweepRow) -> WorkUnit:
     """Every file that takes part by its place in `files`, so that the result does not depend on where it lies."""
     files, options = [row.model], dict[str, Any](row.options)
     names: dict[str, Any] = {"options": options, "size": row.size, "verify": plan.verify, "board": row.board}
@@ -38,7 +38,7 @@ def unit_of(plan: Plan, row: Row) -> Unit:
                 names[key] = len(files)
                 files.append(file)
     title = " ".join(filter(None, (row.model.name, row.size, Path(row.board).name)))
-    return Unit(title, tuple(files), names)
+    return WorkUnit(title, tuple(files), names)
 
 
 def _board_files(file: Path) -> list[Path]:
@@ -52,7 +52,7 @@ def _board_files(file: Path) -> list[Path]:
     return found
 
 
-def compute(unit: Unit) -> bytes:
+def compute(unit: WorkUnit) -> bytes:
     """Figures, or the reason why there are none: a model that is refused is a result too."""
     try:
         found: dict[str, Any] = {"figures": _figures(unit)}
@@ -66,7 +66,7 @@ def compute(unit: Unit) -> bytes:
     return text.encode()
 
 
-def _figures(unit: Unit) -> dict[str, Any]:
+def _figures(unit: WorkUnit) -> dict[str, Any]:
     from atonc.app.analyzing import analyze
 
     options = _options(unit)
@@ -88,16 +88,16 @@ def _figures(unit: Unit) -> dict[str, Any]:
     return figures
 
 
-def _options(unit: Unit) -> Options:
+def _options(unit: WorkUnit) -> Options:
     given, files = unit.options, unit.files
     board = given["board"] + (str(files[given["board_file"]]) if "board_file" in given else "")
-    options = compiler_options(Row(files[0], board, given["size"], given["options"]), given["verify"])
+    options = compiler_options(SweepRow(files[0], board, given["size"], given["options"]), given["verify"])
     places = {option: given[f"{option}_file"] for option in _FILES if f"{option}_file" in given}
     named: dict[str, Any] = {option: str(files[place]) for option, place in places.items()}
     return replace(options, **named)
 
 
-def _quality(unit: Unit, options: Options, compiled: Any) -> float:
+def _quality(unit: WorkUnit, options: Options, compiled: Any) -> float:
     """Signal to noise of the outputs on the NPU against float, in dB; 300 where nothing is lost."""
     from math import isfinite
 

@@ -12,7 +12,7 @@ from atonc import progress, workers
 from atonc.errors import AtoncError, InputError, plain
 from atonc.sweeping.front import on_front
 from atonc.sweeping.options import SweepOptions
-from atonc.sweeping.plan import Plan, Row, read_plan
+from atonc.sweeping.plan import SweepPlan, SweepRow, read_plan
 from atonc.sweeping.row import FUNCTION, unit_of
 from atonc.workers.run import require_scheduler
 
@@ -20,7 +20,7 @@ _FAILED = "failed"  # not refused: the next run tries it again
 
 
 @dataclass(frozen=True)
-class Result:
+class SweepResult:
     """A row with its figures, or with the reason why it has none."""
 
     model: str
@@ -35,14 +35,14 @@ class Result:
 @dataclass(frozen=True)
 class Sweep:
     file: str
-    results: tuple[Result, ...]
+    results: tuple[SweepResult, ...]
     varied: tuple[str, ...]
     accuracy: bool
     known: int  # rows that were there already
     notes: tuple[str, ...] = ()
 
     @property
-    def refused(self) -> tuple[Result, ...]:
+    def refused(self) -> tuple[SweepResult, ...]:
         return tuple(result for result in self.results if result.figures is None)
 
 
@@ -50,7 +50,7 @@ def sweep(file: Path, options: SweepOptions | None = None) -> Sweep:
     return run(read_plan(file), options or SweepOptions())
 
 
-def run(plan: Plan, options: SweepOptions) -> Sweep:
+def run(plan: SweepPlan, options: SweepOptions) -> Sweep:
     units = [unit_of(plan, row) for row in plan.rows]
     cache = Path(options.cache) if options.cache else workers.default_folder()
     if options.scheduler:
@@ -77,22 +77,22 @@ def run(plan: Plan, options: SweepOptions) -> Sweep:
     return Sweep(plan.file, marked, plan.varied, plan.accuracy, known, notes)
 
 
-def _failure(unit: workers.Unit, error: AtoncError) -> bytes:
+def _failure(unit: workers.WorkUnit, error: AtoncError) -> bytes:
     return json.dumps({_FAILED: error.as_dict()}).encode()
 
 
-def _result(row: Row, document: Mapping[str, Any]) -> Result:
+def _result(row: SweepRow, document: Mapping[str, Any]) -> SweepResult:
     names = plain(row.model.name), row.board, row.size, dict(row.options)
     if "figures" in document:
-        return Result(*names, document["figures"])
+        return SweepResult(*names, document["figures"])
     words = document.get("refused") or document[_FAILED]
     error = InputError(words["what"], where=words["where"], rule=words["rule"], remedy=words["remedy"])
-    return Result(*names, None, ("" if "refused" in document else "failed: ") + str(error))
+    return SweepResult(*names, None, ("" if "refused" in document else "failed: ") + str(error))
 
 
-def _without_repeats(results: list[Result]) -> tuple[list[Result], tuple[str, ...]]:
+def _without_repeats(results: list[SweepResult]) -> tuple[list[SweepResult], tuple[str, ...]]:
     """A size means nothing to a model without free dimensions: it is there once."""
-    kept: list[Result] = []
+    kept: list[SweepResult] = []
     fixed: dict[str, None] = {}
     seen: set[str] = set()
     for result in results:

@@ -13,20 +13,20 @@ from atonc.declare import default_of
 from atonc.options import ALL_FREE, Options
 from atonc.sweeping.front import MEMORY
 from atonc.sweeping.options import SweepOptions
-from atonc.sweeping.plan import OWN_KEYS, Plan, Row
+from atonc.sweeping.plan import OWN_KEYS, SweepPlan, SweepRow
 from atonc.sweeping.run import Sweep, run
 
 VARIED = ("prefer", "resident", "schedule_with")
 _SIZES = tuple(str(size << 10) for size in (64, 128, 256, 512, 1024, 2048))  # of weights that stay in RAM
 
 
-def trade_offs(model: Path, asked: Options) -> Plan:
+def trade_offs(model: Path, asked: Options) -> SweepPlan:
     """Everything else stays as the user asked for it."""
     names = [member.name for member in fields(Options) if member.name not in (*OWN_KEYS, *VARIED)]
     given = {name: getattr(asked, name) for name in names if getattr(asked, name) != _default(name)}
     shape = ",".join(f"{name}={size}" for name, size in asked.fixed_shapes.items())
-    rows = tuple(Row(model, asked.board, shape, {**given, **varied}) for varied in _choices(asked))
-    return Plan(str(model), rows, verify=asked.verify, varied=VARIED)
+    rows = tuple(SweepRow(model, asked.board, shape, {**given, **varied}) for varied in _choices(asked))
+    return SweepPlan(str(model), rows, verify=asked.verify, varied=VARIED)
 
 
 def pareto(model: Path, asked: Options, options: SweepOptions) -> Sweep:

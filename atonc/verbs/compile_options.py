@@ -31,7 +31,7 @@ def alignment(text: str) -> int:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Of every verb that compiles a model; names are those of ST's tool."""
+    """Options of every verb that compiles a model; names are those of ST's tool."""
 
     model: Path | None = option(
         None,
@@ -114,7 +114,7 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class WrittenOptions:
-    """Of `generate`: the files of the network."""
+    """Options of `generate`: the files of the network."""
 
     output: Path = option(
         Path("st_ai_output"),
@@ -132,7 +132,7 @@ class WrittenOptions:
 
 @dataclass(frozen=True)
 class AnalyzeOptions:
-    """Of `analyze`."""
+    """Options of `analyze`."""
 
     output: Path | None = option(
         None,
@@ -156,7 +156,7 @@ class AnalyzeOptions:
 
 @dataclass(frozen=True)
 class StageOptions:
-    """Of `generate` and `analyze`."""
+    """Options of `generate` and `analyze`."""
 
     report: bool = option(True, "--no-report", OUTPUT, "write no reports", takes=Takes(local=True))
     dump: Path | None = option(

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.deploy.options import Wishes
+from atonc.deploy.options import DeployOptions
 from atonc.verbs.common import add_output_options, note
 from atonc.verbs.flags import add_declared, declared_values
 
 if TYPE_CHECKING:
-    from atonc.deploy.plan import Done
+    from atonc.deploy.plan import FinishedStep
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,7 +26,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     deploy.set_defaults(verb=_deploy)
     deploy.add_argument("config", type=Path, metavar="CONFIG.yaml", help="deployment file of the model zoo")
-    add_declared(deploy, Wishes)
+    add_declared(deploy, DeployOptions)
     add_output_options(deploy)
 
 
@@ -36,14 +36,14 @@ def _deploy(options: argparse.Namespace) -> int:
     from atonc.deploy.plan import deploy
     from atonc.report import deploy_text
 
-    wishes = declared_values(Wishes, options)
+    wishes = declared_values(DeployOptions, options)
     config = read_config(options.config, wishes.use_case)
     if wishes.model is not None:
         config = replace(config, model=str(wishes.model))
     for line in config.notes:
         note(line, options)
 
-    def say(done: Done) -> None:
+    def say(done: FinishedStep) -> None:
         if not (options.quiet or options.json):
             print("\n".join(deploy_text.lines(done, wishes.dry_run, options.verbose)), flush=True)
 

@@ -119,7 +119,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def add_examples(parser: argparse.ArgumentParser, verb: str = "") -> None:
-    """To the parser and to all verbs behind it."""
+    """Adds examples to the parser and to all verbs behind it."""
     if verb in EXAMPLES:
         parser.epilog = "\n".join([TITLE, *(f"  {line}" for line in EXAMPLES[verb])])
     for action in parser._actions:

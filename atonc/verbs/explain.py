@@ -16,7 +16,7 @@ from atonc.verbs.compare import is_build
 from atonc.verbs.flags import group
 
 if TYPE_CHECKING:
-    from atonc.insight.fit import Lever
+    from atonc.insight.fit import FitLever
     from atonc.insight.types import LayerView, NetworkView
 
 
@@ -115,7 +115,7 @@ def _explain_accuracy(options: argparse.Namespace) -> int:
     return 0
 
 
-def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[Lever, ...] | None]:
+def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[FitLever, ...] | None]:
     """What is to be explained; and where activations spill, what would help, tried."""
     place: Path | None = options.positional or options.model
     if place is not None and is_build(place):

@@ -103,7 +103,7 @@ class NoEffect(argparse.Action):
         namespace.no_effect = [*getattr(namespace, "no_effect", []), f"{option} has no effect: {self.why}"]
 
 
-class Refused(NoEffect):
+class RefusedOption(NoEffect):
     """An option of ST's tool that asks for something we do not have: going on would give something else."""
 
     def __call__(

@@ -143,7 +143,7 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace) -> Compi
 
 
 def with_image(view: CompileView, folder: Path, asked: str) -> CompileView:
-    """Also the relocatable image of what was just written."""
+    """Adds the relocatable image of what was just written."""
     from atonc.app import relocating
 
     done = relocating.generated(folder, view.name, relocating.words(asked))

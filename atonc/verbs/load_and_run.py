@@ -48,7 +48,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_output_options(load)
 
 
-class _Output:
+class _RunOutput:
     """Lines for the user, and for the log."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -65,7 +65,7 @@ def _load(options: argparse.Namespace) -> int:
     from atonc.app import load_run
     from atonc.report import load_text
 
-    output = _Output(options)
+    output = _RunOutput(options)
     file = options.positional or options.input or Path("build/network_rel.bin")
     plan = load_run.plan(file, options.mode, options.address)
     output.say(*load_text.plan_lines(plan), "")
@@ -78,7 +78,7 @@ def _load(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show(loaded: Loaded, options: argparse.Namespace, output: _Output) -> None:
+def _show(loaded: Loaded, options: argparse.Namespace, output: _RunOutput) -> None:
     from atonc.report import load_text
 
     output.say(*load_text.run_lines(loaded))
@@ -86,7 +86,7 @@ def _show(loaded: Loaded, options: argparse.Namespace, output: _Output) -> None:
         print(json.dumps(load_text.as_json(loaded), indent=1))
 
 
-def _real(plan: LoadPlan, options: argparse.Namespace, output: _Output) -> None:
+def _real(plan: LoadPlan, options: argparse.Namespace, output: _RunOutput) -> None:
     from atonc.app import load_run, load_target, real_board
     from atonc.wire.links import open_link
 

@@ -13,11 +13,11 @@ from atonc.verbs.common import add_output_options, note
 from atonc.verbs.flags import OUTPUT, add_declared, group
 
 if TYPE_CHECKING:
-    from atonc.quantizing.types import Settings
+    from atonc.quantizing.types import QuantizeOptions
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from atonc.quantizing.types import DATA, Settings
+    from atonc.quantizing.types import DATA, QuantizeOptions
 
     parser = verbs.add_parser(
         "quantize",
@@ -32,15 +32,15 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     group(parser, OUTPUT).add_argument("-o", "--output", type=Path, metavar="OUT.onnx", help=target)
     shown = "accuracy against predicted milliseconds as a plot"
     group(parser, OUTPUT).add_argument("--page", type=Path, metavar="FILE.html", help=shown)
-    add_declared(parser, kind=Settings)
+    add_declared(parser, kind=QuantizeOptions)
     add_output_options(parser)
 
 
-def settings_of(options: argparse.Namespace) -> Settings:
+def settings_of(options: argparse.Namespace) -> QuantizeOptions:
     from atonc.declare import declared
-    from atonc.quantizing.types import Settings
+    from atonc.quantizing.types import QuantizeOptions
 
-    return Settings(**{member.name: getattr(options, member.name) for member, _ in declared(Settings)})
+    return QuantizeOptions(**{member.name: getattr(options, member.name) for member, _ in declared(QuantizeOptions)})
 
 
 def _quantize(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from atonc.errors import InputError, ToolError
-from atonc.serve.limits import Limits
+from atonc.serve.limits import JobLimits
 from atonc.serve.options import TOKEN, ServeOptions
 from atonc.verbs.flags import add_declared, declared_values
 
@@ -21,7 +21,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.set_defaults(verb=_serve)
     add_declared(parser, ServeOptions)
-    add_declared(parser, Limits)
+    add_declared(parser, JobLimits)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -29,16 +29,16 @@ def _serve(options: argparse.Namespace) -> int:
         from atonc.serve.running import serve
     except ModuleNotFoundError as error:
         raise ToolError(f"{error.name} is missing", remedy="pip install 'atonc[serve]'") from None
-    from atonc.serve.app import Settings
+    from atonc.serve.app import ServiceSettings
 
-    wanted, limits = declared_values(ServeOptions, options), declared_values(Limits, options)
+    wanted, limits = declared_values(ServeOptions, options), declared_values(JobLimits, options)
     if not 0 <= wanted.port < 1 << 16:
         raise InputError(f"{wanted.port} is no port", where="--port")
     if limits.at_once < 0:
         raise InputError(f"{limits.at_once} jobs at once", where="--jobs", remedy="give a number above zero")
     folder = wanted.folder or _default_folder()
     names = frozenset(name.lower() for name in wanted.allow_host)
-    settings = Settings(folder.absolute(), limits, os.environ.get(TOKEN, ""), names)
+    settings = ServiceSettings(folder.absolute(), limits, os.environ.get(TOKEN, ""), names)
     return serve(settings, wanted.host, wanted.port, wanted.token)
 
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from atonc.verbs.flags import ST_ONLY, NoEffect, Refused, group
+from atonc.verbs.flags import ST_ONLY, NoEffect, RefusedOption, group
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def add_foreign(parser: argparse.ArgumentParser, *tables: tuple[Foreign, ...]) -
         extra: dict[str, Any] = {"metavar": known.value, "choices": known.choices or None} if known.value else {}
         group(parser, ST_ONLY).add_argument(
             *known.names,
-            action=Refused if known.refused else NoEffect,
+            action=RefusedOption if known.refused else NoEffect,
             why=known.why,
             nargs=("?" if known.optional else None) if known.value else 0,
             dest="no_effect",

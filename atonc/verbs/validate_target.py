@@ -14,7 +14,7 @@ from atonc.verbs.common import compiler_options, progress
 
 if TYPE_CHECKING:
     from atonc.app.sample_files import Sample
-    from atonc.app.targeting import Expected, TargetValidation
+    from atonc.app.targeting import ExpectedRun, TargetValidation
     from atonc.insight.types import NetworkView
     from atonc.wire.client import Client
 
@@ -83,7 +83,7 @@ def _folder(
 
 
 def _on_board(
-    options: argparse.Namespace, client: Client, side: Expected, samples: list[Sample]
+    options: argparse.Namespace, client: Client, side: ExpectedRun, samples: list[Sample]
 ) -> TargetValidation:
     from atonc.app import targeting
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from atonc.errors import AtoncError
 from atonc.wire import messages
 from atonc.wire.conversation import SHORT_S, Conversation, WireFault
-from atonc.wire.links import Link, LinkClosed
+from atonc.wire.links import ByteLink, LinkClosed
 from atonc.wire.messages import Ack, ModelInfo, Operator, Response, Sync, SystemInfo, TensorMessage
 from atonc.wire.packets import MORE, NARROW, PAYLOAD, WIDE, PacketError
 from atonc.wire.protobuf import DecodeError
@@ -42,7 +42,7 @@ class Refused(AtoncError):
 
 
 @dataclass(frozen=True)
-class Layer:
+class ReportedLayer:
     """One operator that the board reported, with the tensors that came behind it."""
 
     operator: Operator
@@ -50,16 +50,18 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class RunResult:
+class BoardRunResult:
     outputs: tuple[bytes, ...]
     network: Operator
-    layers: tuple[Layer, ...]
+    layers: tuple[ReportedLayer, ...]
 
 
 class Client(Conversation):
     """`patience_s` is how long an inference may take."""
 
-    def __init__(self, link: Link, patience_s: float = 120.0, note: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self, link: ByteLink, patience_s: float = 120.0, note: Callable[[str], None] = lambda line: None
+    ) -> None:
         super().__init__(link, note)
         self.patience_s = patience_s
         self.sync_info: Sync | None = None
@@ -91,7 +93,7 @@ class Client(Conversation):
 
     def run(
         self, model: ModelInfo, inputs: Sequence[bytes], mode: int = messages.IO_ONLY, first: bool = True
-    ) -> RunResult:
+    ) -> BoardRunResult:
         sizes = [tensor.size_bytes for tensor in model.inputs]
         if [len(value) for value in inputs] != sizes:
             raise TargetError(f"inputs of {[len(value) for value in inputs]} bytes for a network that takes {sizes}")
@@ -279,7 +281,7 @@ class Client(Conversation):
             raise WireFault("no description of a network came")
         return answer.payload
 
-    def _run(self, model: ModelInfo, inputs: Sequence[bytes], mode: int, first: bool) -> RunResult:
+    def _run(self, model: ModelInfo, inputs: Sequence[bytes], mode: int, first: bool) -> BoardRunResult:
         self._ask(messages.NETWORK_RUN, mode, model.name, messages.FIRST_SAMPLE if first else 0)
         ready = self._acknowledged(self._after_logs(_INFO_S), messages.WAITING)
         if ready != len(inputs[0]):
@@ -297,11 +299,11 @@ class Client(Conversation):
             answer = self._after_logs(self.patience_s)
             state = messages.DONE if position + 1 == len(model.outputs) else messages.PROCESSING
             outputs.append(_content(answer, expected, state))
-        return RunResult(tuple(outputs), network, tuple(layers))
+        return BoardRunResult(tuple(outputs), network, tuple(layers))
 
-    def _layers(self) -> tuple[list[Layer], Operator]:
+    def _layers(self) -> tuple[list[ReportedLayer], Operator]:
         """Operators with their tensors, up to the one for the whole network."""
-        layers: list[Layer] = []
+        layers: list[ReportedLayer] = []
         while len(layers) < _MAX_LAYERS:
             operator = self._after_logs(self.patience_s).payload
             if not isinstance(operator, Operator):
@@ -316,7 +318,7 @@ class Client(Conversation):
                 tensors.append(tensor)
                 if tensor.info.flags & messages.IS_LAST:
                     break
-            layers.append(Layer(operator, tuple(tensors)))
+            layers.append(ReportedLayer(operator, tuple(tensors)))
         raise WireFault("layers without end")
 
     def _checksum(self, address: int, size: int) -> int:
@@ -329,7 +331,7 @@ class Client(Conversation):
         found = b""
         while len(found) < size:
             answer = self._response(_INFO_S)
-            if not isinstance(answer.payload, messages.Data) or answer.payload.address != address + len(found):
+            if not isinstance(answer.payload, messages.DataMessage) or answer.payload.address != address + len(found):
                 raise WireFault("memory of another place came")
             found += answer.payload.data
             if answer.state == messages.PROCESSING:

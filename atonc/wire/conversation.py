@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atonc.wire import messages
-from atonc.wire.links import Link
-from atonc.wire.messages import Ack, Log, Response
+from atonc.wire.links import ByteLink
+from atonc.wire.messages import Ack, LogMessage, Response
 from atonc.wire.packets import MORE, PAYLOAD, WIDE, Dialect
 
 SHORT_S = 1.0
@@ -20,7 +20,7 @@ class WireFault(Exception):
 
 
 class Conversation:
-    def __init__(self, link: Link, note: Callable[[str], None]) -> None:
+    def __init__(self, link: ByteLink, note: Callable[[str], None]) -> None:
         self.link, self._note = link, note
         self.dialect: Dialect = WIDE
         self._request = 0
@@ -42,7 +42,7 @@ class Conversation:
         """The next message that is no log; logs are acknowledged."""
         for _ in range(_MAX_LOGS):
             answer = self._response(wait_s)
-            if not isinstance(answer.payload, Log):
+            if not isinstance(answer.payload, LogMessage):
                 return answer
             self._note(f"board: {answer.payload.text}")
             self._send(messages.acknowledge())

@@ -21,7 +21,7 @@ class LinkClosed(OSError):
     """The other side has gone."""
 
 
-class Link(Protocol):
+class ByteLink(Protocol):
     """`read` gives what is there, at most so many bytes, after waiting at most so many seconds for the first."""
 
     description: str
@@ -32,7 +32,7 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
-def open_link(text: str) -> Link:
+def open_link(text: str) -> ByteLink:
     """`serial[:PORT][:BAUD]` or `socket:HOST:PORT`."""
     found = _SOCKET.fullmatch(text)
     if found:

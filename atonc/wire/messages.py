@@ -106,7 +106,7 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
-class Data:
+class DataMessage:
     kind: int
     size: int
     address: int
@@ -137,7 +137,7 @@ class Operator:
 @dataclass(frozen=True)
 class TensorMessage:
     info: TensorInfo
-    data: Data
+    data: DataMessage
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,12 @@ class Ack:
 
 
 @dataclass(frozen=True)
-class Log:
+class LogMessage:
     level: int
     text: str
 
 
-Payload = Sync | SystemInfo | Ack | Log | Data | Operator | TensorMessage | ModelInfo
+Payload = Sync | SystemInfo | Ack | LogMessage | DataMessage | Operator | TensorMessage | ModelInfo
 
 
 @dataclass(frozen=True)
@@ -284,14 +284,14 @@ def _ack(message: bytes) -> Ack:
     return Ack(found.number(1), found.number(2))
 
 
-def _log(message: bytes) -> Log:
+def _log(message: bytes) -> LogMessage:
     found = _Fields(message, "log")
-    return Log(found.number(1), found.raw(2).decode(errors="replace"))
+    return LogMessage(found.number(1), found.raw(2).decode(errors="replace"))
 
 
-def _data(message: bytes) -> Data:
+def _data(message: bytes) -> DataMessage:
     found = _Fields(message, "data")
-    read = Data(found.number(1), found.number(2), found.number(3), found.raw(4))
+    read = DataMessage(found.number(1), found.number(2), found.number(3), found.raw(4))
     if len(read.data) != read.size:
         raise DecodeError(f"{len(read.data)} bytes of data that says {read.size}")
     return read

@@ -8,7 +8,7 @@ the units. `cache.py` keeps them, so an interrupted run goes on where it was.
 """
 
 from atonc.workers.cache import Cache, default_folder
-from atonc.workers.run import Done, LostWorkerError, run, stream
-from atonc.workers.unit import Unit
+from atonc.workers.run import FinishedUnit, LostWorkerError, run, stream
+from atonc.workers.unit import WorkUnit
 
-__all__ = ["Cache", "Done", "LostWorkerError", "Unit", "default_folder", "run", "stream"]
+__all__ = ["Cache", "FinishedUnit", "LostWorkerError", "WorkUnit", "default_folder", "run", "stream"]

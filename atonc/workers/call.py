@@ -8,9 +8,9 @@ from typing import Any
 
 from atonc import errors
 from atonc.errors import AtoncError, InputError, InternalError, ToolError
-from atonc.workers.unit import Unit, code_version, from_document
+from atonc.workers.unit import WorkUnit, code_version, from_document
 
-Function = Callable[[Unit], bytes]
+Function = Callable[[WorkUnit], bytes]
 Answer = tuple[dict[str, Any], bytes]  # {} and the result, or {"error": ...} and nothing
 
 

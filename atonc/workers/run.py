@@ -11,10 +11,10 @@ from atonc.errors import AtoncError, InputError, ToolError
 from atonc.workers import cluster, local
 from atonc.workers.cache import Cache
 from atonc.workers.call import Answer, Function, answer, as_error, name_of
-from atonc.workers.unit import Unit, code_version
+from atonc.workers.unit import WorkUnit, code_version
 
 Progress = Callable[[int, int], None]  # units done, units in all
-OnFailure = Callable[[Unit, AtoncError], bytes]
+OnFailure = Callable[[WorkUnit, AtoncError], bytes]
 
 
 class LostWorkerError(ToolError):
@@ -22,17 +22,17 @@ class LostWorkerError(ToolError):
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedUnit:
     """The result of the unit of this number; `known`: it was in the cache, or another unit has the same contents."""
 
     number: int
-    unit: Unit
+    unit: WorkUnit
     result: bytes
     known: bool
 
 
 def run(
-    units: Sequence[Unit],
+    units: Sequence[WorkUnit],
     function: Function | str,
     *,
     scheduler: str | None = None,
@@ -54,7 +54,7 @@ def run(
 
 
 def stream(
-    units: Sequence[Unit],
+    units: Sequence[WorkUnit],
     function: Function | str,
     *,
     scheduler: str | None = None,
@@ -62,7 +62,7 @@ def stream(
     cache: Path | None = None,
     on_failure: OnFailure | None = None,
     fresh: bool = False,
-) -> Iterator[Done]:
+) -> Iterator[FinishedUnit]:
     """Every unit once, in any order, as results come: for who adds up instead of keeping all.
 
     `function`: of a module, or `module:function`; from a unit to bytes. `scheduler`: address of a Dask cluster, or
@@ -79,7 +79,7 @@ def stream(
         if found is None:
             todo.setdefault(key, []).append(number)
         else:
-            yield Done(number, unit, found, True)
+            yield FinishedUnit(number, unit, found, True)
     messages = {numbers[0]: _message(name, units[numbers[0]], digests[numbers[0]]) for numbers in todo.values()}
     keys = {numbers[0]: key for key, numbers in todo.items()}
     for first, given in _compute(messages, scheduler, processes):
@@ -87,10 +87,10 @@ def stream(
         if kept is not None and not failed:
             kept.put(keys[first], result)
         for number in todo[keys[first]]:
-            yield Done(number, units[number], result, number != first)
+            yield FinishedUnit(number, units[number], result, number != first)
 
 
-def _message(function: str, unit: Unit, digests: tuple[str, ...]) -> dict[str, Any]:
+def _message(function: str, unit: WorkUnit, digests: tuple[str, ...]) -> dict[str, Any]:
     return {"function": function, "unit": unit.as_document(digests), "version": code_version()}
 
 
@@ -107,7 +107,7 @@ def _compute(
     return local.compute(messages, count)
 
 
-def _result(unit: Unit, given: Answer | str, on_failure: OnFailure | None) -> tuple[bytes, bool]:
+def _result(unit: WorkUnit, given: Answer | str, on_failure: OnFailure | None) -> tuple[bytes, bool]:
     """The bytes, and whether they stand for a failure."""
     if isinstance(given, str):
         remedy = "look at the memory of the machine, or give fewer processes"

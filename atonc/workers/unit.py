@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Unit:
+class WorkUnit:
     """What to compute: a pure function of the bytes of `files` and of `options`, which are plain JSON values.
 
     The title is for people. A result must not depend on it, nor on where the files are: only their contents and their
@@ -40,14 +40,14 @@ class Unit:
         return _hashed([code_version(), function, suffixes, list(digests), dict(self.options)])
 
     def as_document(self, digests: tuple[str, ...]) -> dict[str, Any]:
-        """As it travels to a worker."""
+        """Gives the unit as it travels to a worker."""
         files = [os.path.abspath(path) for path in self.files]
         return {"title": self.title, "files": files, "options": dict(self.options), "digests": list(digests)}
 
 
-def from_document(document: Mapping[str, Any]) -> Unit:
+def from_document(document: Mapping[str, Any]) -> WorkUnit:
     """The unit, if the files here are those that it was made of."""
-    unit = Unit(document["title"], tuple(map(Path, document["files"])), document["options"])
+    unit = WorkUnit(document["title"], tuple(map(Path, document["files"])), document["options"])
     for path, wanted in zip(unit.files, document["digests"], strict=True):
         if digest(path) != wanted:
             raise InputError(
@@ -78,7 +78,7 @@ def _digest(path: str, size_bytes: int, changed: int) -> str:
 
 @cache
 def code_version() -> str:
-    """Of everything that computes: a change of a line of ours makes results of before worthless."""
+    """Identifies everything that computes: a change of any line of ours invalidates earlier results."""
     package = package_folder()
     sources = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".toml", ".json"))
     found = [[path.relative_to(package).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()] for path in sources]

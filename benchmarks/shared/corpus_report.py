@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 
 def exact(rows: list[Record]) -> float:
-    """Of all output values together: some models have outputs of one value beside others of thousands."""
+    """The share of all output values together: some models have outputs of one value beside others of thousands."""
     return float(np.average([row["exact"] for row in rows], weights=[row["values"] for row in rows]))
 
 

@@ -88,5 +88,5 @@ LABEL = argument("--label", default="", help="the name of that runtime on the pa
 
 
 def hidden(flag: str, **settings: Any) -> Argument:
-    """Of a benchmark for its own child processes."""
+    """Declares an argument of a benchmark for its own child processes."""
     return argument(flag, help=argparse.SUPPRESS, **settings)

@@ -21,7 +21,7 @@ from atonc.hw.decode import Replay, decode_epochs
 from atonc.hw.ec import BlobHeader, HeaderBlob, decode, read_header_file, relocate
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import stm32n6
-from atonc.hw.safety import Context, Pool, PoolKind
+from atonc.hw.safety import CheckedPool, PoolKind, SafetyContext
 from atonc.hw.safety.context import pool_of_bank
 
 T = TypeVar("T")
@@ -38,12 +38,12 @@ class Program:
     driven_by: str  # EC or CPU
     compiler: str
     epochs: tuple[Epoch, ...]
-    context: Context
+    context: SafetyContext
     blob_words: tuple[int, ...] = ()  # length of each program of the epoch controller
 
     @property
     def owner(self) -> str:
-        """Of the repository: names begin with OWNER+NAME."""
+        """The owner of the repository: names begin with OWNER+NAME."""
         return self.name.partition("+")[0]
 
     @property
@@ -107,7 +107,7 @@ def _blob_program(path: Path, header: BlobHeader, name: str, reading: Reading) -
     replay = Replay()
     decoded = _or_note(lambda: [e for blob in header.blobs for e in _blob_epochs(blob, replay)], reading)
     if decoded is not None:
-        yield Program(name, "EC", "", tuple(e for e in decoded if not e.empty), Context(), lengths)
+        yield Program(name, "EC", "", tuple(e for e in decoded if not e.empty), SafetyContext(), lengths)
 
 
 def _blob_epochs(blob: HeaderBlob, replay: Replay) -> list[Epoch]:
@@ -130,16 +130,16 @@ def _program(source: Path, name: str, driven_by: str, blob_file: Path | None = N
     return Program(name, driven_by, network.atonn_version, epochs, context_of(network))
 
 
-def context_of(network: CompiledNetwork) -> Context:
+def context_of(network: CompiledNetwork) -> SafetyContext:
     """The pools that the compiler was told about, user buffers, and the memories of the chip around them."""
     pools = []
     for pool in network.pools:
         bank = stm32n6().memory_at(pool.base)
         kind = pool_of_bank(bank).kind if bank is not None else PoolKind.USER
         if pool.size_bytes and not pool.virtual:
-            pools.append(Pool(pool.name, pool.base, pool.size_bytes, kind, pool.writable))
-    users = [Pool(u.symbol, u.address, u.size_bytes, PoolKind.USER) for u in network.user_buffers]
-    return Context((*pools, *users))
+            pools.append(CheckedPool(pool.name, pool.base, pool.size_bytes, kind, pool.writable))
+    users = [CheckedPool(u.symbol, u.address, u.size_bytes, PoolKind.USER) for u in network.user_buffers]
+    return SafetyContext((*pools, *users))
 
 
 def _or_note(read: Callable[[], T], reading: Reading) -> T | None:

@@ -16,7 +16,7 @@ DATA = (".py", ".md")  # every other file beside a module counts as its data
 
 @dataclass
 class Checkout:
-    """Of one folder: what its modules import, and what changed since a commit."""
+    """One folder: what its modules import, and what changed since a commit."""
 
     root: Path
     _imports: dict[str, frozenset[str]] = field(default_factory=dict)

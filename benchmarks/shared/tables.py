@@ -27,7 +27,7 @@ def in_a_cell(text: object, most: int = 200) -> str:
 
 
 def short(name: str, most: int = 60) -> str:
-    """Of a long name both ends."""
+    """Shortens a long name to both its ends."""
     return name if len(name) < most else f"{name[: most // 3]}...{name[-most // 3 :]}"
 
 

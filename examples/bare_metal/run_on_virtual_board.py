@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from atonc.emu.board import Board, read_firmware
+from atonc.emu.board import VirtualBoard, read_firmware
 from atonc.errors import AtoncError
 
 
 def main() -> int:
-    board = Board(read_firmware(Path(sys.argv[1])))
+    board = VirtualBoard(read_firmware(Path(sys.argv[1])))
     try:
         board.run()
     except AtoncError as error:

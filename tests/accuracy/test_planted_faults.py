@@ -12,7 +12,7 @@ import pytest
 
 from atonc.accuracy.explain import examine
 from atonc.frontends.onnx_qdq import read_onnx
-from atonc.insight.loss import ACTIVATION, ARITHMETIC, WEIGHTS, Finding
+from atonc.insight.loss import ACTIVATION, ARITHMETIC, WEIGHTS, LossFinding
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
 from tests.accuracy.planted import FloatNet, Format, Quantiser
@@ -155,7 +155,7 @@ FAULTS = {
 }
 
 
-def report(fault: Fault, remedies: bool = False, original: bool = True) -> tuple[Finding, ...]:
+def report(fault: Fault, remedies: bool = False, original: bool = True) -> tuple[LossFinding, ...]:
     net = network()
     fault.network(net)
     model = net.model({"x": SHAPE}, list(fault.outputs))

@@ -28,8 +28,8 @@ def build(folder: Path, text: str) -> Path:
     harness = building.runtime_folder("harness")
     source = folder / "program.c"
     source.write_text(PRELUDE + text)
-    program = building.Unit((source,), (harness,))
-    common = building.Unit((harness / "startup.c", harness / "board_io.c"), (harness,), strict=True)
+    program = building.CompileUnit((source,), (harness,))
+    common = building.CompileUnit((harness / "startup.c", harness / "board_io.c"), (harness,), strict=True)
     toolchain = building.find_toolchain()
     return building.link(
         toolchain, building.compile_units(toolchain, [program, common], folder), folder / "program.elf"

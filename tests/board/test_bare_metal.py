@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.board import Board, read_firmware
+from atonc.emu.board import VirtualBoard, read_firmware
 from tests.board.programs import needs_compiler
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def test_example(tmp_path: Path, cpu: str) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
     firmware = read_firmware(tmp_path / "build" / "firmware.elf")
     if cpu == "cortex-m33":
-        board = Board(firmware)
+        board = VirtualBoard(firmware)
         board.run()
         answer = board.memory.read(firmware.symbols["answer"], 4).view("<i4")[0]
         assert answer == 7 and not board.memory.read(firmware.symbols["error"], 4).any()

@@ -47,7 +47,9 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("echo"), ECHO)
 
 
-def talk(options: BoardRun, sends: bytes, answers: int) -> tuple[board_running.Ended | InputError, bytes, list[str]]:
+def talk(
+    options: BoardRun, sends: bytes, answers: int
+) -> tuple[board_running.BoardRunEnd | InputError, bytes, list[str]]:
     """A client that sends some bytes, reads so many and stays until the firmware ends."""
     said: list[str] = []
     came = bytearray()
@@ -69,7 +71,7 @@ def talk(options: BoardRun, sends: bytes, answers: int) -> tuple[board_running.E
     thread = threading.Thread(target=client, daemon=True)
     thread.start()
     try:
-        ended: board_running.Ended | InputError = board_running.run_firmware(options, say)
+        ended: board_running.BoardRunEnd | InputError = board_running.run_firmware(options, say)
     except InputError as error:
         ended = error
     over.set()
@@ -83,7 +85,7 @@ def test_a_client_on_a_socket(echo: Path, tmp_path: Path) -> None:
     image.write_bytes(b"skip\x78\x56\x34\x12")
     flash = (board_running.contents(f"{image}@0x71000000+4"),)
     ended, came, said = talk(BoardRun(echo, flash, "socket:0", registers=True), b"ABCq", 3)
-    assert isinstance(ended, board_running.Ended) and came == b"BCD"
+    assert isinstance(ended, board_running.BoardRunEnd) and came == b"BCD"
     assert (ended.reason, ended.number, ended.received) == ("bkpt", 2, 4)
     assert said[1:] == ["| hello", "| 0x12345678"]
     assert any("SYSCFG" in line and "written 1 times, holds 0x00000005" in line for line in ended.picture)
@@ -104,7 +106,7 @@ def test_a_firmware_that_hangs_shows_where(echo: Path, monkeypatch: pytest.Monke
 @needs_compiler
 def test_semihosting_exit(echo: Path) -> None:
     ended, came, _ = talk(BoardRun(echo, serial="socket:0"), b"Ps", 1)
-    assert isinstance(ended, board_running.Ended) and (ended.reason, came) == ("exit", b"Q")
+    assert isinstance(ended, board_running.BoardRunEnd) and (ended.reason, came) == ("exit", b"Q")
 
 
 @needs_compiler

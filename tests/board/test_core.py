@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.board import Board, read_firmware
+from atonc.emu.board import VirtualBoard, read_firmware
 from atonc.errors import InputError
 from tests.board.programs import build, needs_compiler
 
 pytestmark = needs_compiler
 
 
-def start(folder: Path, text: str) -> Board:
-    return Board(read_firmware(build(folder, text)))
+def start(folder: Path, text: str) -> VirtualBoard:
+    return VirtualBoard(read_firmware(build(folder, text)))
 
 
 def test_text_and_float(tmp_path: Path) -> None:

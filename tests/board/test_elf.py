@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.board import Board, read_firmware
+from atonc.emu.board import VirtualBoard, read_firmware
 from atonc.errors import AtoncError, InputError
 from tests.board.programs import build, needs_compiler
 
@@ -38,4 +38,4 @@ def test_damaged_images(tmp_path: Path) -> None:
                 data[dice.choice([dice.randrange(len(data)), dice.randrange(min(52, len(data)))])] = dice.randrange(256)
         file.write_bytes(bytes(data))
         with contextlib.suppress(AtoncError):
-            Board(read_firmware(file)).run(1000)
+            VirtualBoard(read_firmware(file)).run(1000)

@@ -19,7 +19,7 @@ from atonc.firmware import image as firmware
 from atonc.firmware.image import ImageNetwork, Runtime
 from atonc.ops import run_graph
 from atonc.options import Options
-from atonc.place import Board
+from atonc.place import BoardMemory
 from tests.board.programs import needs_compiler
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.emit.generated import default_board, digits, view_of
@@ -124,7 +124,7 @@ def test_networks_must_not_share_flash(tmp_path: Path, common: Common) -> None:
         rig_of(tmp_path, common, digits("a"), view_of(random_graph(5), "b"))
 
 
-def flash_from(base: int) -> Board:
+def flash_from(base: int) -> BoardMemory:
     """The board with a part of the flash that nobody else uses."""
     usual = default_board()
     pools = [p if p.writable else replace(p, base=base, size_bytes=1 << 24) for p in usual.pools]

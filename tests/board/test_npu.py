@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from atonc.emu import network as emulator
-from atonc.emu.board import Board, read_firmware
+from atonc.emu.board import VirtualBoard, read_firmware
 from atonc.emu.files.initialisers import load_initialisers
 from atonc.errors import InputError
 from tests.board.programs import build, needs_compiler
@@ -42,11 +42,11 @@ int main(void) { WORD(INTCTRL + 0x14) = 0x3ff; WORD(INTCTRL) = 1; WORD(0xE000E10
 """
 
 
-def loaded(folder: Path, text: str) -> Board:
-    return Board(read_firmware(build(folder, REGISTERS + text)))
+def loaded(folder: Path, text: str) -> VirtualBoard:
+    return VirtualBoard(read_firmware(build(folder, REGISTERS + text)))
 
 
-def run_first(board: Board) -> None:
+def run_first(board: VirtualBoard) -> None:
     """The network of examples/first on this board and on the emulator: the same bytes."""
     net = emulator.load(FIRST)
     image = np.random.default_rng(5).integers(-128, 128, net.inputs[0].shape).astype(np.int8)

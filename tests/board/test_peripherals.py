@@ -7,13 +7,13 @@ import pytest
 from atonc.emu.board import gpio, registers, security
 from atonc.emu.board.accesses import Accesses
 from atonc.emu.board.clock import Clock
-from atonc.emu.board.clocks import AFTER_FIRST_STAGE, Clocks
+from atonc.emu.board.clocks import AFTER_FIRST_STAGE, ClockRegisters
 from atonc.emu.board.cycle_counters import DWT_CYCCNT, PMU_CCNTR, CycleCounters
 from atonc.emu.board.fuses import Fuses
 from atonc.emu.board.interrupts import Nvic
 from atonc.emu.board.npu_cache import NpuCache
 from atonc.emu.board.peripherals import Peripherals
-from atonc.emu.board.power import Power
+from atonc.emu.board.power import PowerRegisters
 from atonc.emu.board.terminal import Terminal
 from atonc.emu.board.timers import INTERRUPTS, Timer
 from atonc.emu.board.usart import Usart
@@ -31,7 +31,7 @@ def peripherals(clocks: dict[int, int] | None = None) -> Peripherals:
 
 
 def test_clock_registers_have_forms_that_set_and_clear() -> None:
-    clocks = Clocks()
+    clocks = ClockRegisters()
     clocks.write(0x800 + 0x260, 1 << 31)
     clocks.write(0x800 + 0x260, 1 << 3)
     assert clocks.read(0x260) == clocks.read(0x800 + 0x260) == 1 << 31 | 1 << 3
@@ -40,7 +40,7 @@ def test_clock_registers_have_forms_that_set_and_clear() -> None:
 
 
 def test_what_is_on_is_ready_and_what_is_chosen_is_used() -> None:
-    clocks = Clocks()
+    clocks = ClockRegisters()
     assert clocks.read(0x04) == 1 << 3  # the internal oscillator
     clocks.write(0x800, 7 << 8)  # three PLLs
     assert clocks.read(0x04) == 7 << 8 | 1 << 3
@@ -49,7 +49,7 @@ def test_what_is_on_is_ready_and_what_is_chosen_is_used() -> None:
 
 
 def test_frequencies_after_reset_and_after_a_first_stage() -> None:
-    fresh, ready = Clocks(), Clocks(AFTER_FIRST_STAGE)
+    fresh, ready = ClockRegisters(), ClockRegisters(AFTER_FIRST_STAGE)
     assert {fresh.cpu_hz, fresh.bus_hz, fresh.npu_hz, fresh.npu_ram_hz, fresh.usart1_hz} == {64_000_000}
     assert not fresh.configured and ready.configured
     hz = 600_000_000, 400_000_000, 800_000_000, 800_000_000
@@ -58,15 +58,15 @@ def test_frequencies_after_reset_and_after_a_first_stage() -> None:
 
 @pytest.mark.parametrize(("source", "hz"), [(0, 200_000_000), (5, 4_000_000), (6, 64_000_000)])
 def test_clock_of_the_uart(source: int, hz: int) -> None:
-    assert Clocks(AFTER_FIRST_STAGE | {0x174: source}).usart1_hz == hz
+    assert ClockRegisters(AFTER_FIRST_STAGE | {0x174: source}).usart1_hz == hz
 
 
 def test_a_bypassed_pll_gives_what_goes_in() -> None:
-    assert Clocks(AFTER_FIRST_STAGE | {0x90: 1 << 27 | 2 << 28}).cpu_hz == 48_000_000
+    assert ClockRegisters(AFTER_FIRST_STAGE | {0x90: 1 << 27 | 2 << 28}).cpu_hz == 48_000_000
 
 
 def test_the_voltage_that_was_asked_for_is_there() -> None:
-    power = Power()
+    power = PowerRegisters()
     assert power.read(0x20) & 2 and not power.read(0x20) & 1 << 16
     power.write(0x20, 1)
     assert power.read(0x20) == 1 | 2 | 1 << 16 | 1 << 17

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from atonc.boards.importing import import_board, same_pool
-from atonc.boards.linker_script import Region, parse_regions
+from atonc.boards.linker_script import LinkerRegion, parse_regions
 from atonc.boards.linker_text import linker_text
 from atonc.boards.mpool_text import mpool_text
 from atonc.cli import main
@@ -63,8 +63,8 @@ def test_pools_of_published_applications() -> None:
 def test_the_linker_fragment_has_the_regions_and_the_flash_map() -> None:
     text = linker_text(find_board("dk"), "vision")
     assert parse_regions(text, "x.ld") == (
-        Region("AXISRAM1_S", "xrw", 0x3400_0400, 1023 << 10),
-        Region("PSRAM", "xrw", 0x9100_0000, 16 << 20),
+        LinkerRegion("AXISRAM1_S", "xrw", 0x3400_0400, 1023 << 10),
+        LinkerRegion("PSRAM", "xrw", 0x9100_0000, 16 << 20),
     )
     assert "PROVIDE(_board_weights_start = 0x70380000)" in text
     assert "PROVIDE(_board_pool_xspi1_end = 0x91000000)" in text and "share" not in text
@@ -72,7 +72,7 @@ def test_the_linker_fragment_has_the_regions_and_the_flash_map() -> None:
     hostile = parse_board('name = "x"\ntitle = "*/ MEMORY { A : ORIGIN = 0, LENGTH = 1 }"\nbased_on = "dk"\n', "x.toml")
     assert len(parse_regions(linker_text(hostile, "vision"), "x.ld")) == 2
     disco = parse_regions(linker_text(find_board("disco"), ""), "x.ld")
-    assert disco[2] == Region("AXIRAM", "xrw", 0x2400_0000, 512 << 10)
+    assert disco[2] == LinkerRegion("AXIRAM", "xrw", 0x2400_0000, 512 << 10)
 
 
 @pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="arm-none-eabi-gcc is not installed")

@@ -20,7 +20,7 @@ from atonc.emu.npu import run_epoch
 from atonc.emulation import Emulation
 from atonc.hw.stream import Stream
 from atonc.ir import Graph, Op
-from atonc.lower.semantics.error_model import Expected, expected_errors
+from atonc.lower.semantics.error_model import ExpectedError, expected_errors
 from atonc.lower.semantics.run import run_mapped
 from atonc.ops import run_graph, run_op
 from atonc.options import Options
@@ -153,7 +153,7 @@ def run_checked(compiled: Compiled, inputs: Mapping[str, Array]) -> Outcome:
 
 
 def _output(
-    graph: Graph, name: str, got: Array, wanted: Array, reported: Mapping[str, Expected], layers: list[Layer]
+    graph: Graph, name: str, got: Array, wanted: Array, reported: Mapping[str, ExpectedError], layers: list[Layer]
 ) -> Output:
     most = int(np.ceil(np.abs(got.astype(np.float64) - wanted.astype(np.float64)).max(initial=0)))
     producer = graph.producers.get(name)

@@ -80,10 +80,10 @@ def other_forms(one: Compiled, other: Compiled) -> tuple[str, ...]:
     """Operators that run on the CPU in one of the two only, and convolutions that round at other places."""
     found = _on_cpu(one) ^ _on_cpu(other)
     for name, form in one.mapped.forms.items():
-        meant = other.mapped.forms[name].semantics if name in other.mapped.forms else {}
+        reference = other.mapped.forms[name].semantics if name in other.mapped.forms else {}
         for op, semantics in form.semantics.items():
             wanted = roundings(semantics)
-            if wanted is not None and not (op in meant and agree(meant[op], wanted)):
+            if wanted is not None and not (op in reference and agree(reference[op], wanted)):
                 found.add(op)
     return tuple(sorted(found))
 

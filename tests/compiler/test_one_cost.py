@@ -128,7 +128,7 @@ def test_a_compilation_has_one_machine() -> None:
     assert machine.clocks.flash_mb_per_s == 99
     assert compiled.memory.machine is compiled.mapped.context.machine is machine
     forms = compiled.mapped.forms.values()
-    assert all(one.target is compiled.target for form in forms for one in (form, *(o.form for o in form.outbid)))
+    assert all(one.target is compiled.target for form in forms for one in (form, *(o.form for o in form.alternatives)))
     assert target_of(SLOW_FLASH).machine is machine  # and what follows from it is remembered
 
 

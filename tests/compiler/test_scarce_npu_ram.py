@@ -13,7 +13,7 @@ from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.options import Options
 from atonc.passes import order
 from atonc.pipeline import compile_canonical, memories
-from atonc.place import Board
+from atonc.place import BoardMemory
 from atonc.place.explain import NPU_RAM, PlacementError
 from atonc.search.generators import tighter_room
 from atonc.select import policy
@@ -39,7 +39,7 @@ def network() -> Graph:
     return Graph({n: t for n, t in tensors.items() if n in used}, tuple(ops), ("x",), ("e",))
 
 
-def small_board(options: Options) -> Board:
+def small_board(options: Options) -> BoardMemory:
     """One bank of the NPU's RAM, and the processor's."""
     board = memories(options)
     dropped = [pool.name for pool in board.pools if pool.name.startswith("npuRAM")][1:]
@@ -52,7 +52,7 @@ def test_a_small_board_is_known_from_the_start() -> None:
     compiled = compile_canonical(graph, graph, options, board)
     room = compiled.mapped.context.room
     assert not compiled.mapped.reasons
-    assert room == policy.Room(448 << 10)  # one bank: nothing had to be tried twice
+    assert room == policy.NpuRamBudget(448 << 10)  # one bank: nothing had to be tried twice
     assert room.huge_bytes < policy.whole_room(stm32n6()).huge_bytes
 
 

@@ -17,8 +17,8 @@ from atonc.deploy import journal, tools
 from atonc.deploy.app_config.render import meaning
 from atonc.deploy.config import read_config
 from atonc.deploy.deployment import Deployment
-from atonc.deploy.options import Wishes
-from atonc.deploy.plan import Done, deploy
+from atonc.deploy.options import DeployOptions
+from atonc.deploy.plan import FinishedStep, deploy
 from atonc.deploy.steps import build
 from atonc.errors import InputError, ToolError, UnsupportedError
 from tests.deploy import test_h747
@@ -36,8 +36,8 @@ def config(tmp_path: Path) -> Path:
     return CLASSIFIER.write(tmp_path, n6_project(tmp_path / "project"))
 
 
-def run(config: Path, dry_run: bool = False, **wishes: Any) -> dict[str, Done]:
-    wanted = Wishes(verify=False, jobs=1, **wishes)
+def run(config: Path, dry_run: bool = False, **wishes: Any) -> dict[str, FinishedStep]:
+    wanted = DeployOptions(verify=False, jobs=1, **wishes)
     done = deploy(Deployment(read_config(config), wanted), dry_run, lambda step: None)
     return {step.step: step for step in done}
 

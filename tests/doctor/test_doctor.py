@@ -12,7 +12,7 @@ import pytest
 from atonc.cli import main
 from atonc.doctor import packages, probes, programs
 from atonc.doctor.examine import STEPS, examine
-from atonc.doctor.types import Item, State, below, numbers
+from atonc.doctor.types import DoctorItem, DoctorState, below, numbers
 from atonc.report.doctor_text import lines
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="fakes are shell scripts")
@@ -114,7 +114,7 @@ def test_old_tools_are_named_with_what_is_wanted(name: str, said: str, step: str
     fake(tools, name, said)
     found = next(s for s in examine("stm32n6570-dk", system).steps if s.key == step)
     (old,) = [item for item in found.lacks if item.name == name]
-    assert old.state == State.OLD and "or later" in old.wanted and old.remedy and not found.ready
+    assert old.state == DoctorState.OLD and "or later" in old.wanted and old.remedy and not found.ready
 
 
 def test_broken_tools_do_not_count(tools: Path, system: Path) -> None:
@@ -122,7 +122,7 @@ def test_broken_tools_do_not_count(tools: Path, system: Path) -> None:
     fake(tools, "make", "cannot load library", 1)
     (tools / "STM32_SigningTool_CLI").write_text("not a program")
     found = {item.name: item for step in examine("dk", system).steps for item in (*step.needs, *step.one_of)}
-    assert found["make"].state == State.BROKEN and found["STM32_SigningTool_CLI"].state == State.BROKEN
+    assert found["make"].state == DoctorState.BROKEN and found["STM32_SigningTool_CLI"].state == DoctorState.BROKEN
     fake(tools, "STM32_Programmer_CLI", "STM32CubeProgrammer version: 2.20.0", 1)  # ST's end so after their version
     assert programs.look_for(programs.PROGRAMMER).good
 
@@ -154,7 +154,7 @@ def test_tools_inside_the_ide(tools: Path, system: Path, tmp_path: Path) -> None
 def test_permissions_are_told_from_absence(tools: Path, system: Path) -> None:
     for path in (*system.glob("dev/bus/usb/*/*"), *system.glob("dev/serial/by-id/*")):
         path.chmod(0)
-    assert probes.probe(system).state == probes.port(system).state == State.BARRED
+    assert probes.probe(system).state == probes.port(system).state == DoctorState.BARRED
 
 
 def test_permissions_as_the_system_tells_them(
@@ -162,7 +162,7 @@ def test_permissions_as_the_system_tells_them(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     probe, port = probes.probe(system), probes.port(system)
-    assert probe.state == port.state == State.BARRED
+    assert probe.state == port.state == DoctorState.BARRED
     assert "udev" in probe.remedy and "dialout" in port.remedy
 
 
@@ -170,7 +170,7 @@ def test_boards_are_looked_at_too(tools: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('name = "mine"\nbased_on = "dk"\ncolour = 1\n')
     found = next(s for s in examine(str(tmp_path / "mine.toml"), tmp_path).steps if s.key == "compile")
     (board,) = found.lacks
-    assert board.state == State.BROKEN and "colour: unknown key" in board.remedy
+    assert board.state == DoctorState.BROKEN and "colour: unknown key" in board.remedy
 
 
 def test_packages_too_old_too_new_and_absent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,15 +183,15 @@ def test_packages_too_old_too_new_and_absent(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(packages.metadata, "version", version)
     found = {item.name: item.state for item in packages.packages()}
-    assert found["numpy"] == State.OLD and found["rich"] == State.NEW
-    assert found["tree-sitter"] == State.FOUND and found["tree-sitter-c"] == State.MISSING
-    assert packages.packages("no-such-extra")[0].state == State.BROKEN
+    assert found["numpy"] == DoctorState.OLD and found["rich"] == DoctorState.NEW
+    assert found["tree-sitter"] == DoctorState.FOUND and found["tree-sitter-c"] == DoctorState.MISSING
+    assert packages.packages("no-such-extra")[0].state == DoctorState.BROKEN
 
 
 def test_versions_compare_as_numbers() -> None:
     assert below("2.9", "2.18") and not below("2.21.0", "2.21") and below("9.2.1", "11.0")
     assert numbers("12.2.rel1") == (12, 2) and numbers("4.0.1-20581") == (4, 0, 1) and numbers("x") == ()
-    assert not Item("x", State.OLD).good
+    assert not DoctorItem("x", DoctorState.OLD).good
 
 
 def test_the_command_says_what_the_exit_code_means(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:

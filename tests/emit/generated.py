@@ -14,7 +14,7 @@ from atonc.compile_view import CompileView
 from atonc.emit.c.network import CNetwork
 from atonc.ir import Graph
 from atonc.options import Options
-from atonc.place import Board, board
+from atonc.place import BoardMemory, board
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 GCC = "arm-none-eabi-gcc"
@@ -22,7 +22,7 @@ needs_compiler = pytest.mark.skipif(shutil.which(GCC) is None, reason=f"{GCC} is
 
 
 def view_of(
-    graph: Graph, name: str = "network", options: Options | None = None, memory: Board | None = None
+    graph: Graph, name: str = "network", options: Options | None = None, memory: BoardMemory | None = None
 ) -> CompileView:
     """A graph all the way to what is written."""
     options = options or Options(verify=False)
@@ -44,5 +44,5 @@ def network_of(view: CompileView) -> CNetwork:
     return generating.c_network(view)
 
 
-def default_board() -> Board:
+def default_board() -> BoardMemory:
     return board("stm32n6570-dk")

@@ -28,7 +28,7 @@ CACHED = frozenset({"hyperRAM", "octoFlash"})
 
 
 def placed(name: str, address: int, size: int, pool: str, kind: BufferKind = BufferKind.ACTIVATION) -> Placed:
-    return Placed(Buffer(name, size, kind), address, pool, 0, 0, supplied=pool == "user")
+    return Placed(Buffer(name, size, kind), address, pool, 0, 0, user_allocated=pool == "user")
 
 
 HOMES = {

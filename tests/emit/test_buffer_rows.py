@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atonc.emit.c import buffers_info, memories_h
-from atonc.emit.c.memories import Range
+from atonc.emit.c.memories import PoolRange
 from atonc.hw.limits import PREFETCH_BYTES
 from atonc.ir import Quantisation, Tensor
 from atonc.place import board
@@ -53,5 +53,7 @@ def test_memory_that_holds_more_than_the_code_is_unsigned() -> None:
 
 def test_memory_that_ends_where_the_network_begins_is_clear_of_it() -> None:
     pool = board("stm32n6570-dk").on_chip[-1]
-    text = memories_h._clear("NET", [Range(pool, 0x3420_0000, size_bytes=0x100), Range(pool, 0x3420_0200, b"x", 1)])
+    text = memories_h._clear(
+        "NET", [PoolRange(pool, 0x3420_0000, size_bytes=0x100), PoolRange(pool, 0x3420_0200, b"x", 1)]
+    )
     assert "(end) <= 0x34200000" in text and "(start) >= 0x34200100" in text and "34200200" not in text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atonc.emit.c import caches, resident
-from atonc.emit.c.caches import CLEAN, CLEAN_INVALIDATE, INVALIDATE, Range
+from atonc.emit.c.caches import CLEAN, CLEAN_INVALIDATE, INVALIDATE, CacheRange
 from atonc.emit.program import UserBuffer
 from atonc.place.types import Placed
 from atonc.plan.types import Buffer, BufferKind
@@ -35,8 +35,8 @@ def test_whole_lines_are_named_each_once() -> None:
 
 
 def test_ranges_that_hold_others_keep_their_end() -> None:
-    merged = caches._merged([Range(0, 128), Range(32, 64), Range(160, 192)])
-    assert list(merged) == [Range(0, 128), Range(160, 192)]
+    merged = caches._merged([CacheRange(0, 128), CacheRange(32, 64), CacheRange(160, 192)])
+    assert list(merged) == [CacheRange(0, 128), CacheRange(160, 192)]
 
 
 @pytest.mark.parametrize(("size", "function"), [(64, INVALIDATE), (65, CLEAN_INVALIDATE)])

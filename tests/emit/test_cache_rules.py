@@ -19,8 +19,8 @@ from atonc.compile_view import CompileView
 from atonc.emit.c.network import CNetwork
 from atonc.emu import cpu
 from atonc.emu import network as emulated
-from atonc.emu.files.types import Call
-from atonc.emu.network import EmulatedNetwork, Step
+from atonc.emu.files.types import FunctionCall
+from atonc.emu.network import EmulatedNetwork, NetworkStep
 from atonc.emulation import Emulation
 from atonc.ir import Graph, Op
 from tests.emit.generated import digits, network_of, view_of
@@ -44,7 +44,7 @@ class Machine:
     def copy(self, source: EmulatedNetwork, target: EmulatedNetwork, line: int) -> None:
         target.memory.write(line * LINE, source.memory.read(line * LINE, LINE))
 
-    def maintain(self, call: Call) -> None:
+    def maintain(self, call: FunctionCall) -> None:
         address, size = (int(arg) for arg in call.args if isinstance(arg, int))
         assert address % LINE == 0 and size % LINE == 0, call
         for line in range(address // LINE, (address + size) // LINE):
@@ -55,7 +55,7 @@ class Machine:
                 self.dirty.discard(line)
                 self.copy(self.ram, self.cached, line)
 
-    def calls(self, calls: tuple[Call, ...], written: set[str]) -> None:
+    def calls(self, calls: tuple[FunctionCall, ...], written: set[str]) -> None:
         for call in calls:
             if cpu.is_library_call(call.name):
                 cpu.run_call(call.name, list(call.args), self.cached.memory)
@@ -66,7 +66,7 @@ class Machine:
                 self.maintain(call)
 
     def run(self) -> None:
-        steps: dict[int, Step] = {step.number: step for step in self.ram.steps}
+        steps: dict[int, NetworkStep] = {step.number: step for step in self.ram.steps}
         for block, made in zip(self.ram.network.blocks, self.network.blocks, strict=True):
             self.calls(block.start_calls, made.writes())
             for step in made.steps if not made.on_cpu else ():

@@ -63,7 +63,7 @@ def test_hex_holds_the_same_bytes(tmp_path: Path) -> None:
 
 def test_hex_crosses_a_bank() -> None:
     pool = default_board().read_only[0]
-    part = memories.Range(pool, 0x7038_FFF0, bytes(range(64)), 64)
+    part = memories.PoolRange(pool, 0x7038_FFF0, bytes(range(64)), 64)
     lines = list(images.hex_lines([part]))
     assert [line[7:9] for line in lines] == ["04", "00", "04", "00", "00", "01"]
     assert all(sum(bytes.fromhex(line[1:].strip())) % 256 == 0 for line in lines)

@@ -52,7 +52,7 @@ def read_back(program: Program) -> list[tuple[Epoch, Epoch]]:
 
 
 def same_tables(program: Program) -> bool:
-    units = [(meant.units[n], made.units[n]) for meant, made in read_back(program) for n in meant.units]
+    units = [(reference.units[n], made.units[n]) for reference, made in read_back(program) for n in reference.units]
     pairs = [(rows_of(one), other) for one, other in units if isinstance(other, ArithConfig)]
     return all(other.table.startswith(rows) for rows, other in pairs)
 
@@ -61,7 +61,7 @@ def test_equal_tables_are_loaded_once_and_nothing_else_changes(compiled: dict[st
     plain, less = (compiled[name].program for name in ("plain", "tables"))
     assert kept(plain) == 0 < kept(less)
     assert len(ec_program.words(less.epochs)) < 0.9 * len(ec_program.words(plain.epochs))
-    assert all(meant.kept == made.kept for meant, made in read_back(less)) and same_tables(less)
+    assert all(reference.kept == made.kept for reference, made in read_back(less)) and same_tables(less)
     assert all(ec_program.epoch_words(epoch) == ec_program.written_words(epoch) for epoch in less.epochs)
     graph = compiled["plain"].graph
     outputs = [Emulation(program, graph).run(random_inputs(graph, 3)) for program in (plain, less)]

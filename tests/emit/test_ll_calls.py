@@ -16,7 +16,7 @@ from atonc.app.runs import RunOptions, run
 from atonc.emit.c import ll_calls
 from atonc.emit.c.ll_types import Base, DriverCall, ListCall
 from atonc.emit.program import Program, ProgramStep
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.files.network_c import read_network
 from atonc.emu.network import plan_steps
 from atonc.errors import ToolError
@@ -161,7 +161,7 @@ def c_file(functions: list[str], steps: list[tuple[int, int]], variables: str = 
 def read_back(text: str, folder: Path) -> Iterator[Epoch]:
     path = folder / "network.c"
     path.write_text(text)
-    for step in plan_steps(read_network(path), Memory()):
+    for step in plan_steps(read_network(path), AddressSpace()):
         assert step.epoch is not None
         yield step.epoch
 

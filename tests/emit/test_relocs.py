@@ -64,7 +64,7 @@ def test_user_buffers_take_no_activations(own: pipeline.Compiled) -> None:
         ("_user_io_input_0", "image", 64),
         ("_user_io_output_0", "pool", 256),
     ]
-    assert all(own.layout.placed[u.name].supplied and u.address >= USER_BASE for u in users)
+    assert all(own.layout.placed[u.name].user_allocated and u.address >= USER_BASE for u in users)
     assert pipeline.compile_graph(two_inputs(), Options(verify=False)).layout.peak_bytes == 4 * 24 * 24 * 16
     assert pipeline.compile_graph(two_inputs(), OWN).layout.peak_bytes == 0
 
@@ -144,8 +144,8 @@ def shapes(outputs: tuple[str, ...]) -> Graph:
 def test_values_that_could_share_memory_are_copied(outputs: tuple[str, ...], sides: tuple[str, ...]) -> None:
     own = pipeline.compile_graph(shapes(outputs), Options(**{f"{side}_allocation": False for side in sides}))
     homes = [own.program.placed[name] for name in ("a", *own.graph.outputs)]
-    supplied = [home.address for home in homes if home.supplied]
-    assert len(supplied) == len(set(supplied)) == ("inputs" in sides) + len(outputs) * ("outputs" in sides)
+    user_allocated = [home.address for home in homes if home.user_allocated]
+    assert len(user_allocated) == len(set(user_allocated)) == ("inputs" in sides) + len(outputs) * ("outputs" in sides)
     assert own.report is not None and all(o.exact_percent == 100 for o in own.report.outputs)
     assert not [s for s in pipeline.compile_graph(shapes(outputs)).program.steps]  # without: one memory, no step
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.files.types import CValue, Symbol
 
 BASE = 0x34200000
@@ -23,7 +23,7 @@ class Bench:
     """A memory with a simple allocator that leaves gaps, so that a stray write shows."""
 
     def __init__(self, size: int = 1 << 20) -> None:
-        self.memory = Memory()
+        self.memory = AddressSpace()
         self.memory.add("ram", BASE, size)
         self.memory.regions[0].data[:] = 0xA5
         self.next = BASE + 64

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu import call_cost, describe_call, run_call
 from atonc.emu.cpu.families import KERNELS
 from atonc.errors import AtoncError
@@ -91,8 +91,8 @@ def damaged(args: list[Any], path: tuple[Any, ...], junk: Any) -> list[Any]:
     return args
 
 
-def fresh(bench: Bench) -> Memory:
-    memory = Memory()
+def fresh(bench: Bench) -> AddressSpace:
+    memory = AddressSpace()
     memory.add("ram", BASE, bench.memory.regions[0].data.size).data[:] = bench.memory.regions[0].data
     return memory
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.evaluating.datasets.types import Data, Entry
+from atonc.evaluating.datasets.types import Dataset, DatasetEntry
 from atonc.evaluating.decoders.choose import decoder_for, family
 from atonc.evaluating.metrics.detection import Detection
 from atonc.evaluating.pictures import Fit
@@ -26,7 +26,7 @@ Box = tuple[float, float, float, float, float, int]  # corners, score, class
 
 
 @pytest.fixture(scope="module")
-def data() -> Data:
+def data() -> Dataset:
     """Pictures of 64 pixels, each with one to three boxes."""
     random = np.random.default_rng(7)
     images, annotations = [], []
@@ -38,11 +38,11 @@ def data() -> Data:
             box = {"id": len(annotations) + 1, "image_id": image, "bbox": [x, y, w, h], "area": w * h, "iscrowd": 0}
             annotations.append({**box, "category_id": int(random.integers(1, CLASSES + 1))})
     document = {"images": images, "annotations": annotations, "categories": [{"id": 1}, {"id": 2}]}
-    entries = tuple(Entry(f"{k}", Path(f"{k}.png"), truth={"image": k}) for k in range(PICTURES))
-    return Data("coco", entries, ("one", "two"), coco=document)
+    entries = tuple(DatasetEntry(f"{k}", Path(f"{k}.png"), truth={"image": k}) for k in range(PICTURES))
+    return Dataset("coco", entries, ("one", "two"), coco=document)
 
 
-def truths(data: Data, image: int) -> list[Any]:
+def truths(data: Dataset, image: int) -> list[Any]:
     return [a for a in data.coco["annotations"] if a["image_id"] == image]
 
 
@@ -223,7 +223,7 @@ FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-def coco_figures(data: Data, boxes: list[list[Box]]) -> tuple[float, float]:
+def coco_figures(data: Dataset, boxes: list[list[Box]]) -> tuple[float, float]:
     """Straight through pycocotools, with its own summary."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
@@ -246,7 +246,7 @@ def coco_figures(data: Data, boxes: list[list[Box]]) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_map_is_that_of_the_reference_decoder(name: str, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_map_is_that_of_the_reference_decoder(name: str, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atonc.evaluating.metrics.detection._ROUNDS", 10)
     make, reference = FAMILIES[name]
     random = np.random.default_rng(11)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.evaluating.datasets.types import Data, Entry
+from atonc.evaluating.datasets.types import Dataset, DatasetEntry
 from atonc.evaluating.metrics.distance import distance, distance_figures
 from atonc.evaluating.metrics.intervals import bootstrap, mean_interval, wilson
 from atonc.evaluating.metrics.iou import MeanIou
@@ -16,8 +16,8 @@ from atonc.evaluating.metrics.top import Top
 from atonc.evaluating.pictures import Fit
 
 
-def labelled(*labels: int) -> Data:
-    return Data("arrays", tuple(Entry(f"{k}", Path("x"), k, label) for k, label in enumerate(labels)))
+def labelled(*labels: int) -> Dataset:
+    return Dataset("arrays", tuple(DatasetEntry(f"{k}", Path("x"), k, label) for k, label in enumerate(labels)))
 
 
 def test_wilson_is_that_of_the_textbook() -> None:

@@ -111,7 +111,7 @@ def test_offsets_outside_the_file() -> None:
     struct.pack_into("<I", data, 0, len(data) + 100)
     with pytest.raises(ModelError, match="ends inside"):
         read_tflite(bytes(data))
-    table = flatbuffer.Table(b"\x00" * 12, 4)
+    table = flatbuffer.FlatTable(b"\x00" * 12, 4)
     assert table.int32(3, 7) == 7
     assert table.tables(2) == []
 

@@ -11,7 +11,7 @@ from atonc.hw.ec import (
     Irq,
     Label,
     Poll,
-    Relocated,
+    SymbolOffset,
     Write,
     WriteField,
     WriteFieldLong,
@@ -21,7 +21,7 @@ units = st.integers(0, 63)
 registers = st.integers(0, 1023)
 words = st.integers(0, 0xFFFF_FFFF)
 symbols = st.sampled_from(["_user_io_input_0", "_user_io_output_1", "xSPI2", "a.b-c"])
-values = st.one_of(words, st.builds(Relocated, words, symbols))
+values = st.one_of(words, st.builds(SymbolOffset, words, symbols))
 
 
 @st.composite
@@ -85,9 +85,9 @@ def sample_program(epochs: int = 3) -> list[Instruction]:
             BurstWriteInc(23, 256, tuple(range(epoch, epoch + 40))),
             WriteField(0, 4, 3, 1, 1),
             Write(8, 0, 0x80100),
-            BurstWriteInc(8, 2, (Relocated(0x40 * epoch, "_user_io_input_0"), 0x900)),
-            Write(8, 14, Relocated(0x40 * epoch + 0x3F, "_user_io_input_0")),
-            Write(7, 2, Relocated(0, "_user_io_output_0")),
+            BurstWriteInc(8, 2, (SymbolOffset(0x40 * epoch, "_user_io_input_0"), 0x900)),
+            Write(8, 14, SymbolOffset(0x40 * epoch + 0x3F, "_user_io_input_0")),
+            Write(7, 2, SymbolOffset(0, "_user_io_output_0")),
             Write(4, 30, 0x2B),
             WriteField(8, 0, 0, 1, 1),
             Poll(7, 0, 31, 31, 100, 0),

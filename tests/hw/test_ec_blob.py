@@ -17,8 +17,8 @@ from atonc.hw.ec import (
     Instruction,
     Label,
     Patch,
-    Relocated,
     Relocation,
+    SymbolOffset,
     Write,
     apply_patches,
     bind_symbols,
@@ -110,14 +110,14 @@ def test_relocatable_programs_round_trip(program: list[Instruction], version: in
 
 
 def test_relocation_adds_the_base() -> None:
-    stored = container_of([Write(8, 2, Relocated(0x40, "a")), Write(8, 14, Relocated(0xFFFF_FFFF, "b"))])
+    stored = container_of([Write(8, 2, SymbolOffset(0x40, "a")), Write(8, 14, SymbolOffset(0xFFFF_FFFF, "b"))])
     assert relocate(stored, {"a": 0x3400_0000, "b": 2}).program[1::2] == (0x3400_0040, 1)
 
 
 @pytest.mark.parametrize("bases", [{}, {"a": 0, "b": 0}])
 def test_relocation_needs_exactly_its_symbols(bases: dict[str, int]) -> None:
     with pytest.raises(InputError, match="relocation symbol"):
-        relocate(container_of([Write(8, 2, Relocated(0x40, "a"))]), bases)
+        relocate(container_of([Write(8, 2, SymbolOffset(0x40, "a"))]), bases)
 
 
 def test_patches_replace_masked_bits() -> None:

@@ -16,7 +16,7 @@ from atonc.hw.ec import (
     Irq,
     Label,
     Poll,
-    Relocated,
+    SymbolOffset,
     Write,
     WriteField,
     collect_relocations,
@@ -85,7 +85,7 @@ def test_more_stores_than_a_burst_counts() -> None:
 
 
 def test_relocated_values_keep_their_symbols() -> None:
-    merged = merge_writes([Write(5, 3, 0), Write(5, 2, Relocated(64, "a"))])
+    merged = merge_writes([Write(5, 3, 0), Write(5, 2, SymbolOffset(64, "a"))])
     assert [(r.symbol, r.offsets) for r in collect_relocations(merged)] == [("a", (1,))]
 
 

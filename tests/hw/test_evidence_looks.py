@@ -9,10 +9,10 @@ import pytest
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import stm32n6
-from atonc.hw.safety import Context, Pool, PoolKind
+from atonc.hw.safety import CheckedPool, PoolKind, SafetyContext
 from atonc.hw.safety.evidence import EpochGrade, Feature, Grade, Strength, grade_epoch, grade_feature
 from atonc.hw.safety.evidence.copies import FETCHES
-from atonc.hw.safety.evidence.table import Words, evidence
+from atonc.hw.safety.evidence.table import SeenWords, evidence
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import CPU_RAM1, FLASH, NPU_RAM3, NPU_RAM4, NPU_RAM5, add, build, kernels, reader, writer
 from tests.hw.safety_plants import swap
@@ -51,7 +51,9 @@ def test_kernels_in_ram_rest_on_one_owner() -> None:
 
 
 def test_buffers_of_the_application_are_judged_by_direction() -> None:
-    user = Context((Pool("input", NPU_RAM3, 4096, PoolKind.USER), Pool("ram", NPU_RAM5, 1 << 16, PoolKind.ON_CHIP)))
+    user = SafetyContext(
+        (CheckedPool("input", NPU_RAM3, 4096, PoolKind.USER), CheckedPool("ram", NPU_RAM5, 1 << 16, PoolKind.ON_CHIP))
+    )
     assert not found(grade_epoch(legal.pooling(), user), "STRENG memory")
     assert grade_feature(Feature("STRENG memory", "read", "user buffer")).grade == Grade.SEEN
 
@@ -156,7 +158,7 @@ class TestSets:
     @pytest.fixture(name="larger")
     def _larger(self) -> list[str]:
         seen = evidence()[self.NAME][""]
-        assert isinstance(seen, Words)
+        assert isinstance(seen, SeenWords)
         return max(seen.seen, key=lambda word: word.count(" || ")).split(" || ")
 
     def test_part_of_a_larger_set(self) -> None:

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from atonc.hw.epoch import Epoch
-from atonc.hw.safety import Context
+from atonc.hw.safety import SafetyContext
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import NPU_RAM3, change, writer
 from tests.hw.safety_plants import swap
@@ -27,7 +27,7 @@ def _generator(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def program(generator: ModuleType, epoch: Epoch, name: str = "Someone+project/network.c"):
-    return generator.Program(name, "CPU", "atonn-v1.1.1", (epoch,), Context())
+    return generator.Program(name, "CPU", "atonn-v1.1.1", (epoch,), SafetyContext())
 
 
 EDITED = {

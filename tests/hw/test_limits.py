@@ -12,7 +12,7 @@ import pytest
 from atonc.hw import limits
 from atonc.hw.machine import stm32n6
 from atonc.hw.safety.evidence.seen import frame_seen, padding_seen
-from atonc.hw.safety.evidence.table import Numbers, evidence
+from atonc.hw.safety.evidence.table import SeenNumbers, evidence
 from atonc.hw.units import arith
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.select import policy
@@ -101,7 +101,9 @@ def test_planted_duplicates_are_found(line: str) -> None:
 
 def extremes(name: str, *roles: str) -> tuple[int, int]:
     tables = [table for role, table in evidence()[name].items() if not roles or role in roles]
-    values = [value for table in tables if isinstance(table, Numbers) for value in (table.values[0], table.values[-1])]
+    values = [
+        value for table in tables if isinstance(table, SeenNumbers) for value in (table.values[0], table.values[-1])
+    ]
     return min(values), max(values)
 
 
@@ -149,7 +151,7 @@ def test_room_follows_the_board() -> None:
     assert room.npu_ram_bytes == sum(b.size_bytes for b in stm32n6().memories if b.name.startswith("npuRAM"))
     assert (room.huge_bytes, room.large_bytes, room.copy_bytes) == (960 << 10, 512 << 10, 256 << 10)
     assert [some.huge_bytes >> 10 for some in room.tighter()] == [960, 640, 320, 160]
-    small = policy.Room(448 << 10)
+    small = policy.NpuRamBudget(448 << 10)
     assert small.step_bytes < small.npu_ram_bytes and small.huge_bytes == 240 << 10
 
 

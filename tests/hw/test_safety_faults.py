@@ -8,7 +8,16 @@ from typing import ClassVar
 
 import pytest
 
-from atonc.hw.safety import Buffer, Context, Pool, PoolKind, all_rules, check_epoch, check_program, worst
+from atonc.hw.safety import (
+    CheckedBuffer,
+    CheckedPool,
+    PoolKind,
+    SafetyContext,
+    all_rules,
+    check_epoch,
+    check_program,
+    worst,
+)
 from atonc.reasons import Severity, Violation
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_faults import FAULTS
@@ -125,17 +134,17 @@ class TestDocumentedExceptions:
 
 class TestContext:
     def test_pools_of_the_caller_decide(self) -> None:
-        flash = Pool("weights", 0x7038_0000, 0x1000, PoolKind.FLASH, writable=False)
-        ram = Pool("ram", NPU_RAM3, 0x1C_0000, PoolKind.ON_CHIP)
-        assert check_epoch(legal.convolution(), Context((flash, ram))) == []
+        flash = CheckedPool("weights", 0x7038_0000, 0x1000, PoolKind.FLASH, writable=False)
+        ram = CheckedPool("ram", NPU_RAM3, 0x1C_0000, PoolKind.ON_CHIP)
+        assert check_epoch(legal.convolution(), SafetyContext((flash, ram))) == []
         short = replace(ram, size_bytes=0xFFF)
-        found = check_epoch(legal.convolution(), Context((flash, short)))
+        found = check_epoch(legal.convolution(), SafetyContext((flash, short)))
         assert {(v.rule.id, v.unit) for v in found} == {("M14", "STRENG0"), ("M14", "STRENG6")}
 
     def test_a_pool_that_is_not_writable(self) -> None:
-        pools = (Pool("all", NPU_RAM3, 0x1C_0000, PoolKind.ON_CHIP, writable=False),)
-        flash = Pool("weights", 0x7038_0000, 0x1000, PoolKind.FLASH, writable=False)
-        assert [v.rule.id for v in check_epoch(legal.convolution(), Context((*pools, flash)))] == ["M13"]
+        pools = (CheckedPool("all", NPU_RAM3, 0x1C_0000, PoolKind.ON_CHIP, writable=False),)
+        flash = CheckedPool("weights", 0x7038_0000, 0x1000, PoolKind.FLASH, writable=False)
+        assert [v.rule.id for v in check_epoch(legal.convolution(), SafetyContext((*pools, flash)))] == ["M13"]
 
     def test_neighbouring_pools_hold_one_buffer(self) -> None:
         epoch = swap(legal.convolution(), STRENG6=writer(NPU_RAM4 - 2048, 2048, 2))
@@ -150,20 +159,23 @@ class TestContext:
         assert check_epoch(epoch) == []
 
     def test_writers_stay_in_their_buffer(self) -> None:
-        fits, short = Buffer("out", NPU_RAM3, 4096), Buffer("out", NPU_RAM3, 4095)
-        assert check_epoch(legal.convolution(), Context(buffers=(fits,))) == []
-        found = check_epoch(legal.convolution(), Context(buffers=(short,)))
+        fits, short = CheckedBuffer("out", NPU_RAM3, 4096), CheckedBuffer("out", NPU_RAM3, 4095)
+        assert check_epoch(legal.convolution(), SafetyContext(buffers=(fits,))) == []
+        found = check_epoch(legal.convolution(), SafetyContext(buffers=(short,)))
         assert [(v.rule.id, v.unit) for v in found] == [("M15", "STRENG6")]
 
     def test_a_reader_stays_inside_its_buffer(self) -> None:
-        fits, short = Buffer("in", NPU_RAM5, 4096), Buffer("in", NPU_RAM5, 4095)
-        assert check_epoch(legal.convolution(), Context(buffers=(fits,))) == []
-        found = check_epoch(legal.convolution(), Context(buffers=(short,)))
+        fits, short = CheckedBuffer("in", NPU_RAM5, 4096), CheckedBuffer("in", NPU_RAM5, 4095)
+        assert check_epoch(legal.convolution(), SafetyContext(buffers=(fits,))) == []
+        found = check_epoch(legal.convolution(), SafetyContext(buffers=(short,)))
         assert [(v.rule.id, v.unit) for v in found] == [("M17", "STRENG0")]
 
     def test_packed_words_may_end_behind_the_buffer(self) -> None:
         packed = swap(legal.copy(), STRENG0=reader(NPU_RAM5, 683, element_bytes=3))
-        sizes = {size: check_epoch(packed, Context(buffers=(Buffer("in", NPU_RAM5, size),))) for size in (2047, 2046)}
+        sizes = {
+            size: check_epoch(packed, SafetyContext(buffers=(CheckedBuffer("in", NPU_RAM5, size),)))
+            for size in (2047, 2046)
+        }
         assert [("M17" in {v.rule.id for v in found}) for found in sizes.values()] == [False, True]
 
     def test_user_buffers_may_lie_anywhere(self) -> None:

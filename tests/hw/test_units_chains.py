@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.npu import run_epoch
 from atonc.errors import AtoncError, InputError
 from atonc.hw.epoch import Epoch
@@ -139,8 +139,8 @@ def _add_outputs(case: Case, loop: str, units: dict[str, object], links: list[Li
     links += [Link(tail, "STRENG9", 0), Link("STRENG7", "CONVACC0", 2)]
 
 
-def memory_of(case: Case) -> Memory:
-    memory = Memory()
+def memory_of(case: Case) -> AddressSpace:
+    memory = AddressSpace()
     for name, base in (("features", FEATURES), ("kernels", KERNELS), ("results", RESULTS), ("sums", SUMS)):
         memory.add(name, base, REGION)
     memory.write(FEATURES, case.features.view(np.uint8))
@@ -170,7 +170,7 @@ def expected(case: Case) -> list[list[int]]:
     return results
 
 
-def _stored(memory: Memory, address: int, elements: int) -> list[int]:
+def _stored(memory: AddressSpace, address: int, elements: int) -> list[int]:
     return memory.read(address, 2 * elements).view("<i2").tolist()
 
 

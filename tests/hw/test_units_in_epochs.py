@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.npu import run_epoch
 from atonc.errors import InputError, NotModelledError
 from atonc.hw.epoch import Epoch
@@ -43,8 +43,8 @@ def engine(address: int, elements: int, frames: int = 1, size: int = 1, **change
     return StrengConfig(**{**plain, "address": address, "fsize_low": elements, "frames": frames, **changes})
 
 
-def run(units: dict[str, UnitConfig], links: list[tuple[str, str, int] | Link], **contents: np.ndarray) -> Memory:
-    memory = Memory()
+def run(units: dict[str, UnitConfig], links: list[tuple[str, str, int] | Link], **contents: np.ndarray) -> AddressSpace:
+    memory = AddressSpace()
     memory.add("all", INPUT, 0x5_0000)
     for name, values in contents.items():
         memory.write({"first": INPUT, "second": SECOND, "weights": WEIGHTS}[name], values.view(np.uint8))
@@ -54,7 +54,7 @@ def run(units: dict[str, UnitConfig], links: list[tuple[str, str, int] | Link], 
     return memory
 
 
-def stored(memory: Memory, address: int, count: int, dtype: str = "int8") -> list[int]:
+def stored(memory: AddressSpace, address: int, count: int, dtype: str = "int8") -> list[int]:
     return memory.read(address, count * np.dtype(dtype).itemsize).view(dtype).tolist()
 
 
@@ -164,7 +164,7 @@ def test_epochs_that_would_hang_are_refused(units: dict, links: list, message: s
 
 
 def test_waiting_for_an_engine_that_writes_nothing_is_refused() -> None:
-    memory = Memory()
+    memory = AddressSpace()
     memory.add("all", INPUT, 0x5_0000)
     epoch = Epoch(3, COPY, (Link("STRENG0", "STRENG1", 0),), ("STRENG0",))
     with pytest.raises(InputError, match="waits for STRENG0"):

@@ -13,13 +13,13 @@ import pytest
 import atonc
 from atonc.cli import main
 from atonc.compilation import Compilation
-from atonc.cost.band import GUESSES, KERNELS, NPU_TIME, Band, band_of, limits
+from atonc.cost.band import GUESSES, KERNELS, NPU_TIME, PredictionBand, band_of, limits
 from atonc.hw.cycles import doubts
 from atonc.hw.machine import stm32n6
 from atonc.insight.band import error_band
 from atonc.insight.loss import AccuracyReport
 from atonc.insight.types import Measured, MeasuredBlock
-from atonc.quantizing.types import Candidate
+from atonc.quantizing.types import QuantizedCandidate
 from atonc.report import accuracy_text, annotate, quantize_text, target_text
 from atonc.report.html.compare_data import comparison_data
 from atonc.report.html.data import network_data
@@ -38,7 +38,7 @@ class Step:
     cycles: int = 1000
 
 
-def band(*steps: tuple[bool, Step]) -> Band:
+def band(*steps: tuple[bool, Step]) -> PredictionBand:
     return band_of(steps)
 
 
@@ -180,7 +180,7 @@ def test_beside_a_measured_time() -> None:
 
 
 def test_quantising_and_accuracy() -> None:
-    candidate = Candidate("free scales", 40.0, 0.8, 800_000, span_ms=(0.78, 0.9))
+    candidate = QuantizedCandidate("free scales", 40.0, 0.8, 800_000, span_ms=(0.78, 0.9))
     assert quantize_text.time_text(candidate) == "0.800 ms (0.780 to 0.900)"
     assert candidate.as_dict()["low_ms"] == 0.78 and candidate.as_dict()["high_ms"] == 0.9
     assert quantize_text.time_text(replace(candidate, milliseconds=None)) == "refused"

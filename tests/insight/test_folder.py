@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.app import generating
-from atonc.emu.files.types import Call
+from atonc.emu.files.types import FunctionCall
 from atonc.errors import InputError
 from atonc.insight import saved, vendor
 from atonc.insight.complete import gaps
@@ -91,7 +91,7 @@ def test_nodes_of_the_vendor() -> None:
     kinds = {"Conv2D_7": "conv", "CONV_2D_3": "conv", "MaxPool_40": "max_pool", "Identity_inserted_id7": "identity"}
     assert {name: vendor.kind_of(name) for name in kinds} == kinds
     assert vendor.kind_of("epoch 7") == "epoch"
-    assert vendor.kind_of("epoch 7", [Call("LL_ATON_LIB_Concat", ())]) == "concat"
+    assert vendor.kind_of("epoch 7", [FunctionCall("LL_ATON_LIB_Concat", ())]) == "concat"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_nodes_of_the_vendor() -> None:
     ],
 )
 def test_functions_of_the_library_have_a_reason(name: str, rule: str) -> None:
-    found = vendor.cpu_decisions([Call(name, ())])
+    found = vendor.cpu_decisions([FunctionCall(name, ())])
     assert [one.rule.id for one in found] == [rule]
     assert found[0].seen and found[0].limit and found[0].remedy
 
@@ -116,7 +116,7 @@ def test_functions_of_the_library_have_a_reason(name: str, rule: str) -> None:
 def test_prime_channels_on_the_processor_are_named() -> None:
     place = {"dim": {"tensor_c": 257}, "stride": {axis: 1028 for axis in "bhwc"}, "mem": {"start_offset": 0x34200000}}
     tensor = {**place, "format": {"is_signed": 1}}
-    call = Call("ll_sw_forward_conv", ({"general": {"input": tensor, "output": tensor}},))
+    call = FunctionCall("ll_sw_forward_conv", ({"general": {"input": tensor, "output": tensor}},))
     found = vendor.cpu_decisions([call])
     assert [one.rule.id for one in found] == ["MODE-CHANNELS", "CPU-FLOAT"]
     assert "257 channels" in found[0].seen

@@ -8,7 +8,7 @@ import pytest
 
 from atonc.insight.live import _live, distinct
 from atonc.insight.types import BufferView, PoolView
-from atonc.place.usage import Bank, Use, covered, memory_use
+from atonc.place.usage import CountedPool, Use, covered, memory_use
 
 POOLS = (PoolView("a", 100, 200, 0, False), PoolView("b", 300, 50, 0, True), PoolView("c", 1000, 100, 0, False))
 
@@ -39,7 +39,7 @@ def test_one_pass_counts_what_every_step_does(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_uses_are_parts_of_the_whole(seed: int) -> None:
     buffers = _buffers(seed)
-    banks = [Bank(pool.name, pool.base, pool.size_bytes, pool.name != "b", pool.external) for pool in POOLS]
+    banks = [CountedPool(pool.name, pool.base, pool.size_bytes, pool.name != "b", pool.external) for pool in POOLS]
     found = memory_use(buffers, banks, relocatable_bytes=64)
     spans = [(b.address, b.address + b.reserved_bytes) for b in buffers]
     for bank in banks:

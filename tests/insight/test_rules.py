@@ -21,7 +21,7 @@ def _keys() -> Iterator[tuple[str, str]]:
     folder = Path(atonc.lower.__file__).parent
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Refusal", "Refused"):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Refusal", "RefusedForm"):
                 key = node.args[0]
                 if isinstance(key, ast.Constant):
                     yield str(key.value), path.name

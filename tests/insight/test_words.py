@@ -16,7 +16,7 @@ from atonc.errors import InputError, sentence
 from atonc.frontends.coverage import coverage
 from atonc.frontends.onnx_qdq import read_onnx
 from atonc.insight import decide, prices, rules
-from atonc.insight.types import Price
+from atonc.insight.types import RemedyPrice
 from atonc.options import Options
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
@@ -55,7 +55,7 @@ def test_a_remedy_that_was_tried_and_costs_more_is_not_offered(digits: atonc.com
     trial = next(t for t in prices.TRIALS if "CPU-SOFTMAX" in t.rules)
     slower = replace(network, layers=(replace(layer, cycles=layer.cycles + 5),))
     without = prices._price(decision, layer, network, [(trial, slower)])
-    assert without.remedy == "" and without.price == Price(-5, 0, True, trial.how)
+    assert without.remedy == "" and without.price == RemedyPrice(-5, 0, True, trial.how)
     faster = replace(network, steps=network.steps[:-1], layers=())
     assert prices._price(decision, layer, network, [(trial, faster)]).remedy == decision.remedy
     first, *others = network.memory.rows
@@ -68,7 +68,7 @@ def test_what_was_tried_without_gain_is_told(digits: atonc.compilation.Compilati
     from atonc.report.explain_text import layer_lines
 
     layer = digits.network.layers[-1]
-    tried = [replace(d, remedy="", price=Price(-5, 0, True, "compiled otherwise")) for d in layer.decisions]
+    tried = [replace(d, remedy="", price=RemedyPrice(-5, 0, True, "compiled otherwise")) for d in layer.decisions]
     text = "\n".join(layer_lines(replace(layer, decisions=tuple(tried))))
     assert "tried without gain: compiled otherwise." in text and "what to do" not in text
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu import call_cost, describe_call, run_call
 from atonc.emu.cpu.families import KERNELS
 from atonc.errors import AtoncError
@@ -21,7 +21,7 @@ JUNK: list[Any] = [
     "text", [], [1], [0, 0, 0, 0], [1 << 31] * 6, [0.5] * 300, {}, {"type": 99}, BASE, BASE + 4000,
 ]  # fmt: skip
 def execute(name: str, args: list[Any], memories: Memories) -> None:
-    memory = Memory()
+    memory = AddressSpace()
     memory.add("ram", BASE, memories.bytes.size)
     run_call(name, args, memory)
 

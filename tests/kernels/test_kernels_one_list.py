@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from atonc.emit.c import cpu_calls, kernels
-from atonc.emit.c.calls import Argument, Pointer, Struct, Table
-from atonc.emu.bus import Memory
+from atonc.emit.c.calls import Argument, ConstantTable, Pointer, Struct
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu import atonc_costs, call_cost, run_call
 from atonc.emu.cpu.families import KERNELS
 from atonc.errors import AtoncError
@@ -45,7 +45,7 @@ class Parameter:
     def takes(self, value: Argument) -> bool:
         if isinstance(value, Pointer):
             return value.constant == self.text.startswith("const ") and self.ctype in ("void", value.ctype)
-        if isinstance(value, Table):
+        if isinstance(value, ConstantTable):
             return self.kind == "data" and self.ctype in ("void", value.ctype)
         if isinstance(value, Struct):
             return self.ctype == value.ctype
@@ -127,7 +127,7 @@ class Watched(list[Any]):
 
 
 def run_twin(name: str, args: list[Any]) -> None:
-    memory = Memory()
+    memory = AddressSpace()
     memory.add("ram", BASE, calls()[name][2].bytes.size)
     run_call(name, args, memory)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.emit.c.calls import CpuCall, Struct, Table
+from atonc.emit.c.calls import ConstantTable, CpuCall, Struct
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.ops import evaluate
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
@@ -234,4 +234,4 @@ def test_the_rounding_of_positions_is_something_else() -> None:
 def test_bits_are_a_table_of_bytes() -> None:
     x, y = tensor("x", (8,), "int8", 1e-30, 0), tensor("y", (8,), "int8", 1e30, 0)
     calls = same_three_ways(*one_op("mul", [x, x], [y], **TWICE), {"x": np.arange(8, dtype=np.int8)})
-    assert member(calls, "first_bits") == Table("uint8_t", (60,))
+    assert member(calls, "first_bits") == ConstantTable("uint8_t", (60,))

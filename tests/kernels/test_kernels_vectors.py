@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 needs_compiler = pytest.mark.skipif(shutil.which(building.GCC) is None, reason="no arm-none-eabi-gcc")
 
 
-def compile_both(folder: Path, units: list[building.Unit], main: Path, every: int) -> list[Path]:
+def compile_both(folder: Path, units: list[building.CompileUnit], main: Path, every: int) -> list[Path]:
     """Both branches in one firmware: the plain one under names of its own."""
     kernels, harness = kernels_folder(), building.runtime_folder("harness")
     names = set(re.findall(r"void (atonc_\w+)\(", (KERNELS / HEADER).read_text()))
@@ -29,9 +29,9 @@ def compile_both(folder: Path, units: list[building.Unit], main: Path, every: in
     plain.write_text(f'#include "{kernels / SOURCE}"\n')
     units = [
         *units,
-        building.Unit((main,), (harness, kernels), {"EVERY": str(every)}, strict=True),
-        building.Unit((kernels / SOURCE,), (kernels,), strict=True),
-        building.Unit((plain,), (kernels,), {"ATONC_NO_VECTORS": "", **renamed}, strict=True),
+        building.CompileUnit((main,), (harness, kernels), {"EVERY": str(every)}, strict=True),
+        building.CompileUnit((kernels / SOURCE,), (kernels,), strict=True),
+        building.CompileUnit((plain,), (kernels,), {"ATONC_NO_VECTORS": "", **renamed}, strict=True),
     ]
     return building.compile_units(building.find_toolchain(), units, folder, cpu="cortex-m55")
 
@@ -39,13 +39,13 @@ def compile_both(folder: Path, units: list[building.Unit], main: Path, every: in
 @needs_compiler
 def test_on_the_virtual_board(tmp_path: Path) -> None:
     pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
-    from atonc.emu.board import Board, read_firmware
+    from atonc.emu.board import VirtualBoard, read_firmware
 
     harness = building.runtime_folder("harness")
-    frame = building.Unit((harness / "startup.c", harness / "board_io.c"), (harness,), strict=True)
+    frame = building.CompileUnit((harness / "startup.c", harness / "board_io.c"), (harness,), strict=True)
     objects = compile_both(tmp_path, [frame], HERE / "vectors_main.c", every=24)
     elf = building.link(building.find_toolchain(), objects, tmp_path / "program.elf", cpu="cortex-m55")
-    board = Board(read_firmware(elf))
+    board = VirtualBoard(read_firmware(elf))
     assert board.run().number == 2
     assert board.serial.lines == ["32 cases, 0 wrong"]
     assert board.core.vectors.executed > 2000
@@ -54,7 +54,7 @@ def test_on_the_virtual_board(tmp_path: Path) -> None:
 @needs_compiler
 @pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="no qemu-system-arm")
 def test_on_qemu(tmp_path: Path) -> None:
-    frame = building.Unit((HERE / "qemu_frame.c",), strict=True)
+    frame = building.CompileUnit((HERE / "qemu_frame.c",), strict=True)
     objects = compile_both(tmp_path, [frame], HERE / "vectors_main.c", every=1)
     options = ["-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-T{HERE / 'qemu_frame.ld'}"]
     elf = tmp_path / "program.elf"

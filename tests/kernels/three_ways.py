@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from atonc.emit.c.calls import Argument, CpuCall, Pointer, Struct, Table
+from atonc.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct
 from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emit.c.kernels import SOURCE, kernel_files
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu import run_call
 from atonc.ir import Graph, Op, Quantisation, Tensor
 from atonc.ops import run_op
@@ -106,7 +106,7 @@ def run_c(calls: Sequence[CpuCall], memories: Memories) -> Array:
 def _c_argument(value: Argument, memories: Memories, data: Array, kept: list[Any]) -> Any:
     if isinstance(value, Pointer):
         return ctypes.c_void_p(data.ctypes.data + memories.offsets[value.buffer] + value.offset_bytes)
-    if isinstance(value, Table):
+    if isinstance(value, ConstantTable):
         array = np.array(value.values, NUMPY[value.ctype])
         kept.append(array)
         return ctypes.c_void_p(array.ctypes.data)
@@ -120,12 +120,12 @@ def _c_argument(value: Argument, memories: Memories, data: Array, kept: list[Any
     return ctypes.c_int32(value) if value < 1 << 31 else ctypes.c_uint32(value)
 
 
-def _c_member(value: int | float | Table, memories: Memories, data: Array, kept: list[Any]) -> Any:
-    return _c_argument(value, memories, data, kept) if isinstance(value, Table) else value
+def _c_member(value: int | float | ConstantTable, memories: Memories, data: Array, kept: list[Any]) -> Any:
+    return _c_argument(value, memories, data, kept) if isinstance(value, ConstantTable) else value
 
 
 def run_twin(calls: Sequence[CpuCall], memories: Memories) -> Array:
-    memory = Memory()
+    memory = AddressSpace()
     memory.add("ram", BASE, memories.bytes.size)
     memory.write(BASE, memories.bytes)
     for call in calls:
@@ -137,7 +137,7 @@ def c_value(value: Argument, memories: Memories) -> Any:
     """What the reader of network.c makes of an argument."""
     if isinstance(value, Pointer):
         return BASE + memories.offsets[value.buffer] + value.offset_bytes
-    if isinstance(value, Table):
+    if isinstance(value, ConstantTable):
         return list(np.array(value.values, NUMPY[value.ctype]).tolist())
     if isinstance(value, Struct):
         return {name: c_value(member, memories) for name, member in value.members}

@@ -73,9 +73,9 @@ def run(graph: Graph, inputs: Mapping[str, Array], numerics: str = "best") -> di
     emulation = Emulation(compiled.program, graph)
     soil(emulation)
     outputs = emulation.run(inputs)
-    meant = run_mapped(graph, compiled.mapped, inputs)
+    reference = run_mapped(graph, compiled.mapped, inputs)
     for name, got in outputs.items():
-        assert np.array_equal(got, meant[name]), f"{name} is not what {graph.producers[name].kind} means"
+        assert np.array_equal(got, reference[name]), f"{name} is not what {graph.producers[name].kind} means"
     return outputs
 
 

@@ -85,8 +85,8 @@ def test_faster_and_what_the_layers_mean(stride: int, zero: int, behind: str) ->
     assert on.layout.peak_bytes <= off.layout.peak_bytes
     assert not on.mapped.reasons and all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
     inputs = make_inputs(graph, 3)
-    got, meant = Emulation(on.program, on.graph).run(inputs), run_mapped(on.graph, on.mapped, inputs)
-    assert all(np.array_equal(got[name], meant[name]) for name in graph.outputs)
+    got, reference = Emulation(on.program, on.graph).run(inputs), run_mapped(on.graph, on.mapped, inputs)
+    assert all(np.array_equal(got[name], reference[name]) for name in graph.outputs)
 
 
 def test_the_row_that_nobody_reads_goes_with_the_chain() -> None:

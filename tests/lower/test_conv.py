@@ -224,9 +224,9 @@ def test_layers_take_shifted_features_or_make_them_signed(name: str) -> None:
     run(graph, {"input": codes})  # compared with what it means
     mapped = map_ops(facts(graph))
     assert not mapped.reasons
-    meant = run_mapped(graph, mapped, {"input": codes})
-    exact = run_op(graph, graph.ops[1], meant)[0].codes
-    assert np.abs(meant["y"].astype(int) - exact).max() <= 1
+    reference = run_mapped(graph, mapped, {"input": codes})
+    exact = run_op(graph, graph.ops[1], reference)[0].codes
+    assert np.abs(reference["y"].astype(int) - exact).max() <= 1
 
 
 @pytest.mark.parametrize("cut", [(0, 0, 0, 0), (1, 0, 0, 1), (3, 3, 3, 3)])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from atonc.ir import Graph, Op
-from atonc.lower.conv.passes_2x import Form, channels_a_pass
+from atonc.lower.conv.passes_2x import PassShape, channels_a_pass
 from atonc.lower.conv.requantise import two_steps
 from tests.lower.harness import activation, graph_of, run
 from tests.lower.test_conv import conv_graph
@@ -133,7 +133,7 @@ CUTS = {  # as seen in public networks: channels, outputs, pixels, weights of a 
 @pytest.mark.parametrize("seen", CUTS, ids=str)
 def test_channels_are_cut_as_public_networks_show(seen: tuple[int, int, int, int, int]) -> None:
     channels, outputs, pixels, window, zero = seen
-    assert channels_a_pass(Form(channels, outputs, pixels, window, zero not in (0, -128))) == CUTS[seen]
+    assert channels_a_pass(PassShape(channels, outputs, pixels, window, zero not in (0, -128))) == CUTS[seen]
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_pieces_between_rows_are_all_of_them() -> None:
     assert sorted(rows) == sorted(row for piece in whole for row in _rows(piece, 0))
 
 
-def _rows(piece: resize_linear.Piece, first: int) -> list[tuple[int, ...]]:
+def _rows(piece: resize_linear.ResizePiece, first: int) -> list[tuple[int, ...]]:
     return [
         (first + piece.start + k * piece.ahead, piece.low + k * piece.step, piece.high + k * piece.step, piece.weight)
         for k in range(piece.count)

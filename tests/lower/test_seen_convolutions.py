@@ -78,5 +78,5 @@ def test_a_convolution_stays_on_the_npu(graph: Graph) -> None:
     assert compiled.report is not None and compiled.report.outputs[0].within1_percent == 100
     emulation, inputs = Emulation(compiled.program, compiled.graph), random_inputs(graph, 3)
     soil(emulation)
-    meant = run_mapped(compiled.graph, compiled.mapped, inputs)
-    assert np.array_equal(emulation.run(inputs)["y"], meant["y"])
+    reference = run_mapped(compiled.graph, compiled.mapped, inputs)
+    assert np.array_equal(emulation.run(inputs)["y"], reference["y"])

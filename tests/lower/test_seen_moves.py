@@ -26,8 +26,8 @@ def compiled_as_seen(graph: Graph) -> Compiled:
     assert compiled.grades and {epoch.grade for epoch in compiled.grades} <= TRUSTED
     inputs = make_inputs(compiled.graph, 1)
     got = Emulation(compiled.program, compiled.graph).run(inputs)
-    meant = run_mapped(compiled.graph, compiled.mapped, inputs)
-    assert all(np.array_equal(got[name], meant[name]) for name in compiled.graph.outputs)
+    reference = run_mapped(compiled.graph, compiled.mapped, inputs)
+    assert all(np.array_equal(got[name], reference[name]) for name in compiled.graph.outputs)
     return compiled
 
 

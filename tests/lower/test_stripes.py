@@ -21,7 +21,7 @@ from atonc.lower.conv.shift_first import shift_first
 from atonc.lower.map_ops import Mapped, map_ops
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_canonical, memories
-from atonc.place import Board
+from atonc.place import BoardMemory
 from atonc.plan.contents import strays
 from atonc.plan.task import Task
 from atonc.schedule import schedule
@@ -32,7 +32,7 @@ from atonc.search import goal, log
 from atonc.search.generators import compact, row_tiles
 from atonc.search.generators.row_tiles import runs
 from atonc.select.decisions import Decisions, Stripe
-from atonc.select.form import Refusal, Refused
+from atonc.select.form import Refusal, RefusedForm
 from atonc.select.policy import whole_room
 from tests.lower.harness import TARGET, activation, constant, facts
 
@@ -89,7 +89,7 @@ def network(
     return Graph({t.name: t for t in tensors}, tuple(ops), ("u" if picture else "x",), outputs)
 
 
-def small_board(options: Options) -> Board:
+def small_board(options: Options) -> BoardMemory:
     """One bank of the NPU's RAM; all else lies outside the chip."""
     board = memories(options)
     kept = [p for p in board.pools if not p.writable or p in board.external_ram or p.name == "npuRAM3"]
@@ -197,7 +197,7 @@ def test_any_number_of_bands_means_the_same(bands: int) -> None:
 def test_bands_that_round_otherwise_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atonc.lower.stripes.roundings", lambda semantics: {0: frozenset([id(semantics)])})
     mapped = striped_works(3)
-    assert not mapped.stripes and isinstance(mapped.unstriped["expand"], Refused)
+    assert not mapped.stripes and isinstance(mapped.unstriped["expand"], RefusedForm)
     assert "rounded otherwise" in mapped.unstriped["expand"].seen
 
 

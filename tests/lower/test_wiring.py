@@ -10,8 +10,8 @@ import pytest
 from atonc.hw.footprint import share_word
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.ir import Op
-from atonc.lower.conv.bands import bands
 from atonc.lower.conv.kernel_parts import Part
+from atonc.lower.conv.row_tiles import row_tiles
 from atonc.ops import run_graph
 from atonc.plan.streams import Area
 from atonc.plan.types import EpochPlan, StepPlan
@@ -65,10 +65,10 @@ def test_depthwise_layers_in_bands_of_rows(channels: int) -> None:
 
 def test_bands_see_the_rows_around_them() -> None:
     part = Part(Area.whole(20, 6, 4), np.zeros((4, 3, 3, 1), np.int8), (1, 1, 1, 1), 1)
-    (one,), (two,), (three,) = (parts for parts, _ in bands((part,), Area.whole(20, 6, 4), 3, 8, 1))
+    (one,), (two,), (three,) = (parts for parts, _ in row_tiles((part,), Area.whole(20, 6, 4), 3, 8, 1))
     assert [(p.area.offset // 24, p.area.height, p.padding) for p in (one, two, three)] == [
         (0, 8, (1, 1, 0, 1)),
         (6, 9, (0, 1, 0, 1)),
         (13, 7, (0, 1, 1, 1)),
     ]
-    assert bands((part,), Area.whole(9, 6, 4), 3, 8, 1) == []
+    assert row_tiles((part,), Area.whole(9, 6, 4), 3, 8, 1) == []

@@ -14,16 +14,16 @@ from atonc.firmware.building import runtime_folder
 from atonc.frontends import onnx_elements
 from atonc.frontends.onnx_node import TRANSLATORS
 from atonc.ops import kinds
-from atonc.ops.functions import C_NUMBERS, C_VARIANTS, FUNCTIONS, Function, Work
+from atonc.ops.functions import C_NUMBERS, C_VARIANTS, FUNCTIONS, Function, FunctionWork
 from atonc.ops.shapes import infer_shape
 from atonc.passes.make_channel_last import RULES
 from atonc.quantizing import islands
 
 assert cpu_calls  # importing it registers the calls of all operators
 CYCLES = {
-    Work.PLAIN: atonc_functions.PLAIN,
-    Work.EXPONENTIAL: atonc_functions.EXPONENTIAL,
-    Work.ERF: atonc_functions.ERF,
+    FunctionWork.PLAIN: atonc_functions.PLAIN,
+    FunctionWork.EXPONENTIAL: atonc_functions.EXPONENTIAL,
+    FunctionWork.ERF: atonc_functions.ERF,
 }
 
 
@@ -78,5 +78,5 @@ def test_numbers_are_those_of_the_header() -> None:
 def test_gaps_are_found() -> None:
     found = "; ".join(missing(Function("stranger", lambda x, attrs: x, len(C_NUMBERS))))
     assert all(word in found for word in ("reference", "shape", "orders", "C kernel", "atonc_kernels.h", "emulator"))
-    slower = Function("tanh", lambda x, attrs: np.tanh(x), 1, "Tanh", work=Work.PLAIN)
+    slower = Function("tanh", lambda x, attrs: np.tanh(x), 1, "Tanh", work=FunctionWork.PLAIN)
     assert any("twin" in what for what in missing(slower))

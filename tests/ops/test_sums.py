@@ -7,7 +7,7 @@ import pytest
 
 from atonc.ir import Quantisation, Tensor
 from atonc.ops.rounding import ONCE, Rounding
-from atonc.ops.sums import Sums, codes_of
+from atonc.ops.sums import ConvSums, codes_of
 from atonc.ops.values import finish, to_codes
 
 CHANNELS = 24
@@ -27,7 +27,7 @@ def test_codes_are_those_of_double_precision(zero: int, bits: int | None, halves
     sums = np.rint(rng.normal(0, 60, tensor.shape) * tensor.scale / scale).astype(np.float32)
     bias = np.rint(rng.normal(0, 40, CHANNELS)) * scale if halves else rng.normal(0, 2, CHANNELS)
     rounding = ONCE if bits is None else Rounding(np.full(CHANNELS, float(bits)))
-    layer = Sums(sums, scale, bias)
+    layer = ConvSums(sums, scale, bias)
     assert np.array_equal(finish(layer, tensor, rounding).codes, finish(layer.real(), tensor, rounding).codes)
     assert np.array_equal(finish(layer, tensor, rounding).exact, finish(layer.real(), tensor, rounding).exact)
 
@@ -36,7 +36,7 @@ def test_few_sums_are_worked_out_twice() -> None:
     rng = np.random.default_rng(5)
     tensor, twice = _tensor("uint8", 0.037, 128), []
     scale, bias = 10.0 ** rng.uniform(-5, -1, CHANNELS), rng.normal(0, 2, CHANNELS)
-    layer = Sums(np.rint(rng.normal(0, 60, tensor.shape) * tensor.scale / scale).astype(np.float32), scale, bias)
+    layer = ConvSums(np.rint(rng.normal(0, 60, tensor.shape) * tensor.scale / scale).astype(np.float32), scale, bias)
 
     def exactly(values: np.ndarray, rounding: Rounding) -> np.ndarray:
         twice.append(values.size)
@@ -49,7 +49,7 @@ def test_few_sums_are_worked_out_twice() -> None:
 @pytest.mark.parametrize("scale,bias", [(1e-3, 1e9), (np.inf, 0.0), (1e-3, np.nan), (1e30, 0.0)])
 def test_numbers_beyond_single_precision_are_left_to_double(scale: float, bias: float) -> None:
     sums = np.arange(CHANNELS, dtype=np.float32).reshape(1, 1, 1, -1)
-    layer = Sums(sums, np.full(CHANNELS, scale), np.full(CHANNELS, bias))
+    layer = ConvSums(sums, np.full(CHANNELS, scale), np.full(CHANNELS, bias))
     tensor = _tensor("int8", 1.0, 0)
     assert codes_of(layer, tensor, ONCE, lambda values, rounding: values) is None
     with np.errstate(all="ignore"):

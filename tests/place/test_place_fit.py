@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from atonc.place.greedy import Item, Problem, pack_in_order
-from atonc.place.pools import Window
+from atonc.place.greedy import PackItem, Problem, pack_in_order
+from atonc.place.pools import PoolWindow
 
-WINDOW = Window(0, 1 << 20)
+WINDOW = PoolWindow(0, 1 << 20)
 
 
 def test_live_bytes_of_every_step_include_the_last_of_each_buffer() -> None:
-    problem = Problem((Item(64, 0, 0), Item(32, 0, 2), Item(16, 2, 3)))
+    problem = Problem((PackItem(64, 0, 0), PackItem(32, 0, 2), PackItem(16, 2, 3)))
     assert problem.live.tolist() == [96, 32, 48, 16]
     assert (problem.lower_bound, problem.peak_step) == (96, 0)
 
 
 def test_the_tightest_gap_is_taken_or_the_first() -> None:
     """Two gaps, a wide one and behind it one that fits: what filled them is gone when the last buffer comes."""
-    stays, wide, tight = Item(64, 0, 1), Item(128, 0, 0), Item(64, 0, 0)
-    problem = Problem((stays, wide, stays, tight, stays, Item(64, 1, 1)))
+    stays, wide, tight = PackItem(64, 0, 1), PackItem(128, 0, 0), PackItem(64, 0, 0)
+    problem = Problem((stays, wide, stays, tight, stays, PackItem(64, 1, 1)))
     for best_fit, place in ((False, 64), (True, 64 + 128 + 64)):
         addresses, failed = pack_in_order(problem, range(6), [WINDOW], best_fit)
         assert failed == -1 and addresses is not None
@@ -25,13 +25,13 @@ def test_the_tightest_gap_is_taken_or_the_first() -> None:
 
 
 def test_what_moves_most_per_byte_comes_first_behind_what_has_no_choice() -> None:
-    items = (Item(64, 0, 0, traffic=64), Item(64, 0, 0, traffic=640), Item(640, 0, 0, traffic=1280),
-             Item(64, 0, 0, traffic=1, npu_ram_only=True))  # fmt: skip
+    items = (PackItem(64, 0, 0, traffic=64), PackItem(64, 0, 0, traffic=640), PackItem(640, 0, 0, traffic=1280),
+             PackItem(64, 0, 0, traffic=1, npu_ram_only=True))  # fmt: skip
     assert Problem(items).hot_first == [3, 1, 2, 0]
 
 
 def test_what_needs_the_npu_ram_passes_other_windows_by() -> None:
-    slow, fast = Window(0, 1024, npu_ram=False), Window(1024, 2048)
-    problem = Problem((Item(512, 0, 0), Item(512, 0, 0, npu_ram_only=True)))
+    slow, fast = PoolWindow(0, 1024, npu_ram=False), PoolWindow(1024, 2048)
+    problem = Problem((PackItem(512, 0, 0), PackItem(512, 0, 0, npu_ram_only=True)))
     assert pack_in_order(problem, (1, 0), [slow, fast], best_fit=False) == ([0, 1024], -1)
     assert pack_in_order(problem, (1, 0), [slow], best_fit=False) == (None, 1)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.place.greedy import Item, Problem, extent_of, pack, pack_in_order, pack_windows, repack
-from atonc.place.pools import Window
+from atonc.place.greedy import PackItem, Problem, extent_of, pack, pack_in_order, pack_windows, repack
+from atonc.place.pools import PoolWindow
 from tests.patience import growth
 
-UP = Window(0x3420_0000, 0x3420_0000 + (1 << 30))
-DOWN = Window(0x3420_0000, 0x3420_0000 + (1 << 30), downward=True)
+UP = PoolWindow(0x3420_0000, 0x3420_0000 + (1 << 30))
+DOWN = PoolWindow(0x3420_0000, 0x3420_0000 + (1 << 30), downward=True)
 
 
 @st.composite
@@ -25,7 +25,7 @@ def problems(draw: st.DrawFn) -> Problem:
         first = draw(st.integers(0, steps - 1))
         alignment = draw(st.sampled_from([16, 16, 32]))
         size = draw(st.integers(1, 400)) * alignment
-        items.append(Item(size, first, draw(st.integers(first, steps - 1)), alignment, draw(st.integers(0, 10**6))))
+        items.append(PackItem(size, first, draw(st.integers(first, steps - 1)), alignment, draw(st.integers(0, 10**6))))
     return Problem(tuple(items))
 
 
@@ -36,11 +36,11 @@ def random_problem(seed: int, count: int, steps: int) -> Problem:
     for _ in range(count):
         first = rng.randrange(steps)
         last = min(steps - 1, first + rng.choice([1, 1, 2, 3, rng.randrange(steps)]))
-        items.append(Item(rng.randrange(1, 5000) * 16, first, last))
+        items.append(PackItem(rng.randrange(1, 5000) * 16, first, last))
     return Problem(tuple(items))
 
 
-def assert_sound(problem: Problem, addresses: list[int], window: Window) -> None:
+def assert_sound(problem: Problem, addresses: list[int], window: PoolWindow) -> None:
     """Every pair, by brute force."""
     ranges = [(a, a + item.size) for a, item in zip(addresses, problem.items, strict=True)]
     for n, item in enumerate(problem.items):
@@ -54,7 +54,7 @@ def assert_sound(problem: Problem, addresses: list[int], window: Window) -> None
 
 @settings(max_examples=200, deadline=None)
 @given(problems(), st.sampled_from([UP, DOWN]))
-def test_no_two_live_buffers_overlap(problem: Problem, window: Window) -> None:
+def test_no_two_live_buffers_overlap(problem: Problem, window: PoolWindow) -> None:
     found = pack(problem, [window])
     assert found is not None
     addresses, extent = found
@@ -78,7 +78,7 @@ def test_random_problems_come_close_to_the_lower_bound() -> None:
 
 
 def test_the_packer_looks_at_pairs_of_buffers_and_at_no_more() -> None:
-    """Of twice as many buffers there are four times as many pairs."""
+    """Twice as many buffers make four times as many pairs."""
 
     def packing(count: int) -> Callable[[], object]:
         problem = random_problem(1, count, count)
@@ -94,18 +94,22 @@ def test_the_same_problem_gives_the_same_layout() -> None:
 
 
 def test_a_window_that_is_too_small_is_refused() -> None:
-    problem = Problem((Item(64, 0, 1), Item(64, 1, 2)))
-    assert pack(problem, [Window(0, 112)]) is None
-    assert pack(problem, [Window(0, 128)]) is not None
+    problem = Problem((PackItem(64, 0, 1), PackItem(64, 1, 2)))
+    assert pack(problem, [PoolWindow(0, 112)]) is None
+    assert pack(problem, [PoolWindow(0, 128)]) is not None
 
 
 def test_blame_finds_what_the_orders_miss() -> None:
     """Blocks with a skip connection between two convolutions that need twice its size: all orders waste 20 %."""
-    items = [Item(41120, 0, 0), Item(10288, 0, 4)]
+    items = [PackItem(41120, 0, 0), PackItem(10288, 0, 4)]
     for block in range(5):
         step = 4 * block
-        items += [Item(20480, step + 1, step + 2), Item(20480, step + 2, step + 3), Item(10288, step + 3, step + 4)]
-        items.append(Item(10288, step + 4, step + 8))
+        items += [
+            PackItem(20480, step + 1, step + 2),
+            PackItem(20480, step + 2, step + 3),
+            PackItem(10288, step + 3, step + 4),
+        ]
+        items.append(PackItem(10288, step + 4, step + 8))
     problem = Problem(tuple(items))
     found = pack(problem, [UP])
     assert found is not None and found[1] > 1.1 * problem.lower_bound
@@ -114,7 +118,7 @@ def test_blame_finds_what_the_orders_miss() -> None:
 
 
 def test_buffers_for_the_npu_ram_stay_there() -> None:
-    slow, fast = Window(0, 1024, npu_ram=False), Window(1024, 1536)
-    items = (Item(512, 0, 1), Item(512, 0, 1, npu_ram_only=True), Item(512, 0, 1))
+    slow, fast = PoolWindow(0, 1024, npu_ram=False), PoolWindow(1024, 1536)
+    items = (PackItem(512, 0, 1), PackItem(512, 0, 1, npu_ram_only=True), PackItem(512, 0, 1))
     addresses = pack_windows(Problem(items), [fast, slow], cost=lambda a: 0.0)
     assert addresses is not None and addresses[1] == 1024

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.place import Board, Layout, board, place
+from atonc.place import BoardMemory, Layout, board, place
 from atonc.place.check import check
 from atonc.place.explain import PlacementError
 from atonc.plan.types import BufferKind
@@ -17,7 +17,7 @@ from tests.place.plans import Steps, chain, random_steps
 DK, NUCLEO = board("STM32N6570-DK"), board("nucleo-n657x0-q")
 
 
-def layout_of(steps: Steps, where: Board = DK, **options: Any) -> Layout:
+def layout_of(steps: Steps, where: BoardMemory = DK, **options: Any) -> Layout:
     layout = place(steps.planned, where, **options)
     assert check(layout.placed, steps.plans, where, steps.aliases, steps.inputs, steps.outputs) == []
     return layout

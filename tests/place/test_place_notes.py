@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atonc.place import Board, board, place
+from atonc.place import BoardMemory, board, place
 from atonc.place.notes import placement_notes
 from tests.place.plans import chain
 
@@ -12,7 +12,7 @@ DK = board("dk")
 MIB = 1 << 20
 
 
-def notes(size: int, target: Board) -> list[str]:
+def notes(size: int, target: BoardMemory) -> list[str]:
     steps = chain(size, size, size)
     layout = place(steps.planned, target)
     return list(placement_notes(layout, target))
@@ -25,11 +25,11 @@ def test_hyperram_that_applications_use_is_pointed_out() -> None:
 
 
 def test_the_users_own_pools_are_the_users_business() -> None:
-    assert notes(9 * MIB, Board("own", DK.pools, DK.machine)) == []
+    assert notes(9 * MIB, BoardMemory("own", DK.pools, DK.machine)) == []
 
 
 def test_relative_pools_are_taken_as_absolute() -> None:
     relative = tuple(replace(pool, absolute=pool.name != "hyperRAM") for pool in DK.pools)
-    assert notes(1 * MIB, Board("own", relative, DK.machine)) == []
-    (note,) = notes(7 * MIB, Board("own", relative, DK.machine))
+    assert notes(1 * MIB, BoardMemory("own", relative, DK.machine)) == []
+    (note,) = notes(7 * MIB, BoardMemory("own", relative, DK.machine))
     assert "relative mode" in note and "0x90000000" in note

@@ -13,9 +13,9 @@ import pytest
 from atonc.place import Layout, board, packing, place, solve
 from atonc.place.check import check
 from atonc.place.cost import Meter, Traffic, traffic_of
-from atonc.place.greedy import Item, Problem, extent_of, pack
+from atonc.place.greedy import PackItem, Problem, extent_of, pack
 from atonc.place.lifetimes import lifetimes
-from atonc.place.pools import Window
+from atonc.place.pools import PoolWindow
 from atonc.plan import streams
 from atonc.plan.task import EngineUse
 from atonc.plan.types import BufferKind, EpochPlan
@@ -136,17 +136,21 @@ def test_hash_seeds_do_not_matter() -> None:
 
 
 def skip_blocks() -> Problem:
-    items = [Item(41120, 0, 0), Item(10288, 0, 4)]
+    items = [PackItem(41120, 0, 0), PackItem(10288, 0, 4)]
     for step in range(0, 20, 4):
-        items += [Item(20480, step + 1, step + 2), Item(20480, step + 2, step + 3), Item(10288, step + 3, step + 4)]
-        items.append(Item(10288, step + 4, step + 8))
-    return Problem((*items, Item(32, 0, 27, 32)))
+        items += [
+            PackItem(20480, step + 1, step + 2),
+            PackItem(20480, step + 2, step + 3),
+            PackItem(10288, step + 3, step + 4),
+        ]
+        items.append(PackItem(10288, step + 4, step + 8))
+    return Problem((*items, PackItem(32, 0, 27, 32)))
 
 
 @pytest.mark.parametrize("downward", [False, True])
 def test_the_solver_proves_the_smallest_extent(downward: bool) -> None:
     pytest.importorskip("ortools")
-    problem, window = skip_blocks(), Window(0x3420_0000, 0x3430_0000, downward)
+    problem, window = skip_blocks(), PoolWindow(0x3420_0000, 0x3430_0000, downward)
     found = pack(problem, [window])
     assert found is not None and found[1] > problem.lower_bound
     results = [solve.smallest_peak(problem, window, found[0]) for _ in range(2)]

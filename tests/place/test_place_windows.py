@@ -9,9 +9,9 @@ import pytest
 from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
 from atonc.place import board, place
 from atonc.place.cost import Traffic
-from atonc.place.greedy import Item, Problem
-from atonc.place.packing import Job, pack
-from atonc.place.pools import Board, usable
+from atonc.place.greedy import PackItem, Problem
+from atonc.place.packing import PackingProblem, pack
+from atonc.place.pools import BoardMemory, usable
 from atonc.plan.types import BufferKind
 from tests.place.plans import chain
 
@@ -33,15 +33,15 @@ def test_external_memory_leaves_room_for_its_controller_too() -> None:
     assert PREFETCH_BYTES + XSPI_TAIL <= left < PREFETCH_BYTES + XSPI_TAIL + CPU_CACHE_LINE
 
 
-def _job(problem: Problem, where: Board) -> Job:
-    return Job(problem, where, Traffic((), (), {}), {}, fast=False)
+def _job(problem: Problem, where: BoardMemory) -> PackingProblem:
+    return PackingProblem(problem, where, Traffic((), (), {}), {}, fast=False)
 
 
 def test_a_layout_is_proven_where_it_meets_the_lower_bound_and_not_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atonc.place.solve.available", lambda: False)
-    fitting = pack(_job(Problem((Item(64, 0, 1), Item(64, 1, 2))), DK))
+    fitting = pack(_job(Problem((PackItem(64, 0, 1), PackItem(64, 1, 2))), DK))
     assert fitting is not None and fitting.proven
-    holes = Problem((Item(32, 2, 2, 32), Item(48, 2, 2), Item(96, 1, 2, 32), Item(64, 0, 1, 32)))
+    holes = Problem((PackItem(32, 2, 2, 32), PackItem(48, 2, 2), PackItem(96, 1, 2, 32), PackItem(64, 0, 1, 32)))
     found = pack(_job(holes, DK))
     assert found is not None and not found.proven, "two alignments leave a hole, and nobody looked further"
 

@@ -47,9 +47,9 @@ def test_line_frames_are_found_again(
     step = depth + step - 1
     channels = channel + (frames - 1) * step + depth
     picture = Area.whole(first + lines, width, channels)
-    meant = LineFrames(first, lines, channel, depth, frames, step if frames > 1 else depth)
-    found = scan(writer(picture, meant)).line_frames(picture)
-    assert found is not None and bytes_of(picture, found) == bytes_of(picture, meant)
+    reference = LineFrames(first, lines, channel, depth, frames, step if frames > 1 else depth)
+    found = scan(writer(picture, reference)).line_frames(picture)
+    assert found is not None and bytes_of(picture, found) == bytes_of(picture, reference)
 
 
 @given(sizes, sizes, sizes, sizes, sizes, sizes, st.integers(0, 40), st.integers(0, 40), st.booleans())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.hw.safety.context import Context
+from atonc.hw.safety.context import SafetyContext
 from atonc.hw.safety.evidence import Feature
 from atonc.hw.safety.evidence.epochs import view_features
 from atonc.hw.safety.view import EpochView
@@ -51,4 +51,4 @@ def plainly(graph: Graph) -> Compiled:
 
 
 def shown(compiled: Compiled) -> set[Feature]:
-    return {one for epoch in compiled.program.epochs for one in view_features(EpochView(epoch, Context()))}
+    return {one for epoch in compiled.program.epochs for one in view_features(EpochView(epoch, SafetyContext()))}

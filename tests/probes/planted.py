@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from atonc.emu.board.npu import Execute
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.npu import run_epoch
 from atonc.errors import InputError
 from atonc.hw.epoch import Epoch
@@ -26,14 +26,14 @@ _SPARE = 0x3440_0000  # the video encoder's RAM: nobody uses it here
 
 
 def _with_units(change: Callable[[UnitConfig], UnitConfig]) -> Execute:
-    def execute(epoch: Epoch, memory: Memory) -> None:
+    def execute(epoch: Epoch, memory: AddressSpace) -> None:
         run_epoch(replace(epoch, units={name: change(unit) for name, unit in epoch.units.items()}), memory)
 
     return execute
 
 
 def _hanging(when: Callable[[Epoch], bool]) -> Execute:
-    def execute(epoch: Epoch, memory: Memory) -> None:
+    def execute(epoch: Epoch, memory: AddressSpace) -> None:
         if when(epoch):
             raise InputError("planted: this epoch never ends")
         run_epoch(epoch, memory)
@@ -44,7 +44,7 @@ def _hanging(when: Callable[[Epoch], bool]) -> Execute:
 def _wrong(when: Callable[[Epoch], bool]) -> Execute:
     """A wrong byte at the start of what the first writer has written."""
 
-    def execute(epoch: Epoch, memory: Memory) -> None:
+    def execute(epoch: Epoch, memory: AddressSpace) -> None:
         run_epoch(epoch, memory)
         if when(epoch):
             address = next(iter(epoch.writers().values())).address
@@ -103,7 +103,7 @@ def _interleaved_by_64(epoch: Epoch) -> bool:
     return not _convolutions(epoch) and len(writers) == 2 and writers[1] - writers[0] == 64
 
 
-def high_nibble_first(epoch: Epoch, memory: Memory) -> None:
+def high_nibble_first(epoch: Epoch, memory: AddressSpace) -> None:
     """A chip that reads values of four bits, the upper half of each byte first, sign extended."""
     units: dict[str, UnitConfig] = {}
     at = _SPARE

@@ -14,7 +14,7 @@ from atonc.cli import main
 from atonc.place import board
 from atonc.plan.streams import contiguous
 from atonc.probes import PROBES, Probe, with_controls
-from atonc.probes.bench import Bench
+from atonc.probes.bench import ProbeBuilder
 from atonc.probes.build import DEFAULT_BOARD, BuiltProbe, build, build_all, build_from
 from atonc.probes.folder import folder_files
 from atonc.probes.types import INPUT, OUTPUT, Answer, ProbeEpochs
@@ -69,7 +69,7 @@ def test_the_data_cache_is_told_about_everything(tmp_path: Path) -> None:
 
 def _starved() -> ProbeEpochs:
     """A writer that waits for more than its reader gives: the kind of program that hangs a chip."""
-    bench = Bench(64, 128)
+    bench = ProbeBuilder(64, 128)
     b = bench.epoch("starved")
     b.write(b.read(INPUT, contiguous(64)), OUTPUT, contiguous(128, write=True))
     bench.add(b)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.emu.board import Board, read_firmware
+from atonc.emu.board import VirtualBoard, read_firmware
 from atonc.emu.board.npu import Execute
 from atonc.hw.machine import Machine, stm32n6
 from atonc.place import board
@@ -65,7 +65,7 @@ def make(folder: Path, arguments: Iterable[str] = ()) -> Path:
 def log_of(elf: Path, chip: Chip | None = None) -> list[str]:
     """What the firmware prints."""
     chip = chip or Chip()
-    virtual = Board(read_firmware(elf), data_cache=chip.data_cache, clocks=_CLOCKS, machine=chip.machine)
+    virtual = VirtualBoard(read_firmware(elf), data_cache=chip.data_cache, clocks=_CLOCKS, machine=chip.machine)
     if chip.execute is not None:
         virtual.npu.execute = chip.execute
     image = elf.parent / f"{FLASH_IMAGE}.raw"

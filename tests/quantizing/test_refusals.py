@@ -13,7 +13,7 @@ from atonc.errors import AtoncError, InputError, ModelError, UnsupportedError
 from atonc.quantizing.loading import load
 from atonc.quantizing.run import quantize
 from atonc.quantizing.samples import read_samples
-from atonc.quantizing.types import Settings
+from atonc.quantizing.types import QuantizeOptions
 from tests.quantizing.float_models import Build, network, samples, save
 
 SHAPES = {"x": (1, 3, 12, 12)}
@@ -21,7 +21,7 @@ SHAPES = {"x": (1, 3, 12, 12)}
 
 def refused(path: Path, words: str, shapes: dict[str, tuple[int, ...]] = SHAPES) -> str:
     with pytest.raises(InputError, match=words) as error:
-        read_samples(path, shapes, Settings())
+        read_samples(path, shapes, QuantizeOptions())
     return str(error.value)
 
 
@@ -82,7 +82,7 @@ def test_folders(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for index in range(9):
         pillow.fromarray(random.integers(0, 256, (10, 14, 3), np.uint8)).save(folder / f"{index}.png")
-    found = read_samples(folder, SHAPES, Settings(mean=("127.5",), std=("127.5",)))
+    found = read_samples(folder, SHAPES, QuantizeOptions(mean=("127.5",), std=("127.5",)))
     assert len(found.feeds) == 9 and found.feeds[0]["x"].shape == (1, 3, 12, 12)
     assert -1 <= found.feeds[0]["x"].min() < 0 < found.feeds[0]["x"].max() <= 1
     refused(folder, "pictures do not fit", {"x": (1, 40)})
@@ -103,4 +103,4 @@ def test_pixels_of_another_range_than_in_training(tmp_path: Path) -> None:
 def test_settings_are_checked() -> None:
     for wrong in ({"samples": 2}, {"objective": "best"}, {"std": ("0",)}):
         with pytest.raises(AtoncError):
-            Settings(**wrong)  # type: ignore[arg-type]
+            QuantizeOptions(**wrong)  # type: ignore[arg-type]

@@ -17,16 +17,16 @@ from atonc.quantizing.equalise import equalise
 from atonc.quantizing.graph import FloatGraph, own_constants
 from atonc.quantizing.heads import parts_of, unlike_heads
 from atonc.quantizing.islands import WEIGHTED, make_plan
-from atonc.quantizing.judge import Judge, judged
+from atonc.quantizing.judge import QuantizationJudge, judged
 from atonc.quantizing.layers import layers_of, matrix, rows
 from atonc.quantizing.loading import load
 from atonc.quantizing.observe import outputs, session
-from atonc.quantizing.price import Price
+from atonc.quantizing.price import QuantizationPrice
 from atonc.quantizing.ranges import Seen, choose, error, scale_of, symmetric
 from atonc.quantizing.rounding import Moments, rounded
-from atonc.quantizing.run import Tried, Work, best_ranges, quantize
+from atonc.quantizing.run import QuantizationWork, TriedModel, best_ranges, quantize
 from atonc.quantizing.run import choose as choose_candidate
-from atonc.quantizing.types import Candidate, Settings
+from atonc.quantizing.types import QuantizedCandidate, QuantizeOptions
 from atonc.quantizing.weights import Bounds, channel_scales
 from tests.frontends.tflite_models import O, T, build
 from tests.quantizing.float_models import Build, detector, nested_detector, network, samples, save
@@ -122,11 +122,11 @@ def test_similar_scales_have_a_bounded_spread() -> None:
 
 def test_scales_are_bounded_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of(tmp_path, spread=8.0)
-    work = Work(graph, Settings(), feeds(tmp_path), Judge.of(graph, feeds(tmp_path)))
+    work = QuantizationWork(graph, QuantizeOptions(), feeds(tmp_path), QuantizationJudge.of(graph, feeds(tmp_path)))
     work._start(graph)
     names = list(work.layers)
-    before = Tried(Candidate("", 0.0, 1.0, 1), None, Tuning(), work.state, dict.fromkeys(names, 100))
-    monkeypatch.setattr(run, "price", lambda *_: Price(1.0, 1, "", {names[0]: 90, names[1]: 110, "x": 1}))
+    before = TriedModel(QuantizedCandidate("", 0.0, 1.0, 1), None, Tuning(), work.state, dict.fromkeys(names, 100))
+    monkeypatch.setattr(run, "price", lambda *_: QuantizationPrice(1.0, 1, "", {names[0]: 90, names[1]: 110, "x": 1}))
     tuning = work._where_it_pays(before, Tuning(spread=2.0))
     assert tuning.layers == {names[0]} and tuning.name == "scales of channels within a factor of 2 in 1 layer"
     free, bounded = work._mended(Tuning(), run.NOTHING), work._mended(tuning, run.NOTHING)
@@ -200,16 +200,20 @@ def test_float_tflite_becomes_the_same_network(tmp_path: Path) -> None:
 def test_logits_are_judged_beside_the_probabilities(tmp_path: Path) -> None:
     graph = graph_of(tmp_path)
     assert judged(graph) == ("y", "logits")
-    judge = Judge.of(graph, feeds(tmp_path))
+    judge = QuantizationJudge.of(graph, feeds(tmp_path))
     assert [len(values) for values in judge.reference] == [2] * 12 and [len(v) for v in judge.expected] == [1] * 12
     assert judge.snr(graph.model) == 120 and judge.outputs_db(graph.model) == [120]
 
 
 @pytest.mark.parametrize(("plain", "expected"), [(-np.inf, "fast"), (29.8, "plain enough")])
 def test_speed_is_not_bought_with_less_than_plain_quantisation(plain: float, expected: str) -> None:
-    found = [Candidate("free", 30.0, 3.0, 3), Candidate("plain enough", 29.9, 2.0, 2), Candidate("fast", 29.6, 1.0, 1)]
-    assert next(c.name for c in choose_candidate(found, Settings(), plain) if c.chosen) == expected
-    fastest = choose_candidate(found, Settings(objective="speed"), plain)
+    found = [
+        QuantizedCandidate("free", 30.0, 3.0, 3),
+        QuantizedCandidate("plain enough", 29.9, 2.0, 2),
+        QuantizedCandidate("fast", 29.6, 1.0, 1),
+    ]
+    assert next(c.name for c in choose_candidate(found, QuantizeOptions(), plain) if c.chosen) == expected
+    fastest = choose_candidate(found, QuantizeOptions(objective="speed"), plain)
     assert fastest[2].chosen
 
 
@@ -219,7 +223,10 @@ def test_boxes_and_scores_of_one_output_keep_their_scales(tmp_path: Path) -> Non
     graph = FloatGraph(own_constants(load(path), WEIGHTED))
     assert np.array_equal(parts_of(graph)["y"], np.repeat([0, 1], [4, 2]).reshape(1, 6, 1, 1) + np.zeros((12, 12)))
     few = {"objective": "accuracy", "correct_rounding": False, "equalise": False}
-    apart, joined = quantize(path, data, Settings(**few)), quantize(path, data, Settings(**few, float_tails=False))
+    apart, joined = (
+        quantize(path, data, QuantizeOptions(**few)),
+        quantize(path, data, QuantizeOptions(**few, float_tails=False)),
+    )
     assert ("joined outputs keep the scales of their parts", True) in [(name, used) for name, _, used in apart.steps]
     assert len(apart.float_nodes) == 1 and not joined.float_nodes
     feed = feeds(tmp_path)
@@ -243,7 +250,7 @@ def test_joins_of_joins_keep_the_scales_of_their_parts(tmp_path: Path) -> None:
              if node.name in unlike_heads(graph, seen)]  # fmt: skip
     assert kinds.count("Concat") == 3 and "Transpose" in kinds and not {"Conv", "Sigmoid", "Mul"} & set(kinds)
     few = {"objective": "accuracy", "correct_rounding": False, "equalise": False}
-    made = quantize(path, data, Settings(**few))
+    made = quantize(path, data, QuantizeOptions(**few))
     assert ("joined outputs keep the scales of their parts", True) in [(name, used) for name, _, used in made.steps]
     feed = feeds(tmp_path)
     pairs = zip(outputs(graph.model, feed), outputs(made.model, feed), strict=True)

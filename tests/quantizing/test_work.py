@@ -17,7 +17,7 @@ from atonc.quantizing.islands import make_plan
 from atonc.quantizing.layers import layers_of
 from atonc.quantizing.loading import load, read, tidy
 from atonc.quantizing.run import quantize
-from atonc.quantizing.types import Settings
+from atonc.quantizing.types import QuantizeOptions
 from tests.quantizing.float_models import Build, detector, network, samples, save
 
 
@@ -37,7 +37,7 @@ def test_a_cluster_calibrates_to_the_same_ranges(tmp_path: Path, monkeypatch: py
 
 def test_an_address_that_is_none_is_refused_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not the address of a Dask scheduler"):
-        quantize(tmp_path / "none.onnx", tmp_path, Settings(scheduler="lab:8786"))
+        quantize(tmp_path / "none.onnx", tmp_path, QuantizeOptions(scheduler="lab:8786"))
 
 
 def test_threads_are_as_asked_then_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_tails_are_cut_before_anything_is_quantised(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no tensor 'boxen' to cut at"):
         read(path, cut_outputs=("boxen",))
     few = {"objective": "accuracy", "correct_rounding": False, "equalise": False}
-    made = quantize(path, samples(tmp_path), Settings(cut_outputs=("boxes", "scores"), **few))
+    made = quantize(path, samples(tmp_path), QuantizeOptions(cut_outputs=("boxes", "scores"), **few))
     assert list(made.outputs_db) == ["boxes", "scores"] and min(made.outputs_db.values()) > 20
 
 
@@ -80,7 +80,7 @@ def test_a_tail_of_suppression_stays_in_float_or_is_cut(tmp_path: Path) -> None:
         "NonMaxSuppression", "Cast",
     }  # fmt: skip
     few = {"objective": "accuracy", "correct_rounding": False, "equalise": False}
-    cut = quantize(path, samples(tmp_path), Settings(cut_outputs=("boxes", "one"), **few))
+    cut = quantize(path, samples(tmp_path), QuantizeOptions(cut_outputs=("boxes", "one"), **few))
     assert cut.chosen.milliseconds is not None and min(cut.outputs_db.values()) > 20
 
 

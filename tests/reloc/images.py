@@ -12,7 +12,7 @@ from atonc.app.loading import LoaderRig
 from atonc.compile_view import CompileView
 from atonc.firmware import building
 from atonc.options import Options
-from atonc.reloc.build import Built, RelocOptions, build
+from atonc.reloc.build import BuiltImage, RelocOptions, build
 from tests.emit.generated import DIGITS
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="atonc-images-")
@@ -78,7 +78,7 @@ FOR_BOARD = RelocOptions(cpu=loading.board_cpu())
 
 
 @cache
-def image(where: Path, options: RelocOptions = FOR_BOARD) -> Built:
+def image(where: Path, options: RelocOptions = FOR_BOARD) -> BuiltImage:
     work = Path(tempfile.mkdtemp(dir=FOLDER))
     return build(building.find_toolchain(), where, options, work)
 

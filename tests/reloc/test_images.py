@@ -90,7 +90,7 @@ def test_reading_back() -> None:
     assert image.context.c_name == "network" and image.context.params_bytes == 7376
     assert all(check.good for check in checks(image))
     assert image.copy_bytes == image.xip_bytes + image.ro_bytes
-    assert {fmt.segment(slot.where) for slot in image.relocations} == {fmt.Segment.RAM}
+    assert {fmt.segment(slot.where) for slot in image.relocations} == {fmt.ImageBase.RAM}
 
 
 @needs_compiler

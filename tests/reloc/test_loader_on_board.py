@@ -17,7 +17,7 @@ from atonc.app import boarding, loading, validating
 from atonc.app.boarding import FirmwareError
 from atonc.app.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
 from atonc.compile_view import CompileView
-from atonc.reloc.build import Built
+from atonc.reloc.build import BuiltImage
 from atonc.reloc.image import code_crc32, read_image
 from tests.board.programs import needs_compiler
 from tests.reloc import images
@@ -118,7 +118,7 @@ def mended(data: bytes, note: int) -> bytes:
     return bytes(out)
 
 
-def changed(built: Built, at: int, word: int, mend: bool = True) -> Built:
+def changed(built: BuiltImage, at: int, word: int, mend: bool = True) -> BuiltImage:
     """One word of the file, the checksum of the code mended."""
     out = bytearray(built.image.data)
     struct.pack_into("<I", out, at, word)
@@ -127,31 +127,31 @@ def changed(built: Built, at: int, word: int, mend: bool = True) -> Built:
     return replace(built, image=replace(built.image, data=data))
 
 
-def header(name: int, value: Callable[[int], int]) -> Callable[[Built], Built]:
-    def change(built: Built) -> Built:
+def header(name: int, value: Callable[[int], int]) -> Callable[[BuiltImage], BuiltImage]:
+    def change(built: BuiltImage) -> BuiltImage:
         return changed(built, 4 * name, value(struct.unpack_from("<I", built.image.data, 4 * name)[0]))
 
     return change
 
 
-def context(word: int, value: int) -> Callable[[Built], Built]:
-    def change(built: Built) -> Built:
+def context(word: int, value: int) -> Callable[[BuiltImage], BuiltImage]:
+    def change(built: BuiltImage) -> BuiltImage:
         at = built.image.ro_bytes + (built.image.entries["ctx"] & 0x0FFF_FFFF) + 4 * word
         return changed(built, at, value)
 
     return change
 
 
-def note_word(word: int, value: int) -> Callable[[Built], Built]:
-    def change(built: Built) -> Built:
+def note_word(word: int, value: int) -> Callable[[BuiltImage], BuiltImage]:
+    def change(built: BuiltImage) -> BuiltImage:
         assert built.image.note is not None
         return changed(built, built.image.note.offset + 4 * word, value)
 
     return change
 
 
-def flipped(at: int, mend: bool) -> Callable[[Built], Built]:
-    def change(built: Built) -> Built:
+def flipped(at: int, mend: bool) -> Callable[[BuiltImage], BuiltImage]:
+    def change(built: BuiltImage) -> BuiltImage:
         place = at if at >= 0 else len(built.image.data) + at
         old = struct.unpack_from("<I", built.image.data, place // 4 * 4)[0]
         return changed(built, place // 4 * 4, old ^ 0x100, mend)

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 
 from atonc.app import generating
-from atonc.evaluating.datasets.types import Data
+from atonc.evaluating.datasets.types import Dataset
 from atonc.evaluating.run import Evaluation
 from atonc.insight.compare import compare
 from atonc.insight.folder import folder_view
-from atonc.insight.loss import AccuracyReport, Finding, LayerNoise, Remedy
+from atonc.insight.loss import AccuracyReport, LayerNoise, LossFinding, Remedy
 from atonc.insight.ours import network_view
 from atonc.insight.types import LayerView, Measured, MeasuredBlock, NetworkView
 from atonc.options import Options
 from atonc.report.html import compare_page, evaluate_page, html_page, sweep_page
 from atonc.report.html.page import POLICY
-from atonc.sweeping.run import Result, Sweep
+from atonc.sweeping.run import Sweep, SweepResult
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -69,7 +69,7 @@ def test_nothing_is_loaded_from_elsewhere_and_names_cannot_act(digits: NetworkVi
 
 
 def test_every_page_has_the_policy_and_the_same_head(digits: NetworkView) -> None:
-    evaluation = Evaluation("<a> @@DATA@@", 3, "top", {}, {}, "", (), Data("arrays", ()), ())
+    evaluation = Evaluation("<a> @@DATA@@", 3, "top", {}, {}, "", (), Dataset("arrays", ()), ())
     sweep = Sweep("file", (), (), False, 0)
     pages = [*_pages(digits), sweep_page(sweep).decode(), evaluate_page.page(evaluation).decode()]
     for page in pages:
@@ -129,7 +129,7 @@ def _losses() -> AccuracyReport:
         Remedy("a range that fits", True, 7.5, 31.0, 0.1, 0.4),
         Remedy("16 bits", False, why_not="the chain has 8"),
     )
-    finding = Finding("conv_1", "conv_1", "activation", "clipped", "12 % are cut off", 3.2, 7.6, remedies)
+    finding = LossFinding("conv_1", "conv_1", "activation", "clipped", "12 % are cut off", 3.2, 7.6, remedies)
     layer = LayerNoise("conv_1", "conv", "conv_1", True, (40.0, 3.2, None), (40.0, 3.2, float("inf")), 3.1, -1.0)
     return AccuracyReport("m", "f.onnx", 2, False, (("y", 7.5, 7.4),), (layer,), (finding,), 0.1)
 
@@ -295,10 +295,10 @@ def test_where_accuracy_is_lost_is_shown_if_it_was_asked(browser: Any, small_fil
 def test_a_sweep_is_drawn_and_sorted(browser: Any, tmp_path: Path, size: tuple[int, int]) -> None:
     figures = {"cpu_ms": 0.0, "weights_bytes": 7, "spilled_bytes": 0, "cpu_layers": 0, "notes": []}
     rows = [
-        Result(name, "b", "", {}, {**figures, "latency_ms": ms, "ram_bytes": size_bytes}, on_front=best)
+        SweepResult(name, "b", "", {}, {**figures, "latency_ms": ms, "ram_bytes": size_bytes}, on_front=best)
         for name, ms, size_bytes, best in (("<b>.onnx", 2.0, 4096, True), ("b.onnx", 1.0, 8192, True))
     ]
-    refused = Result("c.onnx", "b", "", {}, None, "is broken")
+    refused = SweepResult("c.onnx", "b", "", {}, None, "is broken")
     found = Sweep("s.toml", (*rows, refused), (), False, 0)
     (tmp_path / "sweep.html").write_bytes(sweep_page(found))
     with Window(browser, tmp_path / "sweep.html", size, ready="#front-plot circle") as page:

@@ -9,7 +9,7 @@ from atonc.frontends.coverage import Coverage, FloatNode
 from atonc.insight.band import error_band
 from atonc.insight.roofline import roofline
 from atonc.insight.types import CPU, HYBRID, NPU, Measured, MeasuredBlock, NetworkView
-from atonc.place.usage import MemoryUse, Row, Use
+from atonc.place.usage import MemoryUse, UsageRow, Use
 from atonc.report.html.data import network_data
 from tests.compiler.test_named_cases import _conv, _net
 from tests.insight.views import view
@@ -22,9 +22,9 @@ def _network() -> NetworkView:
     net = _net((1, 8, 8, 16))
     _conv(net, _conv(net, net.inputs[0], 8, (3, 3), padding=(1, 1, 1, 1)), 8, (1, 1))
     rows = (
-        Row("hyperRAM", Use.ACTIVATIONS, OUTSIDE, ram=True, external=True),
-        Row("npuRAM5", Use.ACTIVATIONS, INSIDE, ram=True),
-        Row("npuRAM5", Use.RESIDENT, KEPT, ram=True),
+        UsageRow("hyperRAM", Use.ACTIVATIONS, OUTSIDE, ram=True, external=True),
+        UsageRow("npuRAM5", Use.ACTIVATIONS, INSIDE, ram=True),
+        UsageRow("npuRAM5", Use.RESIDENT, KEPT, ram=True),
     )
     return replace(view(net.graph("small")), memory=MemoryUse(rows, weights_bytes=23), lower_bound_bytes=BOUND)
 

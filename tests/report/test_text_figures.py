@@ -12,11 +12,11 @@ from atonc.cost.network import StepCost
 from atonc.emit.program import ProgramStep
 from atonc.hw.epoch import Epoch
 from atonc.insight import rules
-from atonc.insight.fit import Demand, Lever
-from atonc.insight.types import Decision, Price
+from atonc.insight.fit import Demand, FitLever
+from atonc.insight.types import Decision, RemedyPrice
 from atonc.lower.map_ops import CpuReason
 from atonc.options import Options
-from atonc.place.usage import MemoryUse, Row, Use
+from atonc.place.usage import MemoryUse, UsageRow, Use
 from atonc.plan.types import CpuPlan, EpochPlan
 from atonc.report import compare_text, compile_text, explain_text, generate_report, perfetto
 from atonc.report import epoch_table as tables
@@ -33,7 +33,9 @@ def some(**values: Any) -> Any:
 
 
 def test_the_slowest_epochs_are_shown_the_slowest_first() -> None:
-    rows = [tables.Row(k, "npu", StepCost(7, "", 100 * k, "feature", k / 10, 0.0, f"epoch {k}")) for k in range(1, 21)]
+    rows = [
+        tables.EpochRow(k, "npu", StepCost(7, "", 100 * k, "feature", k / 10, 0.0, f"epoch {k}")) for k in range(1, 21)
+    ]
     title, _, *lines = tables.epoch_table(rows, verbose=False, head="on", last="what", width=4)
     assert "10 slowest" in title and [int(line.split()[0]) for line in lines] == list(range(20, 10, -1))
     assert len(tables.epoch_table(rows, verbose=True, head="on", last="what", width=4)) == 22
@@ -41,7 +43,7 @@ def test_the_slowest_epochs_are_shown_the_slowest_first() -> None:
 
 def test_cycles_that_were_guessed_are_marked() -> None:
     costs = [StepCost(0, "", 1234, "cpu", 1.0, 1.0, "x", known) for known in (True, False)]
-    rows = [tables.Row(number, "cpu", cost) for number, cost in enumerate(costs, 1)]
+    rows = [tables.EpochRow(number, "cpu", cost) for number, cost in enumerate(costs, 1)]
     *_, measured, guessed = tables.epoch_table(rows, verbose=True, head="on", last="what", width=4)
     assert " 1,234 " in measured and "~" not in measured and "~1,234" in guessed
 
@@ -75,7 +77,9 @@ def test_a_trace_is_in_microseconds_and_in_two_lanes() -> None:
 
 
 def test_shares_are_those_of_the_pool() -> None:
-    memory = MemoryUse((Row("npuRAM3", Use.ACTIVATIONS, 100 * KIB, ram=True), Row("x", Use.ACTIVATIONS, KIB, ram=True)))
+    memory = MemoryUse(
+        (UsageRow("npuRAM3", Use.ACTIVATIONS, 100 * KIB, ram=True), UsageRow("x", Use.ACTIVATIONS, KIB, ram=True))
+    )
     pool = some(name="npuRAM3", base=0x3420_0000, size_bytes=400 * KIB, absolute=True)
     layout = some(placed={}, ratio=1.0, lower_bound_bytes=KIB)
     board = some(name="b", pools=(pool,), application_from={})
@@ -85,8 +89,8 @@ def test_shares_are_those_of_the_pool() -> None:
 
 
 def test_weights_and_activations_of_a_pool_are_apart() -> None:
-    kept = Row("p", Use.ACTIVATIONS, 30, ram=True), Row("p", Use.RESIDENT, 12, ram=True)
-    rows = (*kept, Row("q", Use.WEIGHTS, 7, ram=False))
+    kept = UsageRow("p", Use.ACTIVATIONS, 30, ram=True), UsageRow("p", Use.RESIDENT, 12, ram=True)
+    rows = (*kept, UsageRow("q", Use.WEIGHTS, 7, ram=False))
     pool: Any = some(name="p")
     assert generate_report._used(pool, MemoryUse(rows)) == (12, 30)
     assert generate_report._used(some(name="q"), MemoryUse(rows)) == (7, 0)
@@ -98,7 +102,7 @@ def test_amounts_count_in_powers_of_two(size: int, text: str) -> None:
 
 
 def test_levers_say_what_they_save() -> None:
-    lever = Lever("smaller", Options(), Demand(1000, 300, 50), Demand(600, 100, 70))
+    lever = FitLever("smaller", Options(), Demand(1000, 300, 50), Demand(600, 100, 70))
     said = explain_text._lever_data(lever)
     assert (said["saved_bytes"], said["unspilled_bytes"], said["cycles"], said["fits"]) == (400, 200, 20, True)
 
@@ -108,7 +112,7 @@ def test_levers_say_what_they_save() -> None:
 
 def test_prices_say_whether_it_is_less_or_more() -> None:
     def said(cycles: int, size: int) -> str:
-        return explain_text._price(Decision(rules.SPILL, "s", "l", "r", Price(cycles, size, True, "how")))
+        return explain_text._price(Decision(rules.SPILL, "s", "l", "r", RemedyPrice(cycles, size, True, "how")))
 
     assert said(1500, -20) == " Tried: 1,500 cycles less, 20 bytes of RAM more (how)."
     assert said(-1500, 20) == " Tried: 1,500 cycles more, 20 bytes of RAM less (how)."

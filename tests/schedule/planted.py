@@ -19,7 +19,7 @@ def rules_broken(compiled: Compiled, merge: Merge) -> set[str]:
     """With this as the only merge of the schedule."""
     scheduled = compiled.scheduled
     schedule = replace(scheduled.schedule, merges=(merge,))
-    found = check(scheduled.meant, schedule, scheduled.plans, compiled.mapped.context.aliases)
+    found = check(scheduled.reference, schedule, scheduled.plans, compiled.mapped.context.aliases)
     return {finding.rule for finding in found}
 
 

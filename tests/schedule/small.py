@@ -17,7 +17,7 @@ from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
 from atonc.schedule import schedule
 from atonc.schedule.assign import assign
 from atonc.schedule.check import check
-from atonc.schedule.types import EpochOfTasks, Schedule, Step, Work
+from atonc.schedule.types import EpochOfTasks, LoweredOperator, Schedule, Step
 
 PIXELS = Area.whole(2, 2, 16)
 WHOLE = contiguous(64)
@@ -60,7 +60,7 @@ def total(one: str, other: str, target: str) -> Task:
 class Case:
     """Works, their schedule and its steps with numbers; faults are planted by changing one of them."""
 
-    works: list[Work] = field(default_factory=list)
+    works: list[LoweredOperator] = field(default_factory=list)
     schedule: Schedule = field(default_factory=lambda: Schedule(()))
     plans: list[StepPlan] = field(default_factory=list)
     aliases: dict[str, str] = field(default_factory=dict)
@@ -69,11 +69,11 @@ class Case:
     def sound() -> Case:
         slices = TaskGroup.of(move("x", "a", 0, 8), move("x", "a", 8, 8))
         works = [
-            Work("slices", (slices,)),
-            Work("conv", (TaskGroup.of(convolution("a", "b")),)),
-            Work("table", (TaskGroup.of(table("a", "c")), TaskGroup.of(move("c", "d")))),
-            Work("sum", (TaskGroup.of(total("b", "d", "e")),)),
-            Work("cpu", call=CpuPlan(("cpu",), "softmax", "cpu", ("e",), ("y",))),
+            LoweredOperator("slices", (slices,)),
+            LoweredOperator("conv", (TaskGroup.of(convolution("a", "b")),)),
+            LoweredOperator("table", (TaskGroup.of(table("a", "c")), TaskGroup.of(move("c", "d")))),
+            LoweredOperator("sum", (TaskGroup.of(total("b", "d", "e")),)),
+            LoweredOperator("cpu", call=CpuPlan(("cpu",), "softmax", "cpu", ("e",), ("y",))),
         ]
         case = Case(works)
         case.planned(schedule(works).steps)

@@ -13,7 +13,7 @@ from atonc.hw.safety.evidence import PUBLISHED, Feature, Grade, Trust
 from atonc.hw.safety.evidence.board import BoardEvidence
 from atonc.options import Options
 from atonc.pipeline import Compiled, compile_graph
-from atonc.plan.beside import may_share_epoch
+from atonc.plan.co_scheduling import may_share_epoch
 from atonc.plan.evidence import chain_texts
 from atonc.plan.task import Task, TaskGroup
 from atonc.schedule.pack import pack

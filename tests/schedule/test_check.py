@@ -24,7 +24,7 @@ from atonc.plan.task import EngineUse, Task, TaskGroup
 from atonc.plan.types import CpuPlan
 from atonc.schedule import schedule
 from atonc.schedule.check import require_sound
-from atonc.schedule.types import EpochOfTasks, Work
+from atonc.schedule.types import EpochOfTasks, LoweredOperator
 from tests.schedule.small import SUMS, WHOLE, Case, convolution, move, table, total
 
 SLICES, CONV, TABLE, COPY, SUM, CPU = range(6)  # steps of the sound schedule
@@ -87,7 +87,7 @@ def of_another_operator(case: Case) -> Case:
 
 def overwritten_early(case: Case) -> Case:
     """Write after read: a later operator writes into what an earlier one reads, and comes before it."""
-    case.works.insert(4, Work("again", (TaskGroup.of(move("x", "a", title="a again")),)))
+    case.works.insert(4, LoweredOperator("again", (TaskGroup.of(move("x", "a", title="a again")),)))
     steps = list(schedule(case.works).steps)
     steps.insert(CONV, steps.pop(5))
     return case.planned(steps)
@@ -95,7 +95,7 @@ def overwritten_early(case: Case) -> Case:
 
 def overwritten_beside(case: Case) -> Case:
     """Write after read inside an epoch."""
-    case.works.insert(4, Work("again", (TaskGroup.of(move("x", "b", title="b again")),)))
+    case.works.insert(4, LoweredOperator("again", (TaskGroup.of(move("x", "b", title="b again")),)))
     steps = list(schedule(case.works).steps)
     last, again = steps[SUM], steps[SUM + 1]
     assert isinstance(last, EpochOfTasks) and isinstance(again, EpochOfTasks)
@@ -106,7 +106,7 @@ def overwritten_beside(case: Case) -> Case:
 def overlapping_writers(case: Case) -> Case:
     """Write after write inside an epoch: the second slice begins a channel too early."""
     slices = TaskGroup.of(move("x", "a", 0, 8), move("x", "a", 7, 9))
-    case.works[0] = Work("slices", (slices,))
+    case.works[0] = LoweredOperator("slices", (slices,))
     steps = case.steps
     steps[SLICES] = EpochOfTasks(slices.tasks, ("slices", "slices"))
     return case.planned(steps)
@@ -209,7 +209,7 @@ def waits_for_nobody(case: Case) -> Case:
 
 def beside_each_other(case: Case, tasks: list[Task]) -> Case:
     """More tasks in one epoch."""
-    case.works.append(Work("more", (TaskGroup(tuple(tasks)),)))
+    case.works.append(LoweredOperator("more", (TaskGroup(tuple(tasks)),)))
     return case.planned([*case.steps, EpochOfTasks(tuple(tasks), ("more",) * len(tasks))])
 
 

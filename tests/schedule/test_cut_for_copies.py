@@ -51,7 +51,7 @@ def ahead() -> Compiled:
 
 
 def cuts() -> Mapping[str, tuple[int, ...]]:
-    """Of the kernels of the network above."""
+    """The cuts of the kernels of the network above."""
     found = ahead().decisions.cuts
     assert found
     return found

@@ -23,8 +23,8 @@ from atonc.schedule import check_merges
 from atonc.schedule.check_means import means_of, whole_means
 from atonc.schedule.check_pools import pooled
 from atonc.schedule.fuse import Fused, fuse
-from atonc.schedule.merging import Network
-from atonc.schedule.types import Merge, Work
+from atonc.schedule.merging import MergeNetwork
+from atonc.schedule.types import LoweredOperator, Merge
 from atonc.select.cycles import cycles_of
 from tests.compiler.golden_graphs import GRAPHS, Sketch
 from tests.compiler.random_graphs import random_graph
@@ -133,14 +133,14 @@ def read_again(group: TaskGroup, sizes: dict[str, int]) -> type | None:
 
 
 def _each_byte(group: TaskGroup, size: int) -> bool:
-    cuts, meant = [], set()
+    cuts, reference = [], set()
     for task in group.tasks:
         one = {check_merges._cut(use.config) for use in task.engines.values()}
         writer = next(name for name, use in task.engines.items() if use.config.to_memory)
         leaves = {name: ("byte", use.buffer) for name, use in task.engines.items() if not use.config.to_memory}
-        meant.add(check_merges._expression(task, writer, leaves))
+        reference.add(check_merges._expression(task, writer, leaves))
         cuts += sorted(one, key=repr)
-    if None in meant or None in cuts or len(meant) != 1 or len(cuts) != len(group.tasks):
+    if None in reference or None in cuts or len(reference) != 1 or len(cuts) != len(group.tasks):
         return False
     covered = np.concatenate([np.arange(start, start + count) for start, count in (cut for cut in cuts if cut)])
     return np.array_equal(np.sort(covered), np.arange(size))
@@ -170,13 +170,13 @@ def test_each_recipe_says_it(name: str) -> None:
 # ------------------------------------------------------------------------------------------------- what is said counts
 
 
-def fused(compiled: Compiled, works: list[Work]) -> Fused:
+def fused(compiled: Compiled, works: list[LoweredOperator]) -> Fused:
     context = compiled.mapped.context
     outputs = compiled.graph.outputs
-    return fuse(works, Network(context.buffers, context.aliases, outputs, partial(cycles_of, target=TARGET)))
+    return fuse(works, MergeNetwork(context.buffers, context.aliases, outputs, partial(cycles_of, target=TARGET)))
 
 
-def saying(work: Work, flow: EachElement | None) -> Work:
+def saying(work: LoweredOperator, flow: EachElement | None) -> LoweredOperator:
     return replace(work, groups=tuple(replace(group, flow=flow) for group in work.groups))
 
 

@@ -24,7 +24,7 @@ from atonc.schedule import POOLS
 from atonc.schedule.check import MERGED
 from atonc.schedule.fuse import _costs_more
 from atonc.schedule.fuse_pools import after_pools
-from atonc.schedule.merging import Candidate, Network, State
+from atonc.schedule.merging import MergeCandidate, MergeNetwork, MergeState
 from atonc.schedule.types import Merge
 from atonc.select.cycles import cycles_of
 from tests.compiler.golden_graphs import Sketch
@@ -168,13 +168,15 @@ def test_what_could_follow_the_pooling_alone_counts_too() -> None:
     pool(net)
     net.conv(16, (3, 3))
     mapped = compile_graph(net.graph(), ON).mapped
-    network = Network(mapped.context.buffers, mapped.context.aliases, ("conv2",), partial(cycles_of, target=TARGET))
-    state = State(list(mapped.works), network)
+    network = MergeNetwork(
+        mapped.context.buffers, mapped.context.aliases, ("conv2",), partial(cycles_of, target=TARGET)
+    )
+    state = MergeState(list(mapped.works), network)
     place = next((k, 0) for k, work in enumerate(state.works) if work.op == "max_pool1")
     flow = state.group(place).flow
     assert isinstance(flow, EachWindow)
     (found,) = after_pools(state, place, flow)
-    assert isinstance(found, Candidate) and not _costs_more(state, found)
+    assert isinstance(found, MergeCandidate) and not _costs_more(state, found)
     assert _costs_more(state, replace(found, merge=replace(found.merge, saved_cycles=1)))
 
 

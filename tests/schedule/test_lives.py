@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atonc.plan.types import Buffer, BufferKind, CpuPlan
 from atonc.schedule.lives import Lives
-from atonc.schedule.pack_ops import Network, _Moves, _Slot
+from atonc.schedule.pack_ops import TaskNetwork, _Moves, _Slot
 
 SIZES = {"in": (10, BufferKind.INPUT), "a": (40, BufferKind.ACTIVATION), "b": (30, BufferKind.ACTIVATION),
          "out": (5, BufferKind.OUTPUT), "w": (1000, BufferKind.CONSTANT)}  # fmt: skip
@@ -40,7 +40,7 @@ def test_what_moved_lives_where_it_went() -> None:
     buffers = {name: Buffer(name, size, BufferKind.ACTIVATION) for name, size in sizes.items()}
     touched = ((), ("x",)), ((), ("z",)), ((), ("y",)), (("z", "y"), ()), ((), ("p",))
     steps = [CpuPlan(("c",), f"{k}", f"{k}", reads, writes) for k, (reads, writes) in enumerate(touched)]
-    network = Network(buffers, {}, len)
+    network = TaskNetwork(buffers, {}, len)
     moves, slots = _Moves(steps, network), [_Slot.of(number, step, network) for number, step in enumerate(steps)]
     assert moves.lives.bytes.tolist() == [30, 60, 80, 80, 100]
     assert not moves.grow(slots[1], slots[0]) and not moves.grow(slots[2], slots[0])

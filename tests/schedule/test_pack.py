@@ -16,7 +16,7 @@ from atonc.plan.types import CpuPlan, EpochPlan
 from atonc.schedule import schedule
 from atonc.schedule.assign import assign, assign_epoch
 from atonc.schedule.pack import packed
-from atonc.schedule.types import EpochOfTasks, Work
+from atonc.schedule.types import EpochOfTasks, LoweredOperator
 from tests.schedule.small import move, table
 
 
@@ -86,7 +86,14 @@ def test_the_longest_tasks_come_first() -> None:
 def test_operators_keep_the_order_of_the_graph() -> None:
     call = CpuPlan(("cpu",), "softmax", "cpu", ("b",), ("c",))
     groups = TaskGroup.of(move("x", "a")), TaskGroup.of(table("a", "b"))
-    found = schedule([Work("first", groups), Work("nothing"), Work("cpu", call=call), Work("last", groups[:1])])
+    found = schedule(
+        [
+            LoweredOperator("first", groups),
+            LoweredOperator("nothing"),
+            LoweredOperator("cpu", call=call),
+            LoweredOperator("last", groups[:1]),
+        ]
+    )
     assert found.owners == ("first", "first", "cpu", "last")
     assert [type(step) for step in found.steps] == [EpochOfTasks, EpochOfTasks, CpuPlan, EpochOfTasks]
     plans = assign(found)

@@ -11,31 +11,31 @@ from atonc.schedule import schedule
 from atonc.schedule.assign import assign
 from atonc.schedule.check import check
 from atonc.schedule.lives import Lives
-from atonc.schedule.pack_ops import Network
+from atonc.schedule.pack_ops import TaskNetwork
 from atonc.schedule.shares import shares
-from atonc.schedule.types import EpochOfTasks, Work
+from atonc.schedule.types import EpochOfTasks, LoweredOperator
 from atonc.select.cycles import epoch_cycles
 from tests.lower.harness import TARGET
 from tests.schedule.small import convolution, move, table, total
 
-SLACK = Work("slack", call=CpuPlan(("slack",), "softmax", "slack", ("large",), ("larger",)))
+SLACK = LoweredOperator("slack", call=CpuPlan(("slack",), "softmax", "slack", ("large",), ("larger",)))
 
 
-def work(name: str, *tasks: Task) -> Work:
-    return Work(name, tuple(map(TaskGroup.of, tasks)))
+def work(name: str, *tasks: Task) -> LoweredOperator:
+    return LoweredOperator(name, tuple(map(TaskGroup.of, tasks)))
 
 
-def network(works: list[Work], aliases: dict[str, str] | None = None, **sizes: int) -> Network:
+def network(works: list[LoweredOperator], aliases: dict[str, str] | None = None, **sizes: int) -> TaskNetwork:
     """All buffers of 64 bytes, but for those that are named and those of `SLACK`."""
     sizes = {"large": 1000, **sizes}
     tasks = [task for one in works for group in one.groups for task in group.tasks]
     names = {use.buffer for task in tasks for use in task.engines.values()}
     names |= {name for one in works if one.call for name in (*one.call.inputs, *one.call.outputs)}
     found = {name: Buffer(name, sizes.get(name, 64), BufferKind.ACTIVATION) for name in sorted(names)}
-    return Network(found, aliases or {}, partial(epoch_cycles, buffers=found, target=TARGET))
+    return TaskNetwork(found, aliases or {}, partial(epoch_cycles, buffers=found, target=TARGET))
 
 
-def packed(works: list[Work], aliases: dict[str, str] | None = None, **sizes: int) -> list[str]:
+def packed(works: list[LoweredOperator], aliases: dict[str, str] | None = None, **sizes: int) -> list[str]:
     """The operators of every step; what comes out is sound. The last step has the most memory, and is not shown."""
     works = [*works, SLACK]
     found = schedule(works, network(works, aliases, **sizes))
@@ -53,11 +53,11 @@ def test_branches_run_side_by_side() -> None:
 def test_who_runs_beside_whom_is_told() -> None:
     works = [work("one", move("x", "a")), work("other", table("x", "b")), work("sum", total("a", "b", "y"))]
     found = schedule([*works, SLACK], network([*works, SLACK]))
-    assert [(one.ops, one.others) for one in found.beside] == [(("other",), ("one",))]
-    assert found.beside[0].saved_cycles > 0
+    assert [(one.ops, one.others) for one in found.co_scheduled] == [(("other",), ("one",))]
+    assert found.co_scheduled[0].saved_cycles > 0
     for op, other in (("one", "other"), ("other", "one")):
         said = [(d.rule.id, d.seen) for d in of_schedule(op, found)]
-        assert said == [("PACK-BESIDE", f"beside {other}: {found.beside[0].saved_cycles:,} cycles less")]
+        assert said == [("PACK-BESIDE", f"beside {other}: {found.co_scheduled[0].saved_cycles:,} cycles less")]
     assert not list(of_schedule("sum", found))
 
 
@@ -95,7 +95,7 @@ def test_writers_share_a_buffer_but_no_word() -> None:
 
 
 def test_nothing_moves_past_the_cpu() -> None:
-    call = Work("cpu", call=CpuPlan(("cpu",), "softmax", "cpu", ("s",), ("t",)))
+    call = LoweredOperator("cpu", call=CpuPlan(("cpu",), "softmax", "cpu", ("s",), ("t",)))
     works = [work("one", move("x", "a")), call, work("other", table("x", "b"))]
     assert packed(works) == ["one", "cpu", "other"]
 

@@ -26,12 +26,12 @@ from atonc.search.log import Proposal, Verdict
 from atonc.search.loop import Generator, search
 from atonc.search.saved import as_json, read_decisions
 from atonc.select.decisions import FIRST, Decisions, Stripe
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 from tests.compiler.golden_graphs import Sketch
 
 PLAIN = Options(verify=False)
 STAGES = ("map_ops", "fuse", "schedule", "assign", "place")
-WHY = Refused("NO-EVIDENCE", "a planted form", "none", "nothing")
+WHY = RefusedForm("NO-EVIDENCE", "a planted form", "none", "nothing")
 
 
 @cache
@@ -128,7 +128,7 @@ def test_forms_that_nobody_trusts_are_mended_first(monkeypatch: pytest.MonkeyPat
     name = compiled().graph.ops[1].name
     honest = judging.silicon.refused
 
-    def refused(*given: object) -> dict[str, Refused]:
+    def refused(*given: object) -> dict[str, RefusedForm]:
         found = honest(*given)  # type: ignore[arg-type]
         shares = given[2]
         on_npu = any(share.op == name and share.units for some in shares for share in some)  # type: ignore[attr-defined]

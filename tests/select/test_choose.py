@@ -19,13 +19,13 @@ from atonc.plan.task import TaskGroup
 from atonc.select import form as form_module
 from atonc.select import policy, preferences
 from atonc.select.choose import Draw, Offer, Way, attempt, choose, in_order, take_best
-from atonc.select.form import Form, Refusal, Refused
+from atonc.select.form import Form, Refusal, RefusedForm
 from atonc.select.preferences import Preference
 from tests.lower import harness
 
 ORDER = Preference("first", "it is the first")
-TOO_LARGE = Refused("CONV-MODE", "too large", "smaller", "make it smaller")
-TOO_WIDE = Refused("CONV-LINES", "too wide", "narrower", "make it narrower")
+TOO_LARGE = RefusedForm("CONV-MODE", "too large", "smaller", "make it smaller")
+TOO_WIDE = RefusedForm("CONV-LINES", "too wide", "narrower", "make it narrower")
 
 
 def graph(size: int = 8) -> Graph:
@@ -43,7 +43,7 @@ def state(context: Context) -> tuple[dict[str, object], ...]:
     return tuple(map(dict, (context.buffers, context.aliases, context.shifted_copies, context.semantics)))
 
 
-def way(label: str, elements: int = 8, refused: Refused | None = None, error: float = 0.25) -> Draw[Context]:
+def way(label: str, elements: int = 8, refused: RefusedForm | None = None, error: float = 0.25) -> Draw[Context]:
     """Writes something of every kind into its draft, then works or not."""
 
     def build(context: Context) -> list[TaskGroup]:
@@ -132,8 +132,8 @@ def test_a_rank_stands_above_cost_and_says_why() -> None:
     slow, fast = (attempt(context, way(label, size)) for label, size in (("a", 4096), ("b", 512)))
     assert isinstance(slow, Form) and isinstance(fast, Form) and fast.cycles < slow.cycles
     assert titles(take_best(context, [Offer(fast, "fast", 1.5, ORDER), Offer(slow, "slow", 1.0, ORDER)])) == ["a"]
-    (outbid,) = context.outbid
-    assert (outbid.label, outbid.chosen, outbid.because) == ("fast", "slow", ORDER.because)
+    (alternatives,) = context.alternatives
+    assert (alternatives.label, alternatives.chosen, alternatives.because) == ("fast", "slow", ORDER.because)
 
 
 def test_scratch_that_lives_one_after_the_other_counts_once() -> None:
@@ -151,7 +151,7 @@ def test_scratch_that_lives_one_after_the_other_counts_once() -> None:
 
 
 @pytest.mark.parametrize("blame_last, blamed", [(False, TOO_LARGE), (True, TOO_WIDE)])
-def test_without_any_form_a_refusal_is_the_answer(blame_last: bool, blamed: Refused) -> None:
+def test_without_any_form_a_refusal_is_the_answer(blame_last: bool, blamed: RefusedForm) -> None:
     context = Context(harness.facts(graph()))
     before = state(context)
     draws = [way("a", refused=TOO_LARGE), way("b", refused=TOO_WIDE)]

@@ -69,7 +69,7 @@ def test_epochs_that_look_alike_are_priced_once_and_all_others_by_themselves() -
         )
         attrs = {"padding": (1, 1, 1, 1), "stride": (1, 1), "dilation": (1, 1), "layout": "NHWC"}
         mapped = map_ops(harness.facts(harness.graph_of(Op("conv", "c", ("x", "w"), ("y",), attrs), *tensors)))
-        for form in (mapped.forms["c"], *(other.form for other in mapped.forms["c"].outbid)):
+        for form in (mapped.forms["c"], *(other.form for other in mapped.forms["c"].alternatives)):
             buffers = {**form.earlier, **form.buffers}
             for tasks in packed(form.groups):
                 epoch = assumed_epoch(tasks, buffers, machine)

@@ -13,10 +13,10 @@ from atonc.plan.streams import contiguous
 from atonc.plan.types import Buffer, BufferKind
 from atonc.select.choose import _blamed
 from atonc.select.cycles import _assumed_starts, _outline, _without_table
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
-COARSE, ROOM = (Refused(rule, "seen", "limit", "remedy") for rule in ("COARSE", "SUM-ROOM"))
-WIDE, LARGE = (Refused(rule, "seen", "limit", "remedy") for rule in ("CONV-LINES", "CONV-MODE"))
+COARSE, ROOM = (RefusedForm(rule, "seen", "limit", "remedy") for rule in ("COARSE", "SUM-ROOM"))
+WIDE, LARGE = (RefusedForm(rule, "seen", "limit", "remedy") for rule in ("CONV-LINES", "CONV-MODE"))
 
 
 def outline(elements: int = 64, size: int = 64, kind: BufferKind = BufferKind.ACTIVATION, name: str = "x") -> Hashable:
@@ -61,8 +61,10 @@ def test_every_buffer_of_an_epoch_is_assumed_in_a_bank_of_its_own() -> None:
         ([COARSE, ROOM], True, ROOM),
     ],
 )
-def test_who_was_possible_is_blamed_before_who_was_not(refusals: list[Refused], last: bool, said: Refused) -> None:
-    blamed: Refused | None = None
+def test_who_was_possible_is_blamed_before_who_was_not(
+    refusals: list[RefusedForm], last: bool, said: RefusedForm
+) -> None:
+    blamed: RefusedForm | None = None
     for one in refusals:
         blamed = _blamed(blamed, one, last)
     assert blamed == said

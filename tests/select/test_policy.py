@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atonc.hw.machine import stm32n6
 from atonc.select import policy
-from atonc.select.policy import CHEAP, CLOSER, ERROR_CODE_CYCLES, FEW_CYCLES, HUGE_SHARES, SPILLING, Room
+from atonc.select.policy import CHEAP, CLOSER, ERROR_CODE_CYCLES, FEW_CYCLES, HUGE_SHARES, SPILLING, NpuRamBudget
 
 LARGE, SMALL = 100 * FEW_CYCLES, FEW_CYCLES // 4
 
@@ -42,4 +42,4 @@ def test_room_is_all_of_the_npu_ram_and_shrinks_in_turn() -> None:
     tighter = list(room.tighter())
     assert [one.huge_share for one in tighter] == list(HUGE_SHARES)
     assert all(one.large_bytes <= one.huge_bytes <= one.half_bytes for one in tighter)
-    assert tighter[-1].large_bytes == tighter[-1].huge_bytes < Room(room.npu_ram_bytes).large_bytes
+    assert tighter[-1].large_bytes == tighter[-1].huge_bytes < NpuRamBudget(room.npu_ram_bytes).large_bytes

@@ -22,7 +22,7 @@ from atonc.options import Gates, Options
 from atonc.report import compile_text
 from atonc.serve.worker import summary
 from atonc.sweeping.row import compute
-from atonc.workers import Unit
+from atonc.workers import WorkUnit
 
 Figures = dict[str, Any]
 MEMORY = (
@@ -209,7 +209,7 @@ def run(build: Build) -> Figures:
 def sweep(build: Build) -> Figures:
     options = {key: list(value) if isinstance(value, tuple) else value for key, value in build.options.items()}
     names: dict[str, Any] = {"options": options, "size": "", "verify": False, "board": "stm32n6570-dk"}
-    found = json.loads(compute(Unit("row", (build.model,), names)))["figures"]
+    found = json.loads(compute(WorkUnit("row", (build.model,), names)))["figures"]
     return _memory(found) | _time(found)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from atonc.wire.links import Link
+from atonc.wire.links import ByteLink
 
 _STOP_S = 30.0
 
@@ -38,7 +38,7 @@ def served(elf: Path, serial: str = "socket:0", ready: str = "ATONC READY") -> I
 class BadLink:
     """`faults`: (to the board, number of the byte) -> what it becomes."""
 
-    def __init__(self, link: Link, faults: Mapping[tuple[bool, int], Callable[[int], bytes]]) -> None:
+    def __init__(self, link: ByteLink, faults: Mapping[tuple[bool, int], Callable[[int], bytes]]) -> None:
         self._link, self._faults = link, dict(faults)
         self.description = link.description
         self._count = {True: 0, False: 0}

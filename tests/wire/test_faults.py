@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from atonc.app.targeting import Side, TargetValidation, validate_target
+from atonc.app.targeting import ExpectedSide, TargetValidation, validate_target
 from atonc.cost.network import StepCost
 from atonc.wire.client import Client, TargetError
 from atonc.wire.packets import NARROW, WIDE
@@ -27,7 +27,7 @@ class Known:
         cost = StepCost(0, "", 1000, "npu", 0.001, 0.0, "")
         steps = tuple((number, cost) for number in range(1, 10))
         ins, outs = (("in", INPUT_BYTES, "|i1"),), (("out", OUTPUT_BYTES, "|i1"),)
-        self.side = Side("net", signature, ins, outs, steps, 1000.0, 800.0)
+        self.side = ExpectedSide("net", signature, ins, outs, steps, 1000.0, 800.0)
 
     def expect(self, sample: dict[str, bytes]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
         return (sample["in"],), (compute(sample["in"], "first"),)

@@ -19,7 +19,7 @@ from atonc.app.validating import synthetic_samples
 from atonc.emulation import Emulation
 from atonc.firmware import image as firmware
 from atonc.wire import messages
-from atonc.wire.client import Client, RunResult
+from atonc.wire.client import BoardRunResult, Client
 from atonc.wire.links import open_link
 from atonc.wire.packets import NARROW
 from tests.board.programs import needs_compiler
@@ -220,7 +220,7 @@ def _expected() -> tuple[list[bytes], tuple[bytes, ...], bytes]:
     return stored, written, emulation.load(softmax.inputs[0]).tobytes()
 
 
-def _blocks(run: RunResult) -> list[tuple[int, int]]:
+def _blocks(run: BoardRunResult) -> list[tuple[int, int]]:
     return [(layer.operator.id & 0xFFFF, layer.operator.id >> 16) for layer in run.layers]
 
 

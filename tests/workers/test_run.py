@@ -12,7 +12,7 @@ import pytest
 
 from atonc import workers
 from atonc.errors import InputError, ModelError, ToolError
-from atonc.workers import Unit, call, unit
+from atonc.workers import WorkUnit, call, unit
 from tests.patience import PATIENCE, until
 
 # a module that workers can import; each call leaves a line in a log
@@ -56,13 +56,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def make_units(folder: Path, count: int = 8, dies: bool = False, log: str = "log") -> list[Unit]:
+def make_units(folder: Path, count: int = 8, dies: bool = False, log: str = "log") -> list[WorkUnit]:
     units = []
     for number in range(count):
         path = folder / f"sample{number}.bin"
         path.write_bytes(bytes([number]) * 100)
         options = {"number": number, "log": str(folder / log)} | ({"dies": True} if dies and number in (2, 5) else {})
-        units.append(Unit(f"unit{number}", (path,), options))
+        units.append(WorkUnit(f"unit{number}", (path,), options))
     return units
 
 
@@ -110,7 +110,7 @@ def test_errors_keep_their_kind_and_words(folder: Path) -> None:
 
 
 def test_failures_may_be_rows(folder: Path) -> None:
-    def row(failed: Unit, error: Exception) -> bytes:
+    def row(failed: WorkUnit, error: Exception) -> bytes:
         return f"{failed.title}: {error}".encode()
 
     kept = folder / "kept"
@@ -145,7 +145,7 @@ def test_a_damaged_entry_is_computed_again(folder: Path, damage: str) -> None:
 
 def test_units_of_equal_content_are_computed_once(folder: Path) -> None:
     one = make_units(folder, 1)[0]
-    again = Unit("unit9", one.files, one.options)
+    again = WorkUnit("unit9", one.files, one.options)
     assert workers.run([one, again, one], "shouting:shout", processes=0) == [EXPECTED[0]] * 3
     assert calls(folder) == ["unit0"]
 
@@ -169,9 +169,9 @@ def test_what_workers_cannot_do_is_said_before_they_start(folder: Path) -> None:
     with pytest.raises(InputError, match="importable"):
         workers.run(units, lambda one: b"")
     with pytest.raises(InputError, match="JSON"):
-        workers.run([Unit("a", (), {"x": object()})], "shouting:shout")
+        workers.run([WorkUnit("a", (), {"x": object()})], "shouting:shout")
     with pytest.raises(InputError, match=r"missing\.bin"):
-        workers.run([Unit("a", (folder / "missing.bin",))], "shouting:shout")
+        workers.run([WorkUnit("a", (folder / "missing.bin",))], "shouting:shout")
 
 
 def test_no_scheduler_there(folder: Path) -> None:
@@ -191,7 +191,7 @@ def test_leaving_early_ends_the_processes(folder: Path) -> None:
     script = (
         "import signal\nfrom atonc import workers\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job of a shell ignores it
-        f"unit = workers.Unit('u', (), {{'log': {str(folder / 'pid')!r}}})\n"
+        f"unit = workers.WorkUnit('u', (), {{'log': {str(folder / 'pid')!r}}})\n"
         "try:\n    workers.run([unit], 'shouting:sleeps', processes=1)\n"
         "except KeyboardInterrupt:\n    print('stopped')\n"
     )

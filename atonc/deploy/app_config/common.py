@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from atonc.deploy.app_config.render import c_string, classes_table
-from atonc.deploy.app_config.types import CURRENT, ZOO, Case, Define, Family, Header, Line, Note
+from atonc.deploy.app_config.types import CURRENT, ZOO, Case, Define, Family, Header, HeaderComment, Line
 
 _MODES: Mapping[str, str] = {"crop": "CROP", "fit": "FIT", "full_screen": "FULLSCREEN"}
 _COLOURS: Mapping[str, str] = {"rgb": "COLOR_RGB", "bgr": "COLOR_BGR"}
@@ -45,7 +45,7 @@ def _start(case: Case) -> Iterator[Line]:
     crop, fit = (1, 2) if crop_first else (2, 1)
     yield Define("USE_DCACHE")
     yield Define("CAMERA_FLIP", "CMW_MIRRORFLIP_NONE")
-    yield Note("How the camera's picture becomes the network's: cut, stretched, or stretched and shown whole")
+    yield HeaderComment("How the camera's picture becomes the network's: cut, stretched, or stretched and shown whole")
     yield Define("ASPECT_RATIO_CROP", f"({crop})")
     yield Define("ASPECT_RATIO_FIT", f"({fit})")
     yield Define("ASPECT_RATIO_FULLSCREEN", "(3)")
@@ -64,7 +64,7 @@ def _chosen(case: Case, key: str, known: Mapping[str, str]) -> str:
 def _postprocess(case: Case, family: Family) -> Iterator[Line]:
     offered = family.postprocess.get(case.dialect, {})
     if offered:
-        yield Note("Post-processing")
+        yield HeaderComment("Post-processing")
         yield Define("POSTPROCESS_TYPE", f"POSTPROCESS_{offered[output_type(case, family)]}")
 
 
@@ -73,7 +73,7 @@ def _network(case: Case, family: Family) -> Iterator[Line]:
     colour = _chosen(case, "preprocessing.color_mode", _COLOURS)
     if channels != 3:
         raise case.wrong("preprocessing.color_mode", f"the model takes {channels} channels, the camera gives 3")
-    yield Note("Picture of the network")
+    yield HeaderComment("Picture of the network")
     if family.sizes or not case.current:
         yield Define("NN_HEIGHT", f"({height})")
         yield Define("NN_WIDTH", f"({width})")
@@ -86,7 +86,7 @@ def _network(case: Case, family: Family) -> Iterator[Line]:
 def _classes(case: Case, family: Family) -> Iterator[Line]:
     if case.classes:
         names = ("background", *case.classes) if family.background else case.classes
-        yield Note("Classes")
+        yield HeaderComment("Classes")
         yield Define("NB_CLASSES", f"({len(names)})")
         yield classes_table(names)
 
@@ -94,7 +94,7 @@ def _classes(case: Case, family: Family) -> Iterator[Line]:
 def _family(case: Case, family: Family) -> Iterator[Line]:
     rows, prefix = family.rows.get(case.dialect, ()), family.prefix.get(case.dialect, "")
     if rows or family.more:
-        yield Note("Numbers of the post-processing")
+        yield HeaderComment("Numbers of the post-processing")
     for suffix, value in rows:
         yield Define(f"{prefix}{suffix}", value(case))
     if family.more is not None:
@@ -102,7 +102,7 @@ def _family(case: Case, family: Family) -> Iterator[Line]:
 
 
 def _welcome(case: Case) -> Iterator[Line]:
-    yield Note("Display")
+    yield HeaderComment("Display")
     if not case.current and case.config.use_case in _WELCOME_0:
         yield Define("WELCOME_MSG_0", c_string("Single/multi pose estimation - Hand landmark"))
     yield Define("WELCOME_MSG_1", c_string(case.config.model_name))

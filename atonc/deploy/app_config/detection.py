@@ -17,9 +17,9 @@ from atonc.deploy.app_config.types import (
     Case,
     Define,
     Family,
+    HeaderTable,
     Line,
     Row,
-    Table,
     both,
     bracketed,
 )
@@ -123,7 +123,7 @@ def _v2_more(case: Case) -> Iterator[Line]:
     prefix = YOLO_V2.prefix[case.dialect]
     anchors = tuple(float(v) for v in _v2_anchors(case))
     yield Define(f"{prefix}NB_INPUT_BOXES", f"({prefix}GRID_WIDTH * {prefix}GRID_HEIGHT)")
-    yield Table(f"{prefix}ANCHORS", f"2*{prefix}NB_ANCHORS", anchors)
+    yield HeaderTable(f"{prefix}ANCHORS", f"2*{prefix}NB_ANCHORS", anchors)
 
 
 YOLO_V2 = Family(
@@ -177,7 +177,7 @@ def _x_more(case: Case) -> Iterator[Line]:
         yield Define(f"{prefix}{level}_GRID_HEIGHT", f"({height})")
         yield Define(f"{prefix}{level}_NB_INPUT_BOXES", f"({prefix}{level}_GRID_WIDTH * {prefix}{level}_GRID_HEIGHT)")
         scaled = tuple(float(v) for v in flat * np.tile(np.array([width, height], np.float32), flat.size // 2))
-        yield Table(f"{prefix}{level}_ANCHORS", f"2*{prefix}NB_ANCHORS", scaled)
+        yield HeaderTable(f"{prefix}{level}_ANCHORS", f"2*{prefix}NB_ANCHORS", scaled)
 
 
 ST_YOLO_X = Family(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from atonc.deploy.app_config import detection
 from atonc.deploy.app_config.render import classes_table
-from atonc.deploy.app_config.types import ZOO, Case, Define, Family, Header, Line, Note
+from atonc.deploy.app_config.types import ZOO, Case, Define, Family, Header, HeaderComment, Line
 
 _MODES: Mapping[str, str] = {"fit": "FIT", "crop": "CROP", "padding": "PADDING"}
 _COLOURS: Mapping[str, str] = {"rgb": "RGB", "bgr": "BGR", "grayscale": "GRAYSCALE"}
@@ -62,7 +62,7 @@ def _modes(case: Case) -> Iterator[Line]:
 
 
 def _detection(case: Case, family: Family, name: str, prefix: str) -> Iterator[Line]:
-    yield Note("Post-processing")
+    yield HeaderComment("Post-processing")
     yield from (Define(f"POSTPROCESS_{kind}", f"({number})") for kind, number in _POSTPROCESS.items())
     yield Define("POSTPROCESS_TYPE", f"POSTPROCESS_{name}")
     for suffix, value in family.rows[ZOO]:
@@ -89,7 +89,7 @@ def _interfaces(case: Case) -> Iterator[Line]:
     display = str(case.config.settings.require("deployment.hardware_setup.output"))
     if (camera, display) == _USB:
         raise case.wrong("deployment.hardware_setup.input", "the board has one USB port, for a camera or a display")
-    yield Note("Camera and display")
+    yield HeaderComment("Camera and display")
     yield from (Define(f"DISPLAY_INTERFACE_{n}", f"({k})") for k, n in enumerate(("USB", "SPI"), 1))
     yield Define("DISPLAY_INTERFACE", display)
     yield from (Define(f"CAMERA_INTERFACE_{n}", f"({k})") for k, n in enumerate(("DCMI", "USB", "SPI"), 1))

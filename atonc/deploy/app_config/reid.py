@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atonc.deploy.app_config.common import memory_message
 from atonc.deploy.app_config.render import c_string
-from atonc.deploy.app_config.types import Case, Define, Header, Note
+from atonc.deploy.app_config.types import Case, Define, Header, HeaderComment
 
 _LOST_MS, _START_CONFIDENCE, _TRACKED = 60000, 0.9, 10  # as the published application has them
 
@@ -15,13 +15,13 @@ def reid_header(case: Case) -> Header:
     lines = (
         Define("USE_DCACHE"),
         Define("CAMERA_FLIP", "CMW_MIRRORFLIP_NONE"),
-        Note("Who is followed, and for how long"),
+        HeaderComment("Who is followed, and for how long"),
         Define("APP_MAX_OBJECT_DETECT", f"({detected})"),
         Define("APP_MAX_OBJECT_TRACKING", f"({min(_TRACKED, detected)})"),
         Define("APP_SCORE_THRESHOLD", f"({float(score)})"),
         Define("APP_LOST_TIME_IN_MS", f"({_LOST_MS})"),
         Define("APP_START_TRACKING_CONF_THRESHOLD", f"({_START_CONFIDENCE})"),
-        Note("Display"),
+        HeaderComment("Display"),
         Define("WELCOME_MSG_1", c_string(case.config.model_name)),
         Define("WELCOME_MSG_2", memory_message(case)),
     )

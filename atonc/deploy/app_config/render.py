@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from atonc.about import __version__
-from atonc.deploy.app_config.types import Define, Header, Line, Note, Table
+from atonc.deploy.app_config.types import Define, Header, HeaderComment, HeaderTable, Line
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\s]*\))?(.*)$", re.MULTILINE)
@@ -34,10 +34,10 @@ def _body(header: Header) -> Iterator[str]:
 
 
 def _lines(line: Line) -> Iterator[str]:
-    if isinstance(line, Note):
+    if isinstance(line, HeaderComment):
         yield ""
         yield f"/* {line.text} */"
-    elif isinstance(line, Table):
+    elif isinstance(line, HeaderTable):
         yield f"static const float32_t {line.name}[{line.length}] = {{{', '.join(f'{v:.6f}' for v in line.values)}}};"
     else:
         yield f"#define {line.name:<{_WIDTH}} {line.value}".rstrip()

@@ -22,7 +22,7 @@ class Define:
 
 
 @dataclass(frozen=True)
-class Table:
+class HeaderTable:
     """An array of numbers."""
 
     name: str
@@ -31,13 +31,13 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Note:
+class HeaderComment:
     """A comment in front of what follows."""
 
     text: str
 
 
-Line = Define | Table | Note
+Line = Define | HeaderTable | HeaderComment
 
 
 @dataclass(frozen=True)

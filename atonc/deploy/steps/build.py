@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from atonc.deploy import journal, tools
-from atonc.deploy.deployment import Deployment, Result, Step, put
+from atonc.deploy.deployment import Deployment, DeployStep, StepResult, put
 from atonc.errors import ToolError
 
 try:
@@ -38,13 +38,13 @@ _LACKS = {
 _REMEDY = "Debian, Ubuntu: apt install make gcc-arm-none-eabi libnewlib-arm-none-eabi; or install STM32CubeIDE"
 
 
-def run(deployment: Deployment, dry_run: bool) -> Result:
+def run(deployment: Deployment, dry_run: bool) -> StepResult:
     builder = _builder(deployment)
     if builder is None:
-        return Result(skipped=f"neither make with arm-none-eabi-gcc, nor CMake, nor STM32CubeIDE. {_REMEDY}")
+        return StepResult(skipped=f"neither make with arm-none-eabi-gcc, nor CMake, nor STM32CubeIDE. {_REMEDY}")
     name, folder = builder
     if dry_run:
-        return Result(note=f"would build {folder} with {name}")
+        return StepResult(note=f"would build {folder} with {name}")
     with _alone(deployment) as handle:
         image = _BUILDERS[name](deployment, handle)
     firmware = deployment.layout.firmware
@@ -165,4 +165,4 @@ def _alone(deployment: Deployment) -> Iterator[int]:
         os.close(handle)
 
 
-STEP = Step("build", "build the firmware", run)
+STEP = DeployStep("build", "build the firmware", run)

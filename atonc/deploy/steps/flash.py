@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from atonc.deploy import tools
-from atonc.deploy.deployment import Deployment, Result, Step
+from atonc.deploy.deployment import Deployment, DeployStep, StepResult
 from atonc.deploy.steps.build import ELF
 from atonc.deploy.steps.initialisers import HEX
 from atonc.deploy.steps.sign import SIGNED
@@ -18,19 +18,19 @@ TOOL = "STM32_Programmer_CLI"
 _BOOT_LOADER, _APPLICATION = "FSBL image", "application image"  # areas of a board's flash map
 
 
-def run(deployment: Deployment, dry_run: bool) -> Result:
+def run(deployment: Deployment, dry_run: bool) -> StepResult:
     tool = tools.find(TOOL)
     if tool is None and not dry_run:
-        return Result(skipped=f"{TOOL} was not found: it comes with STM32CubeProgrammer")
+        return StepResult(skipped=f"{TOOL} was not found: it comes with STM32CubeProgrammer")
     commands = _commands(deployment, tool or Path(TOOL), planned=dry_run)
     if dry_run:
-        return Result(note="\n".join(["would run", *(shlex.join(command) for command in commands)]))
+        return StepResult(note="\n".join(["would run", *(shlex.join(command) for command in commands)]))
     if not commands:
-        return Result(skipped="no signed firmware to flash" if not deployment.is_h7 else "no firmware was built")
+        return StepResult(skipped="no signed firmware to flash" if not deployment.is_h7 else "no firmware was built")
     for command in commands:
         file = next(word for word in reversed(command) if word.endswith((".bin", ".hex", ".elf")))
         tools.run(command, deployment.root, f"flashing {file}")
-    return Result(note=f"{len(commands)} files are on the board")
+    return StepResult(note=f"{len(commands)} files are on the board")
 
 
 def _commands(deployment: Deployment, tool: Path, planned: bool) -> list[list[str]]:
@@ -66,4 +66,4 @@ def _start(board: Board, area: str) -> str:
     return f"{found.base:#x}"
 
 
-STEP = Step("flash", "flash the board", run)
+STEP = DeployStep("flash", "flash the board", run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atonc.app.profiles import read_profile
-from atonc.deploy.deployment import Deployment, Result, Step, inputs_digest, put
+from atonc.deploy.deployment import Deployment, DeployStep, StepResult, inputs_digest, put
 from atonc.deploy.journal import Contents, digest
 from atonc.disk import read_file
 from atonc.options import Options
@@ -46,15 +46,15 @@ def _compiled(deployment: Deployment, options: Options) -> Contents:
     return {f"{deployment.layout.generated}/{name}": data for name, data in files.items()}
 
 
-def run(deployment: Deployment, dry_run: bool) -> Result:
+def run(deployment: Deployment, dry_run: bool) -> StepResult:
     options = _options(deployment)
     inputs = _inputs(deployment, options)
     if deployment.is_done(STEP.name, inputs):
-        return Result(skipped="compiled before")
+        return StepResult(skipped="compiled before")
     if dry_run:
         what = f"would compile {deployment.model_file.name} to {deployment.layout.generated}"
-        return Result(note=what)
+        return StepResult(note=what)
     return put(deployment, deployment.recorded(STEP.name, inputs, _compiled(deployment, options)), dry_run)
 
 
-STEP = Step("generate", "compile the model", run)
+STEP = DeployStep("generate", "compile the model", run)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from atonc.deploy.app_config import header_of, text_of
 from atonc.deploy.c_text import line_end
-from atonc.deploy.deployment import Deployment, Result, Step, put
+from atonc.deploy.deployment import Deployment, DeployStep, StepResult, put
 from atonc.errors import InputError
 
 _SOUNDS = ("audio_event_detection", "speech_enhancement")
@@ -15,7 +15,7 @@ _TABLES = (
 )
 
 
-def run(deployment: Deployment, dry_run: bool) -> Result:
+def run(deployment: Deployment, dry_run: bool) -> StepResult:
     header = header_of(deployment.config, deployment.model, deployment.dialect)
     target = deployment.layout.headers.get(header.file)
     if target is None:
@@ -27,4 +27,4 @@ def run(deployment: Deployment, dry_run: bool) -> Result:
     return replace(put(deployment, {target: data}, dry_run, backup=(target,)), note=note)
 
 
-STEP = Step("header", "describe the model to the application", run)
+STEP = DeployStep("header", "describe the model to the application", run)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.deploy.deployment import Deployment, Result, Step, put
+from atonc.deploy.deployment import Deployment, DeployStep, StepResult, put
 from atonc.deploy.journal import Contents
 
 HEX = "network_data.hex"
 _RAW = ".raw"
 
 
-def run(deployment: Deployment, dry_run: bool) -> Result:
+def run(deployment: Deployment, dry_run: bool) -> StepResult:
     files = _converted(deployment)
     if not files and dry_run:
-        return Result(note=f"would write {HEX} and network_data.*.bin to {deployment.layout.network}")
+        return StepResult(note=f"would write {HEX} and network_data.*.bin to {deployment.layout.network}")
     return put(deployment, files, dry_run)
 
 
@@ -31,4 +31,4 @@ def _converted(deployment: Deployment) -> Contents:
     return found
 
 
-STEP = Step("initialisers", "convert the weights", run)
+STEP = DeployStep("initialisers", "convert the weights", run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.deploy.deployment import Deployment, Result, Step, put
+from atonc.deploy.deployment import Deployment, DeployStep, StepResult, put
 from atonc.deploy.journal import Contents
 from atonc.disk import read_file
 from atonc.errors import InputError
@@ -13,12 +13,12 @@ _MOST_BYTES = 1 << 28
 _H7_FILES = ("_config.h", ".h", ".c", "_data.h", "_data.c", "_data_params.h", "_data_params.c")
 
 
-def run(deployment: Deployment, dry_run: bool) -> Result:
+def run(deployment: Deployment, dry_run: bool) -> StepResult:
     if deployment.is_h7:
         return put(deployment, _of_the_other_tool(deployment), dry_run)
     files = _generated(deployment)
     if not files and dry_run:
-        return Result(note=f"would copy the network's C files to {deployment.layout.network}")
+        return StepResult(note=f"would copy the network's C files to {deployment.layout.network}")
     return put(deployment, files, dry_run)
 
 
@@ -45,4 +45,4 @@ def _of_the_other_tool(deployment: Deployment) -> Contents:
     return {f"{layout.network}/{places[path.suffix]}/{path.name}": read_file(path, _MOST_BYTES) for path in found}
 
 
-STEP = Step("network", "copy the network's files", run)
+STEP = DeployStep("network", "copy the network's files", run)

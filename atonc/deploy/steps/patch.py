@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from atonc.deploy.deployment import Deployment, Result, Step, put
+from atonc.deploy.deployment import Deployment, DeployStep, StepResult, put
 from atonc.deploy.h747 import plan_patch
 from atonc.deploy.steps.network import folder_of_the_other_tool
 from atonc.errors import InputError
@@ -24,11 +24,11 @@ def _axiram(deployment: Deployment) -> int:
         raise InputError("does not say how much AXIRAM there is", where=str(path)) from None
 
 
-def run(deployment: Deployment, dry_run: bool) -> Result:
+def run(deployment: Deployment, dry_run: bool) -> StepResult:
     ratio = str(deployment.config.settings.require("preprocessing.resizing.aspect_ratio"))
     info = folder_of_the_other_tool(deployment) / "network_c_info.json"
     files = plan_patch(deployment.root, info, _axiram(deployment), ratio, deployment.model.image)
     return put(deployment, files, dry_run, backup=tuple(files))
 
 
-STEP = Step("patch", "place camera and activation buffers", run)
+STEP = DeployStep("patch", "place camera and activation buffers", run)

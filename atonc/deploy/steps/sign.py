@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from atonc.deploy import tools
-from atonc.deploy.deployment import Deployment, Result, Step, inputs_digest, put
+from atonc.deploy.deployment import Deployment, DeployStep, StepResult, inputs_digest, put
 from atonc.deploy.journal import digest
 from atonc.deploy.steps.build import BINARY
 from atonc.errors import ToolError
@@ -17,17 +17,19 @@ _OPTIONS = ("-nk", "-t", "ssbl", "-hv", "2.3")
 _ALIGN = "-align"  # newer versions put the image elsewhere without it, older ones do not know it
 
 
-def run(deployment: Deployment, dry_run: bool) -> Result:
+def run(deployment: Deployment, dry_run: bool) -> StepResult:
     folder = deployment.layout.firmware
     image = deployment.current(f"{folder}/{BINARY}")
     tool = tools.find(TOOL)
     if tool is None:
-        return Result(skipped=f"{TOOL} was not found: it comes with STM32CubeProgrammer")
+        return StepResult(skipped=f"{TOOL} was not found: it comes with STM32CubeProgrammer")
     if dry_run or image is None:
-        return Result(note=f"would sign {folder}/{BINARY}") if dry_run else Result(skipped="no firmware was built")
+        return (
+            StepResult(note=f"would sign {folder}/{BINARY}") if dry_run else StepResult(skipped="no firmware was built")
+        )
     inputs = inputs_digest(digest(image), tool)
     if deployment.is_done(STEP.name, inputs):
-        return Result(skipped="signed before")
+        return StepResult(skipped="signed before")
     return put(
         deployment, deployment.recorded(STEP.name, inputs, {f"{folder}/{SIGNED}": _signed(tool, image)}), dry_run
     )
@@ -51,4 +53,4 @@ def _alignment(tool: Path) -> tuple[str, ...]:
         return ()
 
 
-STEP = Step("sign", "sign the firmware", run)
+STEP = DeployStep("sign", "sign the firmware", run)

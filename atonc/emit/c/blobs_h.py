@@ -62,7 +62,11 @@ static void atonc_relocate(uint64_t *program, const uint32_t *words, uint32_t co
 
 
 def text(network: CNetwork) -> str:
-    blobs = [Stored(network, block) for block in network.blocks if not block.on_cpu] if network.epoch_controller else []
+    blobs = (
+        [StoredProgram(network, block) for block in network.blocks if not block.on_cpu]
+        if network.epoch_controller
+        else []
+    )
     relocated = [blob for blob in blobs if blob.relocations]
     head = _HEAD.format(file=f"{network.name}_ecblobs.h", tool=network.tool, guard=guard(network))
     arrays = "".join(blob.arrays() for blob in blobs)
@@ -74,7 +78,7 @@ def guard(network: CNetwork) -> str:
     return f"{names.macro(network.name)}_ECBLOBS_H"
 
 
-class Stored:
+class StoredProgram:
     """One program and its arrays."""
 
     def __init__(self, network: CNetwork, block: Block) -> None:
@@ -138,7 +142,7 @@ class Stored:
         return copy_bytes(self.container)
 
 
-def _network_init(network: CNetwork, blobs: list[Stored]) -> str:
+def _network_init(network: CNetwork, blobs: list[StoredProgram]) -> str:
     body = memories.CHECK
     for blob in blobs:
         start = f"{blob.name} + {blob.prefix_words // 2}"
@@ -154,7 +158,7 @@ def _network_init(network: CNetwork, blobs: list[Stored]) -> str:
     )
 
 
-def _inference_init(network: CNetwork, blobs: list[Stored]) -> str:
+def _inference_init(network: CNetwork, blobs: list[StoredProgram]) -> str:
     body = ""
     users = network.program.user_io
     if users:
@@ -170,19 +174,19 @@ def _inference_init(network: CNetwork, blobs: list[Stored]) -> str:
     )
 
 
-def _publish(blob: Stored) -> str:
+def _publish(blob: StoredProgram) -> str:
     """The program in RAM is what the controller will read."""
     area = f"(uintptr_t){blob.name}_ptr, {blob.padded_bytes}U"
     return f"  LL_ATON_Cache_NPU_Clean_Invalidate_Range({area});\n  LL_ATON_Cache_MCU_Clean_Range({area});\n"
 
 
-def _move(blob: Stored, relocation: Relocation, since: str = "") -> str:
+def _move(blob: StoredProgram, relocation: Relocation, since: str = "") -> str:
     key = f"{blob.name}_{relocation.symbol}"
     distance = f"(uint32_t)(uintptr_t){key}_BASE_SYMBOL{since}"
     return f"  atonc_relocate({blob.name}_ptr, {key}_words, {len(relocation.offsets)}U, {distance});\n"
 
 
-def _move_again(blob: Stored, relocation: Relocation) -> str:
+def _move_again(blob: StoredProgram, relocation: Relocation) -> str:
     key = f"{blob.name}_{relocation.symbol}"
     moved = _move(blob, relocation, f" - {key}_base")
     return f"{moved}  {key}_base = (uint32_t)(uintptr_t){key}_BASE_SYMBOL;\n"

@@ -28,7 +28,7 @@ Key = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Range:
+class CacheRange:
     start: int
     end: int
     user: UserBuffer | None = None
@@ -82,19 +82,19 @@ def _calls(network: CNetwork, function: str, buffers: Iterable[str]) -> list[str
     return lines
 
 
-def _lines(network: CNetwork, buffer: str) -> Range:
+def _lines(network: CNetwork, buffer: str) -> CacheRange:
     home = network.home(buffer)
     start = home.address // CPU_CACHE_LINE * CPU_CACHE_LINE
     end = -(-max(home.end, home.address + 1) // CPU_CACHE_LINE) * CPU_CACHE_LINE
-    return Range(start, end, network.user_of(buffer))
+    return CacheRange(start, end, network.user_of(buffer))
 
 
-def _merged(ranges: Iterable[Range]) -> Iterator[Range]:
+def _merged(ranges: Iterable[CacheRange]) -> Iterator[CacheRange]:
     """Merges ranges by address, so that each cache line occurs once."""
-    current: Range | None = None
+    current: CacheRange | None = None
     for part in sorted(set(ranges), key=lambda r: (r.start, r.end)):
         if current is not None and part.user == current.user and part.start <= current.end:
-            current = Range(current.start, max(current.end, part.end), current.user)
+            current = CacheRange(current.start, max(current.end, part.end), current.user)
             continue
         if current is not None:
             yield current

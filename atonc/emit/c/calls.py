@@ -16,7 +16,7 @@ class Pointer:
 
 
 @dataclass(frozen=True)
-class Table:
+class ConstantTable:
     """Numbers that live in the code as a `static const` array."""
 
     ctype: str
@@ -28,10 +28,10 @@ class Struct:
     """A parameter block, `&(const type){.member = value, ...}`."""
 
     ctype: str
-    members: tuple[tuple[str, int | float | Table], ...]
+    members: tuple[tuple[str, int | float | ConstantTable], ...]
 
 
-Argument = Pointer | Table | Struct | int | float
+Argument = Pointer | ConstantTable | Struct | int | float
 
 
 @dataclass(frozen=True)

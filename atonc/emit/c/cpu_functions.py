@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from atonc.emit.c import caches, names
-from atonc.emit.c.calls import Argument, CpuCall, Pointer, Struct, Table
+from atonc.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct
 from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emit.c.network import Block, CNetwork
 from atonc.ir import Op
@@ -36,7 +36,7 @@ class _Body:
 
     network: CNetwork
     tables: list[str] = field(default_factory=list)
-    known: dict[Table, str] = field(default_factory=dict)
+    known: dict[ConstantTable, str] = field(default_factory=dict)
 
     def call(self, call: CpuCall) -> str:
         arguments = ",\n    ".join(self.argument(argument) for argument in call.arguments)
@@ -46,14 +46,14 @@ class _Body:
         if isinstance(value, Pointer):
             const = "const " if value.constant else ""
             return f"({const}{value.ctype} *){self.network.address(value.buffer, value.offset_bytes)}"
-        if isinstance(value, Table):
+        if isinstance(value, ConstantTable):
             return self.table(value)
         if isinstance(value, Struct):
             members = ", ".join(f".{name} = {self.argument(member)}" for name, member in value.members)
             return f"&(const {value.ctype}){{ {members} }}"
         return _number(value)
 
-    def table(self, table: Table) -> str:
+    def table(self, table: ConstantTable) -> str:
         if table not in self.known:
             name = f"table_{len(self.known)}"
             self.known[table] = name
@@ -62,7 +62,7 @@ class _Body:
         return self.known[table]
 
 
-def _numbers(table: Table) -> Iterable[str]:
+def _numbers(table: ConstantTable) -> Iterable[str]:
     if table.ctype == "float":
         return names.float_literals(table.values)
     if table.ctype == "double":

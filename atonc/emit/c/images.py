@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from atonc.emit.c import names, relative
-from atonc.emit.c.memories import Range, constant_ranges
+from atonc.emit.c.memories import PoolRange, constant_ranges
 from atonc.emit.c.network import CNetwork
 from atonc.emit.c.pool_comments import file_postfix
 from atonc.hw.mpool import MemoryPool
@@ -15,7 +15,7 @@ _ROW = 32
 _BANK = 1 << 16
 
 
-def by_pool(network: CNetwork) -> dict[MemoryPool, list[Range]]:
+def by_pool(network: CNetwork) -> dict[MemoryPool, list[PoolRange]]:
     parts = sorted(constant_ranges(network), key=lambda part: part.start)
     return {pool: list(group) for pool, group in groupby(parts, lambda part: part.pool)}
 
@@ -37,14 +37,14 @@ def hex_files(network: CNetwork) -> dict[str, bytes]:
     }
 
 
-def _image(pool: MemoryPool, parts: list[Range]) -> bytes:
+def _image(pool: MemoryPool, parts: list[PoolRange]) -> bytes:
     image = bytearray(max(part.end for part in parts) - pool.base)
     for part in parts:
         image[part.start - pool.base : part.end - pool.base] = part.data
     return bytes(image)
 
 
-def hex_lines(parts: list[Range]) -> Iterator[str]:
+def hex_lines(parts: list[PoolRange]) -> Iterator[str]:
     bank = -1
     for part in parts:
         for offset in range(0, part.size_bytes, _ROW):
@@ -68,7 +68,7 @@ def _record(address: int, kind: int, data: bytes) -> str:
 # --------------------------------------------------------------------------------------------------------------- RAM
 
 
-def ram_ranges(network: CNetwork) -> list[Range]:
+def ram_ranges(network: CNetwork) -> list[PoolRange]:
     """Constants in memories that lose them without power."""
     return [part for pool, parts in by_pool(network).items() if pool.writable for part in parts]
 

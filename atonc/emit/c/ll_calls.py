@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 
 from atonc.emit.c import ll_text
 from atonc.emit.c.ll_members import streng_members, unit_members
-from atonc.emit.c.ll_types import Base, DriverCall, EpochCall, ListCall, Port, SwitchLink
+from atonc.emit.c.ll_types import Base, DriverCall, DriverPort, EpochCall, ListCall, SwitchLink
 from atonc.emit.program import ProgramStep
 from atonc.errors import ToolError
 from atonc.hw import ll, regs
@@ -160,9 +160,9 @@ def _link(link: Link) -> SwitchLink:
     )
 
 
-def _port(name: str, port: int = 0) -> Port:
+def _port(name: str, port: int = 0) -> DriverPort:
     unit = regs.UNIT_BY_NAME[name]
-    return Port(unit.kind, unit.index, port)
+    return DriverPort(unit.kind, unit.index, port)
 
 
 def _mask(engines: Mapping[str, StrengConfig]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.emit.c.calls import Table
+from atonc.emit.c.calls import ConstantTable
 from atonc.emit.c.ll_types import Base, Constant, Member
 from atonc.errors import ToolError
 from atonc.hw.fields import UnitConfig
@@ -194,9 +194,9 @@ def _arith_dimensions(config: ArithConfig) -> tuple[dict[str, Member], int]:
     }, used
 
 
-def _table(ctype: str, values: list[int]) -> Table:
+def _table(ctype: str, values: list[int]) -> ConstantTable:
     """The driver reads whole words, and a reader of the C text takes `{0}` for none: no odd, no single number."""
-    return Table(ctype, (*values, *[0] * (len(values) % 2)))
+    return ConstantTable(ctype, (*values, *[0] * (len(values) % 2)))
 
 
 def _wrapped(values: NDArray[np.int64], bits: int) -> list[int]:

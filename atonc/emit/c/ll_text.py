@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from atonc.emit.c import names
-from atonc.emit.c.calls import Table
-from atonc.emit.c.ll_types import Base, Constant, DriverCall, EpochCall, ListCall, Member, Port, SwitchLink
+from atonc.emit.c.calls import ConstantTable
+from atonc.emit.c.ll_types import Base, Constant, DriverCall, DriverPort, EpochCall, ListCall, Member, SwitchLink
 
 _STRUCTS = {
     "STRENG": "LL_Streng_TensorInitTypeDef",
@@ -53,7 +53,7 @@ def _unit_call(call: DriverCall) -> Iterator[str]:
     """Its tables, its struct, the call. What holds a pointer of the application cannot be a constant of the image."""
     name = f"{call.kind.lower()}{call.unit}"
     for member, value in call.members.items():
-        if isinstance(value, Table):
+        if isinstance(value, ConstantTable):
             yield _table(f"{name}_{member}", value)
     fixed = not any(isinstance(value, Base) and value.symbol for value in call.members.values())
     yield f"  {'static ' if fixed else ''}const {_STRUCTS[call.kind]} {name} = {{"
@@ -65,7 +65,7 @@ def _unit_call(call: DriverCall) -> Iterator[str]:
     yield f"  {call.function}({call.unit}, &{name}{count});"
 
 
-def _table(name: str, table: Table) -> str:
+def _table(name: str, table: ConstantTable) -> str:
     """The driver reads its tables word by word."""
     numbers = names.lines_of((names.int_literal(int(v)) for v in table.values), _PER_LINE, "    ")
     return f"  __attribute__((aligned(4))) static const {table.ctype} {name}[{len(table.values)}] = {{\n{numbers}  }};"
@@ -74,7 +74,7 @@ def _table(name: str, table: Table) -> str:
 def _value(value: Member, table: str) -> str:
     if isinstance(value, Constant):
         return value.name
-    if isinstance(value, Table):
+    if isinstance(value, ConstantTable):
         return f"{{(unsigned char *){table}}}"
     if isinstance(value, Base):
         return f"{{(unsigned char *)({value.symbol or names.address(value.address)})}}"
@@ -95,7 +95,7 @@ def _list(call: ListCall, number: int, name: str) -> str:
     return f"static const {ctype} {_list_name(call, number, name)}[{len(call.entries)}] = {{\n{entries}}};\n"
 
 
-def _entry(entry: SwitchLink | Port) -> str:
+def _entry(entry: SwitchLink | DriverPort) -> str:
     return _link(entry) if isinstance(entry, SwitchLink) else f"{{ {{{entry.kind}, {entry.unit}}} }}"
 
 
@@ -110,5 +110,5 @@ def _link(link: SwitchLink) -> str:
     return f"{{ {', '.join(parts)} }}"
 
 
-def _port(side: str, port: Port) -> str:
+def _port(side: str, port: DriverPort) -> str:
     return f"ATONN_{side}PORT(STRSWITCH, 0, {port.kind}, {port.unit}, {port.port})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from atonc.emit.c.calls import Table
+from atonc.emit.c.calls import ConstantTable
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Base:
     symbol: str = ""
 
 
-Member = int | Constant | Table | Base | tuple[int, ...]
+Member = int | Constant | ConstantTable | Base | tuple[int, ...]
 Members = Mapping[str, Member]
 
 
@@ -50,7 +50,7 @@ class DriverCall:
 
 
 @dataclass(frozen=True)
-class Port:
+class DriverPort:
     kind: str
     unit: int
     port: int = 0
@@ -60,8 +60,8 @@ class Port:
 class SwitchLink:
     """One entry of the link list. A context without source keeps the number 0."""
 
-    destination: Port
-    sources: tuple[Port | None, Port | None]
+    destination: DriverPort
+    sources: tuple[DriverPort | None, DriverPort | None]
     frames: tuple[int, int]
     contexts: tuple[int, int]
 
@@ -79,7 +79,7 @@ class ListCall:
     """A call over all links or all units of an epoch, `function(entries, count)`."""
 
     function: str
-    entries: tuple[SwitchLink, ...] | tuple[Port, ...]
+    entries: tuple[SwitchLink, ...] | tuple[DriverPort, ...]
 
     @property
     def name(self) -> str:
@@ -99,16 +99,16 @@ EpochCall = DriverCall | ListCall
 
 def evaluated(value: Member) -> object:
     """The value as a reader of the C text gets it."""
-    if isinstance(value, Table):
+    if isinstance(value, ConstantTable):
         return list(value.values)
     if isinstance(value, Base):
         return value.address
     return list(value) if isinstance(value, tuple) else value
 
 
-def _entry(entry: SwitchLink | Port) -> object:
+def _entry(entry: SwitchLink | DriverPort) -> object:
     return entry.members() if isinstance(entry, SwitchLink) else [[Constant(entry.kind), entry.unit]]
 
 
-def _port(port: Port) -> dict[str, object]:
+def _port(port: DriverPort) -> dict[str, object]:
     return {"unit": Constant(port.kind), "instance": port.unit, "port": port.port}

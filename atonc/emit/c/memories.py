@@ -16,7 +16,7 @@ from atonc.plan.types import BufferKind
 
 
 @dataclass(frozen=True)
-class Range:
+class PoolRange:
     """A part of a pool that is used in one way."""
 
     pool: MemoryPool
@@ -33,19 +33,19 @@ class Range:
         return zlib.crc32(self.data)
 
 
-def ranges(network: CNetwork) -> list[Range]:
+def ranges(network: CNetwork) -> list[PoolRange]:
     """Lists the used ranges by address; constants and working memory apart."""
     found = [*constant_ranges(network), *working_ranges(network)]
     return sorted(found, key=lambda part: (part.start, part.end))
 
 
 @memoise
-def constant_ranges(network: CNetwork) -> tuple[Range, ...]:
+def constant_ranges(network: CNetwork) -> tuple[PoolRange, ...]:
     """Neighbouring constants together, also across the gaps that alignment leaves. Most files ask for them."""
     return tuple(_constant_ranges(network))
 
 
-def _constant_ranges(network: CNetwork) -> Iterator[Range]:
+def _constant_ranges(network: CNetwork) -> Iterator[PoolRange]:
     homes = sorted(network.constants(), key=lambda home: home.address)
     working = sorted(home.address for home in _working(network))
     run: list[Placed] = []
@@ -59,7 +59,7 @@ def _constant_ranges(network: CNetwork) -> Iterator[Range]:
         yield _constants(network, run)
 
 
-def working_ranges(network: CNetwork) -> Iterator[Range]:
+def working_ranges(network: CNetwork) -> Iterator[PoolRange]:
     """One range per pool, from the first byte used to the last. Engines may read a little further: placement keeps
     that inside the pool, and whoever lives there does not notice."""
     homes = list(_working(network))
@@ -69,7 +69,7 @@ def working_ranges(network: CNetwork) -> Iterator[Range]:
         if inside:
             start = max(pool.base, min(home.address for home in inside))
             stop = min(end, max(home.end for home in inside))
-            yield Range(pool, start, size_bytes=stop - start)
+            yield PoolRange(pool, start, size_bytes=stop - start)
 
 
 def _working(network: CNetwork) -> Iterator[Placed]:
@@ -88,14 +88,14 @@ def _pool(network: CNetwork, home: Placed) -> MemoryPool | None:
     return network.pool_at(home.address)
 
 
-def _constants(network: CNetwork, homes: list[Placed]) -> Range:
+def _constants(network: CNetwork, homes: list[Placed]) -> PoolRange:
     pool = _pool(network, homes[0])
     assert pool is not None, "placement puts constants into pools"
     start, end = homes[0].address, max(home.end for home in homes)
     image = bytearray(end - start)
     for home in homes:
         image[home.address - start : home.address - start + len(home.buffer.data)] = home.buffer.data
-    return Range(pool, start, bytes(image), end - start)
+    return PoolRange(pool, start, bytes(image), end - start)
 
 
 # ---------------------------------------------------------------------------------------------------------------- C
@@ -119,7 +119,7 @@ def table(network: CNetwork) -> str:
     return _TABLE.format(rows=rows)
 
 
-def _row(network: CNetwork, part: Range) -> str:
+def _row(network: CNetwork, part: PoolRange) -> str:
     base, size = network.place(part.start), part.size_bytes
     if not part.data:
         return f"{{ .base = {base}, .size = {size}U }}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atonc.emit.c import images, names, relative
-from atonc.emit.c.memories import Range, ranges
+from atonc.emit.c.memories import PoolRange, ranges
 from atonc.emit.c.network import CNetwork
 from atonc.emit.c.pool_comments import file_postfix
 from atonc.hw.mpool import MemoryPool
@@ -69,11 +69,11 @@ def have(pool: MemoryPool) -> str:
     return f"ATONC_HAVE_{names.word(pool.name).upper()}"
 
 
-def _used(network: CNetwork, parts: list[Range]) -> list[MemoryPool]:
+def _used(network: CNetwork, parts: list[PoolRange]) -> list[MemoryPool]:
     return [pool for pool in network.pools if any(part.pool == pool for part in parts)]
 
 
-def _section(network: CNetwork, net: str, pool: MemoryPool, parts: list[Range]) -> str:
+def _section(network: CNetwork, net: str, pool: MemoryPool, parts: list[PoolRange]) -> str:
     label = names.word(pool.name).upper()
     lines = [f"/* {names.word(pool.name)}: {_advice(network, pool, parts)} */"]
     for kind, chosen in (("CONSTANTS", [p for p in parts if p.data]), ("WORK", [p for p in parts if not p.data])):
@@ -85,7 +85,7 @@ def _section(network: CNetwork, net: str, pool: MemoryPool, parts: list[Range]) 
     return "\n".join(lines) + "\n"
 
 
-def _advice(network: CNetwork, pool: MemoryPool, parts: list[Range]) -> str:
+def _advice(network: CNetwork, pool: MemoryPool, parts: list[PoolRange]) -> str:
     said = []
     if any(not part.data for part in parts):
         said.append("working memory")
@@ -100,7 +100,7 @@ def _advice(network: CNetwork, pool: MemoryPool, parts: list[Range]) -> str:
     return "; ".join(said)
 
 
-def _list(network: CNetwork, net: str, parts: list[Range]) -> str:
+def _list(network: CNetwork, net: str, parts: list[PoolRange]) -> str:
     rows = [
         f"  X({names.word(p.pool.name)}, {network.place(p.start)}, {p.size_bytes}UL, {int(bool(p.data))}, "
         f"0x{p.crc if p.data else 0:08x}UL)"
@@ -109,7 +109,7 @@ def _list(network: CNetwork, net: str, parts: list[Range]) -> str:
     return " \\\n".join([f"#define ATONC_{net}_MEMORIES(X)", *rows]) + "\n"
 
 
-def _clear(net: str, parts: list[Range]) -> str:
+def _clear(net: str, parts: list[PoolRange]) -> str:
     """Beyond `start` or before `end`, for every range of working memory."""
     tests = [f"((end) <= {names.address(p.start)} || (start) >= {names.address(p.end)})" for p in parts if not p.data]
     tested = " && \\\n    ".join(tests or ["1"])
@@ -123,7 +123,7 @@ def _at(pool: MemoryPool) -> str:
     return f" at {pool.base:#010x}" if pool.absolute else ""
 
 
-def _checks(network: CNetwork, parts: list[Range]) -> str:
+def _checks(network: CNetwork, parts: list[PoolRange]) -> str:
     lines = ["#if defined(ATONC_CHECK_MEMORIES) && ATONC_CHECK_MEMORIES"]
     for pool in _used(network, parts):
         name = names.word(pool.name)

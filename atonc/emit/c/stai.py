@@ -10,7 +10,7 @@ from math import prod
 
 from atonc.emit.c import buffers_info, names, relative
 from atonc.emit.c.buffers_info import Info
-from atonc.emit.c.memories import Range, ranges
+from atonc.emit.c.memories import PoolRange, ranges
 from atonc.emit.c.network import CNetwork
 from atonc.emit.c.stai_text import HEADER, SOURCE
 from atonc.hw.limits import CPU_CACHE_LINE
@@ -125,7 +125,7 @@ def _edge_tensors(kind: str, infos: Sequence[Info]) -> Iterator[str]:
     yield _table(f"{kind}_tensors", rows)
 
 
-def _fixed_tensors(network: CNetwork, kind: str, parts: Sequence[Range], flag: str) -> Iterator[str]:
+def _fixed_tensors(network: CNetwork, kind: str, parts: Sequence[PoolRange], flag: str) -> Iterator[str]:
     addresses = ", ".join(network.place(part.start) for part in parts) or "0"
     yield f"static const uintptr_t {kind}_addresses[] = {{ {addresses} }};"
     rows = []
@@ -175,7 +175,7 @@ def _info(network: CNetwork, macs: int) -> str:
 """
 
 
-def _parts(network: CNetwork) -> tuple[list[Range], list[Range]]:
+def _parts(network: CNetwork) -> tuple[list[PoolRange], list[PoolRange]]:
     parts = ranges(network)
     return [part for part in parts if part.data], [part for part in parts if not part.data]
 

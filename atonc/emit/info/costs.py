@@ -9,11 +9,11 @@ from typing import Any
 from atonc.cost.macs import epoch_macs, macs, unit_macs
 from atonc.cost.network import NetworkCost
 from atonc.emit.c.network import CNetwork
-from atonc.emit.info.memory import Memory
-from atonc.emit.info.nodes import Numbers
+from atonc.emit.info.memory import InfoMemory
+from atonc.emit.info.nodes import NodeIds
 from atonc.emit.program import ProgramStep
 from atonc.hw.cycles import element_counts, st_estimate
-from atonc.hw.cycles.flow import Flow
+from atonc.hw.cycles.flow import StreamFlow
 from atonc.hw.ec.ec_program import with_words
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import BUS_BYTES
@@ -28,7 +28,7 @@ UNIT_POWER_MW = {"STRENG": 5.331, "CONVACC": 30.132, "DECUN": 5.57, "ACTIV": 5.3
 
 
 @dataclass(frozen=True)
-class Access:
+class StepTraffic:
     """Bytes and cycles of one step in one pool."""
 
     reads: int = 0
@@ -44,7 +44,7 @@ class StepFigures:
     operations: int
     unit_mw: float
     memory_mw: float
-    accesses: Mapping[str, Access]  # by pool
+    accesses: Mapping[str, StepTraffic]  # by pool
 
     @property
     def energy_uj(self) -> float:
@@ -81,7 +81,7 @@ def epoch_figures(epoch: Epoch, pools: tuple[MemoryPool, ...]) -> StepFigures:
     return StepFigures(estimate.compute, estimate.cycles, operations, unit_mw, memory_mw, accesses)
 
 
-def _busy_cycles(epoch: Epoch, flow: Flow) -> dict[str, float]:
+def _busy_cycles(epoch: Epoch, flow: StreamFlow) -> dict[str, float]:
     """How long each unit has something to do: engines move a bus word a cycle, the others an element."""
     busy = {}
     for name, config in epoch.units.items():
@@ -91,7 +91,7 @@ def _busy_cycles(epoch: Epoch, flow: Flow) -> dict[str, float]:
     return busy
 
 
-def _operations(epoch: Epoch, name: str, flow: Flow) -> int:
+def _operations(epoch: Epoch, name: str, flow: StreamFlow) -> int:
     """Multiplications and additions of a convolution; of the other units one for each element."""
     config = epoch.units[name]
     if isinstance(config, ConvaccConfig):
@@ -99,12 +99,12 @@ def _operations(epoch: Epoch, name: str, flow: Flow) -> int:
     return 0 if config.KIND == "STRENG" else flow[name].output.total
 
 
-def _access(pool: MemoryPool, reads: float, writes: float) -> Access:
+def _access(pool: MemoryPool, reads: float, writes: float) -> StepTraffic:
     price = pool.freq_ratio / pool.byte_width
-    return Access(round(reads), round(writes), round(reads * price), round(writes * price))
+    return StepTraffic(round(reads), round(writes), round(reads * price), round(writes * price))
 
 
-def _memory_power(pools: Sequence[MemoryPool], accesses: Mapping[str, Access], cycles: int) -> float:
+def _memory_power(pools: Sequence[MemoryPool], accesses: Mapping[str, StepTraffic], cycles: int) -> float:
     return sum(
         (accesses[p.name].read_cycles * p.read_power + accesses[p.name].write_cycles * p.write_power) / cycles
         for p in pools
@@ -125,12 +125,12 @@ def _cpu(network: CNetwork, step: ProgramStep, cycles: int) -> StepFigures:
     return StepFigures(cycles, cycles, 0, 0.0, _memory_power(network.pools, accesses, max(1, cycles)), accesses)
 
 
-def access_rows(memory: Memory, ids: Numbers, found: Mapping[int, StepFigures]) -> list[dict[str, Any]]:
+def access_rows(memory: InfoMemory, ids: NodeIds, found: Mapping[int, StepFigures]) -> list[dict[str, Any]]:
     """Every epoch with every pool, also where nothing happens."""
     rows = []
     for number, step in found.items():
         for pool in memory.network.pools:
-            access = step.accesses.get(pool.name, Access())
+            access = step.accesses.get(pool.name, StepTraffic())
             rows.append(
                 {
                     "mpool_id": memory.pool_number(pool.name),
@@ -144,7 +144,7 @@ def access_rows(memory: Memory, ids: Numbers, found: Mapping[int, StepFigures]) 
     return rows
 
 
-def power_rows(ids: Numbers, found: Mapping[int, StepFigures]) -> list[dict[str, Any]]:
+def power_rows(ids: NodeIds, found: Mapping[int, StepFigures]) -> list[dict[str, Any]]:
     return [
         {
             "average_acc_power_mw": round(step.unit_mw),

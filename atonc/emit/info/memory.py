@@ -24,7 +24,7 @@ _FORMATS = {
 
 
 @dataclass(frozen=True)
-class Region:
+class InfoRegion:
     """Where buffers lie: one pool, several pools in a row, or memory of the application."""
 
     pools: tuple[MemoryPool, ...]
@@ -35,30 +35,30 @@ class Region:
         return self.user.address if self.user is not None else self.pools[0].base
 
 
-class Memory:
+class InfoMemory:
     """All pools and buffers of a program with their numbers."""
 
     def __init__(self, network: CNetwork) -> None:
         self.network = network
 
     @cached_property
-    def regions(self) -> list[Region]:
+    def regions(self) -> list[InfoRegion]:
         """Every pool, then the combinations that some buffer spans, then the application's buffers."""
-        pools = [Region((pool,)) for pool in self.network.pools]
+        pools = [InfoRegion((pool,)) for pool in self.network.pools]
         seen = [self._region(self.network.home(name)) for name in self.infos]
-        users = [Region((), user) for user in self.network.program.user_io]
+        users = [InfoRegion((), user) for user in self.network.program.user_io]
         return list(dict.fromkeys((*pools, *(region for region in seen if region.user is None), *users)))
 
-    def _region(self, home: Placed) -> Region:
+    def _region(self, home: Placed) -> InfoRegion:
         user = self.network.user_of(home.buffer.name)
         if user is not None:
-            return Region((), user)
+            return InfoRegion((), user)
         end = max(home.end, home.address + 1)
         pools = [p for p in self.network.pools if p.base < end and home.address < p.base + p.size_bytes]
-        return Region(tuple(sorted(pools, key=lambda pool: pool.base)))
+        return InfoRegion(tuple(sorted(pools, key=lambda pool: pool.base)))
 
     @cached_property
-    def _numbers(self) -> dict[Region, int]:
+    def _numbers(self) -> dict[InfoRegion, int]:
         return {region: k for k, region in enumerate(self.regions, 1)}
 
     def region_of(self, buffer: str) -> int:
@@ -83,7 +83,7 @@ class Memory:
         return {name: k for k, name in enumerate(ordered, 1)}
 
 
-def pool_rows(memory: Memory) -> list[dict[str, Any]]:
+def pool_rows(memory: InfoMemory) -> list[dict[str, Any]]:
     by_region: dict[int, list[int]] = {}
     for name, number in memory.ids.items():
         by_region.setdefault(memory.region_of(name), []).append(number)
@@ -95,7 +95,7 @@ def pool_rows(memory: Memory) -> list[dict[str, Any]]:
     ]
 
 
-def _pool_row(memory: Memory, pools: tuple[MemoryPool, ...], number: int, buffers: list[int]) -> dict[str, Any]:
+def _pool_row(memory: InfoMemory, pools: tuple[MemoryPool, ...], number: int, buffers: list[int]) -> dict[str, Any]:
     """Describes a pool; for several in a row, what holds for all of them: the worst of each property."""
     slowest = max(pools, key=lambda pool: pool.freq_ratio / pool.byte_width)
     several = len(pools) > 1
@@ -157,11 +157,11 @@ def _user_row(user: UserBuffer, number: int, buffers: list[int]) -> dict[str, An
     }
 
 
-def buffer_rows(memory: Memory) -> list[dict[str, Any]]:
+def buffer_rows(memory: InfoMemory) -> list[dict[str, Any]]:
     return [_buffer_row(memory, memory.infos[name], number) for name, number in memory.ids.items()]
 
 
-def _buffer_row(memory: Memory, info: Info, number: int) -> dict[str, Any]:
+def _buffer_row(memory: InfoMemory, info: Info, number: int) -> dict[str, Any]:
     home, region = memory.network.home(info.buffer), memory.region_of(info.buffer)
     fixed = info.bits - (1 - info.unsigned) if info.is_fixed_point else 0
     row: dict[str, Any] = {

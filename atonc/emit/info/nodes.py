@@ -9,7 +9,7 @@ from typing import Any
 from atonc.emit.c import names
 from atonc.emit.c.cpu_calls import cpu_calls
 from atonc.emit.c.network import Block, CNetwork
-from atonc.emit.info.memory import Memory
+from atonc.emit.info.memory import InfoMemory
 from atonc.emit.program import ProgramStep
 from atonc.hw import regs
 from atonc.hw.epoch import Epoch
@@ -28,7 +28,7 @@ _ARITH_KINDS = {arith.AFFINE: "Add", arith.MULTIPLY: "Mul", arith.MIN: "Min", ar
 
 
 @dataclass(frozen=True)
-class Part:
+class EpochNode:
     """A node inside an epoch: a unit, or the operator that the CPU computes."""
 
     id: int
@@ -36,19 +36,19 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NodeIds:
     """Ids of all nodes: constants, blocks, epochs and what they hold."""
 
     constants: Mapping[str, int]  # buffer -> node
     blocks: Mapping[int, int]  # first step of a blob -> node
     epochs: Mapping[int, int]  # step -> node; 0 holds the constants
-    parts: Mapping[int, tuple[Part, ...]]  # step -> nodes
+    parts: Mapping[int, tuple[EpochNode, ...]]  # step -> nodes
 
     def block_of(self, block: Block) -> int:
         return self.blocks.get(block.first, self.epochs[block.first])
 
 
-def numbers(network: CNetwork, memory: Memory) -> Numbers:
+def numbers(network: CNetwork, memory: InfoMemory) -> NodeIds:
     """Every node gets the next number where it begins, from outside in."""
     next_id = iter(range(1, 1 << 30))
     epochs = {0: next(next_id)}
@@ -59,8 +59,8 @@ def numbers(network: CNetwork, memory: Memory) -> Numbers:
             blocks[block.first] = next(next_id)
         for step in block.steps:
             epochs[step.number] = next(next_id)
-            parts[step.number] = tuple(Part(next(next_id), unit) for unit in working_units(step))
-    return Numbers(constants, blocks, epochs, parts)
+            parts[step.number] = tuple(EpochNode(next(next_id), unit) for unit in working_units(step))
+    return NodeIds(constants, blocks, epochs, parts)
 
 
 def is_blob(network: CNetwork, block: Block) -> bool:
@@ -75,7 +75,7 @@ def working_units(step: ProgramStep) -> tuple[str, ...]:
     return tuple(sorted(units or step.epoch.writers(), key=lambda name: regs.UNIT_BY_NAME[name].id))
 
 
-def node_rows(network: CNetwork, memory: Memory, ids: Numbers, macs: Mapping[int, int]) -> list[dict[str, Any]]:
+def node_rows(network: CNetwork, memory: InfoMemory, ids: NodeIds, macs: Mapping[int, int]) -> list[dict[str, Any]]:
     constants = [_node(k, memory.infos[name].label, "NODE_NO_X", "Param") for name, k in ids.constants.items()]
     rows = [_node(ids.epochs[0], "epoch_0", "NODE_NO_X", parts=constants)]
     for block in network.blocks:
@@ -110,7 +110,7 @@ def _node(
 
 
 def _step_node(
-    network: CNetwork, memory: Memory, ids: Numbers, step: ProgramStep, macs: Mapping[int, int]
+    network: CNetwork, memory: InfoMemory, ids: NodeIds, step: ProgramStep, macs: Mapping[int, int]
 ) -> dict[str, Any]:
     on_cpu = step.epoch is None
     mapping = "NODE_SW" if on_cpu else "NODE_HW"
@@ -130,11 +130,11 @@ def _scratch(step: ProgramStep) -> set[str]:
     return {b.name for b in step.plan.scratch} if isinstance(step.plan, EpochPlan) else set()
 
 
-def _buffers(memory: Memory, wanted: set[str]) -> list[int]:
+def _buffers(memory: InfoMemory, wanted: set[str]) -> list[int]:
     return sorted(memory.ids[name] for name in wanted if name in memory.ids)
 
 
-def _part(network: CNetwork, memory: Memory, step: ProgramStep, part: Part, mapping: str) -> dict[str, Any]:
+def _part(network: CNetwork, memory: InfoMemory, step: ProgramStep, part: EpochNode, mapping: str) -> dict[str, Any]:
     plan = step.plan
     if isinstance(plan, CpuPlan):
         op = next(op for op in network.graph.ops if op.name == plan.op)
@@ -173,7 +173,7 @@ def fed(epoch: Epoch, unit: str) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------- edges
 
 
-def edge_rows(network: CNetwork, memory: Memory, ids: Numbers) -> list[dict[str, Any]]:
+def edge_rows(network: CNetwork, memory: InfoMemory, ids: NodeIds) -> list[dict[str, Any]]:
     edges = [*_flow_edges(network, ids), *_data_edges(network, memory, ids)]
     return [
         {
@@ -192,7 +192,7 @@ def edge_rows(network: CNetwork, memory: Memory, ids: Numbers) -> list[dict[str,
 Edge = tuple[str, str, int, int, int, int]
 
 
-def _flow_edges(network: CNetwork, ids: Numbers) -> Iterator[Edge]:
+def _flow_edges(network: CNetwork, ids: NodeIds) -> Iterator[Edge]:
     """Which block follows which, and inside a blob which epoch."""
     last_first, last = 0, ids.epochs[0]
     for block in network.blocks:
@@ -205,7 +205,7 @@ def _flow_edges(network: CNetwork, ids: Numbers) -> Iterator[Edge]:
         last_first, last = block.first, node
 
 
-def _data_edges(network: CNetwork, memory: Memory, ids: Numbers) -> Iterator[Edge]:
+def _data_edges(network: CNetwork, memory: InfoMemory, ids: NodeIds) -> Iterator[Edge]:
     """Buffers from who made them to who reads them, streams from unit to unit."""
     makers: dict[str, int] = dict(ids.constants)
     for step in network.program.steps:

@@ -12,7 +12,7 @@ _RECENT = 24
 
 
 @dataclass
-class Use:
+class AddressUse:
     reads: int = 0
     writes: int = 0
     last_read: int = 0
@@ -22,13 +22,13 @@ class Use:
 @dataclass
 class Accesses:
     recent: deque[tuple[str, int, int]] = field(default_factory=lambda: deque(maxlen=_RECENT))  # kind, address, value
-    unmodelled: dict[int, Use] = field(default_factory=dict)
+    unmodelled: dict[int, AddressUse] = field(default_factory=dict)
 
     def note(self, kind: str, address: int, value: int) -> None:
         self.recent.append((kind, address, value))
 
     def note_unmodelled(self, kind: str, address: int, value: int) -> None:
-        use = self.unmodelled.setdefault(address, Use())
+        use = self.unmodelled.setdefault(address, AddressUse())
         if kind == "read":
             use.reads, use.last_read = use.reads + 1, value
         else:

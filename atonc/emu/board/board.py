@@ -18,9 +18,9 @@ from atonc.emu.board.interrupts import Nvic, SystemControl
 from atonc.emu.board.npu import Npu
 from atonc.emu.board.npu_interrupts import InterruptController
 from atonc.emu.board.peripherals import Peripherals
-from atonc.emu.board.places import Place
+from atonc.emu.board.places import BoardPlace
 from atonc.emu.board.terminal import Terminal
-from atonc.emu.bus import Bytes, Memory
+from atonc.emu.bus import AddressSpace, Bytes
 from atonc.errors import AtoncError, InputError
 from atonc.hw.machine import Machine, stm32n6
 
@@ -40,7 +40,7 @@ class Stop:
     instructions: int
 
 
-class Board:
+class VirtualBoard:
     """`memory` is shared by host, CPU and NPU without copies; with `data_cache` the CPU sees it through a cache that
     is as unkind as caches may be. `clocks`: registers of RCC before the start; {} is a chip after reset, None a board
     at its usual speed whatever its firmware does not set."""
@@ -54,7 +54,7 @@ class Board:
     ) -> None:
         self.firmware, self.machine = firmware, machine or stm32n6()
         self.cache = DataCache() if data_cache else None
-        self.clock, self.nvic, self.memory, self.serial = Clock(), Nvic(), Memory(), Terminal()
+        self.clock, self.nvic, self.memory, self.serial = Clock(), Nvic(), AddressSpace(), Terminal()
         self.accesses = Accesses()
         self.peripherals = Peripherals(self.clock, self.nvic, self.serial, self.accesses, clocks)
         self.system = SystemControl(self.nvic, self.clock)
@@ -104,7 +104,7 @@ class Board:
                 for start, end in ranges:
                     self.core.watch_writes(start + shift, end + shift, cache.wrote)
 
-    def _map_bytes(self, place: Place, data: Bytes) -> None:
+    def _map_bytes(self, place: BoardPlace, data: Bytes) -> None:
         for base in _addresses(place):
             self._map_at(base, data)
 
@@ -121,7 +121,7 @@ class Board:
 
     def _map_device(
         self,
-        place: Place,
+        place: BoardPlace,
         read: Callable[[int, int], int],
         write: Callable[[int, int, int], None],
         base: int = 0,
@@ -237,5 +237,5 @@ class Board:
         return f", in {self.firmware.function_at(stub.site if stub else pc)}{epoch}"
 
 
-def _addresses(place: Place) -> tuple[int, ...]:
+def _addresses(place: BoardPlace) -> tuple[int, ...]:
     return (place.base, place.base & ~places.ALIAS) if place.on_chip else (place.base,)

@@ -5,7 +5,7 @@ Every register has a second address that sets bits and a third that clears them.
 
 from __future__ import annotations
 
-from atonc.emu.board.devices import Words
+from atonc.emu.board.devices import WordRegisters
 
 HSI_HZ, MSI_HZ, HSE_HZ = 64_000_000, 4_000_000, 48_000_000
 _CR, _SR, _CFGR1, _CFGR2, _HSICFGR, _CCIPR13 = 0x00, 0x04, 0x20, 0x24, 0x48, 0x174
@@ -22,7 +22,7 @@ AFTER_FIRST_STAGE = {
 }  # fmt: skip
 
 
-class Clocks(Words):
+class ClockRegisters(WordRegisters):
     def __init__(self, words: dict[int, int] | None = None) -> None:
         super().__init__({_CR: _HSI_ON} | (words or {}))
 

@@ -9,7 +9,7 @@ from atonc.errors import InputError
 
 
 @dataclass(frozen=True)
-class Window:
+class MemoryWindow:
     start: int
     data: Bytes
 
@@ -22,13 +22,13 @@ class CpuMemory:
     """Written here, memory changes behind unicorn's back: who writes where code may lie has to tell it."""
 
     def __init__(self) -> None:
-        self.windows: list[Window] = []
-        self._last: Window | None = None
+        self.windows: list[MemoryWindow] = []
+        self._last: MemoryWindow | None = None
 
     def add(self, start: int, data: Bytes) -> None:
-        self.windows.append(Window(start, data))
+        self.windows.append(MemoryWindow(start, data))
 
-    def find(self, address: int) -> Window | None:
+    def find(self, address: int) -> MemoryWindow | None:
         last = self._last
         if last is not None and last.start <= address < last.end:
             return last

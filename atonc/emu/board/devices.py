@@ -58,7 +58,7 @@ class Devices:
         return value
 
 
-class Words:
+class WordRegisters:
     """Registers that keep what is written: the common part of all models."""
 
     narrow = False

@@ -16,7 +16,7 @@ _LEAST_VECTORS = 64  # bytes: the sixteen of the core
 
 
 @dataclass(frozen=True)
-class Segment:
+class LoadedSegment:
     address: int  # where it is loaded
     runs_at: int  # where start-up code copies it to, if it does
     executable: bool
@@ -28,7 +28,7 @@ class Firmware:
     path: Path
     entry: int
     vector_table: int
-    segments: tuple[Segment, ...]
+    segments: tuple[LoadedSegment, ...]
     symbols: dict[str, int]
     sizes: dict[str, int] = field(repr=False)
     _functions: tuple[tuple[int, str], ...] = field(repr=False)
@@ -49,7 +49,7 @@ def read_firmware(path: Path) -> Firmware:
     if len(elf.segments) > _MAX_SEGMENTS:
         raise InputError(f"{len(elf.segments)} segments are too many", where=str(path))
     loaded = [part for part in elf.segments if part.size_bytes]
-    segments = tuple(Segment(one.loaded_at, one.runs_at, one.executable, elf.contents(one)) for one in loaded)
+    segments = tuple(LoadedSegment(one.loaded_at, one.runs_at, one.executable, elf.contents(one)) for one in loaded)
     if not segments:
         raise InputError("nothing to load in it", where=str(path))
     listed = elf.symbols()
@@ -60,7 +60,7 @@ def read_firmware(path: Path) -> Firmware:
     return Firmware(path, elf.entry, start, segments, symbols, sizes, tuple(functions))
 
 
-def _vector_table(elf: Elf, segments: tuple[Segment, ...], symbols: dict[str, int]) -> int:
+def _vector_table(elf: Elf, segments: tuple[LoadedSegment, ...], symbols: dict[str, int]) -> int:
     """By the names that compilers give it; else the first section that begins with a stack and an address of code."""
     named = [elf.section(name) for name in (".isr_vector", ".intvec", ".vectors")]
     found = [section.address for section in named if section is not None]

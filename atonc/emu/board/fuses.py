@@ -3,7 +3,7 @@ voltages (word 124) are blown, else firmware for the DK would blow them and wait
 
 from __future__ import annotations
 
-from atonc.emu.board.devices import Words
+from atonc.emu.board.devices import WordRegisters
 
 _FUSES, _OTPCR, _WDR, _OTPSR = 0x600, 0xC04, 0xC08, 0xE44
 _ADDRESS, _PROGRAM = 0x1FF, 1 << 13
@@ -11,7 +11,7 @@ _VOLTAGES, _VOLTAGES_BLOWN = 4 * 124, 1 << 15 | 1 << 16
 _READY = 1 << 1  # initialised, never busy
 
 
-class Fuses(Words):
+class Fuses(WordRegisters):
     def __init__(self) -> None:
         super().__init__({_VOLTAGES: _VOLTAGES_BLOWN})
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from atonc.emu.board.devices import Words
+from atonc.emu.board.devices import WordRegisters
 
 _MODER, _IDR, _ODR, _BSRR, _BRR = 0x00, 0x10, 0x14, 0x18, 0x28
 _OUTPUT = 1
 PORTS = "ABCDEFGHNOPQ"
 
 
-class Gpio(Words):
+class Gpio(WordRegisters):
     def read(self, offset: int) -> int:
         if offset == _IDR:
             return self.words.get(_ODR, 0) & self._outputs()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from atonc.emu.board.clock import Action, Clock
 from atonc.emu.board.npu_interrupts import InterruptController
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.npu import run_epoch
 from atonc.errors import AtoncError, InputError, NotModelledError, UnsupportedError
 from atonc.hw import regs
@@ -31,13 +31,15 @@ _MAX_PROGRAM_WORDS = 1 << 22
 SETTLE = 1000  # instructions without a write after which an enabled chain counts as complete
 
 EpochWatch = Callable[[Epoch, int], None]
-Execute = Callable[[Epoch, Memory], None]
+Execute = Callable[[Epoch, AddressSpace], None]
 
 
 class Npu:
     """`busy` and `fault` tell why nothing moves any more when the board gives up."""
 
-    def __init__(self, memory: Memory, clock: Clock, interrupts: InterruptController, machine: Machine | None = None):
+    def __init__(
+        self, memory: AddressSpace, clock: Clock, interrupts: InterruptController, machine: Machine | None = None
+    ):
         self.memory, self.clock, self.interrupts = memory, clock, interrupts
         self.machine = machine or stm32n6()
         self.replay = Replay()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from atonc.emu.board.devices import Words
+from atonc.emu.board.devices import WordRegisters
 
 _CR1, _SR, _CR2 = 0x00, 0x04, 0x100
 _DONE = 1 << 1 | 1 << 4  # of an invalidation of everything, of a command for a range
 _INVALIDATE, _START = 1 << 1, 1 << 0
 
 
-class NpuCache(Words):
+class NpuCache(WordRegisters):
     def read(self, offset: int) -> int:
         return _DONE if offset == _SR else super().read(offset)
 

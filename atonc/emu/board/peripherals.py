@@ -7,15 +7,15 @@ from functools import partial
 from atonc.emu.board import clocks, gpio, security, timers
 from atonc.emu.board.accesses import Accesses
 from atonc.emu.board.clock import Clock
-from atonc.emu.board.clocks import Clocks
-from atonc.emu.board.devices import Devices, Words
+from atonc.emu.board.clocks import ClockRegisters
+from atonc.emu.board.devices import Devices, WordRegisters
 from atonc.emu.board.fuses import Fuses
 from atonc.emu.board.interrupts import Nvic
 from atonc.emu.board.npu_cache import NpuCache
-from atonc.emu.board.power import Power
+from atonc.emu.board.power import PowerRegisters
 from atonc.emu.board.terminal import Terminal
 from atonc.emu.board.timers import Timer
-from atonc.emu.board.usart import Usart, Wire
+from atonc.emu.board.usart import UartWire, Usart
 from atonc.emu.board.xspi import Xspi
 
 _UARTS = {"USART1": 159, "USART2": 160, "USART3": 161, "UART4": 162, "UART5": 163, "USART6": 164, "UART7": 165,
@@ -32,14 +32,14 @@ class Peripherals:
         self, clock: Clock, nvic: Nvic, terminal: Terminal, accesses: Accesses, preset: dict[int, int] | None = None
     ) -> None:
         self.devices = Devices(accesses)
-        self.clocks = Clocks(preset)
+        self.clocks = ClockRegisters(preset)
         self.uarts: dict[str, Usart] = {}
         add = self.devices.add
         add("RCC", self.clocks, clocks.SIZE_BYTES)
-        add("PWR", Power())
+        add("PWR", PowerRegisters())
         add("BSEC", Fuses(), _PAGE)
         add("CACHEAXI", NpuCache())
-        add("DBGMCU", Words(_IDCODE))
+        add("DBGMCU", WordRegisters(_IDCODE))
         for port in gpio.PORTS:
             add(f"GPIO{port}", gpio.Gpio())
         for name in security.NAMES:
@@ -52,7 +52,7 @@ class Peripherals:
         for name, irq in timers.INTERRUPTS.items():
             add(name, Timer(clock, self._timer_hz, partial(nvic.set_line, irq)))
 
-    def connect(self, wire: Wire, uart: str = "USART1") -> None:
+    def connect(self, wire: UartWire, uart: str = "USART1") -> None:
         self.uarts[uart].wire = wire
 
     def _cpu_hz(self) -> int:

@@ -14,7 +14,7 @@ ALIAS = 0x1000_0000
 
 
 @dataclass(frozen=True)
-class Place:
+class BoardPlace:
     name: str
     base: int  # the secure address where there are two
     size_bytes: int
@@ -26,29 +26,29 @@ class Place:
 
 
 MEMORIES = (
-    Place("ITCM", 0x1000_0000, 0x4_0000),
-    Place("DTCM", 0x3000_0000, 0x4_0000),
-    Place("AXISRAM", 0x3400_0000, 0x40_0000, cached=True),  # AXISRAM1 to 6 and the NPU cache's RAM, side by side
-    Place("VENCRAM", 0x3440_0000, 0x2_0000, cached=True),
-    Place("AHBSRAM", 0x3800_0000, 0x8000),
-    Place("BKPSRAM", 0x3C00_0000, 0x2000),
+    BoardPlace("ITCM", 0x1000_0000, 0x4_0000),
+    BoardPlace("DTCM", 0x3000_0000, 0x4_0000),
+    BoardPlace("AXISRAM", 0x3400_0000, 0x40_0000, cached=True),  # AXISRAM1 to 6 and the NPU cache's RAM, side by side
+    BoardPlace("VENCRAM", 0x3440_0000, 0x2_0000, cached=True),
+    BoardPlace("AHBSRAM", 0x3800_0000, 0x8000),
+    BoardPlace("BKPSRAM", 0x3C00_0000, 0x2000),
 )
 _PAGE = 0x1000  # memories are mapped in such steps
 
 
-def external(machine: Machine) -> tuple[Place, ...]:
+def external(machine: Machine) -> tuple[BoardPlace, ...]:
     """Flash and RAM outside the chip, as the board has them."""
     banks = [bank for bank in machine.memories if bank.external]
-    return tuple(Place(b.name, b.base, -(-b.size_bytes // _PAGE) * _PAGE, b.kind == HYPERRAM) for b in banks)
+    return tuple(BoardPlace(b.name, b.base, -(-b.size_bytes // _PAGE) * _PAGE, b.kind == HYPERRAM) for b in banks)
 
 
-NPU = Place("NPU", regs.ATON_BASE_SECURE, 0x2_0000)
+NPU = BoardPlace("NPU", regs.ATON_BASE_SECURE, 0x2_0000)
 # all other peripherals: `devices` knows them one by one
 PERIPHERALS = (
-    Place("peripherals", 0x5000_0000, 0x80E_0000),
-    Place("peripherals behind the NPU", 0x5810_0000, 0x10_0000),
+    BoardPlace("peripherals", 0x5000_0000, 0x80E_0000),
+    BoardPlace("peripherals behind the NPU", 0x5810_0000, 0x10_0000),
 )
 
-PRIVATE_BUS = Place("core", 0xE000_0000, 0x10_0000)  # NVIC, system control, SysTick, DWT
+PRIVATE_BUS = BoardPlace("core", 0xE000_0000, 0x10_0000)  # NVIC, system control, SysTick, DWT
 
 NPU_INTERRUPT = 53  # lines 0 to 3 of the NPU are 53 to 56

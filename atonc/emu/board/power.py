@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from atonc.emu.board.devices import Words
+from atonc.emu.board.devices import WordRegisters
 
 _VOSCR = 0x20
 _VOS, _READY, _ACTIVE, _ACTIVE_READY = 1 << 0, 1 << 1, 1 << 16, 1 << 17
 
 
-class Power(Words):
+class PowerRegisters(WordRegisters):
     def read(self, offset: int) -> int:
         word = super().read(offset)
         if offset != _VOSCR:

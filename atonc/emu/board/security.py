@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from atonc.emu.board.devices import Words
+from atonc.emu.board.devices import WordRegisters
 
 NAMES = ("RIFSC", "IAC", *(f"RISAF{number}" for number in (*range(1, 10), *range(11, 16), 21, 22, 23)))
 SIZE_BYTES = 0x1000
 
 
-class Firewall(Words):
+class Firewall(WordRegisters):
     """One of them."""

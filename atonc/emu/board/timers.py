@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atonc.emu.board.clock import Clock
-from atonc.emu.board.devices import Words
+from atonc.emu.board.devices import WordRegisters
 
 _CR1, _DIER, _SR, _EGR, _CNT, _PSC, _ARR = 0x00, 0x0C, 0x10, 0x14, 0x24, 0x28, 0x2C
 _ENABLE, _ONE_PULSE, _UPDATE = 1 << 0, 1 << 3, 1 << 0
@@ -16,7 +16,7 @@ INTERRUPTS = {f"TIM{number}": 114 + number for number in _FIRST_NUMBERS} | {
 }
 
 
-class Timer(Words):
+class Timer(WordRegisters):
     def __init__(
         self, clock: Clock, frequencies: Callable[[], tuple[int, int]], set_line: Callable[[bool], None]
     ) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from atonc.emu.board.clock import Clock
-from atonc.emu.board.devices import Words
+from atonc.emu.board.devices import WordRegisters
 from atonc.emu.board.terminal import Terminal
 
 _CR1, _BRR, _RQR, _ISR, _ICR, _RDR, _TDR = 0x00, 0x0C, 0x18, 0x1C, 0x20, 0x24, 0x28
@@ -24,14 +24,14 @@ _PATIENCE = 4  # empty looks in a row that are no waiting yet
 _LONGEST_WAIT_S = 0.02
 
 
-class Wire(Protocol):
+class UartWire(Protocol):
     """The other side: what has come, after a wait for the first byte of so many seconds; and where bytes go."""
 
     def receive(self, wait_s: float) -> bytes: ...
     def send(self, data: bytes) -> None: ...
 
 
-class Usart(Words):
+class Usart(WordRegisters):
     narrow = True
 
     def __init__(
@@ -43,7 +43,7 @@ class Usart(Words):
     ) -> None:
         super().__init__()
         self._clock, self._terminal, self._frequencies, self._set_line = clock, terminal, frequencies, set_line
-        self.wire: Wire | None = None
+        self.wire: UartWire | None = None
         self.sent = self.received = 0
         self._in, self._out = bytearray(), bytearray()
         self._next_in = 0  # when the next byte has arrived

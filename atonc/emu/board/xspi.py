@@ -3,14 +3,14 @@ looks, registers of the memory chip keep what was written to them, and status re
 
 from __future__ import annotations
 
-from atonc.emu.board.devices import Words
+from atonc.emu.board.devices import WordRegisters
 
 _CR, _SR, _FCR, _DLR, _AR, _DR, _IR = 0x00, 0x20, 0x24, 0x40, 0x48, 0x50, 0x110
 _MODE_SHIFT, _INDIRECT_READ = 28, 1
 _READY = 1 << 1 | 1 << 2 | 1 << 3  # transfer complete, FIFO threshold, status match; never busy
 
 
-class Xspi(Words):
+class Xspi(WordRegisters):
     narrow = True  # the data register takes bytes
 
     def __init__(self) -> None:

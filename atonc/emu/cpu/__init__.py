@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.cycles import CallCost, call_cost
 from atonc.emu.cpu.describe import describe_call
 from atonc.emu.cpu.registry import Kernel
@@ -27,7 +27,7 @@ def is_library_call(name: str) -> bool:
     return name.startswith(_PREFIXES) and name != "LL_ATON_LIB_UNUSED"
 
 
-def run_call(name: str, args: Sequence[CValue], memory: Memory) -> None:
+def run_call(name: str, args: Sequence[CValue], memory: AddressSpace) -> None:
     """Executes one call on the shared memories."""
     from atonc.emu.cpu.families import KERNELS  # not before something runs: who only asks for a cost needs none
 

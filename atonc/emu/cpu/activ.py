@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.quantization import Quantization, quantization, read_real, real_values, write_codes
 from atonc.emu.cpu.registry import layer, not_modelled
 from atonc.emu.cpu.struct_view import StructView, fail
-from atonc.emu.cpu.tensors import F32, Array, Tensor, tensor
+from atonc.emu.cpu.tensors import F32, Array, KernelTensor, tensor
 
 Function = Callable[[Array, StructView], Array]
 
@@ -98,7 +98,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 @layer("activ")
-def activ(info: StructView, memory: Memory) -> None:
+def activ(info: StructView, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     values, kind = source.read(memory, F32), info.enum("general.type")
     if kind == "LL_SW_PRELU":
@@ -110,7 +110,7 @@ def activ(info: StructView, memory: Memory) -> None:
     target.write(memory, result, F32)
 
 
-def _prelu(values: Array, slope: Tensor, memory: Memory) -> Array:
+def _prelu(values: Array, slope: KernelTensor, memory: AddressSpace) -> Array:
     return np.where(values <= 0, values * slope_for(slope.read(memory, F32), values.shape, slope.where), values)
 
 
@@ -125,7 +125,7 @@ def slope_for(slope: Array, shape: tuple[int, ...], where: str) -> Array:
 
 
 @layer("activ_integer")
-def activ_integer(info: StructView, memory: Memory) -> None:
+def activ_integer(info: StructView, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     before = quantization(info, "is", "izp", memory, source.shape[3])
     after = quantization(info, "os", "ozp", memory, target.shape[3])
@@ -140,7 +140,7 @@ def activ_integer(info: StructView, memory: Memory) -> None:
     write_codes(target, result, after, memory)
 
 
-def _quantised_slope(info: StructView, memory: Memory) -> Array:
+def _quantised_slope(info: StructView, memory: AddressSpace) -> Array:
     """Slopes are codes with their own scale, or plain floats where they have none."""
     slope = tensor(info, "operand")
     if not info.has("operand_s.mem.start_offset"):

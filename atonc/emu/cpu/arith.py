@@ -11,7 +11,7 @@ from functools import reduce
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.quantization import quantization, read_real, write_codes
 from atonc.emu.cpu.registry import layer, not_modelled
 from atonc.emu.cpu.struct_view import StructView, fail
@@ -34,7 +34,7 @@ _INTEGER = ("LL_SW_ARITHSUM", "LL_SW_ARITHSUB", "LL_SW_ARITHMUL", "LL_SW_ARITHDI
 
 
 @layer("arith")
-def arith(info: StructView, memory: Memory) -> None:
+def arith(info: StructView, memory: AddressSpace) -> None:
     kind = info.enum("general.type")
     if kind not in OPERATIONS:
         raise not_modelled(f"element-wise operation {kind or '(none)'}", info)
@@ -62,7 +62,7 @@ def _broadcasting(operation: Operation, info: StructView) -> Operation:
 
 
 @layer("eltwise_integer")
-def eltwise_integer(info: StructView, memory: Memory) -> None:
+def eltwise_integer(info: StructView, memory: AddressSpace) -> None:
     kind = info.enum("general.type")
     if kind not in _INTEGER:
         raise not_modelled(f"int8 element-wise operation {kind or '(none)'}", info)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.atonc_costs import WORK, Work
 from atonc.emu.cpu.atonc_numbers import Format, element_type
 from atonc.emu.cpu.registry import library
@@ -23,7 +23,7 @@ BYTE = np.dtype(np.uint8)
 class KernelCall:
     """One call of a kernel; arguments by position, as in atonc_kernels.h."""
 
-    def __init__(self, name: str, args: Sequence[CValue], memory: Memory) -> None:
+    def __init__(self, name: str, args: Sequence[CValue], memory: AddressSpace) -> None:
         self.name, self.args, self.memory = name, args, memory
 
     def fail(self, what: str) -> Exception:

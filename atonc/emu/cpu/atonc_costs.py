@@ -45,8 +45,8 @@ _S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
 
 
 @dataclass(frozen=True)
-class Price:
-    """Of a call: cycles of its instructions with what they rest on, and the bytes that it waits for."""
+class CallPrice:
+    """What a call costs: cycles of its instructions with what they rest on, and the bytes that it waits for."""
 
     cycles: float
     basis: str
@@ -62,7 +62,7 @@ class Price:
         return self.cycles + waits + self.weight_bytes * from_flash, f"{self.basis}; waits {each}{weights}"
 
 
-Work = Callable[["Reader"], Price]
+Work = Callable[["Reader"], CallPrice]
 
 
 class Reader:
@@ -146,7 +146,7 @@ def _pictures(read: Reader, window: int) -> tuple[int, int]:
     return source, prod(read.numbers(window, "batch", "out_h", "out_w", "out_c")) * read.item(1)
 
 
-def _conv(read: Reader) -> Price:
+def _conv(read: Reader) -> CallPrice:
     out = prod(read.numbers(8, "batch", "out_h", "out_w", "out_c"))
     k_h, k_w, in_c, groups, out_c = read.numbers(8, "k_h", "k_w", "in_c", "groups", "out_c")
     depth = in_c // max(1, groups)
@@ -157,17 +157,17 @@ def _conv(read: Reader) -> Price:
     source, target = _pictures(read, 8)
     weights = out_c * k_h * k_w * depth * read.item_of(5)
     basis = f"{mac} per multiply-add, {RUN} per row of a window, {VALUE_WRITTEN} per result"
-    return Price(cycles, basis, source, target, weights)
+    return CallPrice(cycles, basis, source, target, weights)
 
 
-def _pool(read: Reader) -> Price:
+def _pool(read: Reader) -> CallPrice:
     out = prod(read.numbers(4, "batch", "out_h", "out_w", "out_c"))
     taps = prod(read.numbers(4, "k_h", "k_w"))
     basis = f"{VALUE_READ} per value under a window"
-    return Price(out * (VALUE_WRITTEN + taps * VALUE_READ), basis, *_pictures(read, 4))
+    return CallPrice(out * (VALUE_WRITTEN + taps * VALUE_READ), basis, *_pictures(read, 4))
 
 
-def _matmul(read: Reader) -> Price:
+def _matmul(read: Reader) -> CallPrice:
     rows, depth, columns, batches = read.size(8), read.size(9), read.size(10), read.loops(6, 7, 3)
     results = batches * rows * columns
     left, right = (read.touched(6, 7, 3, column) for column in (1, 2))
@@ -177,10 +177,10 @@ def _matmul(read: Reader) -> Price:
     if read.type(3) in (_S8, _U8) and read.type(5) in (_S8, _U8) and depth <= PRODUCT_DEPTH:
         cycles = results * (PRODUCT_RESULT + depth * PRODUCT_MAC) + batches * columns * depth * PRODUCT_BYTE
         basis = f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {PRODUCT_BYTE} per byte of b"
-    return Price(cycles, basis, taken, results * read.item(1))
+    return CallPrice(cycles, basis, taken, results * read.item(1))
 
 
-def _convert(read: Reader) -> Price:
+def _convert(read: Reader) -> CallPrice:
     cycles = VALUE_READ + VALUE_WRITTEN
     if not read.struct(1).integer("flags") & LIMITS:
         cycles = {
@@ -192,15 +192,15 @@ def _convert(read: Reader) -> Price:
     return each_value(read, cycles, read.size(4))
 
 
-def _unary(read: Reader) -> Price:
+def _unary(read: Reader) -> CallPrice:
     function = read.size(5)
     own = UNARY[function].cycles if function < len(UNARY) else PLAIN
     return each_value(read, VALUE_READ + VALUE_WRITTEN + own, read.size(4))
 
 
-def each_value(read: Reader, cycles: float, count: int) -> Price:
-    """As many results as values, with formats at 1 and 3."""
-    return Price(cycles * count, f"{cycles} per element", count * read.item(3), count * read.item(1))
+def each_value(read: Reader, cycles: float, count: int) -> CallPrice:
+    """Prices a call with as many results as values, and formats at 1 and 3."""
+    return CallPrice(cycles * count, f"{cycles} per element", count * read.item(3), count * read.item(1))
 
 
 def per_value(cycles: float, *where: int) -> Work:
@@ -208,38 +208,38 @@ def per_value(cycles: float, *where: int) -> Work:
     return lambda read: each_value(read, cycles, read.product(*where))
 
 
-def _copy(read: Reader) -> Price:
-    return Price(BYTE_COPIED * read.size(2), f"{BYTE_COPIED} per byte", read.size(2), read.size(2))
+def _copy(read: Reader) -> CallPrice:
+    return CallPrice(BYTE_COPIED * read.size(2), f"{BYTE_COPIED} per byte", read.size(2), read.size(2))
 
 
-def _fill(read: Reader) -> Price:
+def _fill(read: Reader) -> CallPrice:
     count = read.product(2, 2)
-    return Price(BYTE_MOVED * count, f"{BYTE_MOVED} per byte", 0, count)
+    return CallPrice(BYTE_MOVED * count, f"{BYTE_MOVED} per byte", 0, count)
 
 
-def _lookup(read: Reader) -> Price:
+def _lookup(read: Reader) -> CallPrice:
     count = read.size(2)
-    return Price(LOOKED_UP * count, f"{LOOKED_UP} per element", count, count * read.size(4))
+    return CallPrice(LOOKED_UP * count, f"{LOOKED_UP} per element", count, count * read.size(4))
 
 
-def _softmax_8(read: Reader) -> Price:
+def _softmax_8(read: Reader) -> CallPrice:
     elements = read.product(4, 3)
     cycles: float = PLAIN_SHARE * elements
     basis = f"{PLAIN_SHARE} per element"
     if read.size(6) == 1 and elements >= LEAST_SHARES:
         share = BOX_SHARE if read.size(5) == BOX_ROW else SHARE
         cycles, basis = SHARES_TABLE + share * elements, f"{share} per element, {SHARES_TABLE} per call"
-    return Price(cycles, basis, elements, elements * read.item(1))
+    return CallPrice(cycles, basis, elements, elements * read.item(1))
 
 
-def _resize(read: Reader) -> Price:
+def _resize(read: Reader) -> CallPrice:
     results = prod(read.size(k) for k in (5, 7, 8, 10, 11))
     sources = prod(read.size(k) for k in (5, 6, 8, 9, 11))
     cycles = VALUE_WRITTEN + (4 if read.size(4) == 2 else 2) * VALUE_READ + 30
-    return Price(cycles * results, f"{cycles} per element", sources * read.item(3), results * read.item(1))
+    return CallPrice(cycles * results, f"{cycles} per element", sources * read.item(3), results * read.item(1))
 
 
-def _extreme(read: Reader) -> Price:
+def _extreme(read: Reader) -> CallPrice:
     outer, count, inner = (read.size(k) for k in (4, 5, 6))
     elements = outer * count * inner
     taken, given = elements * read.item_of(3), outer * inner * read.item_of(1)
@@ -248,24 +248,24 @@ def _extreme(read: Reader) -> Price:
         each, row = (BYTE_TOGETHER, ROW_TOGETHER) if together else (BYTE_COMPARED, ROW_COMPARED)
         alone = (outer - together) * (ROW_COMPARED + count * BYTE_COMPARED)
         cycles = together * (row + count * each) + alone
-        return Price(cycles, f"{each} per element, {row} per row", taken, given)
-    return Price(POSITION_COMPARED * elements, f"{POSITION_COMPARED} per element", taken, given)
+        return CallPrice(cycles, f"{each} per element, {row} per row", taken, given)
+    return CallPrice(POSITION_COMPARED * elements, f"{POSITION_COMPARED} per element", taken, given)
 
 
-def _lstm(read: Reader) -> Price:
+def _lstm(read: Reader) -> CallPrice:
     rows, inputs, cells = read.product(2, 2), read.size(4), read.size(5)
     cycles = rows * cells * (4 * (inputs + cells) * MAC_8 + CELL)
     basis = f"{MAC_8} per multiply-add, {CELL} per cell and step"
-    return Price(cycles, basis, rows * inputs, rows * cells, 4 * cells * (inputs + cells))
+    return CallPrice(cycles, basis, rows * inputs, rows * cells, 4 * cells * (inputs + cells))
 
 
-def _reduce(read: Reader) -> Price:
+def _reduce(read: Reader) -> CallPrice:
     kept, reduced = read.loops(5, 6, 2), read.loops(7, 8, 2)
     cycles, basis = kept * (VALUE_WRITTEN + reduced * 2 * VALUE_READ), f"{2 * VALUE_READ} per element"
-    return Price(cycles, basis, kept * reduced * read.item(3), kept * read.item(1))
+    return CallPrice(cycles, basis, kept * reduced * read.item(3), kept * read.item(1))
 
 
-def _move(read: Reader) -> Price:
+def _move(read: Reader) -> CallPrice:
     runs, item, rank = read.loops(3, 4, 3), read.size(2), read.size(3)
     rows = argument(read.args, 4, read.name)
     inner = [as_int(n, read.name) for n in rows[3 * (rank - 1) : 3 * rank]] if isinstance(rows, list) and rank else []
@@ -273,42 +273,42 @@ def _move(read: Reader) -> Price:
     if item in (1, 4) and inner and inner[0] >= 4 and inner[1] == item:
         cycles = BYTE_GATHERED if item == 1 else WORD_GATHERED
         basis = f"{cycles} per item, {RUN_MOVED} per row"
-        return Price(runs * cycles + runs // inner[0] * RUN_MOVED, basis, taken, given)
+        return CallPrice(runs * cycles + runs // inner[0] * RUN_MOVED, basis, taken, given)
     byte = BYTE_COPIED if item >= VECTOR_RUN else BYTE_MOVED
-    return Price(runs * (RUN_MOVED + byte * item), f"{byte} per byte, {RUN_MOVED} per run", taken, given)
+    return CallPrice(runs * (RUN_MOVED + byte * item), f"{byte} per byte, {RUN_MOVED} per run", taken, given)
 
 
-def _take(read: Reader) -> Price:
+def _take(read: Reader) -> CallPrice:
     runs, item = prod(read.size(k) for k in (2, 4, 5, 7)), read.size(8)
     sources = prod(read.size(k) for k in (2, 3, 5, 6))
     byte = BYTE_COPIED if item >= VECTOR_RUN else BYTE_MOVED
-    return Price(runs * (12 + byte * item), f"{byte} per byte, 12 per run", min(runs, sources) * item, runs * item)
+    return CallPrice(runs * (12 + byte * item), f"{byte} per byte, 12 per run", min(runs, sources) * item, runs * item)
 
 
-def _gather(read: Reader) -> Price:
+def _gather(read: Reader) -> CallPrice:
     runs, item, count = read.size(2) * read.size(7), read.size(4), read.size(7)
     taken = runs * item + count * read.item_of(6)
-    return Price(runs * (30 + BYTE_MOVED * item), f"{BYTE_MOVED} per byte, 30 per run", taken, runs * item)
+    return CallPrice(runs * (30 + BYTE_MOVED * item), f"{BYTE_MOVED} per byte, 30 per run", taken, runs * item)
 
 
-def _gather_nd(read: Reader) -> Price:
+def _gather_nd(read: Reader) -> CallPrice:
     tuples, depth, item = read.size(5), read.size(6), read.size(2)
     taken = tuples * (item + depth * read.item_of(4))
     basis = f"{BYTE_MOVED} per byte, 30 per index"
-    return Price(tuples * (30 * depth + BYTE_MOVED * item), basis, taken, tuples * item)
+    return CallPrice(tuples * (30 * depth + BYTE_MOVED * item), basis, taken, tuples * item)
 
 
-def _binary(read: Reader) -> Price:
+def _binary(read: Reader) -> CallPrice:
     count = read.loops(6, 7, 3)
     taken = read.touched(6, 7, 3, 1) * read.item(3) + read.touched(6, 7, 3, 2) * read.item(5)
-    return Price(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
+    return CallPrice(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
 
 
-def _select(read: Reader) -> Price:
+def _select(read: Reader) -> CallPrice:
     count = read.loops(8, 9, 4)
     items = (read.item_of(3), read.item(5), read.item(7))
     taken = sum(read.touched(8, 9, 4, column) * item for column, item in enumerate(items, 1))
-    return Price(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
+    return CallPrice(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
 
 
 _WINDOWS = {"atonc_conv": 8, "atonc_transpose_conv": 8, "atonc_max_pool": 4, "atonc_average_pool": 4}

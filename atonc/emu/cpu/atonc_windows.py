@@ -21,7 +21,7 @@ EXACT_BYTES = 2  # integers up to 16 bits: their sums are exact in double precis
 
 
 @dataclass(frozen=True)
-class Window:
+class AtoncWindow:
     """`atonc_window`."""
 
     batch: int
@@ -42,7 +42,7 @@ class Window:
     groups: int
 
     @classmethod
-    def of(cls, info: StructView) -> Window:
+    def of(cls, info: StructView) -> AtoncWindow:
         window = cls(**{f.name: info.integer(f.name) for f in fields(cls)})
         if min(window.stride_y, window.stride_x, window.dilate_y, window.dilate_x, window.groups) < 1:
             raise fail("strides, dilations and groups are at least 1", info.where)
@@ -54,7 +54,7 @@ class Window:
         return window
 
     @classmethod
-    def of_pool(cls, info: StructView) -> Window:
+    def of_pool(cls, info: StructView) -> AtoncWindow:
         window = cls.of(info)
         if window.in_c != window.out_c:
             raise fail("a pool does not change the number of channels", info.where)
@@ -116,7 +116,7 @@ def _met(offset: int, stride: int, outputs: int, size: int) -> tuple[slice, slic
     return slice(first, last), slice(start, start + (last - first - 1) * stride + 1 if last > first else start, stride)
 
 
-def _weights(call: KernelCall, window: Window) -> tuple[Array, bool]:
+def _weights(call: KernelCall, window: AtoncWindow) -> tuple[Array, bool]:
     """[out, height, width, in / groups], and whether they are floats."""
     shape = (window.out_c, window.k_h, window.k_w, window.in_c // window.groups)
     dtype = call.type(5)
@@ -136,7 +136,7 @@ def _in_order(source: Format, float_weights: bool) -> bool:
     return float_weights or source.dtype.kind == "f" or source.dtype.itemsize > EXACT_BYTES
 
 
-def _groups(window: Window) -> Iterator[tuple[slice, slice]]:
+def _groups(window: AtoncWindow) -> Iterator[tuple[slice, slice]]:
     """Output and input channels of each group."""
     depth, outputs = window.in_c // window.groups, window.out_c // window.groups
     for g in range(window.groups):
@@ -145,7 +145,7 @@ def _groups(window: Window) -> Iterator[tuple[slice, slice]]:
 
 @kernel("atonc_conv")
 def conv(call: KernelCall) -> None:
-    target, source, window = call.format(1), call.format(3), Window.of(call.struct(8))
+    target, source, window = call.format(1), call.format(3), AtoncWindow.of(call.struct(8))
     weights, floats = _weights(call, window)
     picture, total = window.picture(call, 2, source), np.zeros(window.output_shape(call))
     depthwise = window.groups == window.in_c
@@ -166,7 +166,7 @@ def conv(call: KernelCall) -> None:
 
 @kernel("atonc_transpose_conv")
 def transpose_conv(call: KernelCall) -> None:
-    target, source, window = call.format(1), call.format(3), Window.of(call.struct(8))
+    target, source, window = call.format(1), call.format(3), AtoncWindow.of(call.struct(8))
     weights, floats = _weights(call, window)
     picture, total = window.picture(call, 2, source), np.zeros(window.output_shape(call))
     window.require_little_work()
@@ -180,7 +180,7 @@ def transpose_conv(call: KernelCall) -> None:
     _finish(call, total, target, window)
 
 
-def _finish(call: KernelCall, total: Array, target: Format, window: Window) -> None:
+def _finish(call: KernelCall, total: Array, target: Format, window: AtoncWindow) -> None:
     scales, biases = call.numbers(6, window.out_c), call.numbers(7, window.out_c)
     call.write(0, target.codes(total * scales + biases, window.out_c))
 
@@ -209,7 +209,7 @@ def matmul(call: KernelCall) -> None:
 
 @kernel("atonc_max_pool")
 def max_pool(call: KernelCall) -> None:
-    target, source, window = call.format(1), call.format(3), Window.of_pool(call.struct(4))
+    target, source, window = call.format(1), call.format(3), AtoncWindow.of_pool(call.struct(4))
     picture = window.picture(call, 2, source)
     result = np.full(window.output_shape(call), -np.inf)
     if not _in_order(source, False):
@@ -222,7 +222,7 @@ def max_pool(call: KernelCall) -> None:
 
 @kernel("atonc_average_pool")
 def average_pool(call: KernelCall) -> None:
-    target, source, window = call.format(1), call.format(3), Window.of_pool(call.struct(4))
+    target, source, window = call.format(1), call.format(3), AtoncWindow.of_pool(call.struct(4))
     picture, total = window.picture(call, 2, source), np.zeros(window.output_shape(call))
     count = window.fold(np.ones((1, window.in_h, window.in_w, 1)), np.add, 0.0)
     if not _in_order(source, False):

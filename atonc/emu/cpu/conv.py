@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.quantization import clip_codes, quantization, round_half_away
 from atonc.emu.cpu.registry import layer, not_modelled
 from atonc.emu.cpu.struct_view import StructView, fail
@@ -27,7 +27,7 @@ _INTEGER_KINDS = (
 
 
 @layer("conv")
-def conv(info: StructView, memory: Memory) -> None:
+def conv(info: StructView, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     weights = tensor(info, "weights").read(memory, F32)
     result = convolve(source.read(memory, F32), weights, info, target.shape)
@@ -37,7 +37,7 @@ def conv(info: StructView, memory: Memory) -> None:
 
 
 @layer("conv_integer")
-def conv_integer(info: StructView, memory: Memory) -> None:
+def conv_integer(info: StructView, memory: AddressSpace) -> None:
     if info.enum("fwd_func") not in _INTEGER_KINDS:
         raise not_modelled(f"int8 convolution {info.enum('fwd_func') or '(none)'}", info)
     source, target, kernel = (tensor(info, name) for name in ("general.input", "general.output", "weights"))

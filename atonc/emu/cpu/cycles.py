@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from atonc.emu.cpu.atonc_costs import kernel_cost
-from atonc.emu.cpu.lib_buffers import MIN_DMA_BYTES, Buffer, first_buffer
+from atonc.emu.cpu.lib_buffers import MIN_DMA_BYTES, KernelBuffer, first_buffer
 from atonc.emu.cpu.lib_concat import read_concat
 from atonc.emu.cpu.lib_pad import read_pad
 from atonc.emu.cpu.lib_slice import DMA_SPLITS, read_split
@@ -145,7 +145,7 @@ def _dma(words: int, known: bool = True) -> CallCost:
     return CallCost(round(cpu), round(npu), known, basis if known else f"unmeasured: as a library DMA, {basis}")
 
 
-def _words(parts: Sequence[Buffer]) -> int:
+def _words(parts: Sequence[KernelBuffer]) -> int:
     """Stream engine transfers: 32-bit elements go as two halves."""
     return sum(part.size_bytes // (2 if part.nbytes == 4 else part.nbytes) for part in parts)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.quantization import clip_codes, quantization, round_half_away
 from atonc.emu.cpu.registry import layer, not_modelled
 from atonc.emu.cpu.struct_view import StructView, fail
@@ -37,13 +37,13 @@ def _product(a: Array, b: Array, info: StructView) -> Array:
 
 
 @layer("matmul")
-def matmul(info: StructView, memory: Memory) -> None:
+def matmul(info: StructView, memory: AddressSpace) -> None:
     a, b = (_planes(tensor(info, name).read(memory, F32)) for name in ("general.input", "operand_b"))
     tensor(info, "general.output").write(memory, _unplanes(_product(a, b, info)).astype(F32), F32)
 
 
 @layer("gemm")
-def gemm(info: StructView, memory: Memory) -> None:
+def gemm(info: StructView, memory: AddressSpace) -> None:
     a, b = (_planes(tensor(info, name).read(memory, F32)) for name in ("general.input", "operand_b"))
     a = a.swapaxes(2, 3) if info.integer("tA") else a
     b = b.swapaxes(2, 3) if info.integer("tB") else b
@@ -57,16 +57,16 @@ def gemm(info: StructView, memory: Memory) -> None:
 
 
 @layer("qlinearmatmul")
-def qlinearmatmul(info: StructView, memory: Memory) -> None:
+def qlinearmatmul(info: StructView, memory: AddressSpace) -> None:
     _fully_connected(info, memory, clear_bias=True)
 
 
 @layer("gemm_integer")
-def gemm_integer(info: StructView, memory: Memory) -> None:
+def gemm_integer(info: StructView, memory: AddressSpace) -> None:
     _fully_connected(info, memory, clear_bias=False)
 
 
-def _fully_connected(info: StructView, memory: Memory, clear_bias: bool) -> None:
+def _fully_connected(info: StructView, memory: AddressSpace, clear_bias: bool) -> None:
     source, target, kernel = (tensor(info, name) for name in ("general.input", "general.output", "weights"))
     inputs, outputs = source.elements, target.elements
     if source.shape[0] != 1 or kernel.elements != inputs * outputs:
@@ -82,7 +82,7 @@ def _fully_connected(info: StructView, memory: Memory, clear_bias: bool) -> None
     target.write(memory, codes.reshape(target.shape), target.code_type)
 
 
-def _bias(info: StructView, outputs: int, memory: Memory, clear: bool) -> Array:
+def _bias(info: StructView, outputs: int, memory: AddressSpace, clear: bool) -> Array:
     if not info.has("bias.mem.start_offset"):
         return np.zeros(outputs, np.int64)
     bias = tensor(info, "bias")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.registry import layer, not_modelled
 from atonc.emu.cpu.struct_view import StructView, fail
 from atonc.emu.cpu.tensors import F32, I8, I32, MAX_ELEMENTS, onnx_axis, tensor
@@ -16,7 +16,7 @@ from atonc.emu.cpu.tensors import F32, I8, I32, MAX_ELEMENTS, onnx_axis, tensor
 _RUNTIME_AXIS = {0: 0, 1: 3, 2: 2, 3: 1}
 
 
-def _gather(info: StructView, memory: Memory, dtype: np.dtype[Any]) -> None:
+def _gather(info: StructView, memory: AddressSpace, dtype: np.dtype[Any]) -> None:
     values, target = tensor(info, "general.input").read(memory, dtype), tensor(info, "general.output")
     axis = _own_axis(values.shape, onnx_axis(info))
     indices = tensor(info, "operand").read(memory, I32).reshape(-1).astype(np.int64)
@@ -37,16 +37,16 @@ def _own_axis(shape: tuple[int, ...], axis: int) -> int:
 
 
 @layer("gather")
-def gather(info: StructView, memory: Memory) -> None:
+def gather(info: StructView, memory: AddressSpace) -> None:
     _gather(info, memory, F32)
 
 
 @layer("gather_integer")
-def gather_integer(info: StructView, memory: Memory) -> None:
+def gather_integer(info: StructView, memory: AddressSpace) -> None:
     _gather(info, memory, I8)
 
 
-def _tile(info: StructView, memory: Memory, dtype: np.dtype[Any]) -> None:
+def _tile(info: StructView, memory: AddressSpace, dtype: np.dtype[Any]) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     n, c, h, w = info.integers("repeats", 4)
     if min(n, c, h, w) < 1 or n * c * h * w * source.elements > MAX_ELEMENTS:
@@ -55,17 +55,17 @@ def _tile(info: StructView, memory: Memory, dtype: np.dtype[Any]) -> None:
 
 
 @layer("tile")
-def tile(info: StructView, memory: Memory) -> None:
+def tile(info: StructView, memory: AddressSpace) -> None:
     _tile(info, memory, F32)
 
 
 @layer("tile_integer")
-def tile_integer(info: StructView, memory: Memory) -> None:
+def tile_integer(info: StructView, memory: AddressSpace) -> None:
     _tile(info, memory, I8)
 
 
 @layer("concat")
-def concat(info: StructView, memory: Memory) -> None:
+def concat(info: StructView, memory: AddressSpace) -> None:
     count, axis = info.integer("num_of_inputs", 2), info.integer("concat_axis")
     if axis not in _RUNTIME_AXIS or not 2 <= count <= 4:
         raise not_modelled(f"a concatenation of {count} tensors along axis {axis}", info)

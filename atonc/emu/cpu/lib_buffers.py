@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emu.bus import Bytes, Memory
+from atonc.emu.bus import AddressSpace, Bytes
 from atonc.emu.cpu.struct_view import MAX_RANK, StructView, fail, struct_list
 from atonc.emu.cpu.tensors import MAX_ELEMENTS
 from atonc.emu.files.types import CValue
@@ -18,7 +18,7 @@ _BLOCKS = {n: np.dtype((np.void, n)) for n in (1, 2, 3, 4)}
 
 
 @dataclass(frozen=True)
-class Buffer:
+class KernelBuffer:
     address: int
     size_bytes: int
     shape: tuple[int, ...]  # as stored: ..., H, W, C in most functions
@@ -39,11 +39,11 @@ class Buffer:
     def block(self) -> np.dtype[Any]:
         return _BLOCKS[self.nbytes]
 
-    def bytes(self, memory: Memory) -> Bytes:
+    def bytes(self, memory: AddressSpace) -> Bytes:
         return memory.view(self.address, self.size_bytes)
 
 
-def buffer(info: StructView, *, shaped: bool = True) -> Buffer:
+def buffer(info: StructView, *, shaped: bool = True) -> KernelBuffer:
     start, end = info.integer("offset_start"), info.integer("offset_end")
     rank = info.integer("ndims")
     nbits = info.integer("nbits")
@@ -52,17 +52,19 @@ def buffer(info: StructView, *, shaped: bool = True) -> Buffer:
     if not 1 <= nbits <= 32:
         raise fail(f"elements of {nbits} bits", info.where)
     shape = info.integers("shape", rank) if rank else ()
-    result = Buffer(info.address("addr_base") + start, end - start, shape, info.integer("batch"), nbits, info.where)
+    result = KernelBuffer(
+        info.address("addr_base") + start, end - start, shape, info.integer("batch"), nbits, info.where
+    )
     if shaped and (not shape or min(shape) < 1 or result.elements > MAX_ELEMENTS):
         raise fail(f"impossible shape {shape}", info.where)
     return result
 
 
-def first_buffer(value: CValue, where: str) -> Buffer:
+def first_buffer(value: CValue, where: str) -> KernelBuffer:
     return buffer(StructView.of(value, where))
 
 
-def buffers(value: CValue, count: int, where: str) -> list[Buffer]:
+def buffers(value: CValue, count: int, where: str) -> list[KernelBuffer]:
     if not 0 < count <= 256:
         raise fail(f"{count} buffers", where)
     return [buffer(item) for item in struct_list(value, count, where)]

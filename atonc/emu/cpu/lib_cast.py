@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atonc.emu.bus import Memory
-from atonc.emu.cpu.lib_buffers import Buffer, buffer, require
+from atonc.emu.bus import AddressSpace
+from atonc.emu.cpu.lib_buffers import KernelBuffer, buffer, require
 from atonc.emu.cpu.registry import library
 from atonc.emu.cpu.struct_view import StructView, argument
 from atonc.emu.cpu.tensors import F32, Array
@@ -25,8 +25,8 @@ _FIXED, _FLOAT = "DataType_FXP", "DataType_FLOAT"
 
 
 @dataclass(frozen=True)
-class Side:
-    buffer: Buffer
+class CastSide:
+    buffer: KernelBuffer
     kind: str
     qm: int
     qn: int
@@ -41,7 +41,7 @@ class Side:
         return np.dtype("<i2") if self.buffer.nbits == 16 else np.dtype(np.int8)
 
 
-def _side(value: CValue, where: str) -> Side:
+def _side(value: CValue, where: str) -> CastSide:
     info = StructView.of(value, where)
     part, kind = buffer(info), info.enum("type")
     qm, qn = info.integer("Qm"), info.integer("Qn")
@@ -52,11 +52,11 @@ def _side(value: CValue, where: str) -> Side:
     scales, offsets = info.numbers("scale"), info.numbers("offset")
     offset = ((int(offsets[0]) + 128) % 256 - 128) if scales and offsets else 0
     scale = np.float32(scales[0]) if scales else None
-    return Side(part, kind, qm, qn, bool(info.integer("Qunsigned")), scale, offset)
+    return CastSide(part, kind, qm, qn, bool(info.integer("Qunsigned")), scale, offset)
 
 
 @library(_NAME)
-def cast(args: Sequence[CValue], memory: Memory) -> None:
+def cast(args: Sequence[CValue], memory: AddressSpace) -> None:
     source = _side(argument(args, 0, _NAME), f"{_NAME} input")
     target = _side(argument(args, 1, _NAME), f"{_NAME} output")
     require(source.buffer.elements == target.buffer.elements, "input and output differ in size", _NAME)
@@ -76,20 +76,22 @@ def cast(args: Sequence[CValue], memory: Memory) -> None:
         raise NotModelledError(f"a cast from {source.kind} to {target.kind}", where=_NAME)
 
 
-def _is_copy(source: Side, target: Side) -> bool:
+def _is_copy(source: CastSide, target: CastSide) -> bool:
     same_fixed = (source.qm, source.qn, source.unsigned) == (target.qm, target.qn, target.unsigned)
     return source.kind == target.kind and (source.kind != _FIXED or same_fixed)
 
 
-def _read(side: Side, dtype: np.dtype[np.generic], memory: Memory, from_end: bool = False) -> Array:
+def _read(side: CastSide, dtype: np.dtype[np.generic], memory: AddressSpace, from_end: bool = False) -> Array:
     return _range(side, dtype, memory, from_end).view(dtype).copy()
 
 
-def _write(side: Side, values: Array, dtype: np.dtype[np.generic], memory: Memory, from_end: bool = False) -> None:
+def _write(
+    side: CastSide, values: Array, dtype: np.dtype[np.generic], memory: AddressSpace, from_end: bool = False
+) -> None:
     _range(side, dtype, memory, from_end).view(dtype)[:] = values
 
 
-def _range(side: Side, dtype: np.dtype[np.generic], memory: Memory, from_end: bool) -> Array:
+def _range(side: CastSide, dtype: np.dtype[np.generic], memory: AddressSpace, from_end: bool) -> Array:
     """Widening casts walk backwards from the buffers' ends, so that they can work in place."""
     size = side.buffer.elements * dtype.itemsize
     require(size <= side.buffer.size_bytes, "the buffer is smaller than its shape", side.buffer.where)
@@ -97,18 +99,18 @@ def _range(side: Side, dtype: np.dtype[np.generic], memory: Memory, from_end: bo
     return memory.view(start, size)
 
 
-def _from_q(codes: Array, side: Side) -> Array:
+def _from_q(codes: Array, side: CastSide) -> Array:
     factor = np.float32(2.0 ** abs(side.qn))
     result: Array = codes.astype(F32) / factor if side.qn >= 0 else codes.astype(F32) * factor
     return result
 
 
-def _to_float(codes: Array, side: Side) -> Array:
+def _to_float(codes: Array, side: CastSide) -> Array:
     values = _from_q(codes, side)
     return values if side.scale is None else (values - np.float32(side.offset)) * side.scale
 
 
-def _to_q(values: Array, side: Side) -> Array:
+def _to_q(values: Array, side: CastSide) -> Array:
     scaled: Array
     if side.qn >= 0:
         scaled = values * np.float32(2.0**side.qn) + np.where(values > 0, np.float32(0.5), np.float32(-0.5))
@@ -120,11 +122,11 @@ def _to_q(values: Array, side: Side) -> Array:
     return result
 
 
-def _to_fixed(values: Array, side: Side) -> Array:
+def _to_fixed(values: Array, side: CastSide) -> Array:
     return _to_q(values if side.scale is None else values / side.scale + np.float32(side.offset), side)
 
 
-def _fixed_to_fixed(codes: Array, source: Side, target: Side) -> Array:
+def _fixed_to_fixed(codes: Array, source: CastSide, target: CastSide) -> Array:
     if source.scale is None and target.scale is None:
         return codes << abs(target.qn - source.qn)
     return _to_fixed(_to_float(codes, source), target)

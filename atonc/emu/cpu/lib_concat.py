@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atonc.emu.bus import Bytes, Memory
-from atonc.emu.cpu.lib_buffers import Buffer, buffers, first_buffer, require
+from atonc.emu.bus import AddressSpace, Bytes
+from atonc.emu.cpu.lib_buffers import KernelBuffer, buffers, first_buffer, require
 from atonc.emu.cpu.registry import library
 from atonc.emu.cpu.struct_view import argument, as_int
 from atonc.emu.files.types import CValue
@@ -19,7 +19,7 @@ _STORED_AXIS = {0: 0, 1: 3, 2: 1, 3: 2}
 
 
 @library(_NAME)
-def concat(args: Sequence[CValue], memory: Memory) -> None:
+def concat(args: Sequence[CValue], memory: AddressSpace) -> None:
     inputs, output, axis = read_concat(args)
     parts = [part.bytes(memory).copy() for part in inputs]
     place = concat_case(inputs, output, axis)
@@ -32,7 +32,7 @@ def concat(args: Sequence[CValue], memory: Memory) -> None:
         _by_axis(parts, inputs, output, stored_axis(axis, len(output.shape)), memory)
 
 
-def read_concat(args: Sequence[CValue]) -> tuple[list[Buffer], Buffer, int]:
+def read_concat(args: Sequence[CValue]) -> tuple[list[KernelBuffer], KernelBuffer, int]:
     count, axis = (as_int(argument(args, k, _NAME), _NAME) for k in (1, 3))
     inputs = buffers(argument(args, 0, _NAME), count, f"{_NAME} input")
     output = first_buffer(argument(args, 2, _NAME), f"{_NAME} output")
@@ -44,7 +44,7 @@ def stored_axis(axis: int, rank: int) -> int:
     return rank - 4 + _STORED_AXIS[axis - (rank - 4)] if axis >= rank - 4 else axis
 
 
-def _check(inputs: list[Buffer], output: Buffer, axis: int) -> None:
+def _check(inputs: list[KernelBuffer], output: KernelBuffer, axis: int) -> None:
     rank = len(inputs[0].shape)
     require(rank >= 4 and 0 <= axis < rank, f"axis {axis} of {rank} dimensions", _NAME)
     require(all(len(b.shape) == rank for b in [*inputs, output]), "buffers of different rank", _NAME)
@@ -61,12 +61,12 @@ def _check(inputs: list[Buffer], output: Buffer, axis: int) -> None:
     require(alike, "inputs of different layout", _NAME)
 
 
-def _is_canonical(part: Buffer) -> bool:
+def _is_canonical(part: KernelBuffer) -> bool:
     """All channels of a pixel lie together."""
     return part.batch == part.shape[-1]
 
 
-def concat_case(inputs: list[Buffer], output: Buffer, axis: int) -> str:
+def concat_case(inputs: list[KernelBuffer], output: KernelBuffer, axis: int) -> str:
     """Which of the published ways applies: "flat" and "channels" use the DMA, "axis" the CPU."""
     rank, batches_alike = len(output.shape), inputs[0].batch == output.batch
     # published as such: the sizes before the axis are taken in stored order
@@ -80,7 +80,7 @@ def concat_case(inputs: list[Buffer], output: Buffer, axis: int) -> str:
     return "axis"
 
 
-def _interleave(parts: list[Bytes], inputs: list[Buffer], output: Buffer, memory: Memory) -> None:
+def _interleave(parts: list[Bytes], inputs: list[KernelBuffer], output: KernelBuffer, memory: AddressSpace) -> None:
     """Inputs stored [C/b][H][W][b] go side by side into pixels of all channels."""
     height, width, channels = output.shape[-3:]
     pixels = height * width
@@ -95,7 +95,9 @@ def _interleave(parts: list[Bytes], inputs: list[Buffer], output: Buffer, memory
         first += depth
 
 
-def _by_axis(parts: list[Bytes], inputs: list[Buffer], output: Buffer, axis: int, memory: Memory) -> None:
+def _by_axis(
+    parts: list[Bytes], inputs: list[KernelBuffer], output: KernelBuffer, axis: int, memory: AddressSpace
+) -> None:
     shaped = []
     for raw, part in zip(parts, inputs, strict=True):
         size = part.elements * part.nbytes

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.lib_buffers import require
 from atonc.emu.cpu.registry import library
 from atonc.emu.cpu.struct_view import MAX_RANK, StructView, argument, as_address, as_int, as_ints, fail
@@ -88,7 +88,7 @@ def read_pad(args: Sequence[CValue]) -> Pad:
 
 @library("LL_ATON_LIB_Pad_Standard")
 @library(_PAD)
-def pad(args: Sequence[CValue], memory: Memory) -> None:
+def pad(args: Sequence[CValue], memory: AddressSpace) -> None:
     request = read_pad(args)
     if request.mode == 0:
         _constant(request, memory)
@@ -98,7 +98,7 @@ def pad(args: Sequence[CValue], memory: Memory) -> None:
         raise fail(f"padding mode {request.mode}", _PAD)
 
 
-def _fill(target: int, size_bytes: int, constant: int, nbytes: int, memory: Memory) -> None:
+def _fill(target: int, size_bytes: int, constant: int, nbytes: int, memory: AddressSpace) -> None:
     pattern = np.frombuffer((constant & 0xFFFFFFFF).to_bytes(4, "little"), np.uint8)[:nbytes]
     memory.view(target, size_bytes)[:] = np.resize(pattern, size_bytes)
 
@@ -113,7 +113,9 @@ def _walk(shape: tuple[int, ...], start: list[int], end: list[int], run_bytes: i
     return sum(start), steps
 
 
-def _runs(request: Pad, base: int, start: tuple[int, ...], end: tuple[int, ...], sign: int, memory: Memory) -> Array:
+def _runs(
+    request: Pad, base: int, start: tuple[int, ...], end: tuple[int, ...], sign: int, memory: AddressSpace
+) -> Array:
     """The runs of bytes of one side; `sign` tells which paddings skip bytes on this side."""
     axes = request.last_axis + 1
     skipped = [[max(0, sign * n) for n in amounts[:axes]] for amounts in (start, end)]
@@ -122,7 +124,7 @@ def _runs(request: Pad, base: int, start: tuple[int, ...], end: tuple[int, ...],
     return strided(memory, base + first, shape, (*steps, 1), _BYTE)
 
 
-def _constant(request: Pad, memory: Memory) -> None:
+def _constant(request: Pad, memory: AddressSpace) -> None:
     nothing_to_copy = request.run_bytes == 0 or 0 in request.min_shape[: request.last_axis]
     content = None
     if not nothing_to_copy:
@@ -133,7 +135,7 @@ def _constant(request: Pad, memory: Memory) -> None:
         _runs(request, request.target, request.out_start, request.out_end, 1, memory)[...] = content
 
 
-def _repeat(request: Pad, memory: Memory) -> None:
+def _repeat(request: Pad, memory: AddressSpace) -> None:
     """Reflect or edge: the input (cut where paddings are negative) surrounded by itself."""
     require(min(request.out_offsets) > 0 and min(request.min_shape) > 0, "impossible sizes", _PAD)
     if request.mode == 1:
@@ -152,7 +154,7 @@ def _repeat(request: Pad, memory: Memory) -> None:
 
 
 @library(_LOOPS)
-def pad_4loop(args: Sequence[CValue], memory: Memory) -> None:
+def pad_4loop(args: Sequence[CValue], memory: AddressSpace) -> None:
     """Release 4.0.0: one DMA transfer whose reader and writer have up to four loops each."""
     source = as_address(argument(args, 0, _LOOPS), _LOOPS)
     target, end = (as_address(argument(args, k, _LOOPS), _LOOPS) for k in (3, 4))
@@ -165,7 +167,7 @@ def pad_4loop(args: Sequence[CValue], memory: Memory) -> None:
     places[...] = content.reshape(places.shape)
 
 
-def _loops(value: CValue, base: int, memory: Memory) -> Array:
+def _loops(value: CValue, base: int, memory: AddressSpace) -> Array:
     """`struct four_axes`: start, bytes per step, number of loops, all bytes, then (offset, count) innermost first."""
     if isinstance(value, list):
         words = as_ints(value, _LOOPS, 4)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atonc.emu.bus import Memory
-from atonc.emu.cpu.lib_buffers import Buffer, buffers, first_buffer, require
+from atonc.emu.bus import AddressSpace
+from atonc.emu.cpu.lib_buffers import KernelBuffer, buffers, first_buffer, require
 from atonc.emu.cpu.registry import library
 from atonc.emu.cpu.struct_view import argument, as_int, as_ints
 from atonc.emu.cpu.tensors import MAX_ELEMENTS, Array, strided
@@ -23,7 +23,7 @@ DMA_SPLITS = (1, 3, 5, 7, 9, 11)  # the others are done by the CPU
 
 
 @library(_SPLIT_LIKE)
-def slice_split_like(args: Sequence[CValue], memory: Memory) -> None:
+def slice_split_like(args: Sequence[CValue], memory: AddressSpace) -> None:
     """Takes `width` bytes out of every `line` bytes."""
     source, target = (first_buffer(argument(args, k, _SPLIT_LIKE), _SPLIT_LIKE) for k in (0, 1))
     total, width, height, line = (as_int(argument(args, k, _SPLIT_LIKE), _SPLIT_LIKE) for k in (2, 3, 4, 5))
@@ -34,7 +34,7 @@ def slice_split_like(args: Sequence[CValue], memory: Memory) -> None:
 
 
 @library(_SLICE)
-def slice_by_axes(args: Sequence[CValue], memory: Memory) -> None:
+def slice_by_axes(args: Sequence[CValue], memory: AddressSpace) -> None:
     source, target = (first_buffer(argument(args, k, _SLICE), _SLICE) for k in (0, 2))
     rank = as_int(argument(args, 4, _SLICE), _SLICE)
     require(rank == len(source.shape) == len(target.shape), "buffers of different rank", _SLICE)
@@ -54,7 +54,7 @@ def slice_by_axes(args: Sequence[CValue], memory: Memory) -> None:
 
 
 @library(_SPLIT)
-def split(args: Sequence[CValue], memory: Memory) -> None:
+def split(args: Sequence[CValue], memory: AddressSpace) -> None:
     source, stored_hwc, outputs, axis, case = read_split(args)
     raw = source.bytes(memory).copy()
     if case in _FLAT:
@@ -65,7 +65,7 @@ def split(args: Sequence[CValue], memory: Memory) -> None:
         _by_axis(raw, source, outputs, axis, stored_hwc or case in _CHANNEL, memory)
 
 
-def read_split(args: Sequence[CValue]) -> tuple[Buffer, bool, list[Buffer], int, int]:
+def read_split(args: Sequence[CValue]) -> tuple[KernelBuffer, bool, list[KernelBuffer], int, int]:
     source = first_buffer(argument(args, 0, _SPLIT), _SPLIT)
     stored_hwc, count, rank, axis, case = (as_int(argument(args, k, _SPLIT), _SPLIT) for k in (1, 3, 4, 5, 7))
     outputs = buffers(argument(args, 2, _SPLIT), count, f"{_SPLIT} output")
@@ -76,7 +76,7 @@ def read_split(args: Sequence[CValue]) -> tuple[Buffer, bool, list[Buffer], int,
     return source, bool(stored_hwc), outputs, axis, case
 
 
-def _flat(raw: Array, outputs: list[Buffer], memory: Memory) -> None:
+def _flat(raw: Array, outputs: list[KernelBuffer], memory: AddressSpace) -> None:
     first = 0
     for part in outputs:
         require(first + part.size_bytes <= raw.size, "the parts are larger than the input", _SPLIT)
@@ -84,7 +84,9 @@ def _flat(raw: Array, outputs: list[Buffer], memory: Memory) -> None:
         first += part.size_bytes
 
 
-def _by_axis(raw: Array, source: Buffer, outputs: list[Buffer], axis: int, stored_hwc: bool, memory: Memory) -> None:
+def _by_axis(
+    raw: Array, source: KernelBuffer, outputs: list[KernelBuffer], axis: int, stored_hwc: bool, memory: AddressSpace
+) -> None:
     """Shapes are given as N, C, H, W here, whatever the order in memory."""
     rank = len(source.shape)
     order = list(range(rank))
@@ -104,7 +106,7 @@ def _by_axis(raw: Array, source: Buffer, outputs: list[Buffer], axis: int, store
         first += size
 
 
-def _batched(raw: Array, source: Buffer, outputs: list[Buffer], axis: int, memory: Memory) -> None:
+def _batched(raw: Array, source: KernelBuffer, outputs: list[KernelBuffer], axis: int, memory: AddressSpace) -> None:
     """Pixels of all channels to outputs stored [C/b][H][W][b]."""
     rank = len(source.shape)
     require(rank >= 3 and axis == rank - 3, f"axis {axis} is not the channel", _SPLIT)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.lib_buffers import buffer, require
 from atonc.emu.cpu.registry import library
 from atonc.emu.cpu.struct_view import StructView, argument, as_int
@@ -19,7 +19,7 @@ _NAME = "LL_ATON_LIB_Softmax"
 
 
 @library(_NAME)
-def softmax(args: Sequence[CValue], memory: Memory) -> None:
+def softmax(args: Sequence[CValue], memory: AddressSpace) -> None:
     before, after = (StructView.of(argument(args, k, _NAME), _NAME) for k in (0, 1))
     source, target = buffer(before), buffer(after)
     axis, legacy = (as_int(argument(args, k, _NAME), _NAME) for k in (2, 3))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atonc.emu.bus import Memory
-from atonc.emu.cpu.lib_buffers import Buffer, first_buffer, require
+from atonc.emu.bus import AddressSpace
+from atonc.emu.cpu.lib_buffers import KernelBuffer, first_buffer, require
 from atonc.emu.cpu.registry import library
 from atonc.emu.cpu.struct_view import argument, as_int, as_ints
 from atonc.emu.cpu.tensors import Array, strided
@@ -17,27 +17,27 @@ Pair = tuple[int, int]
 
 
 @library("LL_ATON_LIB_DMA_SpaceToDepth")
-def space_to_depth(args: Sequence[CValue], memory: Memory) -> None:
+def space_to_depth(args: Sequence[CValue], memory: AddressSpace) -> None:
     name = "LL_ATON_LIB_DMA_SpaceToDepth"
     block = _pair(args, 3, name)
     _image_to_row(args, name, block, block, memory)
 
 
 @library("LL_ATON_LIB_DMA_ImageToRow")
-def image_to_row(args: Sequence[CValue], memory: Memory) -> None:
+def image_to_row(args: Sequence[CValue], memory: AddressSpace) -> None:
     name = "LL_ATON_LIB_DMA_ImageToRow"
     _image_to_row(args, name, _pair(args, 3, name), _pair(args, 5, name), memory)
 
 
 @library("LL_ATON_LIB_DMA_DepthToSpace")
-def depth_to_space(args: Sequence[CValue], memory: Memory) -> None:
+def depth_to_space(args: Sequence[CValue], memory: AddressSpace) -> None:
     name = "LL_ATON_LIB_DMA_DepthToSpace"
     block = _pair(args, 3, name)
     _row_to_image(args, name, block, block, memory)
 
 
 @library("LL_ATON_LIB_DMA_RowToImage")
-def row_to_image(args: Sequence[CValue], memory: Memory) -> None:
+def row_to_image(args: Sequence[CValue], memory: AddressSpace) -> None:
     name = "LL_ATON_LIB_DMA_RowToImage"
     _row_to_image(args, name, _pair(args, 3, name), _pair(args, 5, name), memory)
 
@@ -48,7 +48,7 @@ def _pair(args: Sequence[CValue], index: int, name: str) -> Pair:
     return height, width
 
 
-def _read(args: Sequence[CValue], name: str) -> tuple[Buffer, Buffer]:
+def _read(args: Sequence[CValue], name: str) -> tuple[KernelBuffer, KernelBuffer]:
     require(as_int(argument(args, 1, name), name) == 1, "more than one input", name)
     source, target = (first_buffer(argument(args, k, name), name) for k in (0, 2))
     require(source.nbits == target.nbits, "elements of different size", name)
@@ -56,7 +56,9 @@ def _read(args: Sequence[CValue], name: str) -> tuple[Buffer, Buffer]:
     return source, target
 
 
-def _blocks(image: Buffer, rows: Buffer, block: Pair, strides: Pair, name: str, memory: Memory) -> Array:
+def _blocks(
+    image: KernelBuffer, rows: KernelBuffer, block: Pair, strides: Pair, name: str, memory: AddressSpace
+) -> Array:
     """The image as [N][row of blocks][column of blocks][block height][block width][C], overlapping or not."""
     (batches, height, width, depth), nbytes = image.shape, image.nbytes
     counts = ((height - block[0]) // strides[0] + 1, (width - block[1]) // strides[1] + 1)
@@ -70,17 +72,17 @@ def _blocks(image: Buffer, rows: Buffer, block: Pair, strides: Pair, name: str, 
     return strided(memory, image.address, (batches, *counts, *block, depth), steps, image.block)
 
 
-def _packed(part: Buffer, memory: Memory) -> Array:
+def _packed(part: KernelBuffer, memory: AddressSpace) -> Array:
     return memory.view(part.address, part.elements * part.nbytes).view(part.block)
 
 
-def _image_to_row(args: Sequence[CValue], name: str, block: Pair, strides: Pair, memory: Memory) -> None:
+def _image_to_row(args: Sequence[CValue], name: str, block: Pair, strides: Pair, memory: AddressSpace) -> None:
     source, target = _read(args, name)
     rows = _blocks(source, target, block, strides, name, memory)
     _packed(target, memory)[:] = rows.reshape(-1).copy()
 
 
-def _row_to_image(args: Sequence[CValue], name: str, block: Pair, strides: Pair, memory: Memory) -> None:
+def _row_to_image(args: Sequence[CValue], name: str, block: Pair, strides: Pair, memory: AddressSpace) -> None:
     """Where blocks overlap the later one wins, as in the order of the DMA."""
     source, target = _read(args, name)
     blocks = _blocks(target, source, block, strides, name, memory)
@@ -93,7 +95,7 @@ def _row_to_image(args: Sequence[CValue], name: str, block: Pair, strides: Pair,
 
 
 @library("LL_ATON_LIB_SW_SpaceToDepth")
-def sw_space_to_depth(args: Sequence[CValue], memory: Memory) -> None:
+def sw_space_to_depth(args: Sequence[CValue], memory: AddressSpace) -> None:
     name = "LL_ATON_LIB_SW_SpaceToDepth"
     source, target, block = _read_sw(args, name)
     image, deep = _planes(args, source, target, name, memory)
@@ -107,7 +109,7 @@ def sw_space_to_depth(args: Sequence[CValue], memory: Memory) -> None:
 
 
 @library("LL_ATON_LIB_SW_DepthToSpace")
-def sw_depth_to_space(args: Sequence[CValue], memory: Memory) -> None:
+def sw_depth_to_space(args: Sequence[CValue], memory: AddressSpace) -> None:
     name = "LL_ATON_LIB_SW_DepthToSpace"
     source, target, block = _read_sw(args, name)
     deep, image = _planes(args, source, target, name, memory)
@@ -122,7 +124,7 @@ def sw_depth_to_space(args: Sequence[CValue], memory: Memory) -> None:
     image[...] = split.reshape(image.shape)
 
 
-def _read_sw(args: Sequence[CValue], name: str) -> tuple[Buffer, Buffer, Pair]:
+def _read_sw(args: Sequence[CValue], name: str) -> tuple[KernelBuffer, KernelBuffer, Pair]:
     source, target = (first_buffer(argument(args, k, name), name) for k in (0, 2))
     require(len(source.shape) == len(target.shape) == 4, "not an image", name)
     require(source.nbits == target.nbits >= 8, "elements of different size", name)
@@ -130,7 +132,9 @@ def _read_sw(args: Sequence[CValue], name: str) -> tuple[Buffer, Buffer, Pair]:
     return source, target, _pair(args, 4, name)
 
 
-def _planes(args: Sequence[CValue], source: Buffer, target: Buffer, name: str, memory: Memory) -> tuple[Array, Array]:
+def _planes(
+    args: Sequence[CValue], source: KernelBuffer, target: KernelBuffer, name: str, memory: AddressSpace
+) -> tuple[Array, Array]:
     """Both as N, C, H, W by their own offsets; the input as a copy."""
     offsets = [as_ints(argument(args, k, name), name, 4) for k in (1, 3)]
     read = strided(memory, source.address, source.shape, offsets[0], source.block).copy()

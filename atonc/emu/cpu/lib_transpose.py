@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.emu.bus import Memory
-from atonc.emu.cpu.lib_buffers import MIN_DMA_BYTES, Buffer, first_buffer, require
+from atonc.emu.bus import AddressSpace
+from atonc.emu.cpu.lib_buffers import MIN_DMA_BYTES, KernelBuffer, first_buffer, require
 from atonc.emu.cpu.registry import library
 from atonc.emu.cpu.struct_view import argument, as_ints
 from atonc.emu.cpu.tensors import packed_strides, strided
@@ -15,7 +15,7 @@ _DMA, _SW = "LL_ATON_LIB_DMA_Transpose", "LL_ATON_LIB_Transpose"
 
 
 @library(_DMA)
-def dma_transpose(args: Sequence[CValue], memory: Memory) -> None:
+def dma_transpose(args: Sequence[CValue], memory: AddressSpace) -> None:
     """The input is read front to back; the writer's four loops put each element in its place."""
     source, target, in_offsets, out_offsets = _read(args, _DMA)
     rank = len(source.shape)
@@ -30,13 +30,13 @@ def dma_transpose(args: Sequence[CValue], memory: Memory) -> None:
 
 
 @library(_SW)
-def transpose(args: Sequence[CValue], memory: Memory) -> None:
+def transpose(args: Sequence[CValue], memory: AddressSpace) -> None:
     source, target, in_offsets, out_offsets = _read(args, _SW)
     require(len(source.shape) > 2, f"{len(source.shape)} dimensions", _SW)
     _by_permutation(source, target, in_offsets, out_offsets, argument(args, 4, _SW), _SW, memory)
 
 
-def _read(args: Sequence[CValue], name: str) -> tuple[Buffer, Buffer, tuple[int, ...], tuple[int, ...]]:
+def _read(args: Sequence[CValue], name: str) -> tuple[KernelBuffer, KernelBuffer, tuple[int, ...], tuple[int, ...]]:
     source, target = (first_buffer(argument(args, k, name), name) for k in (0, 2))
     require(len(source.shape) == len(target.shape), "buffers of different rank", name)
     require(source.nbits == target.nbits >= 8, "elements of different size", name)
@@ -45,13 +45,13 @@ def _read(args: Sequence[CValue], name: str) -> tuple[Buffer, Buffer, tuple[int,
 
 
 def _by_permutation(
-    source: Buffer,
-    target: Buffer,
+    source: KernelBuffer,
+    target: KernelBuffer,
     in_offsets: tuple[int, ...],
     out_offsets: tuple[int, ...],
     permutation: CValue,
     name: str,
-    memory: Memory,
+    memory: AddressSpace,
 ) -> None:
     """Output axis k is input axis permutation[k]; the innermost input axis is always packed."""
     rank = len(source.shape)
@@ -62,7 +62,11 @@ def _by_permutation(
 
 
 def _move(
-    source: Buffer, target: Buffer, in_strides: Sequence[int], out_strides: Sequence[int], memory: Memory
+    source: KernelBuffer,
+    target: KernelBuffer,
+    in_strides: Sequence[int],
+    out_strides: Sequence[int],
+    memory: AddressSpace,
 ) -> None:
     read = strided(memory, source.address, source.shape, tuple(in_strides), source.block)
     strided(memory, target.address, source.shape, tuple(out_strides), source.block)[...] = read.copy()

@@ -10,26 +10,26 @@ from functools import reduce
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.quantization import quantization, read_real, write_codes
 from atonc.emu.cpu.registry import layer, not_modelled
 from atonc.emu.cpu.struct_view import StructView, fail
 from atonc.emu.cpu.tensors import F32, Array, tensor
-from atonc.emu.cpu.windows import Window, padded, read_window, taps
+from atonc.emu.cpu.windows import KernelWindow, padded, read_window, taps
 
 
 @layer("pool")
-def pool(info: StructView, memory: Memory) -> None:
+def pool(info: StructView, memory: AddressSpace) -> None:
     _pool_float(info, _window(info), memory)
 
 
 @layer("global_pool")
-def global_pool(info: StructView, memory: Memory) -> None:
+def global_pool(info: StructView, memory: AddressSpace) -> None:
     _pool_float(info, _whole_image(info), memory)
 
 
 @layer("pool_integer")
-def pool_integer(info: StructView, memory: Memory) -> None:
+def pool_integer(info: StructView, memory: AddressSpace) -> None:
     window = _window(info)
     if info.enum("general.type") == "LL_SW_AVGPOOL" and window.pads[:2] != window.pads[2:]:
         # the published wrapper hands the paddings over in reverse here, and only here
@@ -38,26 +38,26 @@ def pool_integer(info: StructView, memory: Memory) -> None:
 
 
 @layer("global_pool_integer")
-def global_pool_integer(info: StructView, memory: Memory) -> None:
+def global_pool_integer(info: StructView, memory: AddressSpace) -> None:
     _pool_integer(info, _whole_image(info), memory)
 
 
-def _window(info: StructView) -> Window:
+def _window(info: StructView) -> KernelWindow:
     height, width = info.integers("k_shape", 2)
     return read_window(info, (height, width), dilated=False)
 
 
-def _whole_image(info: StructView) -> Window:
+def _whole_image(info: StructView) -> KernelWindow:
     _, height, width, _ = tensor(info, "general.input").shape
-    return Window((height, width), (1, 1), (1, 1), (0, 0, 0, 0))
+    return KernelWindow((height, width), (1, 1), (1, 1), (0, 0, 0, 0))
 
 
-def _pool_float(info: StructView, window: Window, memory: Memory) -> None:
+def _pool_float(info: StructView, window: KernelWindow, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     target.write(memory, pooled(source.read(memory, F32), window, info, target.shape).astype(F32), F32)
 
 
-def _pool_integer(info: StructView, window: Window, memory: Memory) -> None:
+def _pool_integer(info: StructView, window: KernelWindow, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     before = quantization(info, "is", "izp", memory, sign_from_scale=True)
     after = quantization(info, "os", "ozp", memory, sign_from_scale=True)
@@ -70,7 +70,7 @@ def _pool_integer(info: StructView, window: Window, memory: Memory) -> None:
     target.write(memory, pooled(codes, window, info, target.shape), target.code_type)
 
 
-def pooled(image: Array, window: Window, info: StructView, out_shape: tuple[int, int, int, int]) -> Array:
+def pooled(image: Array, window: KernelWindow, info: StructView, out_shape: tuple[int, int, int, int]) -> Array:
     window.check(out_shape, out_shape[3], info.where)
     if image.shape[0] != out_shape[0] or image.shape[3] != out_shape[3]:
         raise fail(f"input {image.shape} and output {out_shape} do not fit", info.where)
@@ -84,7 +84,7 @@ def pooled(image: Array, window: Window, info: StructView, out_shape: tuple[int,
     return _average(image.astype(np.float64), window, info, out_shape)
 
 
-def _average(image: Array, window: Window, info: StructView, out_shape: tuple[int, int, int, int]) -> Array:
+def _average(image: Array, window: KernelWindow, info: StructView, out_shape: tuple[int, int, int, int]) -> Array:
     total = sum(under for _, _, under in taps(padded(image, window, out_shape, 0.0), window, out_shape))
     if info.integer("count_include_pad"):
         return np.asarray(total / (window.kernel[0] * window.kernel[1]))

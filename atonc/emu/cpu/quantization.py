@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.struct_view import StructView, fail
-from atonc.emu.cpu.tensors import F32, I8, U8, Array, Tensor, vector
+from atonc.emu.cpu.tensors import F32, I8, U8, Array, KernelTensor, vector
 from atonc.errors import NotModelledError
 
 _HUGE = np.float32(1 << 30)  # beyond it the conversion to int saturates; every code has been clipped long before
@@ -34,7 +34,7 @@ class Quantization:
 
 
 def quantization(
-    info: StructView, scale: str, zero: str, memory: Memory, channels: int = 1, *, sign_from_scale: bool = False
+    info: StructView, scale: str, zero: str, memory: AddressSpace, channels: int = 1, *, sign_from_scale: bool = False
 ) -> Quantization:
     """Reads scale and zero point tensors; `channels` is the only other length allowed besides 1.
 
@@ -53,7 +53,7 @@ def quantization(
 _CODES = {"izp": "general.input", "ozp": "general.output", "operand_zp": "operand"}  # what a zero point is a code of
 
 
-def _zero_points(info: StructView, asked: str, zero: str, memory: Memory) -> Array:
+def _zero_points(info: StructView, asked: str, zero: str, memory: AddressSpace) -> Array:
     """A zero point is a code of its tensor. Where both are described alike, the description of the scale, which is a
     float, says nothing against it: releases call scales unsigned beside signed codes.
 
@@ -116,9 +116,9 @@ def requantize(values: Array, by: Quantization, signed: bool) -> Array:
     return clip_codes(codes, signed)
 
 
-def read_real(source: Tensor, by: Quantization, memory: Memory) -> Array:
+def read_real(source: KernelTensor, by: Quantization, memory: AddressSpace) -> Array:
     return real_values(source.read(memory, source.code_type), by)
 
 
-def write_codes(target: Tensor, values: Array, by: Quantization, memory: Memory) -> None:
+def write_codes(target: KernelTensor, values: Array, by: Quantization, memory: AddressSpace) -> None:
     target.write(memory, requantize(values, by, target.signed), target.code_type)

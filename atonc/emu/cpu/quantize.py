@@ -7,7 +7,7 @@ scale in float32.
 
 from __future__ import annotations
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.quantization import (
     clip_codes,
     dequantize,
@@ -22,7 +22,7 @@ from atonc.emu.cpu.tensors import F32, tensor
 
 
 @layer("quantizelinear")
-def quantizelinear(info: StructView, memory: Memory) -> None:
+def quantizelinear(info: StructView, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     by = quantization(info, "os", "ozp", memory, target.shape[3], sign_from_scale=True)
     codes = round_to_even_f32(source.read(memory, F32) / by.scale) + by.zero
@@ -30,14 +30,14 @@ def quantizelinear(info: StructView, memory: Memory) -> None:
 
 
 @layer("dequantizelinear")
-def dequantizelinear(info: StructView, memory: Memory) -> None:
+def dequantizelinear(info: StructView, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     by = quantization(info, "is", "izp", memory, source.shape[3], sign_from_scale=True)
     target.write(memory, dequantize(source.read(memory, source.code_type), by), F32)
 
 
 @layer("requantizelinear")
-def requantizelinear(info: StructView, memory: Memory) -> None:
+def requantizelinear(info: StructView, memory: AddressSpace) -> None:
     """Rounds half away from zero, as TFLite's integer requantisation does (inferred; at most 1 apart)."""
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     before = quantization(info, "is", "izp", memory, source.shape[3], sign_from_scale=True)

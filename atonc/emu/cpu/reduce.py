@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.registry import layer, not_modelled
 from atonc.emu.cpu.struct_view import StructView, fail
 from atonc.emu.cpu.tensors import F32, I8, I32, Array, onnx_axis, tensor
@@ -18,7 +18,7 @@ _EPSILON = np.float32(0.00001)
 
 
 @layer("reduce")
-def reduce(info: StructView, memory: Memory) -> None:
+def reduce(info: StructView, memory: AddressSpace) -> None:
     values = tensor(info, "general.input").read(memory, F32).astype(np.float64)
     output = tensor(info, "general.output")
     output.write(memory, _reduced(values, output.shape, info).astype(F32), F32)
@@ -41,7 +41,7 @@ def _reduced(values: Array, wanted: tuple[int, ...], info: StructView) -> Array:
     raise not_modelled(f"reduction {kind or '(none)'}", info, "the published wrapper has no such operation")
 
 
-def _arg(info: StructView, memory: Memory, integer: bool, largest: bool) -> None:
+def _arg(info: StructView, memory: AddressSpace, integer: bool, largest: bool) -> None:
     axis, source = onnx_axis(info), tensor(info, "general.input")
     values = source.read(memory, I8 if integer else F32)
     last = bool(info.integer("select_last_index"))
@@ -52,32 +52,32 @@ def _arg(info: StructView, memory: Memory, integer: bool, largest: bool) -> None
 
 
 @layer("argmax")
-def argmax(info: StructView, memory: Memory) -> None:
+def argmax(info: StructView, memory: AddressSpace) -> None:
     _arg(info, memory, integer=False, largest=True)
 
 
 @layer("argmin")
-def argmin(info: StructView, memory: Memory) -> None:
+def argmin(info: StructView, memory: AddressSpace) -> None:
     _arg(info, memory, integer=False, largest=False)
 
 
 @layer("argmax_integer")
-def argmax_integer(info: StructView, memory: Memory) -> None:
+def argmax_integer(info: StructView, memory: AddressSpace) -> None:
     _arg(info, memory, integer=True, largest=True)
 
 
 @layer("argmin_integer")
-def argmin_integer(info: StructView, memory: Memory) -> None:
+def argmin_integer(info: StructView, memory: AddressSpace) -> None:
     _arg(info, memory, integer=True, largest=False)
 
 
 @layer("sign")
-def sign(info: StructView, memory: Memory) -> None:
+def sign(info: StructView, memory: AddressSpace) -> None:
     values = tensor(info, "general.input").read(memory, F32)
     tensor(info, "general.output").write(memory, np.where(values > 0, 1, -1).astype(F32), F32)
 
 
-def _channel_values(info: StructView, name: str, channels: int, memory: Memory) -> Array:
+def _channel_values(info: StructView, name: str, channels: int, memory: AddressSpace) -> Array:
     values = tensor(info, name).read(memory, F32)
     if values.size != channels:
         raise fail(f"{values.size} values for {channels} channels", f"{info.where}.{name}")
@@ -85,7 +85,7 @@ def _channel_values(info: StructView, name: str, channels: int, memory: Memory) 
 
 
 @layer("bn")
-def bn(info: StructView, memory: Memory) -> None:
+def bn(info: StructView, memory: AddressSpace) -> None:
     values = tensor(info, "general.input").read(memory, F32)
     names = ("mean", "var", "scale", "bias")
     mean, var, scale, bias = (_channel_values(info, name, values.shape[3], memory) for name in names)
@@ -94,7 +94,7 @@ def bn(info: StructView, memory: Memory) -> None:
 
 
 @layer("instance_normalization")
-def instance_normalization(info: StructView, memory: Memory) -> None:
+def instance_normalization(info: StructView, memory: AddressSpace) -> None:
     values = tensor(info, "general.input").read(memory, F32).astype(np.float64)
     scale, bias = (_channel_values(info, name, values.shape[3], memory) for name in ("scale", "bias"))
     mean, var = values.mean((1, 2), keepdims=True), values.var((1, 2), keepdims=True)
@@ -103,7 +103,7 @@ def instance_normalization(info: StructView, memory: Memory) -> None:
 
 
 @layer("lpnormalization")
-def lpnormalization(info: StructView, memory: Memory) -> None:
+def lpnormalization(info: StructView, memory: AddressSpace) -> None:
     order = info.integer("p")
     if order not in (1, 2):
         raise not_modelled(f"a norm of order {order}", info)

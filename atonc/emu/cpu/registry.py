@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.struct_view import StructView, argument
 from atonc.emu.files.types import CValue
 from atonc.errors import NotModelledError
 
-Kernel = Callable[[Sequence[CValue], Memory], None]
-Layer = Callable[[StructView, Memory], None]
+Kernel = Callable[[Sequence[CValue], AddressSpace], None]
+Layer = Callable[[StructView, AddressSpace], None]
 
 KERNELS: dict[str, Kernel] = {}
 
@@ -30,7 +30,7 @@ def layer(kind: str) -> Callable[[Layer], Layer]:
     name = f"ll_sw_forward_{kind}"
 
     def register(function: Layer) -> Layer:
-        def kernel(args: Sequence[CValue], memory: Memory) -> None:
+        def kernel(args: Sequence[CValue], memory: AddressSpace) -> None:
             function(StructView.of(argument(args, 0, name), kind), memory)
 
         KERNELS[name] = kernel

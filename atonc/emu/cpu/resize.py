@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.quantization import clip_codes, quantization, round_half_away
 from atonc.emu.cpu.registry import layer, not_modelled
 from atonc.emu.cpu.struct_view import StructView, fail
-from atonc.emu.cpu.tensors import F32, Array, Tensor, tensor, vector
+from atonc.emu.cpu.tensors import F32, Array, KernelTensor, tensor, vector
 
 _HALF = np.float32(0.5)
 # output position, scale, input size, output size -> input position
@@ -38,13 +38,13 @@ NEAREST: dict[str, Callable[[Array], Array]] = {
 
 
 @layer("resize")
-def resize(info: StructView, memory: Memory) -> None:
+def resize(info: StructView, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     target.write(memory, _resized(source.read(memory, F32), info, target, memory).astype(F32), F32)
 
 
 @layer("resize_integer")
-def resize_integer(info: StructView, memory: Memory) -> None:
+def resize_integer(info: StructView, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     _require_equal_quantization(info, memory)
     if source.signed != target.signed:
@@ -55,7 +55,7 @@ def resize_integer(info: StructView, memory: Memory) -> None:
     target.write(memory, result, target.code_type)
 
 
-def _require_equal_quantization(info: StructView, memory: Memory) -> None:
+def _require_equal_quantization(info: StructView, memory: AddressSpace) -> None:
     names = ("is", "izp", "os", "ozp")
     if not info.has("ozp.mem.start_offset") and info.integer("sizes.dim.num_elem") == 1:
         names = ("sizes", "is", "izp", "os")  # release 3.0.0 names them one position too early
@@ -66,7 +66,7 @@ def _require_equal_quantization(info: StructView, memory: Memory) -> None:
         raise not_modelled("an int8 resize between different quantisations", info)
 
 
-def _resized(image: Array, info: StructView, target: Tensor, memory: Memory) -> Array:
+def _resized(image: Array, info: StructView, target: KernelTensor, memory: AddressSpace) -> Array:
     if image.shape[0] != target.shape[0] or image.shape[3] != target.shape[3]:
         raise fail(f"a resize from {image.shape} to {target.shape} would change batch or channels", info.where)
     mode = info.enum("mode")
@@ -78,7 +78,7 @@ def _resized(image: Array, info: StructView, target: Tensor, memory: Memory) -> 
     raise not_modelled(f"resize mode {mode or 'RESIZE_ZEROS'}", info)
 
 
-def _positions(info: StructView, axis: int, size: int, out_size: int, memory: Memory) -> Array:
+def _positions(info: StructView, axis: int, size: int, out_size: int, memory: AddressSpace) -> Array:
     rule = info.enum("coord_transf_mode") or "HALF_PIXEL"  # what zero means in C
     scale = vector(info, "scales", memory, F32, at_least=4)[axis + 1]
     if not np.isfinite(scale) or scale <= 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.atonc_numbers import exponential
 from atonc.emu.cpu.gemmlowp import divide_by_power_of_two, exp_on_negative_values, multiply_high, reciprocal
 from atonc.emu.cpu.quantization import clip_codes, quantization
@@ -22,7 +22,7 @@ _SUM_BITS = 12  # integer bits of the accumulated exponentials
 
 
 @layer("softmax")
-def softmax(info: StructView, memory: Memory) -> None:
+def softmax(info: StructView, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     target.write(memory, softmax_float(source.read(memory, F32), onnx_axis(info)), F32)
 
@@ -35,7 +35,7 @@ def softmax_float(values: Array, axis: int) -> Array:
 
 
 @layer("softmax_integer")
-def softmax_integer(info: StructView, memory: Memory) -> None:
+def softmax_integer(info: StructView, memory: AddressSpace) -> None:
     source, target = tensor(info, "general.input"), tensor(info, "general.output")
     if source.signed != target.signed:
         raise not_modelled("a softmax between int8 and uint8", info)
@@ -49,7 +49,7 @@ def softmax_integer(info: StructView, memory: Memory) -> None:
     target.write(memory, result, target.code_type)
 
 
-def _require_tflite_output(info: StructView, signed: bool, memory: Memory) -> None:
+def _require_tflite_output(info: StructView, signed: bool, memory: AddressSpace) -> None:
     if not info.has("os.mem.start_offset"):
         return
     after = quantization(info, "os", "ozp", memory)

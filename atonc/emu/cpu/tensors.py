@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.emu.bus import Memory
+from atonc.emu.bus import AddressSpace
 from atonc.emu.cpu.struct_view import StructView, fail
 from atonc.errors import NotModelledError
 
@@ -34,7 +34,7 @@ def check_shape(shape: tuple[int, ...], strides: tuple[int, ...], where: str) ->
 
 
 def strided(
-    memory: Memory, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    memory: AddressSpace, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
     """A writable view; raises where any element lies outside its memory."""
     check_shape(shape, strides, f"{address:#010x}")
@@ -52,7 +52,7 @@ def packed_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class KernelTensor:
     """`Tensor_info` of a software layer."""
 
     address: int
@@ -70,14 +70,14 @@ class Tensor:
     def code_type(self) -> np.dtype[Any]:
         return I8 if self.signed else U8
 
-    def view(self, memory: Memory, dtype: np.dtype[Any]) -> Array:
+    def view(self, memory: AddressSpace, dtype: np.dtype[Any]) -> Array:
         return strided(memory, self.address, self.shape, self.strides, dtype)
 
-    def read(self, memory: Memory, dtype: np.dtype[Any]) -> Array:
+    def read(self, memory: AddressSpace, dtype: np.dtype[Any]) -> Array:
         """A copy: layers may work in place."""
         return self.view(memory, dtype).copy()
 
-    def write(self, memory: Memory, values: Array, dtype: np.dtype[Any]) -> None:
+    def write(self, memory: AddressSpace, values: Array, dtype: np.dtype[Any]) -> None:
         if values.shape != self.shape:
             raise fail(f"the result has shape {values.shape}, the output {self.shape}", self.where)
         target = self.view(memory, dtype)
@@ -86,7 +86,7 @@ class Tensor:
         target[...] = values
 
 
-def tensor(info: StructView, name: str) -> Tensor:
+def tensor(info: StructView, name: str) -> KernelTensor:
     """Reads a tensor description; sizes that are left out count as 1 (a scalar, a vector)."""
     part = info.sub(name)
     if not part.has("mem.start_offset"):
@@ -95,10 +95,10 @@ def tensor(info: StructView, name: str) -> Tensor:
     by, hy, wy, cy = (part.integer(f"stride.{axis}") for axis in "bhwc")
     check_shape((b, h, w, c), (by, hy, wy, cy), part.where)
     signed = bool(part.integer("format.is_signed"))
-    return Tensor(part.address("mem.start_offset"), (b, h, w, c), (by, hy, wy, cy), signed, part.where)
+    return KernelTensor(part.address("mem.start_offset"), (b, h, w, c), (by, hy, wy, cy), signed, part.where)
 
 
-def vector(info: StructView, name: str, memory: Memory, dtype: np.dtype[Any], at_least: int = 1) -> Array:
+def vector(info: StructView, name: str, memory: AddressSpace, dtype: np.dtype[Any], at_least: int = 1) -> Array:
     """A small parameter array: `num_elem` packed elements."""
     part = info.sub(name)
     count = part.integer("dim.num_elem", 1)

@@ -18,7 +18,7 @@ MAX_WORK = 1 << 36  # multiplications or comparisons: more than any layer that a
 
 
 @dataclass(frozen=True)
-class Window:
+class KernelWindow:
     kernel: tuple[int, int]  # height, width
     strides: tuple[int, int]
     dilations: tuple[int, int]
@@ -32,14 +32,16 @@ class Window:
             raise fail("the layer is larger than any board could run", where)
 
 
-def read_window(info: StructView, kernel: tuple[int, int], dilated: bool) -> Window:
+def read_window(info: StructView, kernel: tuple[int, int], dilated: bool) -> KernelWindow:
     strides = info.integers("strides", 2)
     dilations = info.integers("dilations", 2) if dilated and info.has("dilations") else (1, 1)
     pads = info.integers("pads", 4) if info.has("pads") else (0, 0, 0, 0)
-    return Window(kernel, (strides[0], strides[1]), (dilations[0], dilations[1]), (pads[0], pads[1], pads[2], pads[3]))
+    return KernelWindow(
+        kernel, (strides[0], strides[1]), (dilations[0], dilations[1]), (pads[0], pads[1], pads[2], pads[3])
+    )
 
 
-def padded(image: Array, window: Window, out_shape: tuple[int, ...], fill: float) -> Array:
+def padded(image: Array, window: KernelWindow, out_shape: tuple[int, ...], fill: float) -> Array:
     """The image with every position that some window reaches."""
     _, height, width, _ = image.shape
     need = [
@@ -52,7 +54,7 @@ def padded(image: Array, window: Window, out_shape: tuple[int, ...], fill: float
     return np.pad(image, ((0, 0), (top, after[0]), (left, after[1]), (0, 0)), constant_values=fill)
 
 
-def taps(image: Array, window: Window, out_shape: tuple[int, ...]) -> Iterator[tuple[int, int, Array]]:
+def taps(image: Array, window: KernelWindow, out_shape: tuple[int, ...]) -> Iterator[tuple[int, int, Array]]:
     """For each kernel position its row, column and the pixels under it, one per output pixel."""
     _, height, width, _ = out_shape
     (sh, sw), (dh, dw) = window.strides, window.dilations

@@ -10,7 +10,7 @@ from atonc.emu.files.c_arrays import unit_array_bytes
 from atonc.emu.files.c_calls import FunctionReader
 from atonc.emu.files.c_syntax import bounded_depth, read_source
 from atonc.emu.files.c_unit import parse_unit
-from atonc.emu.files.types import Call, CValue
+from atonc.emu.files.types import CValue, FunctionCall
 from atonc.errors import InputError
 
 PARAMS_ARRAY = "__ec_params_memory_pool_base"
@@ -21,9 +21,9 @@ _TRACE_FUNCTION = "trace_ec_"
 @dataclass(frozen=True)
 class TraceEpoch:
     number: int
-    start_calls: tuple[Call, ...]
+    start_calls: tuple[FunctionCall, ...]
     wait_mask: int
-    end_calls: tuple[Call, ...]
+    end_calls: tuple[FunctionCall, ...]
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ def read_blob_trace(path: Path) -> BlobTrace:
     return BlobTrace(blobs, params, _bases(reader.globals.lookup("mpool_reloc_info")))
 
 
-def _epochs(calls: Iterable[Call], where: str) -> tuple[TraceEpoch, ...]:
+def _epochs(calls: Iterable[FunctionCall], where: str) -> tuple[TraceEpoch, ...]:
     epochs: list[TraceEpoch] = []
     number: int | None = None
-    start: list[Call] = []
-    end: list[Call] | None = None
+    start: list[FunctionCall] = []
+    end: list[FunctionCall] | None = None
     mask = 0
     for call in calls:
         if call.name == "ec_trace_start_epoch":
@@ -73,7 +73,7 @@ def _epochs(calls: Iterable[Call], where: str) -> tuple[TraceEpoch, ...]:
     return tuple(epochs)
 
 
-def _number(call: Call, where: str) -> int:
+def _number(call: FunctionCall, where: str) -> int:
     value = call.args[0] if call.args else None
     if not isinstance(value, int):
         raise InputError(f"{call.name} without a number", where=call.where or where)

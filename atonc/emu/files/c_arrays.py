@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.emu.files.c_syntax import Unit, bounded_depth, declared_name, read_source, require_sound
+from atonc.emu.files.c_syntax import TranslationUnit, bounded_depth, declared_name, read_source, require_sound
 from atonc.emu.files.c_unit import parse_unit
 from atonc.emu.files.c_values import Evaluator, Scope
 from atonc.errors import InputError
@@ -27,7 +27,7 @@ def c_array_bytes(path: Path, name: str) -> bytes | None:
     return unit_array_bytes(parse_unit(source, str(path)), name)
 
 
-def unit_array_bytes(unit: Unit, name: str) -> bytes | None:
+def unit_array_bytes(unit: TranslationUnit, name: str) -> bytes | None:
     """The same for a parsed unit."""
     for node in unit.root.named_children:
         if node.type != "declaration":

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from atonc.emu.files.c_syntax import Unit, declared_name, require_sound
+from atonc.emu.files.c_syntax import TranslationUnit, declared_name, require_sound
 from atonc.emu.files.c_values import Evaluator, Scope
-from atonc.emu.files.types import Call, CValue
+from atonc.emu.files.types import CValue, FunctionCall
 from atonc.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ _NO_EFFECT = {"LL_ATON_LIB_UNUSED", "assert"}
 class FunctionReader:
     """Reads functions of one unit; globals are shared between them."""
 
-    def __init__(self, unit: Unit, externals: Mapping[str, CValue] | None = None) -> None:
+    def __init__(self, unit: TranslationUnit, externals: Mapping[str, CValue] | None = None) -> None:
         self.unit = unit
         self.globals = Scope(unit, externals=externals)
         self._evaluator = Evaluator(unit)
-        self._known: dict[str, tuple[tuple[Call, ...], CValue]] = {}
+        self._known: dict[str, tuple[tuple[FunctionCall, ...], CValue]] = {}
 
-    def calls(self, name: str) -> tuple[Call, ...]:
+    def calls(self, name: str) -> tuple[FunctionCall, ...]:
         """The calls that a function makes, in order."""
         return self._read(name)[0]
 
@@ -34,7 +34,7 @@ class FunctionReader:
         """What a function without parameters returns."""
         return self._read(name)[1]
 
-    def _read(self, name: str) -> tuple[tuple[Call, ...], CValue]:
+    def _read(self, name: str) -> tuple[tuple[FunctionCall, ...], CValue]:
         if name not in self._known:
             node = self.unit.functions.get(name)
             body = node.child_by_field_name("body") if node is not None else None
@@ -45,18 +45,18 @@ class FunctionReader:
                     remedy="the file is damaged or cut off; generate or fetch it again",
                 )
             require_sound(node, self.unit)
-            run = _Run(self.unit, self._evaluator)
+            run = _FunctionRun(self.unit, self._evaluator)
             run.block(body, Scope(self.unit, self.globals), 0)
             self._known[name] = (tuple(run.calls), run.result)
         return self._known[name]
 
 
-class _Run:
+class _FunctionRun:
     """One pass over the statements of a function."""
 
-    def __init__(self, unit: Unit, evaluator: Evaluator) -> None:
+    def __init__(self, unit: TranslationUnit, evaluator: Evaluator) -> None:
         self.unit, self.evaluator = unit, evaluator
-        self.calls: list[Call] = []
+        self.calls: list[FunctionCall] = []
         self.result: CValue = None
         self.returned = False
 
@@ -114,7 +114,9 @@ class _Run:
         if name in _NO_EFFECT:
             return
         args = [a for a in arguments.named_children if a.type != "comment"]
-        self.calls.append(Call(name, tuple(self.evaluator.value(a, scope) for a in args), self.unit.where(node)))
+        self.calls.append(
+            FunctionCall(name, tuple(self.evaluator.value(a, scope) for a in args), self.unit.where(node))
+        )
 
     def _branch(self, node: Node, scope: Scope, depth: int) -> None:
         condition, then = node.child_by_field_name("condition"), node.child_by_field_name("consequence")

@@ -57,7 +57,7 @@ class InfoBuffer:
 
 
 @dataclass(frozen=True)
-class Access:
+class PoolTraffic:
     """Traffic between an epoch and a pool: bytes and estimated cycles."""
 
     pool: int
@@ -68,7 +68,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Part:
+class EpochPart:
     """A compiler node inside an epoch."""
 
     name: str
@@ -88,12 +88,12 @@ class InfoNode:
     mapping: str  # HW, EC, SW, SW_HW, NO_X
     blob: str | None
     original_nodes: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[EpochPart, ...]
     macc: int = 0
     ops: int = 0
     compute_cycles: int = 0
     max_cycles: int = 0
-    accesses: tuple[Access, ...] = ()
+    accesses: tuple[PoolTraffic, ...] = ()
     inputs: tuple[int, ...] = ()  # buffers, by id
     outputs: tuple[int, ...] = ()
 
@@ -135,10 +135,10 @@ def fitting_c_info(network: CompiledNetwork) -> tuple[CInfo | None, tuple[str, .
 
 
 def read_c_info(path: Path) -> CInfo:
-    root = _Reader(_load(path), str(path))
-    traffic: dict[int, list[Access]] = {}
+    root = _InfoReader(_load(path), str(path))
+    traffic: dict[int, list[PoolTraffic]] = {}
     for row in root.rows("memory_accesses"):
-        access = Access(
+        access = PoolTraffic(
             row.integer("mpool_id"),
             row.integer("reads"),
             row.integer("writes"),
@@ -167,7 +167,7 @@ def read_c_info(path: Path) -> CInfo:
     )
 
 
-def _model(root: _Reader) -> str:
+def _model(root: _InfoReader) -> str:
     """The file that was compiled, as the front end names it."""
     models = [tool.part("input_model") for tool in root.part("environment").rows("tools")]
     files = [file.text("name") for model in models for file in model.rows("model_files")]
@@ -181,7 +181,7 @@ def _load(path: Path) -> Any:
         raise InputError(f"not JSON: {error}", where=str(path), remedy="fetch or generate it again") from None
 
 
-class _Reader:
+class _InfoReader:
     """A JSON object whose members may be absent but not of a wrong type."""
 
     def __init__(self, value: Any, where: str) -> None:
@@ -189,8 +189,8 @@ class _Reader:
             raise InputError("an object is expected here", where=where)
         self.value, self.where = value, where
 
-    def rows(self, key: str) -> list[_Reader]:
-        return [_Reader(row, f"{self.where}, {key}[{i}]") for i, row in enumerate(self.plain_list(key))]
+    def rows(self, key: str) -> list[_InfoReader]:
+        return [_InfoReader(row, f"{self.where}, {key}[{i}]") for i, row in enumerate(self.plain_list(key))]
 
     def plain_list(self, key: str) -> list[Any]:
         value = self.value.get(key, [])
@@ -215,14 +215,14 @@ class _Reader:
         """Each once, in the order of the file."""
         return tuple(dict.fromkeys(value for value in self.plain_list(key) if type(value) is int))
 
-    def part(self, key: str) -> _Reader:
-        return _Reader(self.value.get(key, {}), f"{self.where}, {key}")
+    def part(self, key: str) -> _InfoReader:
+        return _InfoReader(self.value.get(key, {}), f"{self.where}, {key}")
 
     def _wrong(self, key: str, expected: str) -> Any:
         raise InputError(f"{key} is not {expected}", where=self.where)
 
 
-def _pool(row: _Reader) -> InfoPool:
+def _pool(row: _InfoReader) -> InfoPool:
     attributes, address = row.part("attributes"), row.text("address")
     parts = row.text("fname").split(".")  # atonbuf.xSPI2.raw
     return InfoPool(
@@ -243,7 +243,7 @@ def _pool(row: _Reader) -> InfoPool:
 _FORMATS = {"S8": "int8", "U8": "uint8", "S16": "int16", "U16": "uint16", "S32": "int32", "FLOAT32": "float32"}
 
 
-def _buffer(row: _Reader) -> InfoBuffer:
+def _buffer(row: _InfoReader) -> InfoBuffer:
     epochs, quant = row.part("epochs"), row.part("intq")
     kind = row.text("format").removeprefix("STAI_FORMAT_")
     scales = [float(v) for v in quant.plain_list("scales") if type(v) in (int, float) and 0 < v < _LARGEST]
@@ -263,7 +263,7 @@ def _buffer(row: _Reader) -> InfoBuffer:
     )
 
 
-def _epochs(graph: _Reader) -> Iterator[tuple[_Reader, str | None]]:
+def _epochs(graph: _InfoReader) -> Iterator[tuple[_InfoReader, str | None]]:
     """Epochs with the blob that holds them. Compilers since 1.1.3 nest the epochs of a blob in a node of the blob."""
     for row in graph.rows("nodes"):
         inner = row.rows("subgraph_nodes")
@@ -274,7 +274,9 @@ def _epochs(graph: _Reader) -> Iterator[tuple[_Reader, str | None]]:
             yield row, blob[1] if blob else None
 
 
-def _node(row: _Reader, blob: str | None, estimate: _Reader | None, accesses: tuple[Access, ...]) -> InfoNode:
+def _node(
+    row: _InfoReader, blob: str | None, estimate: _InfoReader | None, accesses: tuple[PoolTraffic, ...]
+) -> InfoNode:
     name, mapping = row.text("name"), row.text("mapping").removeprefix("NODE_")
     epoch = _EPOCH.fullmatch(name)
 
@@ -299,9 +301,9 @@ def _node(row: _Reader, blob: str | None, estimate: _Reader | None, accesses: tu
     )
 
 
-def _part(row: _Reader) -> Part:
+def _part(row: _InfoReader) -> EpochPart:
     kind = _KIND.search(row.text("description"))
-    return Part(
+    return EpochPart(
         row.text("name"),
         kind[1] if kind else row.text("type"),
         row.part("attributes").text("HWUnit"),
@@ -310,7 +312,7 @@ def _part(row: _Reader) -> Part:
     )
 
 
-def _tools(root: _Reader, what: str = "version") -> dict[str, str]:
+def _tools(root: _InfoReader, what: str = "version") -> dict[str, str]:
     """Name -> version (or arguments) of the tools that made the file."""
     tools = root.part("environment").rows("tools")
     return {tool.text("name"): tool.text(what) for tool in tools}

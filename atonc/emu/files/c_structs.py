@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from atonc.emu.files.c_syntax import Unit
+from atonc.emu.files.c_syntax import TranslationUnit
 from atonc.emu.files.types import CValue
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _UNION_FIELD = re.compile(r"addr_base|\w+_vector")  # unions of pointer types: braces around one address
 
 
-def store(result: dict[str, CValue], path: list[str | int], value: CValue, node: Node, unit: Unit) -> None:
+def store(result: dict[str, CValue], path: list[str | int], value: CValue, node: Node, unit: TranslationUnit) -> None:
     """`.a.b.c = v` into nested dicts."""
     for key in path[:-1]:
         inner = result.setdefault(str(key), {})
@@ -27,7 +27,9 @@ def store(result: dict[str, CValue], path: list[str | int], value: CValue, node:
     result[name] = value
 
 
-def store_indexed(array: list[CValue], path: list[str | int], value: CValue, node: Node, unit: Unit) -> list[CValue]:
+def store_indexed(
+    array: list[CValue], path: list[str | int], value: CValue, node: Node, unit: TranslationUnit
+) -> list[CValue]:
     index = path[0]
     if len(path) != 1 or not isinstance(index, int) or not 0 <= index < 1 << 20:
         raise unit.error("this array designator is not understood", node)

@@ -46,7 +46,7 @@ def c_parser() -> Parser:
 
 
 @dataclass
-class Unit:
+class TranslationUnit:
     """One parsed C file. `text` is what the tree's offsets refer to."""
 
     path: str
@@ -72,10 +72,10 @@ def read_source(path: Path) -> bytes:
     return read_file(path, MAX_SOURCE_BYTES)
 
 
-def parse_expression(text: str) -> tuple[Unit, Node] | None:
+def parse_expression(text: str) -> tuple[TranslationUnit, Node] | None:
     """A lone expression as a tree; None if it is not one."""
     wrapped = f"int x = ({text});".encode()
-    unit = Unit("macro", wrapped, c_parser().parse(wrapped).root_node, Preprocessed(wrapped))
+    unit = TranslationUnit("macro", wrapped, c_parser().parse(wrapped).root_node, Preprocessed(wrapped))
     if unit.root.has_error or unit.root.named_child_count != 1:
         return None
     declaration = unit.root.named_children[0]
@@ -84,7 +84,7 @@ def parse_expression(text: str) -> tuple[Unit, Node] | None:
     return None if value is None else (unit, value)
 
 
-def declared_name(node: Node, unit: Unit) -> str | None:
+def declared_name(node: Node, unit: TranslationUnit) -> str | None:
     """The identifier that a definition or declarator introduces."""
     for _ in range(32):
         if node.type == "identifier":
@@ -111,7 +111,7 @@ def first_error(node: Node) -> Node | None:
     return node
 
 
-def require_sound(node: Node, unit: Unit) -> None:
+def require_sound(node: Node, unit: TranslationUnit) -> None:
     """Raises where `node` contains something that is not C."""
     bad = first_error(node)
     if bad is not None:

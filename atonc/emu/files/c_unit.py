@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from atonc.emu.files.c_literals import flat_list
 from atonc.emu.files.c_preprocess import blank, preprocess
-from atonc.emu.files.c_syntax import MAX_SOURCE_BYTES, Unit, c_parser, declared_name
+from atonc.emu.files.c_syntax import MAX_SOURCE_BYTES, TranslationUnit, c_parser, declared_name
 from atonc.emu.files.c_values import evaluate_condition
 from atonc.emu.files.types import CValue
 from atonc.errors import InputError
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _LONG_LIST = re.compile(rb"\{[-+0-9.,eEf\s]{1024,}\}")
 
 
-def parse_unit(source: bytes, path: str) -> Unit:
+def parse_unit(source: bytes, path: str) -> TranslationUnit:
     """Parses C text. Broken syntax is reported when a broken function is used, not before."""
     if len(source) > MAX_SOURCE_BYTES:
         raise InputError("too large for a generated C file", where=path)
     prepared = preprocess(source, path, evaluate_condition)
     lists: dict[int, list[CValue]] = {}
     root = c_parser().parse(_without_lists(prepared.text, lists)).root_node
-    unit = Unit(path, prepared.text, root, prepared, lists)
+    unit = TranslationUnit(path, prepared.text, root, prepared, lists)
     for node in unit.root.named_children:
         if node.type == "function_definition":
             name = declared_name(node, unit)
@@ -50,7 +50,7 @@ def _without_lists(text: bytes, lists: dict[int, list[CValue]]) -> bytes:
     return _LONG_LIST.sub(blanked, text)
 
 
-def _collect_globals(declaration: Node, unit: Unit) -> None:
+def _collect_globals(declaration: Node, unit: TranslationUnit) -> None:
     for declarator in declaration.children_by_field_name("declarator"):
         name = declared_name(declarator, unit)
         if name and declarator.type != "function_declarator":

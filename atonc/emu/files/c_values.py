@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from atonc.emu.files.c_literals import BINARY, NARROW, SIZES, flat_list, number, unescape
 from atonc.emu.files.c_preprocess import Preprocessed
 from atonc.emu.files.c_structs import store, store_indexed
-from atonc.emu.files.c_syntax import Unit, parse_expression
+from atonc.emu.files.c_syntax import TranslationUnit, parse_expression
 from atonc.emu.files.types import CValue, EpochFlags, Symbol
 from atonc.errors import InputError
 
@@ -47,7 +47,9 @@ CONSTANTS |= {"true": 1, "false": 0, "NULL": None}
 class Scope:
     """Names visible at one point; a missing name becomes a `Symbol`."""
 
-    def __init__(self, unit: Unit, parent: Scope | None = None, externals: Mapping[str, CValue] | None = None) -> None:
+    def __init__(
+        self, unit: TranslationUnit, parent: Scope | None = None, externals: Mapping[str, CValue] | None = None
+    ) -> None:
         self.unit, self.parent = unit, parent
         self.names: dict[str, CValue] = dict(externals or {})
         self._pending: set[str] = set()
@@ -90,7 +92,7 @@ class Scope:
 class Evaluator:
     """Evaluates expression nodes of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: TranslationUnit) -> None:
         self.unit = unit
         self.depth = 0
 
@@ -328,7 +330,7 @@ class Evaluator:
         return SIZES.get(name, Symbol(self.unit.slice(node)[:80]))
 
 
-def _only_child(node: Node, unit: Unit) -> Node:
+def _only_child(node: Node, unit: TranslationUnit) -> Node:
     children = [c for c in node.named_children if c.type != "comment"]
     if len(children) != 1:
         raise unit.error("this expression is not understood", node)
@@ -374,7 +376,7 @@ def evaluate_condition(text: str, source: Preprocessed) -> bool:
     if parsed is None:
         return True
     try:
-        scope = _ConditionScope(Unit("#if", b"", parsed[0].root, source))
+        scope = _ConditionScope(TranslationUnit("#if", b"", parsed[0].root, source))
         return bool(Evaluator(parsed[0]).value(parsed[1], scope))
     except InputError:
         return True

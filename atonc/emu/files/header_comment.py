@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from atonc.emu.files.types import Pool
+from atonc.emu.files.types import DeclaredPool
 from atonc.errors import plain
 
 _GIT = re.compile(r'\bGIT_(BRANCH|DESCRIPTION)\s+"([^"\n]{0,200})"')
@@ -39,9 +39,9 @@ def command_line(comments: Iterable[str]) -> dict[str, str]:
     return {}
 
 
-def pools(comments: Iterable[str]) -> tuple[Pool, ...]:
+def pools(comments: Iterable[str]) -> tuple[DeclaredPool, ...]:
     """All memory pools, in file order."""
-    result: list[Pool] = []
+    result: list[DeclaredPool] = []
     used = "?"
     for comment in comments:
         if len(comment) > _MAX_POOL_COMMENT:
@@ -56,14 +56,14 @@ def pools(comments: Iterable[str]) -> tuple[Pool, ...]:
     return tuple(result)
 
 
-def _pool(match: re.Match[str], used: str) -> Pool:
+def _pool(match: re.Match[str], used: str) -> DeclaredPool:
     rest = match["rest"]
 
     def value(key: str, default: str) -> str:
         found = re.search(rf"{key}=(\S+)", rest)
         return plain(found[1]) if found else default
 
-    return Pool(
+    return DeclaredPool(
         index=int(match["index"]),
         postfix=plain(match["postfix"]),
         name=plain(match["name"]),

@@ -10,7 +10,7 @@ from pathlib import Path
 from atonc.disk import read_file
 from atonc.emu.files.c_arrays import c_array_bytes
 from atonc.emu.files.intel_hex import read_hex
-from atonc.emu.files.types import CompiledNetwork, Pool
+from atonc.emu.files.types import CompiledNetwork, DeclaredPool
 from atonc.errors import InputError, UnsupportedError
 
 MAX_FILE_BYTES = 1 << 29
@@ -18,7 +18,7 @@ _BARE = (".raw", ".bin")
 
 
 @dataclass(frozen=True)
-class Segment:
+class InitialBytes:
     """Bytes that lie at an address before the first inference."""
 
     address: int
@@ -34,7 +34,7 @@ class Segment:
 class Need:
     """The part of a pool that the network's constants occupy."""
 
-    pool: Pool
+    pool: DeclaredPool
     end: int  # first address behind the last constant
     constant: str  # name of that last constant
 
@@ -58,7 +58,7 @@ def needs(network: CompiledNetwork) -> tuple[Need, ...]:
     return tuple(last.values())
 
 
-def pool_at(network: CompiledNetwork, address: int) -> Pool | None:
+def pool_at(network: CompiledNetwork, address: int) -> DeclaredPool | None:
     """The pool that holds an address; a real one rather than a virtual one."""
     holders = [p for p in network.pools if p.base <= address < p.base + p.size_bytes]
     return min(holders, key=lambda p: (p.virtual, p.size_bytes), default=None)
@@ -66,14 +66,14 @@ def pool_at(network: CompiledNetwork, address: int) -> Pool | None:
 
 def load_initialisers(
     network: CompiledNetwork, files: Sequence[Path] | None = None, *, search: Sequence[Path] = ()
-) -> tuple[Segment, ...]:
+) -> tuple[InitialBytes, ...]:
     """All initial contents; `files` names them, otherwise they are found beside the C file (or in `search`)."""
     if network.weights_encrypted:
         remedy = "compile without encryption"
         raise UnsupportedError("the weights are encrypted", where=str(network.c_file), remedy=remedy)
     required = needs(network)
     folders = [folder for folder in (network.directory, *search) if folder.is_dir()]
-    segments: list[Segment] = []
+    segments: list[InitialBytes] = []
     for path in files if files is not None else []:
         segments += _load(path, network, required)
     if files is None:
@@ -86,7 +86,9 @@ def load_initialisers(
     return tuple(segments)
 
 
-def _find(need: Need, network: CompiledNetwork, folders: Sequence[Path], required: tuple[Need, ...]) -> list[Segment]:
+def _find(
+    need: Need, network: CompiledNetwork, folders: Sequence[Path], required: tuple[Need, ...]
+) -> list[InitialBytes]:
     for folder in folders:
         for name in candidate_names(network.stem, need.pool.postfix):
             path = folder / name
@@ -119,7 +121,7 @@ def candidate_names(stem: str, postfix: str) -> list[str]:
     ]
 
 
-def _check_length(segment: Segment, need: Need | None) -> None:
+def _check_length(segment: InitialBytes, need: Need | None) -> None:
     """Bytes behind the last constant may only be padding: a longer file is one of another compilation."""
     used = need.end - segment.address if need is not None else len(segment.data)
     extra = segment.data[used:]
@@ -131,9 +133,11 @@ def _check_length(segment: Segment, need: Need | None) -> None:
         )
 
 
-def _load(path: Path, network: CompiledNetwork, required: Sequence[Need], pool: Pool | None = None) -> list[Segment]:
+def _load(
+    path: Path, network: CompiledNetwork, required: Sequence[Need], pool: DeclaredPool | None = None
+) -> list[InitialBytes]:
     if path.suffix.lower() in (".hex", ".ihex"):
-        return [Segment(address, data, path) for address, data in read_hex(path)]
+        return [InitialBytes(address, data, path) for address, data in read_hex(path)]
     pool = pool or _pool_of_name(path, network, required)
     if path.suffix.lower() == ".c":
         array = c_array_bytes(path, f"_mem_pool_{pool.postfix}_{network.name}")
@@ -145,7 +149,7 @@ def _load(path: Path, network: CompiledNetwork, required: Sequence[Need], pool: 
     return [segment]
 
 
-def _pool_of_name(path: Path, network: CompiledNetwork, required: Sequence[Need]) -> Pool:
+def _pool_of_name(path: Path, network: CompiledNetwork, required: Sequence[Need]) -> DeclaredPool:
     """`x.xSPI2.raw` belongs to the pool xSPI2; without such a name, to the only pool that needs contents."""
     parts = path.name.split(".")
     named = network.pool(parts[-2]) if len(parts) >= 3 else None
@@ -160,7 +164,7 @@ def _pool_of_name(path: Path, network: CompiledNetwork, required: Sequence[Need]
     )
 
 
-def _segment(pool: Pool, data: bytes, path: Path) -> Segment:
+def _segment(pool: DeclaredPool, data: bytes, path: Path) -> InitialBytes:
     rounded = -(-pool.size_bytes // 64) * 64  # the compiler keeps the last 8 bytes of a pool free
     if len(data) > rounded:
         raise InputError(
@@ -168,14 +172,14 @@ def _segment(pool: Pool, data: bytes, path: Path) -> Segment:
             where=str(path),
             remedy="check that file and network belong to the same compilation",
         )
-    return Segment(pool.base, data, path)
+    return InitialBytes(pool.base, data, path)
 
 
-def _covers(segments: Iterable[Segment], need: Need) -> bool:
+def _covers(segments: Iterable[InitialBytes], need: Need) -> bool:
     return any(s.address <= need.pool.base and s.end >= need.end for s in segments)
 
 
-def _check_covered(segments: list[Segment], need: Need, network: CompiledNetwork) -> None:
+def _check_covered(segments: list[InitialBytes], need: Need, network: CompiledNetwork) -> None:
     pool = need.pool
     inside = [s for s in segments if s.address < pool.base + pool.size_bytes and pool.base < s.end]
     if not inside:
@@ -197,7 +201,7 @@ def _check_covered(segments: list[Segment], need: Need, network: CompiledNetwork
             )
 
 
-def _check_disjoint(segments: list[Segment]) -> None:
+def _check_disjoint(segments: list[InitialBytes]) -> None:
     ordered = sorted(segments, key=lambda s: s.address)
     for left, right in pairwise(ordered):
         if right.address < left.end:

@@ -10,9 +10,10 @@ from atonc.emu.files import header_comment
 from atonc.emu.files.buffers import buffer_table, integer
 from atonc.emu.files.c_calls import FunctionReader
 from atonc.emu.files.c_literals import number
-from atonc.emu.files.c_syntax import Unit, bounded_depth, read_source
+from atonc.emu.files.c_syntax import TranslationUnit, bounded_depth, read_source
 from atonc.emu.files.c_unit import parse_unit
 from atonc.emu.files.types import (
+    ApplicationBuffer,
     BufferInfo,
     CompiledNetwork,
     CValue,
@@ -20,7 +21,6 @@ from atonc.emu.files.types import (
     EpochFlags,
     Resident,
     Symbol,
-    UserBuffer,
 )
 from atonc.errors import InputError
 from atonc.hw.ec import BlobHeader, Container, read_header_file
@@ -120,7 +120,7 @@ def _hint(directory: Path) -> str:
     return f" (but {', '.join(deeper[:4])} may hold one)" if deeper else ""
 
 
-def _network_suffix(unit: Unit) -> str:
+def _network_suffix(unit: TranslationUnit) -> str:
     names = [f[len(EPOCH_LIST) :] for f in unit.functions if f.startswith(EPOCH_LIST)]
     if len(names) == 1:
         return names[0]
@@ -128,9 +128,9 @@ def _network_suffix(unit: Unit) -> str:
     raise InputError(what, where=unit.path, remedy="the file may be damaged or cut off; generate or fetch it again")
 
 
-def _user_buffers(unit: Unit, addresses: Mapping[str, int]) -> tuple[UserBuffer, ...]:
+def _user_buffers(unit: TranslationUnit, addresses: Mapping[str, int]) -> tuple[ApplicationBuffer, ...]:
     """The buffers that the application passes, each with an address of ours."""
-    result: list[UserBuffer] = []
+    result: list[ApplicationBuffer] = []
     place = USER_IO_BASE
     for symbol in unit.globals:
         match = _USER_SYMBOL.fullmatch(symbol)
@@ -139,12 +139,12 @@ def _user_buffers(unit: Unit, addresses: Mapping[str, int]) -> tuple[UserBuffer,
         direction, index = match[2], int(match[3])
         size = _user_size(unit, direction, index)
         address = addresses.get(match[1], place)
-        result.append(UserBuffer(symbol, match[1], direction, index, size, address))
+        result.append(ApplicationBuffer(symbol, match[1], direction, index, size, address))
         place += -(-size // USER_IO_GAP) * USER_IO_GAP + USER_IO_GAP
     return tuple(result)
 
 
-def _user_size(unit: Unit, direction: str, index: int) -> int:
+def _user_size(unit: TranslationUnit, direction: str, index: int) -> int:
     """The size that the setter function demands for buffer `index`."""
     prefix = f"LL_ATON_Set_User_{direction.capitalize()}_Buffer_"
     setter = next((node for name, node in unit.functions.items() if name.startswith(prefix)), None)
@@ -165,7 +165,7 @@ def _user_size(unit: Unit, direction: str, index: int) -> int:
     raise InputError(f"the size of user {direction} {index} is not told", where=unit.path)
 
 
-def _externals(unit: Unit, users: tuple[UserBuffer, ...], suffix: str) -> dict[str, CValue]:
+def _externals(unit: TranslationUnit, users: tuple[ApplicationBuffer, ...], suffix: str) -> dict[str, CValue]:
     """Names that stand for addresses: user buffers, and pools of relative mode."""
     names: dict[str, CValue] = {user.symbol: user.address for user in users}
     for pool in header_comment.pools(unit.source.comments):
@@ -257,7 +257,7 @@ def _table(reader: FunctionReader, kind: str, suffix: str) -> tuple[BufferInfo, 
 
 
 def _read_blobs(
-    c_file: Path, unit: Unit, blocks: tuple[EpochBlock, ...], chosen: Path | None
+    c_file: Path, unit: TranslationUnit, blocks: tuple[EpochBlock, ...], chosen: Path | None
 ) -> tuple[Path | None, dict[str, Container]]:
     """The blobs that the blocks name, from the header that the C file includes."""
     needed = [block.blob for block in blocks if block.blob is not None]

@@ -23,7 +23,7 @@ CValue = int | float | str | None | Symbol | list["CValue"] | dict[str, "CValue"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """One function call of an epoch function, its arguments evaluated."""
 
     name: str
@@ -54,8 +54,8 @@ class EpochBlock:
     flags: EpochFlags
     start: str | None  # name of the start function
     end: str | None
-    start_calls: tuple[Call, ...]
-    end_calls: tuple[Call, ...]
+    start_calls: tuple[FunctionCall, ...]
+    end_calls: tuple[FunctionCall, ...]
     wait_mask: int  # stream engines to wait for (driver-controlled epochs)
     blob: str | None  # C name of the epoch-controller program
     epoch_num: int | None = None
@@ -92,7 +92,7 @@ class BufferInfo:
 
 
 @dataclass(frozen=True)
-class Pool:
+class DeclaredPool:
     """A memory pool as the compiler was told about it."""
 
     index: int
@@ -113,7 +113,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class UserBuffer:
+class ApplicationBuffer:
     """An input or output that the application allocates; the reader gives it an address."""
 
     symbol: str  # `_mem_pool__user_io_input_0_Default`
@@ -143,8 +143,8 @@ class CompiledNetwork:
     atonn_version: str
     tool_branch: str
     options: Mapping[str, str]
-    pools: tuple[Pool, ...]
-    user_buffers: tuple[UserBuffer, ...]
+    pools: tuple[DeclaredPool, ...]
+    user_buffers: tuple[ApplicationBuffer, ...]
     blocks: tuple[EpochBlock, ...]
     inputs: tuple[BufferInfo, ...]
     params: tuple[BufferInfo, ...]
@@ -159,7 +159,7 @@ class CompiledNetwork:
     def directory(self) -> Path:
         return self.c_file.parent
 
-    def pool(self, postfix: str) -> Pool | None:
+    def pool(self, postfix: str) -> DeclaredPool | None:
         return next((p for p in self.pools if p.postfix == postfix), None)
 
     def block_program(self, block: EpochBlock) -> tuple[int, ...]:

@@ -12,13 +12,13 @@ import numpy as np
 
 from atonc.app.arrays import is_csv, read_arrays
 from atonc.errors import InputError
-from atonc.evaluating.datasets.types import Data, Entry
+from atonc.evaluating.datasets.types import Dataset, DatasetEntry
 from atonc.ir import Array, Tensor
 
 LABELS = ("labels", "label", "y", "targets")
 
 
-def array_data(path: Path, inputs: Sequence[Tensor]) -> Data:
+def array_data(path: Path, inputs: Sequence[Tensor]) -> Dataset:
     arrays = rows_of(path, path.stat().st_mtime_ns)
     values, labels = split(arrays, inputs, path)
     counts = {len(value) for value in (*values.values(), *([] if labels is None else [labels]))}
@@ -30,7 +30,7 @@ def array_data(path: Path, inputs: Sequence[Tensor]) -> Data:
     truths: list[Any] = [None] * count
     if labels is not None:
         truths = [int(v) for v in labels] if plain else [{"row": k} for k in range(count)]
-    return Data("arrays", tuple(Entry(f"row {k}", path, k, truths[k]) for k in range(count)))
+    return Dataset("arrays", tuple(DatasetEntry(f"row {k}", path, k, truths[k]) for k in range(count)))
 
 
 @lru_cache(maxsize=2)

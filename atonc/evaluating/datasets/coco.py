@@ -9,13 +9,13 @@ from typing import Any
 
 from atonc.disk import read_file
 from atonc.errors import InputError
-from atonc.evaluating.datasets.types import MOST_SAMPLES, Data, Entry
+from atonc.evaluating.datasets.types import MOST_SAMPLES, Dataset, DatasetEntry
 
 _MOST_BYTES = 1 << 30
 _FOLDERS = ("images", "val2017", "train2017")
 
 
-def coco_data(path: Path, images: Path | None) -> Data:
+def coco_data(path: Path, images: Path | None) -> Dataset:
     document = _document(path)
     classes = {c["id"]: str(c.get("name", c["id"])) for c in document["categories"]}
     pictures = {image["id"]: image for image in document["images"]}
@@ -33,8 +33,8 @@ def coco_data(path: Path, images: Path | None) -> Data:
             raise InputError(f"the picture {str(file)[:120]} is outside of its folder", where=str(path))
         if not file.is_file():
             raise InputError(f"there is no picture {file}", where=str(path), remedy="name the folder with --images")
-        entries.append(Entry(file.name, file, truth={"image": key}))
-    return Data("coco", tuple(entries), tuple(classes[key] for key in sorted(classes)), coco=document)
+        entries.append(DatasetEntry(file.name, file, truth={"image": key}))
+    return Dataset("coco", tuple(entries), tuple(classes[key] for key in sorted(classes)), coco=document)
 
 
 def _document(path: Path) -> dict[str, Any]:

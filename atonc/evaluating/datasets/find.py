@@ -12,14 +12,14 @@ from atonc.evaluating.datasets.arrays import array_data
 from atonc.evaluating.datasets.coco import coco_data
 from atonc.evaluating.datasets.generator import generated
 from atonc.evaluating.datasets.pictures import picture_folder, require_whole
-from atonc.evaluating.datasets.types import MOST_SAMPLES, Data
+from atonc.evaluating.datasets.types import MOST_SAMPLES, Dataset
 from atonc.evaluating.options import EvaluateOptions
 from atonc.ir import Tensor
 
 LEAST = 2
 
 
-def open_data(options: EvaluateOptions, inputs: Sequence[Tensor], kept: Path) -> Data:
+def open_data(options: EvaluateOptions, inputs: Sequence[Tensor], kept: Path) -> Dataset:
     """`kept`: a folder for what a generator gives."""
     data = _opened(options, inputs, kept)
     if options.limit and options.limit < len(data.entries):
@@ -31,7 +31,7 @@ def open_data(options: EvaluateOptions, inputs: Sequence[Tensor], kept: Path) ->
     return data
 
 
-def _opened(options: EvaluateOptions, inputs: Sequence[Tensor], kept: Path) -> Data:
+def _opened(options: EvaluateOptions, inputs: Sequence[Tensor], kept: Path) -> Dataset:
     if not options.data:
         raise InputError("no data given", remedy="name a folder, a COCO .json, an .npz, a .csv or module:function")
     path = Path(options.data)
@@ -53,7 +53,7 @@ def _opened(options: EvaluateOptions, inputs: Sequence[Tensor], kept: Path) -> D
     )
 
 
-def _require_enough(data: Data, where: str) -> None:
+def _require_enough(data: Dataset, where: str) -> None:
     count = len(data.entries)
     if count > MOST_SAMPLES:
         raise InputError(f"{count:,} samples, at most {MOST_SAMPLES:,}", where=where, remedy="--limit takes some")
@@ -66,7 +66,7 @@ def _require_enough(data: Data, where: str) -> None:
         )
 
 
-def _with_sizes(data: Data, inputs: Sequence[Tensor], options: EvaluateOptions) -> Data:
+def _with_sizes(data: Dataset, inputs: Sequence[Tensor], options: EvaluateOptions) -> Dataset:
     if len(inputs) != 1 or not is_picture(inputs[0].shape):
         shape = "x".join(map(str, inputs[0].shape))
         raise InputError(

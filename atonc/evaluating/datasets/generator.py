@@ -14,7 +14,7 @@ import numpy as np
 from atonc.app.runs import npz
 from atonc.disk import write_file
 from atonc.errors import InputError
-from atonc.evaluating.datasets.types import MOST_SAMPLES, Data, Entry
+from atonc.evaluating.datasets.types import MOST_SAMPLES, Dataset, DatasetEntry
 from atonc.ir import Tensor
 from atonc.progress import stage
 
@@ -35,10 +35,10 @@ def user_function(name: str) -> Callable[..., Any]:
     return found
 
 
-def generated(name: str, inputs: Sequence[Tensor], folder: Path, together: int) -> Data:
+def generated(name: str, inputs: Sequence[Tensor], folder: Path, together: int) -> Dataset:
     """Runs it once; `together` samples in each file."""
     found: Iterable[Any] = iter(user_function(name)())
-    entries: list[Entry] = []
+    entries: list[DatasetEntry] = []
     while some := list(islice(found, together)):
         stage("taking samples from the generator", len(entries))
         if len(entries) + len(some) > MOST_SAMPLES:
@@ -52,10 +52,10 @@ def generated(name: str, inputs: Sequence[Tensor], folder: Path, together: int) 
         write_file(path, npz(arrays))
         plain = "labels" in arrays and arrays["labels"].ndim == 1
         truths = [int(label) if plain else None if label is None else {"row": k} for k, label in enumerate(labels)]
-        entries += [Entry(f"sample {len(entries) + k}", path, k, truths[k]) for k in range(len(some))]
+        entries += [DatasetEntry(f"sample {len(entries) + k}", path, k, truths[k]) for k in range(len(some))]
     if not entries:
         raise InputError("gives no samples", where=name, remedy=_FOR_EXAMPLE)
-    return Data("arrays", tuple(entries))
+    return Dataset("arrays", tuple(entries))
 
 
 def _pair(one: Any, inputs: Sequence[Tensor], where: str) -> tuple[dict[str, Any], Any]:

@@ -10,14 +10,14 @@ from pathlib import Path
 from atonc.app.images import DAMAGE, FORMATS, MAX_BYTES, check_pixels
 from atonc.disk import read_file
 from atonc.errors import InputError, ToolError
-from atonc.evaluating.datasets.types import MOST_SAMPLES, Data, Entry
+from atonc.evaluating.datasets.types import MOST_SAMPLES, Dataset, DatasetEntry
 from atonc.progress import stage
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")
 IMAGES, MASKS = "images", "masks"
 
 
-def picture_folder(folder: Path) -> Data:
+def picture_folder(folder: Path) -> Dataset:
     inside = sorted(_listed(folder), key=lambda path: path.name)
     folders = [path for path in inside if path.is_dir() and not path.name.startswith(".")]
     if {path.name for path in folders} == {IMAGES, MASKS}:
@@ -26,19 +26,19 @@ def picture_folder(folder: Path) -> Data:
         flat = [path for path in inside if is_picture(path)]
         if not flat:
             raise _empty(folder)
-        return Data("pictures", tuple(Entry(path.name, path) for path in flat))
+        return Dataset("pictures", tuple(DatasetEntry(path.name, path) for path in flat))
     entries, empty = [], []
     for number, each in enumerate(folders):
         found = sorted(path for path in _listed(each) if is_picture(path))
-        entries += [Entry(f"{each.name}/{path.name}", path, truth=number) for path in found]
+        entries += [DatasetEntry(f"{each.name}/{path.name}", path, truth=number) for path in found]
         empty += [] if found else [each.name]
     if not entries:
         raise _empty(folder)
     notes = (f"no pictures in {', '.join(empty[:5])}",) if empty else ()
-    return Data("classes", tuple(entries), tuple(each.name for each in folders), notes)
+    return Dataset("classes", tuple(entries), tuple(each.name for each in folders), notes)
 
 
-def _masked(folder: Path) -> Data:
+def _masked(folder: Path) -> Dataset:
     """The mask of a picture has its name and holds a class in every pixel."""
     masks = {path.stem: path for path in _listed(folder / MASKS) if is_picture(path)}
     pictures = sorted(path for path in _listed(folder / IMAGES) if is_picture(path))
@@ -51,8 +51,8 @@ def _masked(folder: Path) -> Data:
             where=str(folder / MASKS),
             remedy="a mask has the name of its picture",
         )
-    found = (Entry(path.name, path, truth={"mask": str(masks[path.stem])}) for path in pictures)
-    return Data("masks", tuple(found))
+    found = (DatasetEntry(path.name, path, truth={"mask": str(masks[path.stem])}) for path in pictures)
+    return Dataset("masks", tuple(found))
 
 
 def _listed(folder: Path) -> list[Path]:

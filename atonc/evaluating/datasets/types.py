@@ -11,7 +11,7 @@ MOST_SAMPLES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Entry:
+class DatasetEntry:
     """One sample: a picture, or a row of an array file. `truth` is plain JSON: what the metric compares with."""
 
     name: str
@@ -22,9 +22,9 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Data:
+class Dataset:
     kind: str  # classes, coco, arrays
-    entries: tuple[Entry, ...]
+    entries: tuple[DatasetEntry, ...]
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     coco: Mapping[str, Any] = field(default_factory=dict)  # the annotations, where there are some

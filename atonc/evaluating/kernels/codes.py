@@ -43,7 +43,7 @@ class TwoCodes:
         self.meaning, self.out_type = meaning, out_type
         op, context = meaning.op, meaning.context
         self.shape = context.tensor(op.outputs[0]).shape
-        self.operands = [_Reader(operand, meaning) for operand in meaning.operands]
+        self.operands = [_OperandReader(operand, meaning) for operand in meaning.operands]
         self.table: Array | None = None
         if all(reader.small for reader in self.operands):
             x, y = (reader.answers for reader in self.operands)
@@ -64,7 +64,7 @@ class TwoCodes:
         return np.broadcast_to(self.table.take(index), shape)
 
 
-class _Reader:
+class _OperandReader:
     """One operand: a constant of the output's shape, or an input, perhaps through a table."""
 
     def __init__(self, operand: Operand, meaning: TwoOperands) -> None:

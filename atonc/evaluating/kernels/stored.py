@@ -15,7 +15,7 @@ _APART = 1 << 20  # between the marks of neighbouring codes
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class StoredCodes:
     """`offset` + what is here."""
 
     offset: int
@@ -40,7 +40,7 @@ class Stored:
         return max(map(abs, ends))
 
 
-def stored_of(function: Callable[[Any], Any], elements: int) -> Stored:
+def stored_of(function: Callable[[Any], Any], elements: int) -> StoredCodes:
     """Read off the function: where it puts marks, it puts codes."""
     marks = (np.arange(elements, dtype=np.int64) + 1) * _APART
     found = np.asarray(function(marks)).reshape(-1)
@@ -50,6 +50,6 @@ def stored_of(function: Callable[[Any], Any], elements: int) -> Stored:
     assert offsets.size == 1
     offset = int(offsets[0])
     if moved.all() and np.array_equal(sources, np.arange(elements)):
-        return Stored(offset)
+        return StoredCodes(offset)
     fill = np.where(moved, 0, found - offset).astype(np.int16)
-    return Stored(offset, sources[moved], np.flatnonzero(moved), fill)
+    return StoredCodes(offset, sources[moved], np.flatnonzero(moved), fill)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.evaluating.kernels.finish import Finish, finish_for
-from atonc.evaluating.kernels.stored import Stored, stored_of
-from atonc.evaluating.kernels.windows import Dense, Depthwise, Grid, Window, pictures
-from atonc.lower.semantics.sums import Layered, Sums, Term
+from atonc.evaluating.kernels.stored import StoredCodes, stored_of
+from atonc.evaluating.kernels.windows import Dense, Depthwise, Grid, WindowSums, pictures
+from atonc.lower.semantics.sums import Layered, LoweredSums, SumTerm
 from atonc.plan.streams import Area
 
 Array = NDArray[Any]
@@ -29,11 +29,11 @@ _LIMITED = 1 << 23  # what goes from unit to unit has 24 bits
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class ChannelBlock:
     """Some output channels of some rows."""
 
-    stored: Stored
-    chains: tuple[tuple[tuple[Window, ...], ...], ...]  # chains of passes of windows
+    stored: StoredCodes
+    chains: tuple[tuple[tuple[WindowSums, ...], ...], ...]  # chains of passes of windows
     finish: Finish
     target: Area  # of these channels
     units: Array | None  # the 24-bit limits in units of each channel, where sums may get there
@@ -61,7 +61,7 @@ class Bank:
             for start in range(0, area.height, rows):
                 yield slice(first, min(first + together, samples)), slice(start, min(start + rows, area.height))
 
-    def _chain(self, features: Array, rows: slice, passes: Sequence[Sequence[Window]]) -> Grid:
+    def _chain(self, features: Array, rows: slice, passes: Sequence[Sequence[WindowSums]]) -> Grid:
         if len(passes) == 1 and len(passes[0]) == 1 and len(self.chains) == 1:
             total = passes[0][0].sums(features, rows)
             self._rounded(total.flat)
@@ -92,7 +92,7 @@ class LayerKernel:
         self.shape = layered.shape
         self.wanted = int(np.prod(self.shape))
         self.written = max(self.wanted, max(p.target.height * p.target.line for p in layered.pieces))
-        known: dict[int, Stored] = {}  # by function, which the pieces keep alive
+        known: dict[int, StoredCodes] = {}  # by function, which the pieces keep alive
         for piece in layered.pieces:
             if id(piece.features) not in known:
                 known[id(piece.features)] = stored_of(piece.features, elements)
@@ -121,9 +121,9 @@ class LayerKernel:
 # ------------------------------------------------------------------------------------------------- pieces become banks
 
 
-def _groups(pieces: Iterable[Sums]) -> list[list[Sums]]:
+def _groups(pieces: Iterable[LoweredSums]) -> list[list[LoweredSums]]:
     """Neighbours in the channels that read the same windows."""
-    found: dict[Any, list[Sums]] = {}
+    found: dict[Any, list[LoweredSums]] = {}
     for piece in sorted(pieces, key=lambda piece: piece.first):
         for number in range(len(found) + 1):
             key = (_geometry(piece), number)
@@ -134,17 +134,17 @@ def _groups(pieces: Iterable[Sums]) -> list[list[Sums]]:
     return list(found.values())
 
 
-def _geometry(piece: Sums) -> Any:
+def _geometry(piece: LoweredSums) -> Any:
     chains = [(chain.subtracted, [list(map(_place, terms)) for terms in chain.passes]) for chain in piece.chains]
     return repr((piece.target, piece.multiplier, id(piece.features), chains))
 
 
-def _place(term: Term) -> Any:
+def _place(term: SumTerm) -> Any:
     part = term.part
     return part.area, part.window, part.padding, part.stride, term.first, term.count
 
 
-def _bank(pieces: list[Sums], stored: Stored) -> Bank:
+def _bank(pieces: list[LoweredSums], stored: StoredCodes) -> ChannelBlock:
     lead = pieces[0]
     shifts = np.repeat([piece.rule.out_shift for piece in pieces], [piece.count for piece in pieces])
     reach = _reach(pieces, stored)
@@ -156,7 +156,7 @@ def _bank(pieces: list[Sums], stored: Stored) -> Bank:
     chains = tuple(_chain(pieces, number, stored, shifts, dtype, merge=not cut) for number in range(len(lead.chains)))
     target = lead.target.channels_from(lead.first, shifts.size)
     steps = (reach >> shifts) + 1
-    return Bank(
+    return ChannelBlock(
         stored,
         chains,
         finish_for([(p.rule, p.count) for p in pieces], np.minimum(steps, 32768) if several else steps, dtype),
@@ -167,7 +167,7 @@ def _bank(pieces: list[Sums], stored: Stored) -> Bank:
     )
 
 
-def _reach(pieces: list[Sums], stored: Stored) -> Any:
+def _reach(pieces: list[LoweredSums], stored: StoredCodes) -> Any:
     """No sum of a channel is larger, whatever the codes."""
     found = []
     for piece in pieces:
@@ -182,14 +182,14 @@ def _reach(pieces: list[Sums], stored: Stored) -> Any:
 
 
 def _chain(
-    pieces: list[Sums], number: int, stored: Stored, shifts: Any, dtype: Float, merge: bool
-) -> tuple[tuple[Window, ...], ...]:
+    pieces: list[LoweredSums], number: int, stored: StoredCodes, shifts: Any, dtype: Float, merge: bool
+) -> tuple[tuple[WindowSums, ...], ...]:
     lead = pieces[0]
     passes = []
     for index, terms in enumerate(lead.chains[number].passes):
         apart = [(k, k, term.first, term.count) for k, term in enumerate(terms)]
         spans = _spans(terms) if merge and not lead.multiplier else apart
-        windows: list[Window] = []
+        windows: list[WindowSums] = []
         for at, _, first, count in spans:
             weights = np.concatenate(
                 [_own(piece, piece.chains[number].passes[index][at].part.weights) for piece in pieces]
@@ -207,11 +207,11 @@ def _chain(
     return tuple(passes)
 
 
-def _own(piece: Sums, weights: Array) -> Array:
+def _own(piece: LoweredSums, weights: Array) -> Array:
     return weights[piece.first : piece.first + piece.count].astype(np.int64)
 
 
-def _spans(terms: Sequence[Term]) -> list[tuple[int, int, int, int]]:
+def _spans(terms: Sequence[SumTerm]) -> list[tuple[int, int, int, int]]:
     """Terms of the same part with neighbouring channels are one: first and last term, first channel, channels."""
     found: list[tuple[int, int, int, int]] = []
     for number, term in enumerate(terms):

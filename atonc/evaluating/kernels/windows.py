@@ -31,7 +31,7 @@ class Grid:
         return self.flat[: prod(self.shape)].reshape(self.shape)[:, :lines, :columns]
 
 
-class Window(Protocol):
+class WindowSums(Protocol):
     def sums(self, features: Array, rows: slice) -> Grid:
         """Sums up these output rows; the array is the caller's."""
         ...

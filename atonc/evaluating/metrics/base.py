@@ -10,11 +10,11 @@ from atonc.evaluating.pictures import Fit
 from atonc.ir import Array
 
 if TYPE_CHECKING:
-    from atonc.evaluating.datasets import Data
+    from atonc.evaluating.datasets import Dataset
 
 
 @dataclass(frozen=True)
-class Figure:
+class MetricFigure:
     """A figure with the interval in which it lies with 95 % confidence."""
 
     name: str
@@ -31,7 +31,7 @@ class Metric(Protocol):
         """What is kept of the outputs of one sample, as plain JSON."""
         ...
 
-    def figures(self, records: Sequence[Any], data: Data) -> list[Figure]:
+    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         """Works out the figures of all samples, given in the order of the data."""
         ...
 
@@ -39,6 +39,6 @@ class Metric(Protocol):
         """Whether two records are the same answer."""
         ...
 
-    def words(self, record: Any, data: Data) -> str:
+    def words(self, record: Any, data: Dataset) -> str:
         """The answer for people."""
         ...

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atonc.errors import InputError
-from atonc.evaluating.datasets import Data
+from atonc.evaluating.datasets import Dataset
 from atonc.evaluating.decoders import decoder_for
 from atonc.evaluating.metrics.base import Metric
 from atonc.evaluating.metrics.detection import Detection
-from atonc.evaluating.metrics.distance import Distance
+from atonc.evaluating.metrics.distance import DistanceMetric
 from atonc.evaluating.metrics.iou import MeanIou
 from atonc.evaluating.metrics.keypoints import Keypoints
 from atonc.evaluating.metrics.top import Top
@@ -18,7 +18,7 @@ from atonc.evaluating.options import EvaluateOptions
 from atonc.ir import Tensor
 
 
-def metric_name(options: EvaluateOptions, data: Data) -> str:
+def metric_name(options: EvaluateOptions, data: Dataset) -> str:
     if options.metric != "auto":
         return options.metric
     if data.kind == "coco":
@@ -43,10 +43,10 @@ def metric_for(
         return Keypoints(outputs, side)
     if name == "iou":
         return MeanIou()
-    return Distance() if name == "distance" else UserMetric(name)
+    return DistanceMetric() if name == "distance" else UserMetric(name)
 
 
-def require_categories(metric: Metric, data: Data, where: str) -> None:
+def require_categories(metric: Metric, data: Dataset, where: str) -> None:
     if isinstance(metric, Detection) and metric.decoder.classes != len(data.classes):
         raise InputError(
             f"{len(data.classes)} categories, the model has {metric.decoder.classes} classes",
@@ -55,7 +55,7 @@ def require_categories(metric: Metric, data: Data, where: str) -> None:
         )
 
 
-def require_fit(name: str, data: Data, outputs: Sequence[Tensor], options: EvaluateOptions) -> None:
+def require_fit(name: str, data: Dataset, outputs: Sequence[Tensor], options: EvaluateOptions) -> None:
     """Labels have classes, and the metric has what it needs."""
     where = options.data
     if name == "top":
@@ -70,7 +70,7 @@ def require_fit(name: str, data: Data, outputs: Sequence[Tensor], options: Evalu
         raise InputError("masks need --resize stretch", where=where)
 
 
-def _require_classes(data: Data, output: Tensor, where: str) -> None:
+def _require_classes(data: Dataset, output: Tensor, where: str) -> None:
     count = max(2, output.elements)
     labels = [entry.truth for entry in data.entries]
     if not all(isinstance(label, int) for label in labels):

@@ -11,14 +11,14 @@ import numpy as np
 
 from atonc.errors import ToolError
 from atonc.evaluating.decoders.boxes import Decoder, overlaps
-from atonc.evaluating.metrics.base import Figure
+from atonc.evaluating.metrics.base import MetricFigure
 from atonc.evaluating.metrics.intervals import bootstrap
 from atonc.evaluating.metrics.top import class_name
 from atonc.evaluating.pictures import Fit
 from atonc.ir import Array
 
 if TYPE_CHECKING:
-    from atonc.evaluating.datasets import Data
+    from atonc.evaluating.datasets import Dataset
 
 SHOWN = 0.5  # the score of boxes that count as an answer
 SAME = 0.5  # overlap of boxes that are one
@@ -42,13 +42,13 @@ class Detection:
             for row, score, number in zip(rows, boxes.scores, boxes.classes, strict=True)
         ]
 
-    def figures(self, records: Sequence[Any], data: Data) -> list[Figure]:
+    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         evaluation = evaluated(records, data)
         count, classes = len(records), len(evaluation.params.catIds)
         rounds = _ROUNDS if count * classes <= _MANY else _ROUNDS // 5
         whole = np.arange(count)
         return [
-            Figure(
+            MetricFigure(
                 name,
                 precision(evaluation, whole, overlap),
                 *bootstrap(count, lambda some, o=overlap: precision(evaluation, some, o), rounds),  # type: ignore[misc]
@@ -62,7 +62,7 @@ class Detection:
         a, b = ([row for row in side if row[4] >= SHOWN] for side in (one, other))
         return len(a) == len(b) and all(_met(row, b) for row in a) and all(_met(row, a) for row in b)
 
-    def words(self, record: Any, data: Data) -> str:
+    def words(self, record: Any, data: Dataset) -> str:
         shown = [row for row in record if row[4] >= SHOWN]
         return ", ".join(f"{class_name(row[5], data)} {row[4]:.2f}" for row in shown[:6]) or "nothing"
 
@@ -76,7 +76,7 @@ def _met(row: list[float], others: list[list[float]]) -> bool:
     return bool(overlaps(box, corners).max() >= SAME)
 
 
-def evaluated(records: Sequence[Any], data: Data) -> Any:
+def evaluated(records: Sequence[Any], data: Dataset) -> Any:
     """pycocotools' evaluation of every picture and class."""
     try:
         from pycocotools.coco import COCO

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atonc.evaluating.metrics.base import Figure
+from atonc.evaluating.metrics.base import MetricFigure
 from atonc.evaluating.metrics.intervals import bootstrap
 from atonc.evaluating.pictures import Fit
 from atonc.ir import Array
 
 if TYPE_CHECKING:
-    from atonc.evaluating.datasets import Data
+    from atonc.evaluating.datasets import Dataset
 
 
 def distance(one: Sequence[Array], other: Sequence[Array], steps: Sequence[float]) -> list[float]:
@@ -27,7 +27,7 @@ def distance(one: Sequence[Array], other: Sequence[Array], steps: Sequence[float
     return [float(f"{v:.12g}") for v in found]
 
 
-def distance_figures(rows: Sequence[Sequence[float]]) -> list[Figure]:
+def distance_figures(rows: Sequence[Sequence[float]]) -> list[MetricFigure]:
     table = np.array(rows)
 
     def cosine(some: Any) -> float:
@@ -40,12 +40,12 @@ def distance_figures(rows: Sequence[Sequence[float]]) -> list[Figure]:
 
     whole = np.arange(len(table))
     return [
-        Figure(name, figure(whole), *bootstrap(len(table), figure), len(table))
+        MetricFigure(name, figure(whole), *bootstrap(len(table), figure), len(table))
         for name, figure in (("cosine", cosine), ("same code", equal))
     ]
 
 
-class Distance:
+class DistanceMetric:
     """Nothing but the distances, which are measured in any case."""
 
     name = "distance"
@@ -53,11 +53,11 @@ class Distance:
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
         return [int(np.argmax(value)) for value in outputs]
 
-    def figures(self, records: Sequence[Any], data: Data) -> list[Figure]:
+    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         return []
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)
 
-    def words(self, record: Any, data: Data) -> str:
+    def words(self, record: Any, data: Dataset) -> str:
         return f"largest at {', '.join(map(str, record[:4]))}"

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.errors import InputError
-from atonc.evaluating.metrics.base import Figure
+from atonc.evaluating.metrics.base import MetricFigure
 from atonc.evaluating.metrics.intervals import bootstrap
 from atonc.evaluating.pictures import Fit
 from atonc.ir import Array
 
 if TYPE_CHECKING:
-    from atonc.evaluating.datasets import Data
+    from atonc.evaluating.datasets import Dataset
 
 IGNORED = 255
 
@@ -35,7 +35,7 @@ class MeanIou:
         answer, right = np.bincount(got, minlength=classes), np.bincount(mask, minlength=classes)
         return [[int(v) for v in counts] for counts in (both, answer, right)]
 
-    def figures(self, records: Sequence[Any], data: Data) -> list[Figure]:
+    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         table: NDArray[np.int64] = np.array(records, np.int64)  # [samples, 3, classes]
 
         def mean(some: Any) -> float:
@@ -49,14 +49,14 @@ class MeanIou:
 
         whole = np.arange(len(table))
         return [
-            Figure(name, figure(whole), *bootstrap(len(table), figure), len(table))
+            MetricFigure(name, figure(whole), *bootstrap(len(table), figure), len(table))
             for name, figure in (("mean IoU", mean), ("right pixels", pixels))
         ]
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)
 
-    def words(self, record: Any, data: Data) -> str:
+    def words(self, record: Any, data: Dataset) -> str:
         both, _, right = np.array(record)
         return f"{both.sum() / max(1, right.sum()):.2%} of the pixels right"
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from atonc.errors import InputError
 from atonc.evaluating.decoders.yolov8 import scale_of, table
-from atonc.evaluating.metrics.base import Figure
+from atonc.evaluating.metrics.base import MetricFigure
 from atonc.evaluating.metrics.intervals import mean_interval
 from atonc.evaluating.pictures import Fit
 from atonc.ir import Array
 
 if TYPE_CHECKING:
-    from atonc.evaluating.datasets import Data
+    from atonc.evaluating.datasets import Dataset
 
 # COCO's constants for its 17 points: nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles
 COCO = np.array([26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89]) / 1000
@@ -75,7 +75,7 @@ class Keypoints:
         good = [k for k in order if rows_[k, 4] >= LEAST_SCORE]
         return [(float(rows_[k, 4]), rows_[k, 5:].reshape(-1, 3)[:, :2] * unit) for k in good]
 
-    def figures(self, records: Sequence[Any], data: Data) -> list[Figure]:
+    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         people: dict[Any, list[Any]] = {}
         for annotation in data.coco["annotations"]:
             if any(annotation.get("keypoints", [])[2::3]):
@@ -87,14 +87,14 @@ class Keypoints:
         if not found:
             raise InputError("no person with visible points in these pictures")
         values = np.array(found)
-        return [Figure("OKS", float(values.mean()), *mean_interval(values), len(values))]
+        return [MetricFigure("OKS", float(values.mean()), *mean_interval(values), len(values))]
 
     def same(self, one: Any, other: Any) -> bool:
         if len(one) != len(other):
             return False
         return all(_near(a, b) for (_, a), (_, b) in zip(one, other, strict=True))
 
-    def words(self, record: Any, data: Data) -> str:
+    def words(self, record: Any, data: Dataset) -> str:
         return ", ".join(f"person {score:.2f}" for score, _ in record[:4]) or "nobody"
 
 

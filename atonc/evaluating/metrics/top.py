@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atonc.evaluating.metrics.base import Figure
+from atonc.evaluating.metrics.base import MetricFigure
 from atonc.evaluating.metrics.intervals import wilson
 from atonc.evaluating.pictures import Fit
 from atonc.ir import Array
 
 if TYPE_CHECKING:
-    from atonc.evaluating.datasets import Data
+    from atonc.evaluating.datasets import Dataset
 
 KEPT = 5
 
@@ -29,22 +29,22 @@ class Top:
         order = np.argsort(-values, kind="stable")[:KEPT]
         return {"classes": [int(k) for k in order], "of": int(values.size), "score": round(float(values[order[0]]), 6)}
 
-    def figures(self, records: Sequence[Any], data: Data) -> list[Figure]:
+    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         labels = [entry.truth for entry in data.entries]
         found = []
         for count in (1, KEPT):
             if count > 1 and records[0]["of"] <= KEPT:
                 continue
             hits = sum(label in record["classes"][:count] for record, label in zip(records, labels, strict=True))
-            found.append(Figure(f"top-{count}", hits / len(records), *wilson(hits, len(records)), len(records)))
+            found.append(MetricFigure(f"top-{count}", hits / len(records), *wilson(hits, len(records)), len(records)))
         return found
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one["classes"][0] == other["classes"][0])
 
-    def words(self, record: Any, data: Data) -> str:
+    def words(self, record: Any, data: Dataset) -> str:
         return f"{class_name(record['classes'][0], data)} {record['score']:.3f}"
 
 
-def class_name(number: int, data: Data) -> str:
+def class_name(number: int, data: Dataset) -> str:
     return data.classes[number] if number < len(data.classes) else f"class {number}"

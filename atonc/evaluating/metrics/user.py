@@ -9,13 +9,13 @@ import numpy as np
 
 from atonc.errors import InputError
 from atonc.evaluating.datasets.generator import user_function
-from atonc.evaluating.metrics.base import Figure
+from atonc.evaluating.metrics.base import MetricFigure
 from atonc.evaluating.metrics.intervals import mean_interval
 from atonc.evaluating.pictures import Fit
 from atonc.ir import Array
 
 if TYPE_CHECKING:
-    from atonc.evaluating.datasets import Data
+    from atonc.evaluating.datasets import Dataset
 
 
 class UserMetric:
@@ -33,12 +33,12 @@ class UserMetric:
             raise InputError(f"gives {found}", where=self.name, rule="a metric is a number for each sample")
         return found
 
-    def figures(self, records: Sequence[Any], data: Data) -> list[Figure]:
+    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         values = np.array(records, np.float64)
-        return [Figure(self.name, float(values.mean()), *mean_interval(values), len(values))]
+        return [MetricFigure(self.name, float(values.mean()), *mean_interval(values), len(values))]
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)
 
-    def words(self, record: Any, data: Data) -> str:
+    def words(self, record: Any, data: Dataset) -> str:
         return f"{record:g}"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from atonc.hw.cycles import hardware, st_estimate
-from atonc.hw.cycles.flow import Flow, UnitFlow, Words, element_counts
+from atonc.hw.cycles.flow import StreamFlow, StreamWords, UnitFlow, element_counts
 from atonc.hw.cycles.network import EpochCost, NetworkCycles, network_cycles
 from atonc.hw.cycles.result import EpochCycles
 
 __all__ = [
     "EpochCost",
     "EpochCycles",
-    "Flow",
     "NetworkCycles",
+    "StreamFlow",
+    "StreamWords",
     "UnitFlow",
-    "Words",
     "element_counts",
     "hardware",
     "network_cycles",

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from atonc.hw.cycles import traffic
-from atonc.hw.cycles.flow import Flow, element_counts
+from atonc.hw.cycles.flow import StreamFlow, element_counts
 from atonc.hw.cycles.result import Bound, slowest
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import PRODUCTS
@@ -40,25 +40,25 @@ def tightest(epoch: Epoch, machine: Machine) -> Bound:
     return slowest(bounds(epoch, machine))
 
 
-def _ports(epoch: Epoch, flow: Flow) -> Iterator[Bound]:
+def _ports(epoch: Epoch, flow: StreamFlow) -> Iterator[Bound]:
     for name, config in epoch.units.items():
         if not isinstance(config, StrengConfig):
             yield Bound(flow[name].output.total, f"{name} gives")
             yield from (Bound(words, f"{name} takes at port {port}") for port, words in flow[name].taken.items())
 
 
-def _products(epoch: Epoch, flow: Flow) -> Iterator[Bound]:
+def _products(epoch: Epoch, flow: StreamFlow) -> Iterator[Bound]:
     for name, config in epoch.units.items():
         if isinstance(config, ConvaccConfig):
             yield Bound(flow[name].output.total * config.taps / PRODUCTS[config.simd], f"{name} multiplies")
 
 
-def _engines(epoch: Epoch, flow: Flow) -> Iterator[Bound]:
+def _engines(epoch: Epoch, flow: StreamFlow) -> Iterator[Bound]:
     for name, engine in epoch.engines().items():
         yield Bound(_words(name, engine, epoch, flow), f"{name} moves")
 
 
-def _memories(epoch: Epoch, flow: Flow, machine: Machine) -> Iterator[Bound]:
+def _memories(epoch: Epoch, flow: StreamFlow, machine: Machine) -> Iterator[Bound]:
     """Reads and writes of a memory on the chip pass each other; outside there is one bus for both."""
     spent: dict[tuple[str, bool], float] = defaultdict(float)
     spans = traffic.secure_spans(machine.memories)
@@ -70,7 +70,7 @@ def _memories(epoch: Epoch, flow: Flow, machine: Machine) -> Iterator[Bound]:
 
 
 def _memory_cycles(
-    name: str, engine: StrengConfig, bank: MemoryBank, epoch: Epoch, flow: Flow, machine: Machine
+    name: str, engine: StrengConfig, bank: MemoryBank, epoch: Epoch, flow: StreamFlow, machine: Machine
 ) -> float:
     clocks = machine.clocks
     if not bank.external:
@@ -82,7 +82,7 @@ def _memory_cycles(
     return moved * clocks.npu_mhz / (clocks.flash_mb_per_s if bank.kind == FLASH else clocks.hyperram_mb_per_s)
 
 
-def _interfaces(epoch: Epoch, flow: Flow, machine: Machine) -> Iterator[Bound]:
+def _interfaces(epoch: Epoch, flow: StreamFlow, machine: Machine) -> Iterator[Bound]:
     clocks, carried = machine.clocks, defaultdict[tuple[int, str], float](float)
     for port, engines in machine.engine_ports.items():
         for name, engine in epoch.engines().items():
@@ -92,10 +92,10 @@ def _interfaces(epoch: Epoch, flow: Flow, machine: Machine) -> Iterator[Bound]:
         yield Bound(count * clocks.npu_mhz / clocks.npu_ram_mhz, f"interface {port} {way}")
 
 
-def _words(name: str, engine: StrengConfig, epoch: Epoch, flow: Flow) -> int:
+def _words(name: str, engine: StrengConfig, epoch: Epoch, flow: StreamFlow) -> int:
     """Counts words that flow; of an overlong reader only those that its unit takes."""
     return engine.elements if engine.to_memory else flow.delivered(epoch, name)
 
 
-def _beats(name: str, engine: StrengConfig, epoch: Epoch, flow: Flow) -> float:
+def _beats(name: str, engine: StrengConfig, epoch: Epoch, flow: StreamFlow) -> float:
     return traffic.beats(engine) * _words(name, engine, epoch, flow) / max(1, engine.elements)

@@ -22,7 +22,7 @@ FEATURES, KERNELS, SUMS = 0, 1, 2  # ports of CONVACC
 
 
 @dataclass(frozen=True)
-class Words:
+class StreamWords:
     """A stream seen from outside: how many words, in frames of which size, of how many bytes."""
 
     total: int
@@ -34,23 +34,23 @@ class Words:
         return self.total // self.frame if self.frame > 0 else 0
 
 
-NOTHING = Words(0, 0)
+NOTHING = StreamWords(0, 0)
 
 
 @dataclass(frozen=True)
 class UnitFlow:
     """What arrives at each port, what the unit takes of it, and what it sends on."""
 
-    inputs: Mapping[int, Words]
+    inputs: Mapping[int, StreamWords]
     taken: Mapping[int, int]  # words that the unit really consumes, by port
-    output: Words
+    output: StreamWords
 
-    def input(self, port: int = 0) -> Words:
+    def input(self, port: int = 0) -> StreamWords:
         return self.inputs.get(port, NOTHING)
 
 
 @dataclass(frozen=True)
-class Flow:
+class StreamFlow:
     units: Mapping[str, UnitFlow]
 
     def __getitem__(self, unit: str) -> UnitFlow:
@@ -66,7 +66,7 @@ class Flow:
 
 
 @memoise
-def element_counts(epoch: Epoch) -> Flow:
+def element_counts(epoch: Epoch) -> StreamFlow:
     """Words per unit and port. Missing sources and rings deliver nothing; nothing is raised here."""
     return _Counter(epoch).flow()
 
@@ -74,17 +74,17 @@ def element_counts(epoch: Epoch) -> Flow:
 class _Counter:
     def __init__(self, epoch: Epoch) -> None:
         self.epoch = epoch
-        self.outputs: dict[str, Words] = {}
+        self.outputs: dict[str, StreamWords] = {}
         self.active: set[str] = set()
 
-    def flow(self) -> Flow:
+    def flow(self) -> StreamFlow:
         flows = {}
         for name, config in self.epoch.units.items():
             inputs = {port: self._arriving(link) for port, link in self.epoch.sources(name).items()}
             flows[name] = UnitFlow(inputs, _taken(config, inputs, self._output(name)), self._output(name))
-        return Flow(flows)
+        return StreamFlow(flows)
 
-    def _output(self, unit: str) -> Words:
+    def _output(self, unit: str) -> StreamWords:
         if unit not in self.outputs:
             if unit in self.active:
                 return NOTHING
@@ -93,24 +93,24 @@ class _Counter:
             self.active.discard(unit)
         return self.outputs[unit]
 
-    def _produced(self, unit: str) -> Words:
+    def _produced(self, unit: str) -> StreamWords:
         config = self.epoch.units.get(unit)
         if isinstance(config, StrengConfig):
-            return Words(config.elements, config.frame_elements, config.element_bytes)
+            return StreamWords(config.elements, config.frame_elements, config.element_bytes)
         sources = self.epoch.sources(unit)
         # the accumulator port closes rings and adds no words of its own
         inputs = {port: self._arriving(link) for port, link in sources.items() if port != SUMS}
         return NOTHING if config is None else _result(config, inputs)
 
-    def _arriving(self, link: Link) -> Words:
+    def _arriving(self, link: Link) -> StreamWords:
         stream = self._output(link.source)
         config = self.epoch.units.get(link.destination)
         if link.permanent or stream.frame <= 0:
             return stream
         if isinstance(config, ConvaccConfig) and link.port == FEATURES and config.feature_words > 0:
             # gates in front of CONVACC count its own feature frames
-            stream = Words(stream.total, config.feature_words, stream.word_bytes)
-        return Words(_kept(link, stream.frames) * stream.frame, stream.frame, stream.word_bytes)
+            stream = StreamWords(stream.total, config.feature_words, stream.word_bytes)
+        return StreamWords(_kept(link, stream.frames) * stream.frame, stream.frame, stream.word_bytes)
 
 
 def _kept(link: Link, frames: int) -> int:
@@ -119,20 +119,22 @@ def _kept(link: Link, frames: int) -> int:
     return first * link.enabled0 + (frames - first) * link.enabled1
 
 
-def _result(config: UnitConfig, inputs: Mapping[int, Words]) -> Words:
+def _result(config: UnitConfig, inputs: Mapping[int, StreamWords]) -> StreamWords:
     features = inputs.get(FEATURES, NOTHING)
     if isinstance(config, ConvaccConfig):
-        return Words(convolved_frames(config, inputs) * config.out_elements, config.out_elements, config.out_bytes)
+        return StreamWords(
+            convolved_frames(config, inputs) * config.out_elements, config.out_elements, config.out_bytes
+        )
     if isinstance(config, PoolConfig):
         frames = features.total // config.frame_elements if config.frame_elements else 0
-        return Words(frames * config.out_elements, config.out_elements, config.out_bytes)
+        return StreamWords(frames * config.out_elements, config.out_elements, config.out_bytes)
     if isinstance(config, ArithConfig):
         total = min(features.total, inputs.get(1, NOTHING).total) if config.dual_input else features.total
-        return Words(total, features.frame, config.out_bytes)
+        return StreamWords(total, features.frame, config.out_bytes)
     return features
 
 
-def convolved_frames(config: ConvaccConfig, inputs: Mapping[int, Words]) -> int:
+def convolved_frames(config: ConvaccConfig, inputs: Mapping[int, StreamWords]) -> int:
     """Output frames: one per feature frame and kernel set, several per feature frame when it is stationary."""
     features, kernels = inputs.get(FEATURES, NOTHING), inputs.get(KERNELS, NOTHING)
     if config.feature_words <= 0 or config.set_bytes <= 0:
@@ -141,7 +143,7 @@ def convolved_frames(config: ConvaccConfig, inputs: Mapping[int, Words]) -> int:
     return min(config.frames_out(features.total // config.feature_words), sets)
 
 
-def _taken(config: UnitConfig, inputs: Mapping[int, Words], output: Words) -> dict[int, int]:
+def _taken(config: UnitConfig, inputs: Mapping[int, StreamWords], output: StreamWords) -> dict[int, int]:
     if isinstance(config, StrengConfig):
         return {port: min(words.total, config.elements) for port, words in inputs.items()}
     if isinstance(config, ConvaccConfig):
@@ -151,7 +153,7 @@ def _taken(config: UnitConfig, inputs: Mapping[int, Words], output: Words) -> di
     return {port: words.total for port, words in inputs.items()}
 
 
-def _taken_by_convolution(config: ConvaccConfig, inputs: Mapping[int, Words], frames: int) -> dict[int, int]:
+def _taken_by_convolution(config: ConvaccConfig, inputs: Mapping[int, StreamWords], frames: int) -> dict[int, int]:
     loads = -(-frames // max(1, config.frames_out(1)))
     bytes_per_word = max(1, inputs.get(KERNELS, NOTHING).word_bytes)
     kernel_words = -(-frames * config.set_bytes // bytes_per_word)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from atonc.hw.cycles import traffic
-from atonc.hw.cycles.flow import KERNELS, Flow, UnitFlow, element_counts
+from atonc.hw.cycles.flow import KERNELS, StreamFlow, UnitFlow, element_counts
 from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
 from atonc.hw.limits import BUS_BYTES, PRODUCTS
@@ -74,7 +74,7 @@ def programming_cycles(epoch: Epoch, machine: Machine, programmed_by: str) -> fl
     return machine.npu_cycles(before + after)
 
 
-def _unit_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
+def _unit_bounds(epoch: Epoch, flow: StreamFlow, machine: Machine) -> list[Bound]:
     bounds = []
     for name, config in epoch.units.items():
         unit = flow[name]
@@ -104,7 +104,7 @@ def _convolution_bounds(config: ConvaccConfig, unit: UnitFlow, machine: Machine)
     ]
 
 
-def _stream_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
+def _stream_bounds(epoch: Epoch, flow: StreamFlow, machine: Machine) -> list[Bound]:
     """One word per cycle in every engine; short frames that lie apart cost a turn-round each."""
     bounds = []
     for name, engine in epoch.engines().items():
@@ -124,7 +124,7 @@ def _stream_bounds(epoch: Epoch, flow: Flow, machine: Machine) -> list[Bound]:
     return bounds
 
 
-def _beats(epoch: Epoch, flow: Flow) -> dict[str, float]:
+def _beats(epoch: Epoch, flow: StreamFlow) -> dict[str, float]:
     """Counts the beats on the bus of every engine, for what it really moves."""
     return {
         name: traffic.beats(engine)
@@ -182,7 +182,7 @@ class _External:
     kernel_sets: int = 1
 
 
-def _external(epoch: Epoch, flow: Flow, machine: Machine, warm_cache: bool) -> _External:
+def _external(epoch: Epoch, flow: StreamFlow, machine: Machine, warm_cache: bool) -> _External:
     totals: dict[str, float] = {}
     kernels: dict[str, float] = {}
     for name, engine in epoch.engines().items():
@@ -210,7 +210,7 @@ def _external_stream(engine: StrengConfig, words: int, bank: MemoryBank, machine
     return per_byte * fetched + (machine.timing.cache_beat * traffic.beats(engine) + turns) * part
 
 
-def _kernel_sets(epoch: Epoch, flow: Flow) -> int:
+def _kernel_sets(epoch: Epoch, flow: StreamFlow) -> int:
     frames: Iterable[int] = (
         flow[name].output.frames for name, config in epoch.units.items() if isinstance(config, ConvaccConfig)
     )

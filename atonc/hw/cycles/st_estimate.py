@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from atonc.hw.cycles import traffic
-from atonc.hw.cycles.flow import FEATURES, KERNELS, SUMS, Flow, UnitFlow, element_counts
+from atonc.hw.cycles.flow import FEATURES, KERNELS, SUMS, StreamFlow, UnitFlow, element_counts
 from atonc.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import PoolTiming, secure
@@ -105,7 +105,7 @@ def _pool_bytes(streams: Iterable[_StreamBytes]) -> dict[str, tuple[float, float
     return counts
 
 
-def counted_bytes(epoch: Epoch, name: str, engine: StrengConfig, flow: Flow) -> int:
+def counted_bytes(epoch: Epoch, name: str, engine: StrengConfig, flow: StreamFlow) -> int:
     """Bytes that the compiler charges for an engine."""
     if engine.to_memory:
         return _written_bytes(epoch, name, engine)
@@ -119,7 +119,7 @@ def counted_bytes(epoch: Epoch, name: str, engine: StrengConfig, flow: Flow) -> 
     return amount
 
 
-def _unit_bounds(epoch: Epoch, flow: Flow) -> list[Bound]:
+def _unit_bounds(epoch: Epoch, flow: StreamFlow) -> list[Bound]:
     bounds = []
     for name, config in epoch.units.items():
         unit = flow[name]

@@ -12,14 +12,14 @@ from atonc.hw.machine import secure
 from atonc.hw.units.stream_engine import StrengConfig
 
 
-class Place(Protocol):
+class MemoryPlace(Protocol):
     @property
     def base(self) -> int: ...
     @property
     def end(self) -> int: ...
 
 
-P = TypeVar("P", bound=Place)
+P = TypeVar("P", bound=MemoryPlace)
 Spans = tuple[tuple[P, int, int], ...]  # memories, each with its first and its one-past-last secure address
 
 

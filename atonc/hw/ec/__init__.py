@@ -18,7 +18,7 @@ from atonc.hw.ec.instructions import (
     encode,
 )
 from atonc.hw.ec.merge import Barrier, merge_writes
-from atonc.hw.ec.symbols import Relocated, bind_symbols, collect_relocations, container_of, instructions_of
+from atonc.hw.ec.symbols import SymbolOffset, bind_symbols, collect_relocations, container_of, instructions_of
 from atonc.hw.ec.tables import Patch, Relocation
 from atonc.hw.ec.text import assemble, disassemble, format_program, parse_program, parse_trace
 
@@ -36,8 +36,8 @@ __all__ = [
     "Label",
     "Patch",
     "Poll",
-    "Relocated",
     "Relocation",
+    "SymbolOffset",
     "Write",
     "WriteField",
     "WriteFieldLong",

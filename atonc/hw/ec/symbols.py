@@ -15,12 +15,12 @@ from atonc.hw.ec.instructions import BurstWrite, BurstWriteInc, Instruction, Wri
 from atonc.hw.ec.tables import Relocation
 
 
-class Relocated(int):
+class SymbolOffset(int):
     """An offset to which the base address of `symbol` will be added."""
 
     symbol: str
 
-    def __new__(cls, offset: int, symbol: str) -> Relocated:
+    def __new__(cls, offset: int, symbol: str) -> SymbolOffset:
         value = super().__new__(cls, offset)
         value.symbol = symbol
         return value
@@ -67,10 +67,10 @@ def _marked(instruction: Instruction, symbols: dict[int, str], position: int) ->
             rule="only stored values can be relocated",
         )
     if isinstance(instruction, Write):
-        return replace(instruction, value=Relocated(instruction.value, symbols[1]))
+        return replace(instruction, value=SymbolOffset(instruction.value, symbols[1]))
     values = list(instruction.values)
     for k, symbol in symbols.items():
-        values[k - 1] = Relocated(values[k - 1], symbol)
+        values[k - 1] = SymbolOffset(values[k - 1], symbol)
     return replace(instruction, values=tuple(values))
 
 
@@ -80,7 +80,7 @@ def collect_relocations(instructions: Iterable[Instruction]) -> tuple[Relocation
     position = 0
     for instruction in instructions:
         for k, value in enumerate(_stored_values(instruction), start=1):
-            if isinstance(value, Relocated):
+            if isinstance(value, SymbolOffset):
                 offsets.setdefault(value.symbol, []).append(position + k)
         position += instruction.size
     return tuple(Relocation(symbol, tuple(found)) for symbol, found in sorted(offsets.items()))

@@ -18,7 +18,7 @@ BLOB_MAGIC = 0xCA057A7A
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ContainerLayout:
     """Where a container version keeps what; entries are word indices in the header."""
 
     version: int
@@ -30,10 +30,10 @@ class Layout:
     absent: int | None  # offset of an absent debug section; None: that of the program
 
 
-VERSIONS: dict[int, Layout] = {
-    0xECBF0020: Layout(0x20, 4, 0, 2, 3, 0, None),
-    0xECBF0030: Layout(0x30, 6, 2, 3, 4, 4, 0),
-    0xECBF0050: Layout(0x50, 6, 2, 3, 4, 5, 0),
+VERSIONS: dict[int, ContainerLayout] = {
+    0xECBF0020: ContainerLayout(0x20, 4, 0, 2, 3, 0, None),
+    0xECBF0030: ContainerLayout(0x30, 6, 2, 3, 4, 4, 0),
+    0xECBF0050: ContainerLayout(0x50, 6, 2, 3, 4, 5, 0),
 }
 _RELOCATION_ENTRY = 1
 _RELOCATION_WORDS = 3
@@ -107,7 +107,7 @@ class _Section:
         return _checked_name(name, self.where)
 
 
-def read_tables(layout: Layout, prefix: list[int], program_length: int, where: str) -> Tables:
+def read_tables(layout: ContainerLayout, prefix: list[int], program_length: int, where: str) -> Tables:
     """Parse everything in front of the blob; `prefix` ends where the blob starts."""
     bounds = _section_bounds(layout, prefix, where)
     sections = {
@@ -120,7 +120,7 @@ def read_tables(layout: Layout, prefix: list[int], program_length: int, where: s
     return Tables(relocations, patches, debug)
 
 
-def _section_bounds(layout: Layout, prefix: list[int], where: str) -> dict[str, tuple[int, int]]:
+def _section_bounds(layout: ContainerLayout, prefix: list[int], where: str) -> dict[str, tuple[int, int]]:
     """First and last+1 word of each section that is there, in file order."""
     end = len(prefix)
     entries = {"relocation": _RELOCATION_ENTRY, "patch": layout.patch_entry, "debug": layout.debug_entry}
@@ -191,7 +191,7 @@ def build_prefix(
     return _assemble(magic, layout, sections)
 
 
-def _assemble(magic: int, layout: Layout, sections: Sequence[tuple[int, list[int]]]) -> list[int]:
+def _assemble(magic: int, layout: ContainerLayout, sections: Sequence[tuple[int, list[int]]]) -> list[int]:
     header, body = [magic] + [0] * (layout.header_words - 1), list[int]()
     for entry, words in sections:
         if words:

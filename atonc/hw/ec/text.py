@@ -28,7 +28,7 @@ from atonc.hw.ec.instructions import (
     encode,
 )
 from atonc.hw.ec.merge import Barrier
-from atonc.hw.ec.symbols import Relocated, container_of, instructions_of
+from atonc.hw.ec.symbols import SymbolOffset, container_of, instructions_of
 
 MAX_TEXT_CHARACTERS = 1 << 26
 BARRIER_COMMENT = "Block ECASM optimizations"
@@ -58,7 +58,7 @@ def format_program(instructions: Iterable[Instruction]) -> str:
 
 
 def _show(value: int) -> str:
-    return f"{value.symbol}({value:#x})" if isinstance(value, Relocated) else hex(value)
+    return f"{value.symbol}({value:#x})" if isinstance(value, SymbolOffset) else hex(value)
 
 
 def _show_field(msb: int, lsb: int) -> str:
@@ -199,7 +199,7 @@ def _number(token: str) -> int:
 
 def _value(token: str) -> int:
     match = _SYMBOL_TOKEN.fullmatch(token)
-    return Relocated(_number(match[2]), match[1]) if match else _number(token)
+    return SymbolOffset(_number(match[2]), match[1]) if match else _number(token)
 
 
 def _field(token: str) -> tuple[int, int]:

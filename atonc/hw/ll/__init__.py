@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from atonc.hw.ll.generation import GENERATIONS, Generation, generation_of
-from atonc.hw.ll.program import DriverCall, driver_program, epoch_program, is_driver_call, merged
+from atonc.hw.ll.program import EvaluatedCall, driver_program, epoch_program, is_driver_call, merged
 
 __all__ = [
     "GENERATIONS",
-    "DriverCall",
+    "EvaluatedCall",
     "Generation",
     "driver_program",
     "epoch_program",

@@ -14,7 +14,7 @@ from atonc.hw.ll.generation import THIRD, Generation
 from atonc.hw.ll.members import Members, ReadMemory, unit_id
 
 
-class DriverCall(Protocol):
+class EvaluatedCall(Protocol):
     """A call with evaluated arguments."""
 
     @property
@@ -50,7 +50,7 @@ def is_driver_call(name: str) -> bool:
 
 
 def driver_program(
-    calls: Iterable[DriverCall], read_memory: ReadMemory, generation: Generation = THIRD
+    calls: Iterable[EvaluatedCall], read_memory: ReadMemory, generation: Generation = THIRD
 ) -> list[Instruction]:
     """The register stores of driver calls, in order. Cache maintenance does nothing here; other calls are refused."""
     result: list[Instruction] = []
@@ -72,7 +72,7 @@ def driver_program(
     return result
 
 
-def _arguments(call: DriverCall) -> tuple[object, object]:
+def _arguments(call: EvaluatedCall) -> tuple[object, object]:
     if len(call.args) < 2:
         raise InputError(f"{call.name} needs two arguments", where=call.where)
     number, conf = call.args[0], call.args[1]
@@ -81,7 +81,7 @@ def _arguments(call: DriverCall) -> tuple[object, object]:
     return number, conf
 
 
-def _list_program(call: DriverCall, controls: dict[int, int], generation: Generation) -> list[Instruction]:
+def _list_program(call: EvaluatedCall, controls: dict[int, int], generation: Generation) -> list[Instruction]:
     entries, count = _arguments(call)
     if call.name == "LL_ATON_EnableUnits_Init":
         return units.enable_program(entries, count, controls, call.where)
@@ -93,9 +93,9 @@ def _list_program(call: DriverCall, controls: dict[int, int], generation: Genera
 
 
 def epoch_program(
-    start_calls: Iterable[DriverCall],
+    start_calls: Iterable[EvaluatedCall],
     wait_mask: int,
-    end_calls: Iterable[DriverCall],
+    end_calls: Iterable[EvaluatedCall],
     read_memory: ReadMemory,
     generation: Generation = THIRD,
     number: int | None = None,

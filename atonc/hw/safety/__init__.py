@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.safety import accumulators, balance, forms, grading, hazards, memory, modes, order, values, wiring
-from atonc.hw.safety.context import Buffer, Context, Pool, PoolKind, pool
+from atonc.hw.safety.context import CheckedBuffer, CheckedPool, PoolKind, SafetyContext, pool
 from atonc.hw.safety.evidence import EpochGrade
 from atonc.hw.safety.registry import registered
 from atonc.hw.safety.view import EpochView
 from atonc.reasons import Rule, Severity, Violation
 
 __all__ = [
-    "Buffer",
-    "Context",
+    "CheckedBuffer",
+    "CheckedPool",
     "Inspection",
-    "Pool",
     "PoolKind",
+    "SafetyContext",
     "all_rules",
     "check_epoch",
     "check_program",
@@ -42,11 +42,11 @@ class Inspection:
     grades: tuple[EpochGrade, ...]
 
 
-def check_epoch(epoch: Epoch, context: Context | None = None) -> list[Violation]:
+def check_epoch(epoch: Epoch, context: SafetyContext | None = None) -> list[Violation]:
     """Everything that the rules say about one epoch; an epoch without units (a CPU epoch's label) is fine."""
     if epoch.empty and not epoch.links:
         return []
-    return list(_check(EpochView(epoch, context or Context())))
+    return list(_check(EpochView(epoch, context or SafetyContext())))
 
 
 def _check(view: EpochView) -> Iterator[Violation]:
@@ -56,7 +56,7 @@ def _check(view: EpochView) -> Iterator[Violation]:
             yield Violation(checked.rule, found.seen, found.limit, view.epoch.number, found.unit, severity)
 
 
-def inspect(epochs: Iterable[Epoch], context: Context | Mapping[int, Context] | None = None) -> Inspection:
+def inspect(epochs: Iterable[Epoch], context: SafetyContext | Mapping[int, SafetyContext] | None = None) -> Inspection:
     """All epochs, then the rules that compare epochs with each other. Contexts may be given by number of the epoch."""
     found: list[Violation] = []
     grades: list[EpochGrade] = []
@@ -65,13 +65,15 @@ def inspect(epochs: Iterable[Epoch], context: Context | Mapping[int, Context] | 
         if epoch.empty and not epoch.links:
             continue
         known = context.get(epoch.number) if isinstance(context, Mapping) else context
-        view = EpochView(epoch, known or Context())
+        view = EpochView(epoch, known or SafetyContext())
         found += _check(view)
         grades.append(grading.grade_of(view))
     return Inspection((*found, *order.check_one_style(epochs)), tuple(grades))
 
 
-def check_program(epochs: Iterable[Epoch], context: Context | Mapping[int, Context] | None = None) -> list[Violation]:
+def check_program(
+    epochs: Iterable[Epoch], context: SafetyContext | Mapping[int, SafetyContext] | None = None
+) -> list[Violation]:
     return list(inspect(epochs, context).violations)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.hw.limits import RING_LENGTHS, SYNC_BELOW, SYNC_UP_TO
-from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.hw.safety.view import EpochView, number_of_name
 from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig
 from atonc.hw.units.stream_engine import StrengConfig
@@ -47,13 +47,13 @@ def _read_back(view: EpochView) -> Iterator[tuple[str, str, StrengConfig]]:
     proven(11988, "units"),
     remedy="set AFILTMODE = 3 in the unit where the loop closes, and nowhere else",
 )
-def filter_closes_loops(view: EpochView) -> Iterator[Finding]:
+def filter_closes_loops(view: EpochView) -> Iterator[SafetyFinding]:
     read_back = {unit for unit, _, _ in _read_back(view)}
     for unit, config in view.convaccs.items():
         closes = bool(config.generate_first_sum) or unit in read_back
         if closes != (config.accumulator_filter == FRAME_ZERO) or (not closes and config.accumulator_filter):
             state = "closes" if closes else "does not close"
-            yield Finding(unit, f"AFILTMODE = {config.accumulator_filter} and port 2 {state} a loop")
+            yield SafetyFinding(unit, f"AFILTMODE = {config.accumulator_filter} and port 2 {state} a loop")
 
 
 @rule(
@@ -63,14 +63,14 @@ def filter_closes_loops(view: EpochView) -> Iterator[Finding]:
     proven(11988, "units"),
     remedy="set GEN1SUM in the first unit of the ring",
 )
-def one_generator_per_ring(view: EpochView) -> Iterator[Finding]:
+def one_generator_per_ring(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.convaccs.items():
         ring = _ring(view, unit)
         if config.generate_first_sum and not ring:
-            yield Finding(unit, "GEN1SUM = 1 without a direct feedback")
+            yield SafetyFinding(unit, "GEN1SUM = 1 without a direct feedback")
         makers = [name for name in ring if view.convaccs[name].generate_first_sum]
         if ring and unit == min(ring) and len(makers) != 1:
-            yield Finding(unit, f"{len(makers)} units of the ring {', '.join(ring)} have GEN1SUM = 1", "1")
+            yield SafetyFinding(unit, f"{len(makers)} units of the ring {', '.join(ring)} have GEN1SUM = 1", "1")
 
 
 @rule(
@@ -81,11 +81,11 @@ def one_generator_per_ring(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="use one or four units, or send the partial sums through memory",
 )
-def ring_lengths(view: EpochView) -> Iterator[Finding]:
+def ring_lengths(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in view.convaccs:
         ring = _ring(view, unit)
         if ring and unit == min(ring) and len(ring) not in RING_LENGTHS:
-            yield Finding(unit, f"a ring of {len(ring)} units", "1 or 4")
+            yield SafetyFinding(unit, f"a ring of {len(ring)} units", "1 or 4")
 
 
 @rule(
@@ -95,11 +95,13 @@ def ring_lengths(view: EpochView) -> Iterator[Finding]:
     proven(277, "links"),
     remedy="set OBYTES = 2 in the source and INSHIFT = OUTSHIFT",
 )
-def feedback_format(view: EpochView) -> Iterator[Finding]:
+def feedback_format(view: EpochView) -> Iterator[SafetyFinding]:
     for link, source, config in _sum_links(view):
         if config.generate_first_sum and (source.out_bytes != 2 or source.out_shift != config.in_shift):
             seen = f"{link.source} has OBYTES = {source.out_bytes}, OUTSHIFT = {source.out_shift}"
-            yield Finding(link.destination, f"{seen}; INSHIFT = {config.in_shift}", "OBYTES = 2, INSHIFT = OUTSHIFT")
+            yield SafetyFinding(
+                link.destination, f"{seen}; INSHIFT = {config.in_shift}", "OBYTES = 2, INSHIFT = OUTSHIFT"
+            )
 
 
 @rule(
@@ -109,11 +111,11 @@ def feedback_format(view: EpochView) -> Iterator[Finding]:
     proven(5925, "links"),
     remedy="give both units the same output geometry",
 )
-def chains_agree(view: EpochView) -> Iterator[Finding]:
+def chains_agree(view: EpochView) -> Iterator[SafetyFinding]:
     for link, source, config in _sum_links(view):
         for name, one, other in _shared(source, config):
             if one != other:
-                yield Finding(link.destination, f"{name} {other}, but {one} in {link.source}", "equal")
+                yield SafetyFinding(link.destination, f"{name} {other}, but {one} in {link.source}", "equal")
 
 
 def _shared(source: ConvaccConfig, config: ConvaccConfig) -> Iterator[tuple[str, object, object]]:
@@ -131,7 +133,7 @@ def _shared(source: ConvaccConfig, config: ConvaccConfig) -> Iterator[tuple[str,
     Evidence(7553, 7559, "links", "6 links of two programs use OUTSHIFT = INSHIFT = 1"),
     remedy="shift only in the last unit of the chain",
 )
-def chain_format(view: EpochView) -> Iterator[Finding]:
+def chain_format(view: EpochView) -> Iterator[SafetyFinding]:
     for link, source, config in _sum_links(view):
         if config.generate_first_sum:
             continue
@@ -140,7 +142,7 @@ def chain_format(view: EpochView) -> Iterator[Finding]:
             continue
         mild = Severity.NOTE if (source.out_bytes, source.raw_out) == (3, 1) and shifts == (1, 1) else None
         seen = f"{link.source} has OBYTES = {source.out_bytes}, RAW = {source.raw_out}, OUTSHIFT = {shifts[0]}"
-        yield Finding(link.destination, f"{seen}; INSHIFT = {shifts[1]}", "3, 1, 0; 0", mild)
+        yield SafetyFinding(link.destination, f"{seen}; INSHIFT = {shifts[1]}", "3, 1, 0; 0", mild)
 
 
 @rule(
@@ -150,12 +152,12 @@ def chain_format(view: EpochView) -> Iterator[Finding]:
     proven(1332, "readers"),
     remedy="set 16 bit, LSBMODE, SIGNEXT and frame offset 0",
 )
-def read_back_format(view: EpochView) -> Iterator[Finding]:
+def read_back_format(view: EpochView) -> Iterator[SafetyFinding]:
     for _, reader, engine in _read_back(view):
         flags = engine.element_bytes, engine.align_right, engine.sign_extend, engine.frame_offset
         if flags != (2, 1, 1, 0):
             seen = f"{8 * flags[0]} bit, LSBMODE = {flags[1]}, SIGNEXT = {flags[2]}, frame offset {flags[3]}"
-            yield Finding(reader, seen, "16 bit, 1, 1, 0")
+            yield SafetyFinding(reader, seen, "16 bit, 1, 1, 0")
 
 
 @rule(
@@ -165,12 +167,12 @@ def read_back_format(view: EpochView) -> Iterator[Finding]:
     proven(1332, "readers"),
     remedy="let one writer behind the chain use the same address, frame size and frame count",
 )
-def read_back_partner(view: EpochView) -> Iterator[Finding]:
+def read_back_partner(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, reader, engine in _read_back(view):
         partners = _partners(view, unit, engine)
         if len(partners) != 1:
             where = f"{engine.address:#010x}, {engine.frames} frames of {engine.frame_elements}"
-            yield Finding(reader, f"{len(partners)} writers match {where}", "1")
+            yield SafetyFinding(reader, f"{len(partners)} writers match {where}", "1")
 
 
 def _partners(view: EpochView, unit: str, engine: StrengConfig) -> list[str]:
@@ -205,17 +207,19 @@ def _same_frames(writer: StrengConfig | None, reader: StrengConfig) -> bool:
     proven(726, "readers"),
     remedy="set FRMTRG_SRC to the number of the writing engine, or clear FRMTRG_EN",
 )
-def sync_names_writer(view: EpochView) -> Iterator[Finding]:
+def sync_names_writer(view: EpochView) -> Iterator[SafetyFinding]:
     units = {reader: unit for unit, reader, _ in _read_back(view)}
     for name, engine in view.engines.items():
         if not engine.sync:
             continue
         if name not in units:
-            yield Finding(name, "FRMTRG_EN = 1, but it feeds no accumulator port")
+            yield SafetyFinding(name, "FRMTRG_EN = 1, but it feeds no accumulator port")
             continue
         partners = [number_of_name(writer) for writer in _partners(view, units[name], engine)]
         if engine.sync_source not in partners:
-            yield Finding(name, f"FRMTRG_SRC = {engine.sync_source}", f"{partners or 'a writer of the same frames'}")
+            yield SafetyFinding(
+                name, f"FRMTRG_SRC = {engine.sync_source}", f"{partners or 'a writer of the same frames'}"
+            )
 
 
 @rule(
@@ -226,10 +230,12 @@ def sync_names_writer(view: EpochView) -> Iterator[Finding]:
     limit=f"{SYNC_BELOW} elements",
     remedy="set FRMTRG_EN and FRMTRG_SRC on the reader: without it the frame may be read before it is written",
 )
-def short_frames_synchronised(view: EpochView) -> Iterator[Finding]:
+def short_frames_synchronised(view: EpochView) -> Iterator[SafetyFinding]:
     for _, reader, engine in _read_back(view):
         if not engine.sync and engine.frame_elements < SYNC_BELOW:
-            yield Finding(reader, f"frames of {engine.frame_elements} elements without FRMTRG_EN", f">= {SYNC_BELOW}")
+            yield SafetyFinding(
+                reader, f"frames of {engine.frame_elements} elements without FRMTRG_EN", f">= {SYNC_BELOW}"
+            )
 
 
 @rule(
@@ -241,7 +247,9 @@ def short_frames_synchronised(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="clear FRMTRG_EN for long frames",
 )
-def long_frames_free(view: EpochView) -> Iterator[Finding]:
+def long_frames_free(view: EpochView) -> Iterator[SafetyFinding]:
     for _, reader, engine in _read_back(view):
         if engine.sync and engine.frame_elements > SYNC_UP_TO:
-            yield Finding(reader, f"frames of {engine.frame_elements} elements with FRMTRG_EN", f"<= {SYNC_UP_TO}")
+            yield SafetyFinding(
+                reader, f"frames of {engine.frame_elements} elements with FRMTRG_EN", f"<= {SYNC_UP_TO}"
+            )

@@ -22,7 +22,7 @@ class PoolKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class CheckedPool:
     name: str
     base: int
     size_bytes: int
@@ -38,7 +38,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class CheckedBuffer:
     name: str
     address: int
     size_bytes: int
@@ -50,40 +50,40 @@ class Buffer:
         object.__setattr__(self, "end", self.start + self.size_bytes)
 
 
-def pool_of_bank(bank: MemoryBank) -> Pool:
+def pool_of_bank(bank: MemoryBank) -> CheckedPool:
     kind = {"flash": PoolKind.FLASH, "hyperram": PoolKind.HYPERRAM}.get(bank.kind, PoolKind.ON_CHIP)
-    return Pool(bank.name, bank.base, bank.size_bytes, kind, writable=kind != PoolKind.FLASH)
+    return CheckedPool(bank.name, bank.base, bank.size_bytes, kind, writable=kind != PoolKind.FLASH)
 
 
-def pool(name: str, base: int, size_bytes: int, writable: bool = True) -> Pool:
+def pool(name: str, base: int, size_bytes: int, writable: bool = True) -> CheckedPool:
     """A pool of a board or of a network; its kind is that of the memory in which it lies."""
     bank = stm32n6().memory_at(base)
     kind = PoolKind.HYPERRAM if bank is None else pool_of_bank(bank).kind  # unknown: outside the chip
-    return Pool(name, base, size_bytes, kind, writable and kind != PoolKind.FLASH)
+    return CheckedPool(name, base, size_bytes, kind, writable and kind != PoolKind.FLASH)
 
 
 @cache
-def default_pools() -> tuple[Pool, ...]:
+def default_pools() -> tuple[CheckedPool, ...]:
     """The memories of the chip and of ST's boards, used when the caller gives none."""
     return tuple(pool_of_bank(bank) for bank in stm32n6().memories)
 
 
-Span = tuple[int, int, Pool]  # secure addresses: first and one past the last
+Span = tuple[int, int, CheckedPool]  # secure addresses: first and one past the last
 
 
-def _spans(pools: Iterable[Pool]) -> list[Span]:
+def _spans(pools: Iterable[CheckedPool]) -> list[Span]:
     return [(secure(pool.base), pool.end, pool) for pool in pools]
 
 
 @dataclass(frozen=True)
-class Context:
+class SafetyContext:
     """`pools` empty: the memories of the chip; `buffers` empty: not checked; no `trust`: published programs."""
 
-    pools: tuple[Pool, ...] = ()
-    buffers: tuple[Buffer, ...] = ()
+    pools: tuple[CheckedPool, ...] = ()
+    buffers: tuple[CheckedBuffer, ...] = ()
     trust: Trust | None = None
 
-    def pool_at(self, address: int) -> Pool | None:
+    def pool_at(self, address: int) -> CheckedPool | None:
         """The smallest pool around an address, so that a bank wins over a span of several banks."""
         place = secure(address)
         return next((pool for start, end, pool in self._by_size if start <= place < end), None)
@@ -106,7 +106,7 @@ class Context:
     def _by_address(self) -> list[Span]:
         return _spans(sorted(self.pools or default_pools(), key=lambda pool: secure(pool.base)))
 
-    def buffer_at(self, address: int) -> Buffer | None:
+    def buffer_at(self, address: int) -> CheckedBuffer | None:
         """The largest buffer around an address, so that a whole tensor wins over its parts."""
         place = secure(address)
         found = [buffer for buffer in self.buffers if buffer.start <= place < buffer.end]

@@ -9,7 +9,7 @@ from atonc.hw.limits import MOST_READERS, MOST_WRITERS
 from atonc.hw.proven import Level
 from atonc.hw.safety.evidence.seen import chain_seen
 from atonc.hw.safety.evidence.table import words
-from atonc.hw.safety.registry import Finding, rule
+from atonc.hw.safety.registry import SafetyFinding, rule
 from atonc.hw.safety.view import EpochView, kind_of_name
 from atonc.reasons import Evidence, Severity
 
@@ -25,11 +25,11 @@ _CHAINS = (len(words("chain")), sum(found.shipped > 0 for found in words("chain"
     severity=Severity.UNPROVEN,
     remedy="send the stream through memory, or through an ARITH",
 )
-def known_links(view: EpochView) -> Iterator[Finding]:
+def known_links(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:
         kind = view.link_kind(link)
         if links.evidence(kind).level == Level.NEVER:
-            yield Finding(link.destination, f"{link}: {kind} was never seen")
+            yield SafetyFinding(link.destination, f"{link}: {kind} was never seen")
 
 
 @rule(
@@ -40,12 +40,12 @@ def known_links(view: EpochView) -> Iterator[Finding]:
     severity=Severity.NOTE,
     remedy="prefer a link that ST ships; the others were compiled by ST's tool, but nobody reported that they ran",
 )
-def shipped_links(view: EpochView) -> Iterator[Finding]:
+def shipped_links(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:
         kind = view.link_kind(link)
         found = links.evidence(kind)
         if found.level == Level.SEEN:
-            yield Finding(link.destination, f"{link}: {kind} was {found}")
+            yield SafetyFinding(link.destination, f"{link}: {kind} was {found}")
 
 
 @rule(
@@ -56,10 +56,10 @@ def shipped_links(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="cut the chain at a link and go through memory",
 )
-def known_chains(view: EpochView) -> Iterator[Finding]:
+def known_chains(view: EpochView) -> Iterator[SafetyFinding]:
     for units, text in view.chains.items():
         if not chain_seen(text):
-            yield Finding(units[0], f"chain {text or ', '.join(units)}")
+            yield SafetyFinding(units[0], f"chain {text or ', '.join(units)}")
 
 
 @rule(
@@ -70,11 +70,11 @@ def known_chains(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="write the stream to memory and read it once for each destination",
 )
-def known_multicasts(view: EpochView) -> Iterator[Finding]:
+def known_multicasts(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in view.units:
         fan = [f"{kind_of_name(link.destination)}:{link.port}" for link in view.destinations(unit)]
         if len(fan) > 1 and links.multicast_evidence(kind_of_name(unit), fan).level == Level.NEVER:
-            yield Finding(unit, f"feeds {', '.join(sorted(fan))}")
+            yield SafetyFinding(unit, f"feeds {', '.join(sorted(fan))}")
 
 
 @rule(
@@ -85,16 +85,16 @@ def known_multicasts(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="gate only CONVACC outputs and CONVACC feature ports, with counts that occur",
 )
-def known_gates(view: EpochView) -> Iterator[Finding]:
+def known_gates(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:
         name = links.context_form(link)
         if name is None or name == links.PERMANENT:
             continue
         form, kind = links.contexts()[name], view.link_kind(link)
         if f"{kind.source}->{kind.destination}:{kind.port}" not in form.links:
-            yield Finding(link.destination, f"{link} is gated", f"{name}: {', '.join(form.links)}")
+            yield SafetyFinding(link.destination, f"{link} is gated", f"{name}: {', '.join(form.links)}")
         elif not (_inside(link.frames0, form.frames0) and _inside(link.frames1, form.frames1)):
-            yield Finding(link.destination, str(link), f"n in {form.frames0}, m in {form.frames1}")
+            yield SafetyFinding(link.destination, str(link), f"n in {form.frames0}, m in {form.frames1}")
 
 
 def _inside(value: int, limits: tuple[int, int]) -> bool:
@@ -109,8 +109,8 @@ def _inside(value: int, limits: tuple[int, int]) -> bool:
     severity=Severity.UNPROVEN,
     remedy="split the epoch",
 )
-def engine_counts(view: EpochView) -> Iterator[Finding]:
+def engine_counts(view: EpochView) -> Iterator[SafetyFinding]:
     if len(view.readers) > MOST_READERS or len(view.writers) > MOST_WRITERS:
-        yield Finding(
+        yield SafetyFinding(
             "", f"{len(view.readers)} readers, {len(view.writers)} writers", f"{MOST_READERS}, {MOST_WRITERS}"
         )

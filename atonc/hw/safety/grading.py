@@ -8,7 +8,7 @@ from atonc.hw.memoise import memoise
 from atonc.hw.safety import evidence
 from atonc.hw.safety.evidence import EpochGrade, Grade
 from atonc.hw.safety.evidence.table import behind
-from atonc.hw.safety.registry import Finding, rule
+from atonc.hw.safety.registry import SafetyFinding, rule
 from atonc.hw.safety.view import EpochView
 from atonc.reasons import Evidence, Severity
 
@@ -28,7 +28,7 @@ def grade_of(view: EpochView) -> EpochGrade:
     severity=Severity.UNPROVEN,
     remedy="choose a form that occurs, or test it on a board; docs/silicon.md says what was seen",
 )
-def unseen_forms(view: EpochView) -> Iterator[Finding]:
+def unseen_forms(view: EpochView) -> Iterator[SafetyFinding]:
     yield from _forms(view, Grade.UNSEEN)
 
 
@@ -40,13 +40,13 @@ def unseen_forms(view: EpochView) -> Iterator[Finding]:
     severity=Severity.NOTE,
     remedy="nothing, unless results differ; --silicon seen avoids these forms",
 )
-def composed_forms(view: EpochView) -> Iterator[Finding]:
+def composed_forms(view: EpochView) -> Iterator[SafetyFinding]:
     yield from _forms(view, Grade.COMPOSED)
 
 
-def _forms(view: EpochView, grade: Grade) -> Iterator[Finding]:
+def _forms(view: EpochView, grade: Grade) -> Iterator[SafetyFinding]:
     for form in grade_of(view).forms:
         found = form.graded
         if found.grade == grade:
             by = f" ({found.argument})" if found.argument else ""
-            yield Finding(form.unit, f"{found.feature}{by}", found.seen)
+            yield SafetyFinding(form.unit, f"{found.feature}{by}", found.seen)

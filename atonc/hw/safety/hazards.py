@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from atonc.hw.limits import XSPI_TAIL
 from atonc.hw.links import FIRST_FRAMES, context_form
 from atonc.hw.machine import secure, stm32n6
-from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.hw.safety.view import EpochView, kind_of_name
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.reasons import Evidence, Severity
@@ -28,10 +28,10 @@ _PROCESSING = ("ARITH", "ACTIV", "POOL", "CONVACC")
     proven(75617, "links", "36 epochs with such links never ended on a board, 582 without them did (4.0.1)"),
     remedy="put an ARITH between them, or write the activation to memory",
 )
-def activ_into_convacc(view: EpochView) -> Iterator[Finding]:
+def activ_into_convacc(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:
         if kind_of_name(link.source) == "ACTIV" and kind_of_name(link.destination) == "CONVACC":
-            yield Finding(link.destination, str(link))
+            yield SafetyFinding(link.destination, str(link))
 
 
 @rule(
@@ -42,13 +42,13 @@ def activ_into_convacc(view: EpochView) -> Iterator[Finding]:
     limit=str(_MOST_CONVACCS),
     remedy="write the stream to memory and let engines feed the CONVACC units",
 )
-def broadcast_to_convaccs(view: EpochView) -> Iterator[Finding]:
+def broadcast_to_convaccs(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in view.processing:
         fed = [
             k.destination for k in view.destinations(unit) if k.port == 0 and kind_of_name(k.destination) == "CONVACC"
         ]
         if len(fed) > _MOST_CONVACCS:
-            yield Finding(unit, f"feeds {', '.join(fed)}", f"{_MOST_CONVACCS}")
+            yield SafetyFinding(unit, f"feeds {', '.join(fed)}", f"{_MOST_CONVACCS}")
 
 
 @rule(
@@ -58,16 +58,16 @@ def broadcast_to_convaccs(view: EpochView) -> Iterator[Finding]:
     proven(256, "links", "189 gated; the 67 others need 256 frames, more than the gate can count"),
     remedy="keep as many frames as the CONVACC needs, then drop 255",
 )
-def gate_before_convacc(view: EpochView) -> Iterator[Finding]:
+def gate_before_convacc(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.convaccs.items():
         link = view.source(unit, 0)
         if link is None or kind_of_name(link.source) not in _PROCESSING:
             continue
         needed = _feature_frames(view, unit, config)
         if link.permanent and needed != _UNGATED_FRAMES:
-            yield Finding(unit, f"{link} is not gated and {needed} frames are needed", f"keep {needed} drop 255")
+            yield SafetyFinding(unit, f"{link} is not gated and {needed} frames are needed", f"keep {needed} drop 255")
         elif not link.permanent and (context_form(link) != FIRST_FRAMES or link.frames0 != needed):
-            yield Finding(unit, f"{link}, {needed} frames are needed", f"keep {needed} drop 255")
+            yield SafetyFinding(unit, f"{link}, {needed} frames are needed", f"keep {needed} drop 255")
 
 
 def _feature_frames(view: EpochView, unit: str, config: ConvaccConfig) -> int:
@@ -86,10 +86,10 @@ def _feature_frames(view: EpochView, unit: str, config: ConvaccConfig) -> int:
     proven(603, "units", "a 3x1 stride-2 depthwise convolution never ended on a board, stride 1 did (4.0.1)"),
     remedy="convolve with stride 1 and drop columns in the next 1 x 1 convolution or in the reading engine",
 )
-def stride_on_lines(view: EpochView) -> Iterator[Finding]:
+def stride_on_lines(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         if max(c.stride_x, c.stride_y) > 1 and (c.height < 2 or c.width < 2):
-            yield Finding(unit, f"stride {max(c.stride_x, c.stride_y)} on a frame of {c.width}x{c.height}", "2x2")
+            yield SafetyFinding(unit, f"stride {max(c.stride_x, c.stride_y)} on a frame of {c.width}x{c.height}", "2x2")
 
 
 @rule(
@@ -99,11 +99,11 @@ def stride_on_lines(view: EpochView) -> Iterator[Finding]:
     Evidence(15327, 15328, "units", "one 3x3 of one program, not of ST, has 1 and 2"),
     remedy="use stride 1 and drop lines or columns in the reading engine",
 )
-def equal_strides(view: EpochView) -> Iterator[Finding]:
+def equal_strides(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         if c.stride_x != c.stride_y or c.stride_x > 2:
             rare = Severity.NOTE if (c.stride_x, c.stride_y) == _RARE_STRIDES else None
-            yield Finding(unit, f"strides {c.stride_x} and {c.stride_y}", "equal, 1 or 2", rare)
+            yield SafetyFinding(unit, f"strides {c.stride_x} and {c.stride_y}", "equal, 1 or 2", rare)
 
 
 @rule(
@@ -113,10 +113,10 @@ def equal_strides(view: EpochView) -> Iterator[Finding]:
     proven(11988, "units"),
     remedy="transpose the layer, so that the kernel is one line",
 )
-def no_column_kernels(view: EpochView) -> Iterator[Finding]:
+def no_column_kernels(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         if c.kernel_width == 1 and c.kernel_height > 1:
-            yield Finding(unit, f"kernel 1x{c.kernel_height}", "1x1")
+            yield SafetyFinding(unit, f"kernel 1x{c.kernel_height}", "1x1")
 
 
 @rule(
@@ -127,10 +127,10 @@ def no_column_kernels(view: EpochView) -> Iterator[Finding]:
     severity=Severity.NOTE,
     remedy="split the kernel into parts of at most 5 columns",
 )
-def wide_kernels(view: EpochView) -> Iterator[Finding]:
+def wide_kernels(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         if c.kernel_width >= _WIDE_KERNEL:
-            yield Finding(unit, f"kernel {c.kernel_width}x{c.kernel_height}", f"< {_WIDE_KERNEL} columns")
+            yield SafetyFinding(unit, f"kernel {c.kernel_width}x{c.kernel_height}", f"< {_WIDE_KERNEL} columns")
 
 
 @rule(
@@ -140,14 +140,14 @@ def wide_kernels(view: EpochView) -> Iterator[Finding]:
     Evidence(report="erratum of the memory-mapped xSPI controller"),
     remedy="keep the last 96 bytes of flash and hyperRAM free",
 )
-def end_of_external_memory(view: EpochView) -> Iterator[Finding]:
+def end_of_external_memory(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         bank = stm32n6().memory_at(config.address)
         if bank is None or not bank.external:
             continue
         reach = max(secure(view.spans[unit][1] - 1), 0 if config.to_memory else config.address_limit)
         if reach >= bank.end - XSPI_TAIL:
-            yield Finding(unit, f"reaches {reach:#010x}", f"below {bank.end - XSPI_TAIL:#010x}")
+            yield SafetyFinding(unit, f"reaches {reach:#010x}", f"below {bank.end - XSPI_TAIL:#010x}")
 
 
 @rule(
@@ -158,11 +158,11 @@ def end_of_external_memory(view: EpochView) -> Iterator[Finding]:
     severity=Severity.NOTE,
     remedy="prefer 0x34100000 to 0x3417ffff",
 )
-def loader_memory(view: EpochView) -> Iterator[Finding]:
+def loader_memory(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in view.writers:
         first, end = (secure(address) for address in view.spans[unit])
         if first < _LOADER.stop and end > _LOADER.start:
-            yield Finding(unit, f"writes {first:#010x}..{end - 1:#010x}", "outside 0x34180000..0x341fffff")
+            yield SafetyFinding(unit, f"writes {first:#010x}..{end - 1:#010x}", "outside 0x34180000..0x341fffff")
 
 
 @rule(
@@ -173,12 +173,12 @@ def loader_memory(view: EpochView) -> Iterator[Finding]:
     severity=Severity.NOTE,
     remedy="check that the writer stays behind the reader, or use two buffers",
 )
-def overlapping_engines(view: EpochView) -> Iterator[Finding]:
+def overlapping_engines(view: EpochView) -> Iterator[SafetyFinding]:
     for writer, config in view.writers.items():
         first, end = view.spans[writer]
         for reader, other in view.readers.items():
             low, high = view.spans[reader]
             if first < high and low < end and config.address != other.address:
-                yield Finding(
+                yield SafetyFinding(
                     writer, f"writes {first:#010x}..{end - 1:#010x}, {reader} reads {low:#010x}..{high - 1:#010x}"
                 )

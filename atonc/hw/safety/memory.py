@@ -11,7 +11,7 @@ from atonc.hw.limits import BUS_BYTES, FLASH_ALIGNMENT, PREFETCH_BYTES, READ_ALI
 from atonc.hw.machine import CPU_RAM, HYPERRAM, secure, stm32n6
 from atonc.hw.safety.balance import overshoots
 from atonc.hw.safety.context import PoolKind
-from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.hw.safety.view import EpochView
 from atonc.hw.units.stream_engine import StrengConfig
 from atonc.reasons import Evidence, Severity
@@ -26,11 +26,11 @@ FAMILY = "memory"
     proven(46259, "engines"),
     remedy="set ADDRLIMIT, STOPPREFTC and FRAMELIMIT",
 )
-def limits_enabled(view: EpochView) -> Iterator[Finding]:
+def limits_enabled(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.engines.items():
         flags = c.address_limit_enabled, c.stop_prefetch, c.frame_limit_enabled
         if flags != (1, 1, 1):
-            yield Finding(unit, f"ADDRLIMIT, STOPPREFTC, FRAMELIMIT = {flags}", "1, 1, 1")
+            yield SafetyFinding(unit, f"ADDRLIMIT, STOPPREFTC, FRAMELIMIT = {flags}", "1, 1, 1")
 
 
 @rule(
@@ -40,10 +40,12 @@ def limits_enabled(view: EpochView) -> Iterator[Finding]:
     proven(41655, "engines"),
     remedy="set EVENT to ILLCFG only",
 )
-def events_enabled(view: EpochView) -> Iterator[Finding]:
+def events_enabled(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.engines.items():
         if not c.illegal_config_event or (c.overflow_event and not c.to_memory):
-            yield Finding(unit, f"EN_ILLCFG = {c.illegal_config_event}, EN_OFLOW_FRM = {c.overflow_event}", "1, 0")
+            yield SafetyFinding(
+                unit, f"EN_ILLCFG = {c.illegal_config_event}, EN_OFLOW_FRM = {c.overflow_event}", "1, 0"
+            )
 
 
 @rule(
@@ -53,12 +55,12 @@ def events_enabled(view: EpochView) -> Iterator[Finding]:
     Evidence(46236, 46259, "engines", "23 broadcast readers of ARITH port Y are done before they reach it"),
     remedy=f"set LIMITADDR to the last byte + {PREFETCH_BYTES}; an engine that reaches its limit never ends",
 )
-def limit_behind_data(view: EpochView) -> Iterator[Finding]:
+def limit_behind_data(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         last = view.spans[unit][1] - 1
         if config.address_limit < last:
             mild = Severity.NOTE if _enough_for_y(view, unit, config) else None
-            yield Finding(
+            yield SafetyFinding(
                 unit, f"limit {config.address_limit:#010x}, last byte {last:#010x}", "limit >= last byte", mild
             )
 
@@ -80,11 +82,11 @@ def _enough_for_y(view: EpochView, unit: str, config: StrengConfig) -> bool:
     limit=f"{PREFETCH_BYTES} bytes",
     remedy=f"set LIMITADDR to the last byte + {PREFETCH_BYTES}",
 )
-def prefetch_margin(view: EpochView) -> Iterator[Finding]:
+def prefetch_margin(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         margin = config.address_limit - (view.spans[unit][1] - 1)
         if 0 <= margin < PREFETCH_BYTES:
-            yield Finding(unit, f"{margin} bytes", f"{PREFETCH_BYTES}")
+            yield SafetyFinding(unit, f"{margin} bytes", f"{PREFETCH_BYTES}")
 
 
 @rule(
@@ -94,11 +96,11 @@ def prefetch_margin(view: EpochView) -> Iterator[Finding]:
     proven(46259, "engines"),
     remedy="start at the lowest address and step upwards",
 )
-def nothing_below_start(view: EpochView) -> Iterator[Finding]:
+def nothing_below_start(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         first = view.spans[unit][0]
         if first < config.address:
-            yield Finding(unit, f"reaches down to {first:#010x}", f"{config.address:#010x}")
+            yield SafetyFinding(unit, f"reaches down to {first:#010x}", f"{config.address:#010x}")
 
 
 @rule(
@@ -108,11 +110,11 @@ def nothing_below_start(view: EpochView) -> Iterator[Finding]:
     proven(12996, "rasters"),
     remedy="raise DEPTH.OFFSET",
 )
-def pixels_apart(view: EpochView) -> Iterator[Finding]:
+def pixels_apart(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         need = config.depth * config.element_bytes
         if not config.raw and config.pixel_offset < need:
-            yield Finding(unit, f"pixel step {config.pixel_offset}", f">= {need}")
+            yield SafetyFinding(unit, f"pixel step {config.pixel_offset}", f">= {need}")
 
 
 @rule(
@@ -122,7 +124,7 @@ def pixels_apart(view: EpochView) -> Iterator[Finding]:
     proven(12996, "rasters", "109 writers store transposed"),
     remedy="raise the line step",
 )
-def lines_apart(view: EpochView) -> Iterator[Finding]:
+def lines_apart(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         lines, pixels, _ = config.shape
         need = pixels * config.pixel_offset
@@ -130,7 +132,7 @@ def lines_apart(view: EpochView) -> Iterator[Finding]:
             continue
         transposed = config.to_memory and 0 < config.line_offset < config.pixel_offset
         if not transposed:
-            yield Finding(unit, f"line step {config.line_offset} for {lines} lines", f">= {need}")
+            yield SafetyFinding(unit, f"line step {config.line_offset} for {lines} lines", f">= {need}")
 
 
 @rule(
@@ -140,10 +142,10 @@ def lines_apart(view: EpochView) -> Iterator[Finding]:
     proven(7017, "readers"),
     remedy=f"align weights to {FLASH_ALIGNMENT} bytes",
 )
-def flash_aligned(view: EpochView) -> Iterator[Finding]:
+def flash_aligned(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         if _kind(view, unit) == PoolKind.FLASH and config.address % FLASH_ALIGNMENT:
-            yield Finding(unit, f"starts at {config.address:#010x}", f"a multiple of {FLASH_ALIGNMENT}")
+            yield SafetyFinding(unit, f"starts at {config.address:#010x}", f"a multiple of {FLASH_ALIGNMENT}")
 
 
 @rule(
@@ -153,12 +155,12 @@ def flash_aligned(view: EpochView) -> Iterator[Finding]:
     proven(1102, "engines"),
     remedy="align the buffer",
 )
-def slow_memory_aligned(view: EpochView) -> Iterator[Finding]:
+def slow_memory_aligned(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         bank = stm32n6().memory_at(config.address)
         step = WRITE_ALIGNMENT if config.to_memory else READ_ALIGNMENT
         if bank is not None and bank.kind in (CPU_RAM, HYPERRAM) and config.address % step:
-            yield Finding(unit, f"starts at {config.address:#010x} in {bank.name}", f"a multiple of {step}")
+            yield SafetyFinding(unit, f"starts at {config.address:#010x} in {bank.name}", f"a multiple of {step}")
 
 
 @rule(
@@ -168,11 +170,11 @@ def slow_memory_aligned(view: EpochView) -> Iterator[Finding]:
     proven(38799, "engines"),
     remedy="clear CACHEABLE and ALLOC: only external memory lies behind the NPU cache",
 )
-def on_chip_uncached(view: EpochView) -> Iterator[Finding]:
+def on_chip_uncached(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         inside = _kind(view, unit) in (PoolKind.ON_CHIP, PoolKind.USER)
         if inside and (config.cacheable or config.cache_allocate):
-            yield Finding(unit, f"CACHEABLE = {config.cacheable}, ALLOC = {config.cache_allocate}", "0, 0")
+            yield SafetyFinding(unit, f"CACHEABLE = {config.cacheable}, ALLOC = {config.cache_allocate}", "0, 0")
 
 
 @rule(
@@ -183,10 +185,10 @@ def on_chip_uncached(view: EpochView) -> Iterator[Finding]:
     severity=Severity.NOTE,
     remedy="set CACHEABLE",
 )
-def flash_cached(view: EpochView) -> Iterator[Finding]:
+def flash_cached(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         if _kind(view, unit) == PoolKind.FLASH and not config.cacheable:
-            yield Finding(unit, "reads flash with CACHEABLE = 0", "1")
+            yield SafetyFinding(unit, "reads flash with CACHEABLE = 0", "1")
 
 
 @rule(
@@ -196,13 +198,13 @@ def flash_cached(view: EpochView) -> Iterator[Finding]:
     proven(780, "readers", "770 into ARITH port Y, 10 kernel readers"),
     remedy="clear ALLOC: streams read once would evict what is read again",
 )
-def allocation_is_rare(view: EpochView) -> Iterator[Finding]:
+def allocation_is_rare(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.engines.items():
         if not config.cache_allocate or _kind(view, unit) != PoolKind.FLASH:
             continue
         role = view.role(unit)
         if role not in ("to ARITH:1", "to CONVACC:1") or not config.cacheable:
-            yield Finding(unit, f"ALLOC = 1 for a stream {role}", "to ARITH:1 or to CONVACC:1")
+            yield SafetyFinding(unit, f"ALLOC = 1 for a stream {role}", "to ARITH:1 or to CONVACC:1")
 
 
 @rule(
@@ -212,11 +214,11 @@ def allocation_is_rare(view: EpochView) -> Iterator[Finding]:
     proven(15491, "writers"),
     remedy="place the buffer in RAM; dirty cache lines towards flash hang the system",
 )
-def flash_not_written(view: EpochView) -> Iterator[Finding]:
+def flash_not_written(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.writers.items():
         pool = view.memory_of[unit]
         if pool is not None and (pool.kind == PoolKind.FLASH or not pool.writable):
-            yield Finding(unit, f"writes {config.address:#010x} in {pool.name}")
+            yield SafetyFinding(unit, f"writes {config.address:#010x} in {pool.name}")
 
 
 @rule(
@@ -226,14 +228,14 @@ def flash_not_written(view: EpochView) -> Iterator[Finding]:
     proven(47582, "engines", "115 programs with their own pools"),
     remedy="place the buffer inside the pools",
 )
-def inside_memory(view: EpochView) -> Iterator[Finding]:
+def inside_memory(view: EpochView) -> Iterator[SafetyFinding]:
     given = bool(view.context.pools)
     for unit, config in view.engines.items():
         first, end = view.spans[unit]
         outside_user = not given and stm32n6().memory_at(config.address) is None  # a buffer of the application
         if outside_user or config.address_limit < end - 1 or view.context.covers(first, end - 1):
             continue  # what the limit cuts off is reported there
-        yield Finding(unit, f"touches {first:#010x}..{end - 1:#010x}", "inside the memory pools")
+        yield SafetyFinding(unit, f"touches {first:#010x}..{end - 1:#010x}", "inside the memory pools")
 
 
 @rule(
@@ -243,12 +245,12 @@ def inside_memory(view: EpochView) -> Iterator[Finding]:
     Evidence(report="holds by construction where the caller names the buffers that live in the epoch"),
     remedy="correct the writer's frames, or the buffer's size",
 )
-def writers_inside_buffers(view: EpochView) -> Iterator[Finding]:
+def writers_inside_buffers(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.writers.items():
         buffer = view.context.buffer_at(config.address)
         end = secure(view.spans[unit][1] - 1) + 1
         if buffer is not None and end > buffer.end:
-            yield Finding(unit, f"writes up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
+            yield SafetyFinding(unit, f"writes up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
 
 
 @rule(
@@ -259,10 +261,10 @@ def writers_inside_buffers(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="cut tensors between words, or write the parts one after the other",
 )
-def writers_apart(view: EpochView) -> Iterator[Finding]:
+def writers_apart(view: EpochView) -> Iterator[SafetyFinding]:
     for (name, one), (unit, other) in combinations(view.writers.items(), 2):
         if share_word(one, other):
-            yield Finding(unit, f"writes into words that {name} writes", f"words of {BUS_BYTES} bytes for each")
+            yield SafetyFinding(unit, f"writes into words that {name} writes", f"words of {BUS_BYTES} bytes for each")
 
 
 @rule(
@@ -272,12 +274,12 @@ def writers_apart(view: EpochView) -> Iterator[Finding]:
     Evidence(report="holds by construction where the caller names the buffers that live in the epoch"),
     remedy="correct the reader's frames: what lies behind a buffer belongs to nobody",
 )
-def readers_inside_buffers(view: EpochView) -> Iterator[Finding]:
+def readers_inside_buffers(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.readers.items():
         buffer = view.context.buffer_at(config.address)
         end = secure(view.spans[unit][1] - config.element_bytes) + 1  # the last word begins inside
         if buffer is not None and end > buffer.end:
-            yield Finding(unit, f"reads up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
+            yield SafetyFinding(unit, f"reads up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
 
 
 @rule(
@@ -288,12 +290,14 @@ def readers_inside_buffers(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="begin pixels, lines and frames at even places",
 )
-def packed_words_even(view: EpochView) -> Iterator[Finding]:
+def packed_words_even(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.readers.items():
         loops = (*config.frame_loops(), *zip(config.shape, config.steps, strict=True))
         places = (config.address, *(step for count, step in loops[:-1] if count > 1))
         if config.element_bytes == 3 and not config.raw and any(place % 2 for place in places):
-            yield Finding(unit, f"starts at {config.address:#010x}, steps {', '.join(map(str, places[1:]))}", "even")
+            yield SafetyFinding(
+                unit, f"starts at {config.address:#010x}, steps {', '.join(map(str, places[1:]))}", "even"
+            )
 
 
 def _kind(view: EpochView, unit: str) -> PoolKind | None:

@@ -24,7 +24,7 @@ _FILTERS = {0: "NONE", FRAME_ZERO: "FRAMEZERO"}
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class SeenMode:
     """One combination of settings with the sizes seen in it."""
 
     sighting: Sighting
@@ -32,12 +32,12 @@ class Mode:
 
 
 @cache
-def proven_modes(kind: str) -> Mapping[Key, Mode]:
+def proven_modes(kind: str) -> Mapping[Key, SeenMode]:
     names = load("modes").get(f"{kind} ranges", [])
-    found: dict[Key, Mode] = {}
+    found: dict[Key, SeenMode] = {}
     for values, evidence, ranges in load("modes").get(kind, []):
         seen = {name: (r[0], r[1]) for name, r in zip(names, ranges, strict=True) if r is not None}
-        found[tuple(values)] = Mode(sighting(evidence), seen)
+        found[tuple(values)] = SeenMode(sighting(evidence), seen)
     return found
 
 

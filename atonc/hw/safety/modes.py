@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from atonc.hw.limits import MOST_OUT_SHIFT, POOL_CHANNELS, POOL_LINE, convacc_sizes
 from atonc.hw.safety import mode_keys
-from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.hw.safety.view import EpochView
 from atonc.hw.units import arith, pool
 from atonc.hw.units.activ import FUNCTION, THRESHOLD_RELU
@@ -44,13 +44,13 @@ _CONVACC, _ARITH = ConvaccConfig(), arith.ArithConfig()  # as after reset
     proven(81019, "units"),
     remedy="leave NOBLK, NOINC, gaps, ciphering, KT1, FC, ITER and the like alone",
 )
-def known_registers(view: EpochView) -> Iterator[Finding]:
+def known_registers(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.units.items():
         for name, value in config.unmodelled:
-            yield Finding(unit, f"{config.KIND}.{name} = {value:#x}", "reset value")
+            yield SafetyFinding(unit, f"{config.KIND}.{name} = {value:#x}", "reset value")
     for unit, engine in view.engines.items():
         if engine.gap_cycles:
-            yield Finding(unit, f"POS.GAPCYCLES = {engine.gap_cycles}", "0")
+            yield SafetyFinding(unit, f"POS.GAPCYCLES = {engine.gap_cycles}", "0")
 
 
 @rule(
@@ -60,10 +60,10 @@ def known_registers(view: EpochView) -> Iterator[Finding]:
     proven(114, "networks"),
     remedy="store weights uncompressed; what these units do on the chip is unknown",
 )
-def no_unknown_units(view: EpochView) -> Iterator[Finding]:
+def no_unknown_units(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.units.items():
         if config.KIND in ("DECUN", "RECBUF"):
-            yield Finding(unit, "enabled")
+            yield SafetyFinding(unit, "enabled")
 
 
 @rule(
@@ -74,10 +74,10 @@ def no_unknown_units(view: EpochView) -> Iterator[Finding]:
     limit=", ".join(f"{w}x{h} stride {'/'.join(map(str, strides))}" for (w, h), strides in KERNELS.items()),
     remedy="split the kernel into parts of at most 5 x 3 and sum them",
 )
-def known_kernels(view: EpochView) -> Iterator[Finding]:
+def known_kernels(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         if c.stride_x not in KERNELS.get((c.kernel_width, c.kernel_height), ()):
-            yield Finding(unit, f"kernel {c.kernel_width}x{c.kernel_height} with stride {c.stride_x}")
+            yield SafetyFinding(unit, f"kernel {c.kernel_width}x{c.kernel_height} with stride {c.stride_x}")
 
 
 @rule(
@@ -88,11 +88,11 @@ def known_kernels(view: EpochView) -> Iterator[Finding]:
     limit="NR, B, NR x B x KW x KH and W x B by mode; see the message",
     remedy="cut the layer into smaller groups of kernels, channels or columns",
 )
-def buffers_hold(view: EpochView) -> Iterator[Finding]:
+def buffers_hold(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.convaccs.items():
         for name, value, most in _capacities(config):
             if value > most:
-                yield Finding(unit, f"{name} = {value}", f"<= {most}")
+                yield SafetyFinding(unit, f"{name} = {value}", f"<= {most}")
 
 
 def _capacities(c: ConvaccConfig) -> Iterator[tuple[str, int, int]]:
@@ -110,11 +110,11 @@ def _capacities(c: ConvaccConfig) -> Iterator[tuple[str, int, int]]:
     proven(11988, "units"),
     remedy="set these fields so; other roundings were never observed",
 )
-def convacc_rounds(view: EpochView) -> Iterator[Finding]:
+def convacc_rounds(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         state = (c.rounded, c.saturated, c.round_mode, c.feature_shift - _CONVACC.feature_shift)
         if state != (1, 1, 1, 0):
-            yield Finding(unit, f"ROUND, SAT, ORNDMODE, FSHIFT = {state}", "1, 1, 1, 0")
+            yield SafetyFinding(unit, f"ROUND, SAT, ORNDMODE, FSHIFT = {state}", "1, 1, 1, 0")
 
 
 @rule(
@@ -124,11 +124,13 @@ def convacc_rounds(view: EpochView) -> Iterator[Finding]:
     proven(11988, "units"),
     remedy="use deep mode for 1 x 1 convolutions only, with KSETEN = 3; else KSETEN = 0",
 )
-def deep_mode(view: EpochView) -> Iterator[Finding]:
+def deep_mode(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         size = (c.kernel_width, c.kernel_height)
         if c.kernel_set_enable != (3 if c.deep else 0) or (c.deep and size != (1, 1)):
-            yield Finding(unit, f"DEEPMODE = {c.deep}, KSETEN = {c.kernel_set_enable}, kernel {size[0]}x{size[1]}")
+            yield SafetyFinding(
+                unit, f"DEEPMODE = {c.deep}, KSETEN = {c.kernel_set_enable}, kernel {size[0]}x{size[1]}"
+            )
 
 
 @rule(
@@ -138,11 +140,11 @@ def deep_mode(view: EpochView) -> Iterator[Finding]:
     proven(11988, "units"),
     remedy="use DSS2MODE for 3 x 3 stride 2 only",
 )
-def dss2_mode(view: EpochView) -> Iterator[Finding]:
+def dss2_mode(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         form = (c.kernel_width, c.kernel_height, c.stride_x, c.stride_y)
         if c.dss2 and form != (3, 3, 2, 2):
-            yield Finding(unit, f"kernel {form[0]}x{form[1]}, stride {form[2]}", "3x3, stride 2")
+            yield SafetyFinding(unit, f"kernel {form[0]}x{form[1]}, stride {form[2]}", "3x3, stride 2")
 
 
 @rule(
@@ -152,10 +154,10 @@ def dss2_mode(view: EpochView) -> Iterator[Finding]:
     proven(4, "units"),
     remedy="use signed kernels",
 )
-def unsigned_kernels(view: EpochView) -> Iterator[Finding]:
+def unsigned_kernels(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         if c.kernels_unsigned and not c.features_unsigned:
-            yield Finding(unit, "KUNSIGNED = 1, FUNSIGNED = 0")
+            yield SafetyFinding(unit, "KUNSIGNED = 1, FUNSIGNED = 0")
 
 
 @rule(
@@ -165,11 +167,11 @@ def unsigned_kernels(view: EpochView) -> Iterator[Finding]:
     proven(20560, "units", "ABS was reported to give wrong sums"),
     remedy="express minimum, maximum and absolute value with AFFINE, CLIP and ACTIV",
 )
-def arith_operations(view: EpochView) -> Iterator[Finding]:
+def arith_operations(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.ariths.items():
         if c.operation not in _ARITH_OPS or c.logical:
             name = arith.OP_NAMES.get(c.operation, f"{c.operation:#x}")
-            yield Finding(unit, f"operation {name}, LOGICALOP = {c.logical}", "AFFINE, MUL, CLIP")
+            yield SafetyFinding(unit, f"operation {name}, LOGICALOP = {c.logical}", "AFFINE, MUL, CLIP")
 
 
 @rule(
@@ -179,12 +181,12 @@ def arith_operations(view: EpochView) -> Iterator[Finding]:
     proven(20560, "units"),
     remedy="set FBYTES = FOBYTES = 1 or 2, OBYTES = 1 or 2, FSHIFT = 0",
 )
-def arith_widths(view: EpochView) -> Iterator[Finding]:
+def arith_widths(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.ariths.items():
         sides = ((c.bytes_x, c.out_bytes_x, c.shift_x), (c.bytes_y, c.out_bytes_y, c.shift_y))
         good = all(taken in (1, 2) and taken == kept and shift == _ARITH.shift_x for taken, kept, shift in sides)
         if not good or c.out_bytes not in (1, 2):
-            yield Finding(unit, f"FBYTES, FOBYTES, FSHIFT of X and Y = {sides}, OBYTES = {c.out_bytes}")
+            yield SafetyFinding(unit, f"FBYTES, FOBYTES, FSHIFT of X and Y = {sides}, OBYTES = {c.out_bytes}")
 
 
 @rule(
@@ -194,11 +196,11 @@ def arith_widths(view: EpochView) -> Iterator[Finding]:
     proven(1730, "units"),
     remedy="use TYPE 3 (function) with one byte in and out",
 )
-def activ_modes(view: EpochView) -> Iterator[Finding]:
+def activ_modes(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.activs.items():
         widths = (c.feature_bytes, c.feature_out_bytes, c.out_bytes)
         if c.type not in (FUNCTION, THRESHOLD_RELU) or widths != (1, 1, 1):
-            yield Finding(unit, f"TYPE = {c.type}, FBYTES, FOBYTES, OBYTES = {widths}", "2 or 3; 1, 1, 1")
+            yield SafetyFinding(unit, f"TYPE = {c.type}, FBYTES, FOBYTES, OBYTES = {widths}", "2 or 3; 1, 1, 1")
 
 
 @rule(
@@ -209,10 +211,10 @@ def activ_modes(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="use a function table for other thresholds",
 )
-def relu_threshold(view: EpochView) -> Iterator[Finding]:
+def relu_threshold(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.activs.items():
         if c.type == THRESHOLD_RELU and (c.parameter, c.parameter2) != (-128, -128):
-            yield Finding(unit, f"PARAM = {c.parameter}, PARAM2 = {c.parameter2}", "-128, -128")
+            yield SafetyFinding(unit, f"PARAM = {c.parameter}, PARAM2 = {c.parameter2}", "-128, -128")
 
 
 @rule(
@@ -222,15 +224,15 @@ def relu_threshold(view: EpochView) -> Iterator[Finding]:
     proven(482, "units"),
     remedy="pad with a 1 x 1 CONVACC in front of the POOL",
 )
-def pool_modes(view: EpochView) -> Iterator[Finding]:
+def pool_modes(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.poolings.items():
         if c.type not in _POOL_TYPES:
-            yield Finding(unit, f"TYPE = {c.type}", "MAX, AVG or global AVG")
+            yield SafetyFinding(unit, f"TYPE = {c.type}", "MAX, AVG or global AVG")
         pads = (c.pad_top, c.pad_bottom, c.pad_left, c.pad_right)
         if any(pads):
-            yield Finding(unit, f"padding top, bottom, left, right = {pads}", "0")
+            yield SafetyFinding(unit, f"padding top, bottom, left, right = {pads}", "0")
         if not c.dual_line:
-            yield Finding(unit, "DUALLINE = 0", "1")
+            yield SafetyFinding(unit, "DUALLINE = 0", "1")
 
 
 @rule(
@@ -240,10 +242,12 @@ def pool_modes(view: EpochView) -> Iterator[Finding]:
     proven(482, "units"),
     remedy="cut the tensor into fewer channels or columns",
 )
-def pool_lines(view: EpochView) -> Iterator[Finding]:
+def pool_lines(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.poolings.items():
         if c.batch > POOL_CHANNELS or c.line_elements > POOL_LINE:
-            yield Finding(unit, f"batch {c.batch}, width x batch {c.line_elements}", f"{POOL_CHANNELS}, {POOL_LINE}")
+            yield SafetyFinding(
+                unit, f"batch {c.batch}, width x batch {c.line_elements}", f"{POOL_CHANNELS}, {POOL_LINE}"
+            )
 
 
 @rule(
@@ -253,10 +257,10 @@ def pool_lines(view: EpochView) -> Iterator[Finding]:
     proven(46259, "engines"),
     remedy="store elements in whole bytes",
 )
-def element_sizes(view: EpochView) -> Iterator[Finding]:
+def element_sizes(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.engines.items():
         if (c.size0, c.size1, c.size2) not in _BIT_SIZES:
-            yield Finding(unit, f"SIZE0..2 = {c.size0}, {c.size1}, {c.size2}", "8,0,0; 8,8,0 or 8,8,8")
+            yield SafetyFinding(unit, f"SIZE0..2 = {c.size0}, {c.size1}, {c.size2}", "8,0,0; 8,8,0 or 8,8,8")
 
 
 @rule(
@@ -266,15 +270,15 @@ def element_sizes(view: EpochView) -> Iterator[Finding]:
     proven(11959, "readers"),
     remedy="clear LSBMODE, or set SIGNEXT as well",
 )
-def right_alignment(view: EpochView) -> Iterator[Finding]:
+def right_alignment(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.engines.items():
         if not c.align_right:
             continue
         role = view.role(unit)
         if not c.sign_extend:
-            yield Finding(unit, "LSBMODE = 1, SIGNEXT = 0", "both")
+            yield SafetyFinding(unit, "LSBMODE = 1, SIGNEXT = 0", "both")
         elif not role.startswith(("to CONVACC:", "to STRENG:")):
-            yield Finding(unit, f"LSBMODE = 1 in an engine {role}", "to CONVACC or a copy")
+            yield SafetyFinding(unit, f"LSBMODE = 1 in an engine {role}", "to CONVACC or a copy")
 
 
 @rule(
@@ -285,11 +289,11 @@ def right_alignment(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="choose settings that occur, or test on a board",
 )
-def known_modes(view: EpochView) -> Iterator[Finding]:
+def known_modes(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.units.items():
         known, key = mode_keys.proven_modes(config.KIND), view.modes[unit]
         if known and key not in known:
-            yield Finding(unit, f"never seen: {_difference(config.KIND, key)}")
+            yield SafetyFinding(unit, f"never seen: {_difference(config.KIND, key)}")
 
 
 def _difference(kind: str, key: mode_keys.Key) -> str:
@@ -309,8 +313,8 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
     severity=Severity.UNPROVEN,
     remedy="count the same bytes with more lines of fewer pixels, or with more pixels of fewer elements",
 )
-def known_rasters(view: EpochView) -> Iterator[Finding]:
+def known_rasters(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.engines.items():
         if not c.raster_seen:
             steps = f"{c.line_offset} bytes a line, {c.pixel_offset} a pixel"
-            yield Finding(unit, f"{c.shape[0]} x {c.shape[1]} x {c.shape[2]}, {steps}")
+            yield SafetyFinding(unit, f"{c.shape[0]} x {c.shape[1]} x {c.shape[2]}, {steps}")

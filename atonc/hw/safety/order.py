@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from atonc.hw.epoch import Epoch
-from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.hw.safety.view import EpochView, kind_of_name, number_of_name
 from atonc.reasons import Evidence, Rule, Severity, Violation
 
@@ -25,7 +25,7 @@ _RARE_STYLE = ("switch enable", "link")  # release 3.0.0 where the CPU drives, w
     proven(9526, "epochs"),
     remedy="write the configuration in this order",
 )
-def configuration_order(view: EpochView) -> Iterator[Finding]:
+def configuration_order(view: EpochView) -> Iterator[SafetyFinding]:
     yield from _out_of_order(view, "configure", _CONFIGURE)
 
 
@@ -36,18 +36,20 @@ def configuration_order(view: EpochView) -> Iterator[Finding]:
     proven(9526, "epochs"),
     remedy="enable the end of the chain first, so that no element is lost",
 )
-def enable_order(view: EpochView) -> Iterator[Finding]:
+def enable_order(view: EpochView) -> Iterator[SafetyFinding]:
     yield from _out_of_order(view, "enable", _ENABLE)
 
 
-def _out_of_order(view: EpochView, what: str, order: tuple[str, ...]) -> Iterator[Finding]:
+def _out_of_order(view: EpochView, what: str, order: tuple[str, ...]) -> Iterator[SafetyFinding]:
     reached = 0
     for event in view.epoch.events:
         if event.what != what or event.unit not in view.units:
             continue
         place = order.index(_part(view, event.unit))
         if place < reached:
-            yield Finding(event.unit, f"{what}d after a {order[reached]}", ", ".join(f"{name}s" for name in order))
+            yield SafetyFinding(
+                event.unit, f"{what}d after a {order[reached]}", ", ".join(f"{name}s" for name in order)
+            )
             return
         reached = place
 
@@ -65,14 +67,14 @@ def _part(view: EpochView, unit: str) -> str:
     proven(9526, "epochs"),
     remedy="enable and disable exactly the units that the epoch configures",
 )
-def same_units_throughout(view: EpochView) -> Iterator[Finding]:
+def same_units_throughout(view: EpochView) -> Iterator[SafetyFinding]:
     seen = {what: _units(view.epoch, what) for what in ("configure", "enable", "disable")}
     if not seen["configure"]:
         return  # the events of this epoch are not known
     for unit in sorted(set().union(*seen.values())):
         missing = [what for what, units in seen.items() if unit not in units]
         if missing:
-            yield Finding(unit, f"never {' nor '.join(f'{what}d' for what in missing)} in this epoch")
+            yield SafetyFinding(unit, f"never {' nor '.join(f'{what}d' for what in missing)} in this epoch")
 
 
 def _units(epoch: Epoch, what: str) -> set[str]:
@@ -89,12 +91,12 @@ _SWITCHABLE = ("STRENG", "CONVACC", "ARITH", "ACTIV", "POOL", "DECUN", "RECBUF")
     proven(9526, "epochs"),
     remedy="set the wait mask to the writers: readers may stop early, and a forgotten writer may still be running",
 )
-def waits_for_writers(view: EpochView) -> Iterator[Finding]:
+def waits_for_writers(view: EpochView) -> Iterator[SafetyFinding]:
     waits = set(view.epoch.waits)
     for unit in sorted(waits - set(view.writers)):
-        yield Finding(unit, "the epoch waits for it, but it writes nothing")
+        yield SafetyFinding(unit, "the epoch waits for it, but it writes nothing")
     for unit in sorted(set(view.writers) - waits):
-        yield Finding(unit, "writes memory, but the epoch does not wait for it")
+        yield SafetyFinding(unit, "writes memory, but the epoch does not wait for it")
 
 
 @rule(
@@ -104,10 +106,10 @@ def waits_for_writers(view: EpochView) -> Iterator[Finding]:
     proven(8511, "epochs"),
     remedy="sort the waits by engine number",
 )
-def waits_ascend(view: EpochView) -> Iterator[Finding]:
+def waits_ascend(view: EpochView) -> Iterator[SafetyFinding]:
     numbers = [number_of_name(unit) for unit in view.epoch.waits]
     if numbers != sorted(numbers):
-        yield Finding("", f"waits for {', '.join(view.epoch.waits)}", "ascending engine numbers")
+        yield SafetyFinding("", f"waits for {', '.join(view.epoch.waits)}", "ascending engine numbers")
 
 
 @rule(
@@ -117,11 +119,11 @@ def waits_ascend(view: EpochView) -> Iterator[Finding]:
     proven(176645, "polls"),
     remedy="poll for value 0 with timeout 100",
 )
-def polls_as_known(view: EpochView) -> Iterator[Finding]:
+def polls_as_known(view: EpochView) -> Iterator[SafetyFinding]:
     for event in view.epoch.events:
         if event.what in ("wait", "poll") and event.detail and event.detail != (0, 100):
             value, timeout = event.detail[0], event.detail[-1]
-            yield Finding(event.unit, f"polls for {value} with timeout {timeout}", "0 with timeout 100")
+            yield SafetyFinding(event.unit, f"polls for {value} with timeout {timeout}", "0 with timeout 100")
 
 
 @rule(
@@ -131,16 +133,16 @@ def polls_as_known(view: EpochView) -> Iterator[Finding]:
     Evidence(11968, 12082, "epochs", "the others, 5 programs of release 3.0.0 that the CPU drives, clear nothing"),
     remedy="use one of the two sequences",
 )
-def switch_sequence(view: EpochView) -> Iterator[Finding]:
+def switch_sequence(view: EpochView) -> Iterator[SafetyFinding]:
     style = switch_style(view.epoch)
     if style and style not in (_FIRST_STYLE, _SECOND_STYLE):
         usual = f"{', '.join(_FIRST_STYLE)} or {', '.join(_SECOND_STYLE)}"
-        yield Finding("STRSWITCH0", ", ".join(style), usual, Severity.NOTE if style == _RARE_STYLE else None)
+        yield SafetyFinding("STRSWITCH0", ", ".join(style), usual, Severity.NOTE if style == _RARE_STYLE else None)
     running = False
     for event in view.epoch.events:
         running = running or event.what == "enable"
         if running and event.what in ("link", "configure"):
-            yield Finding(event.unit, f"{event.what} after the first unit was enabled")
+            yield SafetyFinding(event.unit, f"{event.what} after the first unit was enabled")
             return
 
 
@@ -151,14 +153,14 @@ def switch_sequence(view: EpochView) -> Iterator[Finding]:
     proven(9526, "epochs"),
     remedy="wait for every writer first",
 )
-def taken_down_last(view: EpochView) -> Iterator[Finding]:
+def taken_down_last(view: EpochView) -> Iterator[SafetyFinding]:
     events = view.epoch.events
     waits = [index for index, event in enumerate(events) if event.what == "wait"]
     if not waits:
         return
     for event in events[: waits[-1]]:
         if event.what in ("disable", "unlink"):
-            yield Finding(event.unit, f"{event.what} before the epoch has ended")
+            yield SafetyFinding(event.unit, f"{event.what} before the epoch has ended")
 
 
 def switch_style(epoch: Epoch) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from atonc.reasons import Evidence, Rule, Severity
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SafetyFinding:
     """One place where a rule does not hold; `severity` where it is milder than the rule's own."""
 
     unit: str
@@ -19,7 +19,7 @@ class Finding:
     severity: Severity | None = None
 
 
-Check = Callable[[EpochView], Iterator[Finding]]
+Check = Callable[[EpochView], Iterator[SafetyFinding]]
 
 
 @dataclass(frozen=True, slots=True)

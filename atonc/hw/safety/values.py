@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.hw.limits import LEAST_PLAIN, MOST_TABLE_SHIFT
-from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.hw.safety.view import EpochView
 from atonc.hw.units import arith
 from atonc.hw.units.arith import ArithConfig
@@ -26,12 +26,12 @@ _LOWEST = -(1 << 15)
     severity=Severity.UNPROVEN,
     remedy="give the units more channels each, and use fewer of them",
 )
-def summed_channels(view: EpochView) -> Iterator[Finding]:
+def summed_channels(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         if c.kernel_width * c.kernel_height > 1 or c.out_bytes == 1 or c.simd == 0:
             continue  # windows, and copies with padding
         if c.batch < LEAST_PLAIN:
-            yield Finding(unit, f"{c.batch} channels", f">= {LEAST_PLAIN}")
+            yield SafetyFinding(unit, f"{c.batch} channels", f">= {LEAST_PLAIN}")
 
 
 @rule(
@@ -42,13 +42,13 @@ def summed_channels(view: EpochView) -> Iterator[Finding]:
     severity=Severity.UNPROVEN,
     remedy="halve the coefficients and the shift",
 )
-def arith_coefficients(view: EpochView) -> Iterator[Finding]:
+def arith_coefficients(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.ariths.items():
         lowest = int(c.rows()[: used_rows(c), 0].min(initial=0)) if c.vector_a else c.a
         if lowest == _LOWEST:
-            yield Finding(unit, f"A = {_LOWEST}", f"above {_LOWEST}")
+            yield SafetyFinding(unit, f"A = {_LOWEST}", f"above {_LOWEST}")
         if c.is_vector and c.shift_out > MOST_TABLE_SHIFT:
-            yield Finding(unit, f"RES = {c.shift_out} behind a table", f"<= {MOST_TABLE_SHIFT}")
+            yield SafetyFinding(unit, f"RES = {c.shift_out} behind a table", f"<= {MOST_TABLE_SHIFT}")
 
 
 def used_rows(c: ArithConfig) -> int:

@@ -7,11 +7,11 @@ from functools import cache, cached_property, lru_cache
 from typing import TypeVar
 
 from atonc.hw import chains
-from atonc.hw.cycles.flow import Flow, Words, element_counts
+from atonc.hw.cycles.flow import StreamFlow, StreamWords, element_counts
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
 from atonc.hw.links import LinkKind
-from atonc.hw.safety.context import Context, Pool
+from atonc.hw.safety.context import CheckedPool, SafetyContext
 from atonc.hw.safety.mode_keys import Key, mode_key
 from atonc.hw.units.activ import ActivConfig
 from atonc.hw.units.arith import ArithConfig
@@ -40,7 +40,7 @@ def _link_kind(source: str, destination: str, port: int) -> LinkKind:
 
 
 class EpochView:
-    def __init__(self, epoch: Epoch, context: Context) -> None:
+    def __init__(self, epoch: Epoch, context: SafetyContext) -> None:
         self.epoch, self.context = epoch, context
         self.units: Mapping[str, UnitConfig] = epoch.units
         self.links = epoch.links
@@ -104,16 +104,16 @@ class EpochView:
         return [name for name in self.units if name not in self.engines]
 
     @cached_property
-    def flow(self) -> Flow:
+    def flow(self) -> StreamFlow:
         """How many elements travel where."""
         return element_counts(self.epoch)
 
-    def arriving(self, unit: str, port: int) -> Words | None:
+    def arriving(self, unit: str, port: int) -> StreamWords | None:
         """What comes to a port; None when it is not linked."""
         return None if self.source(unit, port) is None or unit not in self.units else self.flow[unit].input(port)
 
     @cached_property
-    def memory_of(self) -> dict[str, Pool | None]:
+    def memory_of(self) -> dict[str, CheckedPool | None]:
         """The pool in which each engine starts."""
         return {name: self.context.pool_at(config.address) for name, config in self.engines.items()}
 

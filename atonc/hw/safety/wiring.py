@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from atonc.hw import regs
 from atonc.hw.links import context_form
-from atonc.hw.safety.registry import Finding, proven, rule
+from atonc.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.hw.safety.view import EpochView, kind_of_name
 
 FAMILY = "wiring"
@@ -21,11 +21,11 @@ _HANGS = "link the port or remove the unit; on the chip the epoch would wait for
     proven(9526, "epochs"),
     remedy="link the unit, or do not enable it in this epoch",
 )
-def every_unit_linked(view: EpochView) -> Iterator[Finding]:
+def every_unit_linked(view: EpochView) -> Iterator[SafetyFinding]:
     linked = {end for link in view.links for end in (link.source, link.destination)}
     for unit in view.units:
         if unit not in linked:
-            yield Finding(unit, "enabled, but no link touches it")
+            yield SafetyFinding(unit, "enabled, but no link touches it")
 
 
 @rule(
@@ -35,11 +35,11 @@ def every_unit_linked(view: EpochView) -> Iterator[Finding]:
     proven(9526, "epochs"),
     remedy="configure and enable the unit, or remove the link",
 )
-def links_between_configured_units(view: EpochView) -> Iterator[Finding]:
+def links_between_configured_units(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:
         for end in {link.source.partition(":")[0], link.destination}:
             if end not in view.units:
-                yield Finding(end, f"{link} ends at a unit that is not enabled")
+                yield SafetyFinding(end, f"{link} ends at a unit that is not enabled")
 
 
 @rule(
@@ -49,11 +49,11 @@ def links_between_configured_units(view: EpochView) -> Iterator[Finding]:
     proven(9526, "epochs"),
     remedy="give each source its own port, or join the streams in an ARITH",
 )
-def one_link_per_port(view: EpochView) -> Iterator[Finding]:
+def one_link_per_port(view: EpochView) -> Iterator[SafetyFinding]:
     for (unit, port), count in Counter((link.destination, link.port) for link in view.links).items():
         if count > 1:
             sources = ", ".join(k.source for k in view.links if (k.destination, k.port) == (unit, port))
-            yield Finding(unit, f"port {port} is fed by {sources}", "one source")
+            yield SafetyFinding(unit, f"port {port} is fed by {sources}", "one source")
 
 
 @rule(
@@ -63,13 +63,13 @@ def one_link_per_port(view: EpochView) -> Iterator[Finding]:
     proven(75617, "links"),
     remedy="let the link gate frames of one source; join two sources through memory",
 )
-def one_source_per_link(view: EpochView) -> Iterator[Finding]:
+def one_source_per_link(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:
         if link.permanent and not link.enabled1:
             continue
         other = regs.SOURCE_NAMES.get(link.other_source, str(link.other_source))
         if regs.SOURCES.get(link.source) != link.other_source:
-            yield Finding(
+            yield SafetyFinding(
                 link.destination, f"port {link.port} takes turns between {link.source} and {other}", "one source"
             )
 
@@ -81,12 +81,12 @@ def one_source_per_link(view: EpochView) -> Iterator[Finding]:
     proven(30768, "readers"),
     remedy="remove the link into the reader, and link its output",
 )
-def readers_only_feed(view: EpochView) -> Iterator[Finding]:
+def readers_only_feed(view: EpochView) -> Iterator[SafetyFinding]:
     for reader in view.readers:
         for port in view.ports(reader):
-            yield Finding(reader, f"reads memory, yet {view.source(reader, port)} feeds it")
+            yield SafetyFinding(reader, f"reads memory, yet {view.source(reader, port)} feeds it")
         if not view.destinations(reader):
-            yield Finding(reader, "reads memory, but feeds nothing")
+            yield SafetyFinding(reader, "reads memory, but feeds nothing")
 
 
 @rule(
@@ -96,13 +96,13 @@ def readers_only_feed(view: EpochView) -> Iterator[Finding]:
     proven(15491, "writers"),
     remedy="link one unit to the writer; use a second engine to read the buffer back",
 )
-def writers_only_take(view: EpochView) -> Iterator[Finding]:
+def writers_only_take(view: EpochView) -> Iterator[SafetyFinding]:
     for writer in view.writers:
         count = len(view.ports(writer))
         if count != 1:
-            yield Finding(writer, f"writes memory with {count} sources", "1")
+            yield SafetyFinding(writer, f"writes memory with {count} sources", "1")
         for link in view.destinations(writer):
-            yield Finding(writer, f"writes memory, yet feeds {link.destination}")
+            yield SafetyFinding(writer, f"writes memory, yet feeds {link.destination}")
 
 
 @rule(
@@ -112,17 +112,17 @@ def writers_only_take(view: EpochView) -> Iterator[Finding]:
     proven(9526, "epochs"),
     remedy="let the epoch read its input from memory and write its result to memory",
 )
-def reads_and_writes(view: EpochView) -> Iterator[Finding]:
+def reads_and_writes(view: EpochView) -> Iterator[SafetyFinding]:
     if not view.readers or not view.writers:
-        yield Finding("", f"{len(view.readers)} readers and {len(view.writers)} writers", "at least 1 each")
+        yield SafetyFinding("", f"{len(view.readers)} readers and {len(view.writers)} writers", "at least 1 each")
 
 
 @rule("W08", FAMILY, "the feature and kernel ports of a CONVACC are linked", proven(11988, "units"), remedy=_HANGS)
-def convacc_ports_linked(view: EpochView) -> Iterator[Finding]:
+def convacc_ports_linked(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in view.convaccs:
         for port, name in ((0, "feature"), (1, "kernel")):
             if view.source(unit, port) is None:
-                yield Finding(unit, f"nothing feeds the {name} port")
+                yield SafetyFinding(unit, f"nothing feeds the {name} port")
 
 
 @rule(
@@ -132,11 +132,11 @@ def convacc_ports_linked(view: EpochView) -> Iterator[Finding]:
     proven(11988, "units"),
     remedy="store the kernels in memory and let a STRENG read them",
 )
-def kernels_from_memory(view: EpochView) -> Iterator[Finding]:
+def kernels_from_memory(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in view.convaccs:
         link = view.source(unit, 1)
         if link is not None and kind_of_name(link.source) != "STRENG":
-            yield Finding(unit, f"kernels come from {link.source}", "a STRENG")
+            yield SafetyFinding(unit, f"kernels come from {link.source}", "a STRENG")
 
 
 @rule(
@@ -146,33 +146,33 @@ def kernels_from_memory(view: EpochView) -> Iterator[Finding]:
     proven(11988, "units"),
     remedy="clear NOSUM and link port 2, or set NOSUM and leave port 2 open",
 )
-def accumulator_port(view: EpochView) -> Iterator[Finding]:
+def accumulator_port(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.convaccs.items():
         linked = view.source(unit, 2) is not None
         if linked and config.no_sum:
-            yield Finding(unit, "port 2 is linked, but NOSUM = 1")
+            yield SafetyFinding(unit, "port 2 is linked, but NOSUM = 1")
         if not linked and not config.no_sum:
-            yield Finding(unit, "NOSUM = 0, but nothing feeds port 2")
+            yield SafetyFinding(unit, "NOSUM = 0, but nothing feeds port 2")
 
 
 @rule(
     "W11", FAMILY, "port X of an ARITH is linked; port Y exactly when DUALIN = 1", proven(20560, "units"), remedy=_HANGS
 )
-def arith_ports(view: EpochView) -> Iterator[Finding]:
+def arith_ports(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.ariths.items():
         if view.source(unit, 0) is None:
-            yield Finding(unit, "nothing feeds port X")
+            yield SafetyFinding(unit, "nothing feeds port X")
         linked = view.source(unit, 1) is not None
         if linked != bool(config.dual_input):
             state = "linked" if linked else "open"
-            yield Finding(unit, f"port Y is {state} and DUALIN = {config.dual_input}")
+            yield SafetyFinding(unit, f"port Y is {state} and DUALIN = {config.dual_input}")
 
 
 @rule("W12", FAMILY, "the input of an ACTIV and of a POOL is linked", proven(2212, "units"), remedy=_HANGS)
-def single_inputs(view: EpochView) -> Iterator[Finding]:
+def single_inputs(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in (*view.activs, *view.poolings):
         if view.source(unit, 0) is None:
-            yield Finding(unit, "nothing feeds its input")
+            yield SafetyFinding(unit, "nothing feeds its input")
 
 
 @rule(
@@ -182,10 +182,10 @@ def single_inputs(view: EpochView) -> Iterator[Finding]:
     proven(34760, "units"),
     remedy="link the output, or remove the unit: a full output stops its sources",
 )
-def outputs_used(view: EpochView) -> Iterator[Finding]:
+def outputs_used(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in view.processing:
         if not view.destinations(unit) and view.units[unit].KIND in ("CONVACC", "ARITH", "ACTIV", "POOL"):
-            yield Finding(unit, "its output feeds nothing")
+            yield SafetyFinding(unit, "its output feeds nothing")
 
 
 @rule(
@@ -195,14 +195,14 @@ def outputs_used(view: EpochView) -> Iterator[Finding]:
     proven(75617, "links"),
     remedy="send the stream through memory and a second epoch",
 )
-def loops_only_through_accumulators(view: EpochView) -> Iterator[Finding]:
+def loops_only_through_accumulators(view: EpochView) -> Iterator[SafetyFinding]:
     forward: dict[str, list[str]] = {}
     for link in view.links:
         if not (kind_of_name(link.destination) == "CONVACC" and link.port == 2):
             forward.setdefault(link.source, []).append(link.destination)
     unit = _on_loop(forward)
     if unit:
-        yield Finding(unit, "its output returns to its own input")
+        yield SafetyFinding(unit, "its output returns to its own input")
 
 
 def _on_loop(forward: dict[str, list[str]]) -> str:
@@ -223,10 +223,10 @@ def _on_loop(forward: dict[str, list[str]]) -> str:
     proven(60, "links"),
     remedy="exchange the two POOL units",
 )
-def pool_order(view: EpochView) -> Iterator[Finding]:
+def pool_order(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:
         if kind_of_name(link.source) == kind_of_name(link.destination) == "POOL" and link.source >= link.destination:
-            yield Finding(link.destination, f"{link.source} feeds {link.destination}", "POOL0 -> POOL1")
+            yield SafetyFinding(link.destination, f"{link.source} feeds {link.destination}", "POOL0 -> POOL1")
 
 
 @rule(
@@ -236,10 +236,10 @@ def pool_order(view: EpochView) -> Iterator[Finding]:
     proven(136372, "link words"),
     remedy="clear TICKTYPE",
 )
-def frames_not_ticks(view: EpochView) -> Iterator[Finding]:
+def frames_not_ticks(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:
         if link.tick_type:
-            yield Finding(link.destination, f"port {link.port} has TICKTYPE = {link.tick_type}", "0")
+            yield SafetyFinding(link.destination, f"port {link.port} has TICKTYPE = {link.tick_type}", "0")
 
 
 @rule(
@@ -249,10 +249,10 @@ def frames_not_ticks(view: EpochView) -> Iterator[Finding]:
     proven(75617, "links"),
     remedy="use one of these three forms of contexts",
 )
-def known_contexts(view: EpochView) -> Iterator[Finding]:
+def known_contexts(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:
         if context_form(link) is None:
             state = (
                 f"EN0 = {int(link.enabled0)}, FNR0 = {link.frames0}, EN1 = {int(link.enabled1)}, FNR1 = {link.frames1}"
             )
-            yield Finding(link.destination, f"port {link.port}: {state}")
+            yield SafetyFinding(link.destination, f"port {link.port}: {state}")

@@ -17,40 +17,40 @@ from dataclasses import replace
 from functools import partial
 
 from atonc.lower.context import Context
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.pad_first import Lower, lower_padded, pad_first
 from atonc.lower.registry import Refusal
 from atonc.plan.task import Purpose, TaskGroup
 from atonc.plan.types import BufferKind
 from atonc.select.choose import Draw, Offer, attempt, take_best
-from atonc.select.form import Form, Refused
+from atonc.select.form import Form, RefusedForm
 from atonc.select.policy import WINDOW_CHANNELS, WINDOW_OUTPUTS, WORTH_BORDER
 
 SUBTRACTED = "the zero point subtracted by the units"
 STORED = "the zero point around the picture in memory"
 
 
-def lower_bordered(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
+def lower_bordered(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower_padded` does it, or on a copy with a border where that costs less."""
     plain = attempt(context, lambda draft: lower_padded(layer, draft, lower))
-    if isinstance(plain, Refused) or "borders" in context.facts.without or not _may_pay(layer, plain):
+    if isinstance(plain, RefusedForm) or "borders" in context.facts.without or not _may_pay(layer, plain):
         return context.take(plain)
     offers = [Offer(plain, SUBTRACTED)]
     for draw in _draws(layer, lower):
         form = attempt(context, draw)
         if isinstance(form, Form) and _fits(layer, context, form):
             offers.append(Offer(form, STORED))
-        elif isinstance(form, Refused):
+        elif isinstance(form, RefusedForm):
             context.refused.append(form)
     return take_best(context, offers)
 
 
-def _fits(layer: Layer, context: Context, form: Form) -> bool:
+def _fits(layer: ConvLayer, context: Context, form: Form) -> bool:
     """Whether the copy lies where memory is free while other layers need more: speed does not make the peak higher."""
     return form.scratch_bytes <= context.facts.free_bytes.get(layer.op.name, 0)
 
 
-def _may_pay(layer: Layer, plain: Form) -> bool:
+def _may_pay(layer: ConvLayer, plain: Form) -> bool:
     """Whether half of the cycles could be saved: not where the kernels come from the flash no faster."""
     if layer.op.kind != "conv" or layer.ring is not None or layer.features_shifted or layer.whole_bytes:
         return False
@@ -63,24 +63,24 @@ def _may_pay(layer: Layer, plain: Form) -> bool:
     return plain.cycles > WORTH_BORDER * layer.machine.flash_byte_cycles * layer.weights.size
 
 
-def _draws(layer: Layer, lower: Lower) -> Iterator[Draw[Context]]:
+def _draws(layer: ConvLayer, lower: Lower) -> Iterator[Draw[Context]]:
     if layer.stride == (1, 1):
         yield partial(_unsigned, layer, lower)
     else:  # chains of windows with stride 2 were seen with signed features only
         yield partial(_signed, layer, lower)
 
 
-def _signed(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
+def _signed(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGroup]:
     copies, padded = pad_first(layer, context, purpose=Purpose.BORDER)
     return [*copies, *lower(replace(padded, border=(0, 0, 0, 0)), context)]
 
 
-def _unsigned(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
+def _unsigned(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGroup]:
     copies, padded = pad_first(layer, context, shifted=True, purpose=Purpose.BORDER)
     return [*copies, *lower(one_more_row(replace(padded, border=(0, 0, 0, 0)), context), context)]
 
 
-def one_more_row(layer: Layer, context: Context) -> Layer:
+def one_more_row(layer: ConvLayer, context: Context) -> ConvLayer:
     """The layer with a row of padding below the picture and a row of results below the others."""
     out, target = layer.out, context.buffers[layer.target]
     whole = out.contiguous and not out.offset and out.height * out.line == target.size_bytes

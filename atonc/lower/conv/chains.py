@@ -35,7 +35,7 @@ RINGS = {1: (True, False), MAX_CHAIN: (False, True)}  # units -> sums through th
 
 
 @dataclass(frozen=True)
-class Mode:
+class FeatureMode:
     """How features are read: element size and sign."""
 
     simd: int
@@ -70,26 +70,26 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Form:
+class ChainForm:
     """What decides whether a chain was seen: how sums return, and the RAW flag of every unit."""
 
     ring: bool
     raw: tuple[int, ...]
 
 
-def limits(mode: Mode, rows: int, columns: int) -> Sizes:
+def limits(mode: FeatureMode, rows: int, columns: int) -> Sizes:
     """Most kernels, channels, kernel bytes and line elements of a unit, as seen in public networks."""
     return convacc_sizes(rows, columns, mode.simd, mode.deep)
 
 
-def least_batch(mode: Mode, rows: int) -> int:
+def least_batch(mode: FeatureMode, rows: int) -> int:
     """Fewest channels of a unit that were seen."""
     if mode.deep:
         return LEAST_DEEP[mode.feature_bytes]
     return LEAST_PLAIN if rows == 1 else 1
 
 
-def pictures_trusted(parts: Sequence[Part | Outline], mode: Mode, trust: Trust) -> bool:
+def pictures_trusted(parts: Sequence[Part | Outline], mode: FeatureMode, trust: Trust) -> bool:
     """Whether pictures, padding and results of these sizes may be relied on in this mode."""
     areas = [Area.whole(part.area.height, part.area.width, 1) for part in parts]
     shapes = [Outline(area, p.window, p.padding, p.stride) for area, p in zip(areas, parts, strict=True)]
@@ -97,7 +97,7 @@ def pictures_trusted(parts: Sequence[Part | Outline], mode: Mode, trust: Trust) 
 
 
 @lru_cache(maxsize=1 << 16)
-def _picture_trusted(part: Outline, mode: Mode, trust: Trust) -> bool:
+def _picture_trusted(part: Outline, mode: FeatureMode, trust: Trust) -> bool:
     return picture_trusted(unit_config(part, mode, 1, 1), trust)
 
 
@@ -120,7 +120,7 @@ def shape_of(part: Part | Outline) -> Shape:
 
 
 @cache
-def form_of(shapes: tuple[Shape, ...], mode: Mode, units: int, looped: bool, small: bool) -> Form | None:
+def form_of(shapes: tuple[Shape, ...], mode: FeatureMode, units: int, looped: bool, small: bool) -> ChainForm | None:
     """The settings of a chain, if each of its units has some that were seen; other sizes play no part in that.
 
     Sums return through the switch or, if they are not small, through memory.
@@ -132,9 +132,9 @@ def form_of(shapes: tuple[Shape, ...], mode: Mode, units: int, looped: bool, sma
             area = Area.whole(rows + stride, columns + stride, 1)
             pads = (1, 1, 1, 1) if padded else (0, 0, 0, 0)
             part = Part(area, np.zeros((1, rows, columns, 1), np.int8), pads, stride)
-            raws.append(_seen_raw(unit_config(part, mode, 1, 1, Linked(unit, units, 2 if looped else 1, ring))))
+            raws.append(_seen_raw(unit_config(part, mode, 1, 1, ChainLink(unit, units, 2 if looped else 1, ring))))
         if None not in raws:
-            return Form(ring, tuple(raw for raw in raws if raw is not None))
+            return ChainForm(ring, tuple(raw for raw in raws if raw is not None))
     return None
 
 
@@ -146,7 +146,7 @@ def _loops(units: int, looped: bool, small: bool) -> tuple[bool, ...]:
 
 
 def chain_configs(
-    parts: Sequence[Part | Outline], mode: Mode, batch: int, kernels: int, units: int, passes: int = 1
+    parts: Sequence[Part | Outline], mode: FeatureMode, batch: int, kernels: int, units: int, passes: int = 1
 ) -> tuple[ConvaccConfig, ...] | None:
     """The units of a chain, if each of them has settings that were seen."""
     if any(max(part.padding) > MAX_PADDING for part in parts):
@@ -156,7 +156,7 @@ def chain_configs(
     if form is None:
         return None
     each = parts if len(parts) > 1 else [parts[0]] * units
-    linked = [Linked(k, units, passes, form.ring) for k in range(units)]
+    linked = [ChainLink(k, units, passes, form.ring) for k in range(units)]
     made = (unit_config(each[k], mode, batch, kernels, linked[k]) for k in range(units))
     return tuple(changed(config, raw_out=raw) for config, raw in zip(made, form.raw, strict=True))
 
@@ -180,7 +180,7 @@ def _seen_raw(config: ConvaccConfig) -> int | None:
 _PLAIN = ConvaccConfig(out_shift=0, in_shift=0, rounded=1, saturated=1, round_mode=1)
 
 
-class Linked(NamedTuple):
+class ChainLink(NamedTuple):
     """Where a unit stands in its chain, and how often the chain runs before its sums are whole."""
 
     unit: int = 0
@@ -189,11 +189,11 @@ class Linked(NamedTuple):
     ring: bool = False  # sums return through the switch
 
 
-ALONE = Linked()
+ALONE = ChainLink()
 
 
 def unit_config(
-    part: Part | Outline, mode: Mode, batch: int, kernels: int, linked: Linked = ALONE
+    part: Part | Outline, mode: FeatureMode, batch: int, kernels: int, linked: ChainLink = ALONE
 ) -> ConvaccConfig:
     """One unit of a chain; the output shift is set later."""
     unit, units, passes, ring = linked

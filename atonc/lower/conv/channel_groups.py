@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.requantise import Requantisation
 from atonc.select.policy import (
     GOOD_ENOUGH,
@@ -16,7 +16,9 @@ from atonc.select.policy import (
 )
 
 
-def ranges(layer: Layer, subtracted: int, roundings: int, first: int, count: int, step: int) -> list[tuple[int, int]]:
+def ranges(
+    layer: ConvLayer, subtracted: int, roundings: int, first: int, count: int, step: int
+) -> list[tuple[int, int]]:
     """Cuts output channels where one shift for all of them is too coarse for some: scales may differ a thousandfold."""
     pieces = [(first, count)]
     cuts = {pieces[0]: layer.best_cut(subtracted, roundings, first, count, step)}
@@ -33,7 +35,7 @@ def ranges(layer: Layer, subtracted: int, roundings: int, first: int, count: int
     return pieces
 
 
-def _worth(layer: Layer, subtracted: int, roundings: int, piece: tuple[int, int], pieces: int) -> float:
+def _worth(layer: ConvLayer, subtracted: int, roundings: int, piece: tuple[int, int], pieces: int) -> float:
     rule = layer.requantisation_of(subtracted, roundings, *piece)
     if isinstance(rule, Requantisation) and rule.error > GOOD_ENOUGH:
         return WORTH_ALWAYS

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from atonc.hw.limits import MAX_CHAIN, SUM_LIMIT
 from atonc.lower.conv.chains import limits
 from atonc.lower.conv.kernel_parts import Part
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.reach import ends
 from atonc.lower.conv.tiling import FLAT
 from atonc.lower.conv.weight_sums import extreme_sums
@@ -22,7 +22,7 @@ from atonc.lower.conv.weight_sums import extreme_sums
 Ints = NDArray[np.int64]
 
 
-def slicings(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Iterator[tuple[Part, ...]]:
+def slicings(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -> Iterator[tuple[Part, ...]]:
     """Ways worth trying: as few slices as sums allow, and so many that each is summed without a rounding on the way."""
     channels, window = parts[0].weights.shape[3], parts[0].window
     modes = [mode for mode in layer.modes() if window == (1, 1) or not mode.deep]
@@ -48,17 +48,17 @@ def _slice(part: Part, number: int, first: int, step: int) -> Part:
     return replace(part, area=part.area.channels_from(first, count), weights=weights, group=(number, 0))
 
 
-def holding(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> list[int]:
+def holding(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -> list[int]:
     """Numbers that units can subtract so that no input takes a sum of any group too far."""
     return [n for n in layer.subtracted() if _largest(layer, parts, first, count, n) <= SUM_LIMIT]
 
 
-def _most(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> int:
+def _most(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -> int:
     """The largest sum of any slice that any input gives, with the best number that units can subtract."""
     return min(_largest(layer, parts, first, count, number) for number in layer.subtracted())
 
 
-def _largest(layer: Layer, parts: tuple[Part, ...], first: int, count: int, subtracted: int) -> int:
+def _largest(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int, subtracted: int) -> int:
     low, high = (end - subtracted for end in ends(layer.features_shifted))
     sums: dict[tuple[int, int], Ints] = {}
     for part in parts:

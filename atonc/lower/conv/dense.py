@@ -10,19 +10,19 @@ from atonc.hw.limits import ALIGNED, MAX_CHAIN
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
 from atonc.lower.conv.bordered import lower_bordered
-from atonc.lower.conv.chains import Mode, no_setting
+from atonc.lower.conv.chains import FeatureMode, no_setting
 from atonc.lower.conv.channel_groups import ranges
 from atonc.lower.conv.channel_slices import holding, slicings
 from atonc.lower.conv.dense_chain import Sets, add_chain, meaning
 from atonc.lower.conv.forms_2x import lower_2x
 from atonc.lower.conv.in_turn import in_turn
 from atonc.lower.conv.kernel_parts import Part, unit_parts
-from atonc.lower.conv.lanes import Job, in_lanes
+from atonc.lower.conv.lanes import ChainJob, in_lanes
 from atonc.lower.conv.layer import (
-    Layer,
+    ConvLayer,
 )
 from atonc.lower.conv.one_patch import one_patch
-from atonc.lower.conv.partial_sums import Piece, Results, chunks, sum_pieces
+from atonc.lower.conv.partial_sums import PartialSum, Results, chunks, sum_pieces
 from atonc.lower.conv.reading import nearest
 from atonc.lower.conv.requantise import TwoSteps
 from atonc.lower.conv.shift_first import needs_shifting, shift_first, worth_shifting
@@ -31,13 +31,13 @@ from atonc.lower.conv.wide import lower_side_by_side, side_by_side_cycles
 from atonc.lower.conv.wide_windows import MOST_BATCH, wide_parts
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.record import record
-from atonc.lower.semantics.sums import Sums
+from atonc.lower.semantics.sums import LoweredSums
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import Way, attempt, in_order
 from atonc.select.choose import choose as choose_form
-from atonc.select.form import Form, Refused
+from atonc.select.form import Form, RefusedForm
 from atonc.select.policy import (
     CHEAP,
     EPOCH_CYCLES,
@@ -57,7 +57,7 @@ from atonc.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
 ON_A_COPY, AS_STORED = "on a copy of the features without zero point", "on the features as stored"
 
 
-def lower(layer: Layer, context: Context) -> list[TaskGroup]:
+def lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_bordered
     layer = one_patch(layer)
     faster = needs_shifting(layer) or _faster_shifted(layer)
@@ -77,7 +77,7 @@ def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     return choose_form(context, [Way(on_a_copy, ON_A_COPY), Way(as_it_is, AS_STORED)], blame_last=True)
 
 
-def _closer_shifted(layer: Layer) -> bool:
+def _closer_shifted(layer: ConvLayer) -> bool:
     """Whether features without sign are worth a copy: all channels fit one pass, nothing is rounded in between."""
     plain = layer.weights.shape[1:3] == (1, 1) and layer.stride == (1, 1) and not any(layer.padding)
     if layer.features_shifted or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
@@ -100,7 +100,7 @@ def _closer_shifted(layer: Layer) -> bool:
     return worth(cycles, after.mean_error, signed.cycles, before.mean_error)
 
 
-def _faster_shifted(layer: Layer) -> bool | None:
+def _faster_shifted(layer: ConvLayer) -> bool | None:
     """Whether a window over few channels holds so many more kernels without a zero point that a copy pays. None: forms
     must tell, since a shorter chain leaves units for other lanes."""
     few = layer.area.channels <= WINDOW_CHANNELS and max(layer.weights.shape[1:3]) > 1
@@ -115,7 +115,7 @@ def _faster_shifted(layer: Layer) -> bool | None:
     return None if unsigned[0] * unsigned[1] + copy < signed[0] * signed[1] else False
 
 
-def _window_cycles(layer: Layer) -> tuple[int, int] | None:
+def _window_cycles(layer: ConvLayer) -> tuple[int, int] | None:
     """Prices a kernel that one window, or two side by side, can hold: cycles and units of a chain; None for others."""
     if layer.area.channels <= MOST_BATCH and wide_parts(layer):
         cycles = side_by_side_cycles(layer)
@@ -130,7 +130,7 @@ def _window_cycles(layer: Layer) -> tuple[int, int] | None:
     return None if tiling is None else (tiling.cycles, tiling.units)
 
 
-def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
+def _lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
     every second pixel."""
     if layer.area.channels <= MOST_BATCH:
@@ -139,7 +139,7 @@ def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     return _in_windows(layer, context)
 
 
-def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
+def _in_windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     plain = attempt(context, partial(_windows, layer))
     if isinstance(plain, Form) or plain.rule != "CONV-MODE" or layer.stride != (2, 2) or layer.numerics == "2.x":
         return context.take(plain)
@@ -147,8 +147,8 @@ def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
     return _windows(replace(layer, native=False), context)
 
 
-def _windows(layer: Layer, context: Context) -> list[TaskGroup]:
-    jobs: list[Job] = []
+def _windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
+    jobs: list[ChainJob] = []
     summed: list[TaskGroup] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
@@ -161,11 +161,11 @@ def _windows(layer: Layer, context: Context) -> list[TaskGroup]:
 
 
 def _output_range(
-    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
-) -> tuple[list[Job], list[TaskGroup]]:
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+) -> tuple[list[ChainJob], list[TaskGroup]]:
     """Output channels first..first+count: whole groups of kernels, then a smaller group for the rest. Chains, and
     tasks of what no single chain does."""
-    jobs: list[Job] = []
+    jobs: list[ChainJob] = []
     summed: list[TaskGroup] = []
     while count:
         tiling = None
@@ -184,12 +184,12 @@ def _output_range(
                 jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
             if not halves:
                 rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, start, some)
-                jobs.append(Job(parts, target, tiling, start, some, rule))
+                jobs.append(ChainJob(parts, target, tiling, start, some, rule))
         first, count = first + whole, count - whole
     return jobs, summed
 
 
-def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
+def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
     """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
     point in them are larger, so more of their bits are cut off."""
     modes, channels, target = _held(layer, first, count), layer.area.channels, layer.made_for
@@ -215,13 +215,13 @@ def _tiling(layer: Layer, parts: tuple[Part, ...], first: int, count: int) -> Ti
     return plain if len(errors) == 2 and closer(*errors) else fastest
 
 
-def _held(layer: Layer, first: int, count: int) -> list[Mode]:
+def _held(layer: ConvLayer, first: int, count: int) -> list[FeatureMode]:
     """How features may be read so that their sums, all channels together, stay within what units hand on."""
     return [mode for mode in layer.modes() if layer.holds(mode.offset, first, count)]
 
 
 def _sliced(
-    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
 ) -> list[TaskGroup]:
     """Slices of the channels, each summed by itself; for fewer kernels at a time where one shift is too coarse."""
     form = attempt(context, partial(_cheapest_slices, layer, parts, target, first, count))
@@ -235,7 +235,7 @@ def _sliced(
 
 
 def _cheapest_slices(
-    layer: Layer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
+    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
 ) -> list[TaskGroup]:
     """Few slices with roundings on the way, or many without."""
 
@@ -245,18 +245,18 @@ def _cheapest_slices(
         return Way(draw, f"{number} slices of channels")
 
     seen = f"sums of {layer.op.name} beyond 24 bits"
-    none = Refused("SUM-ROOM", seen, "24 bits between units", "fewer inputs a sum: cut the layer in two")
+    none = RefusedForm("SUM-ROOM", seen, "24 bits between units", "fewer inputs a sum: cut the layer in two")
     ways = [way(slices) for slices in slicings(layer, parts, first, count)]
     return choose_form(context, ways, none, blame_last=True)
 
 
 def _summed_slices(
-    layer: Layer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
+    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
 ) -> list[TaskGroup]:
     return _summed(layer, context, parts, target, first, count)
 
 
-def _halves(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:
+def _halves(layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:
     """Two smaller groups of kernels, where the scale of one kernel is far from those of its neighbours."""
     rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
     if isinstance(rule, TwoSteps) or not 1 < count <= tiling.kernels:
@@ -269,7 +269,7 @@ def _halves(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, first: int, c
     return [(first, cut), (first + cut, count - cut)] if needed else []
 
 
-def _cheap(layer: Layer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bool:
+def _cheap(layer: ConvLayer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bool:
     """Whether two groups take hardly longer than one."""
     channels, modes, target = layer.area.channels, layer.modes(), layer.made_for
     one, *two = (choose(parts, channels, count, modes, target) for count in (sum(counts), *counts))
@@ -277,7 +277,7 @@ def _cheap(layer: Layer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bo
 
 
 def _summed(
-    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
 ) -> list[TaskGroup]:
     """Parts in several chains, one after the other."""
     channels = layer.area.channels
@@ -289,19 +289,19 @@ def _summed(
     pieces = [_piece(layer, chain, tiling, rule.out_shift) for chain, tiling in found]
     groups, order = sum_pieces(context, pieces, Results(layer, target, rule, first, count, group))
     chains = tuple(meaning(*found[k]) for k in order)
-    record(context, layer, Sums(layer.stored, chains, rule, target, first, count))
+    record(context, layer, LoweredSums(layer.stored, chains, rule, target, first, count))
     return groups
 
 
-def _piece(layer: Layer, parts: tuple[Part, ...], tiling: Tiling, out_shift: int) -> Piece:
+def _piece(layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, out_shift: int) -> PartialSum:
     def add(b: TaskBuilder, context: Context, first: int, count: int) -> str:
         return add_chain(b, layer, context, Sets(parts, tiling, first, count // tiling.kernels), out_shift)
 
-    return Piece(add, tiling.units, tiling.passes)
+    return PartialSum(add, tiling.units, tiling.passes)
 
 
 def _chains(
-    layer: Layer, parts: tuple[Part, ...], first: int, count: int
+    layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int
 ) -> tuple[int, list[tuple[tuple[Part, ...], Tiling]]]:
     """Kernels a frame, the same in every chain, and the chains; none where nothing fits.
 
@@ -321,7 +321,7 @@ def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
     return sum(tiling.cycles for _, tiling in found)
 
 
-def _with_kernels(layer: Layer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
+def _with_kernels(layer: ConvLayer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
     channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
     modes = [mode for mode in layer.modes() if mode.offset == subtracted]
     tiling = choose(parts, channels, kernels, modes, layer.made_for, Constraints(memory_loops=False))

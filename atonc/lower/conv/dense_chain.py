@@ -14,9 +14,9 @@ from atonc.hw.units.stream_engine import StrengConfig
 from atonc.lower.context import Context, constant_buffer
 from atonc.lower.conv.engines import feature_engine, kernel_engine
 from atonc.lower.conv.kernel_parts import Part
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.tiling import Tiling
-from atonc.lower.semantics.sums import Chain, Term
+from atonc.lower.semantics.sums import SumChain, SumTerm
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.types import Buffer
@@ -25,14 +25,14 @@ KERNELS = "kernels"
 BETWEEN_PASSES = "partial sums"  # of a chain that runs several times
 
 
-def meaning(parts: tuple[Part, ...], tiling: Tiling) -> Chain:
+def meaning(parts: tuple[Part, ...], tiling: Tiling) -> SumChain:
     """Which channels every unit sums in every pass."""
     chains = []
     for number in range(tiling.passes):
         ranges = [tiling.slots.own(unit, number) for unit in _readers(parts, tiling)]
         units = zip(_each(parts, tiling), ranges, strict=True)
-        chains.append(tuple(Term(part, first, end - first) for part, (first, end) in units))
-    return Chain(tuple(chains), tiling.mode.offset)
+        chains.append(tuple(SumTerm(part, first, end - first) for part, (first, end) in units))
+    return SumChain(tuple(chains), tiling.mode.offset)
 
 
 def _each(parts: tuple[Part, ...], tiling: Tiling) -> tuple[Part, ...]:
@@ -56,7 +56,7 @@ class Sets:
 
 
 def add_chain(
-    b: TaskBuilder, layer: Layer, context: Context, sets: Sets, out_shift: int, stream: Buffer | None = None
+    b: TaskBuilder, layer: ConvLayer, context: Context, sets: Sets, out_shift: int, stream: Buffer | None = None
 ) -> str:
     """The units that sum all parts and channels; returns the last one. `stream`: their kernels, where known."""
     parts, tiling, groups = sets.parts, sets.tiling, sets.count

@@ -13,7 +13,6 @@ from atonc.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
 from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.arith import ROWS
 from atonc.lower.context import Context
-from atonc.lower.conv.bands import bands, least_cycles, rows_together
 from atonc.lower.conv.chains import chain_configs, no_setting
 from atonc.lower.conv.channel_groups import ranges
 from atonc.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
@@ -21,22 +20,23 @@ from atonc.lower.conv.engines import feature_engine, kernel_engine, output_engin
 from atonc.lower.conv.forms_2x import lower_2x
 from atonc.lower.conv.kernel_parts import Part, unit_parts
 from atonc.lower.conv.layer import (
-    Layer,
+    ConvLayer,
 )
 from atonc.lower.conv.pad_first import lower_padded
 from atonc.lower.conv.partial_sums import Results, add_up, chunks, flat, silent
 from atonc.lower.conv.requantise import Requantisation
+from atonc.lower.conv.row_tiles import least_cycles, row_tiles, rows_together
 from atonc.lower.conv.shift_first import needs_shifting, shift_first
 from atonc.lower.conv.wide_windows import frame, joined, wide_parts
 from atonc.lower.semantics.record import record
 from atonc.lower.semantics.roundings import agree
-from atonc.lower.semantics.sums import Chain, Sums, Term
+from atonc.lower.semantics.sums import LoweredSums, SumChain, SumTerm
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine
 from atonc.plan.task import Purpose, TaskGroup
 from atonc.select.choose import Offer, attempt, choose, in_order, take_best
-from atonc.select.form import Form, Refused
+from atonc.select.form import Form, RefusedForm
 from atonc.select.policy import TOO_COARSE
 from atonc.select.preferences import SHORTER_STREAMS, WIDE_WINDOWS
 
@@ -47,7 +47,7 @@ Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of the
 
 
 @dataclass(frozen=True)
-class Blocks:
+class DepthwiseBlocks:
     """Blocks of channels that one chain takes, from `channel` on."""
 
     parts: tuple[Part, ...]
@@ -56,7 +56,7 @@ class Blocks:
     count: int
 
 
-def lower(layer: Layer, context: Context) -> list[TaskGroup]:
+def lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     by = lower_2x if layer.numerics == "2.x" else lower_padded
     if not needs_shifting(layer):
         return by(layer, context, _lower)
@@ -64,18 +64,18 @@ def lower(layer: Layer, context: Context) -> list[TaskGroup]:
     return [*copies, *by(shifted, context, _lower)]
 
 
-def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
+def _lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     if wide := wide_parts(layer):
         draws = [partial(_in_wide_windows, layer, wide), partial(_in_windows, layer)]
         return choose(context, in_order(WIDE_WINDOWS, draws), blame_last=True)
     return _in_windows(layer, context)
 
 
-def _in_wide_windows(layer: Layer, parts: tuple[Part, ...], context: Context) -> list[TaskGroup]:
+def _in_wide_windows(layer: ConvLayer, parts: tuple[Part, ...], context: Context) -> list[TaskGroup]:
     return _channels(layer, context, parts, layer.out, 0, layer.area.channels, wide=True)
 
 
-def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
+def _in_windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     groups: list[TaskGroup] = []
     size = (layer.out.height, layer.out.width)
     for phase in layer.phases(size):
@@ -87,7 +87,7 @@ def _in_windows(layer: Layer, context: Context) -> list[TaskGroup]:
 
 
 def _channels(
-    layer: Layer,
+    layer: ConvLayer,
     context: Context,
     parts: tuple[Part, ...],
     target: Area,
@@ -109,7 +109,7 @@ def _channels(
     return groups
 
 
-def _one_chain(layer: Layer, parts: tuple[Part, ...], channels: int) -> tuple[tuple[Part, ...], Cut | None]:
+def _one_chain(layer: ConvLayer, parts: tuple[Part, ...], channels: int) -> tuple[tuple[Part, ...], Cut | None]:
     """All parts in one chain, with a partner that adds nothing where a shorter chain was never seen."""
     for chain in (parts, (*parts, silent(parts[0]))):
         groups = {part.group for part in chain}
@@ -119,7 +119,7 @@ def _one_chain(layer: Layer, parts: tuple[Part, ...], channels: int) -> tuple[tu
 
 
 def _summed(
-    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, first: int, channels: int
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, channels: int
 ) -> list[TaskGroup]:
     """Parts in several chains, one after the other, for as many channels as one ARITH has coefficients."""
     multiplier = layer.outputs // layer.area.channels
@@ -138,18 +138,18 @@ def _summed(
         for chain, cut in found:
             sums.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
             b = TaskBuilder(layer.origin, f"part of depthwise conv {layer.op.name}", Purpose.PART)
-            tail = _add_units(b, layer, context, Blocks(chain, cut, start, count // cut.batch), rule.out_shift)
+            tail = _add_units(b, layer, context, DepthwiseBlocks(chain, cut, start, count // cut.batch), rule.out_shift)
             b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
             groups.append(b.alone())
         chains = tuple(_meaning(chain, cut) for chain, cut in found)
-        record(context, layer, Sums(layer.stored, chains, rule, target, *outputs, multiplier))
+        record(context, layer, LoweredSums(layer.stored, chains, rule, target, *outputs, multiplier))
         kernels = found[0][1].kernels
         groups += add_up(context, sums, Results(layer, target, rule, *outputs, kernels))
     return groups
 
 
 def _blocks(
-    layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
 ) -> list[TaskGroup]:
     """Slices of channels side by side, or bands of rows where that is faster."""
     lanes = cut.lanes(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
@@ -168,9 +168,9 @@ def _blocks(
     if not areas:
         return context.take(slices)
     bands = attempt(context, partial(epochs, areas, cut, first, blocks, most))
-    if isinstance(slices, Refused) or isinstance(bands, Refused):
-        context.refused += [form for form in (slices, bands) if isinstance(form, Refused)]
-        return context.take(bands if isinstance(slices, Refused) else slices)
+    if isinstance(slices, RefusedForm) or isinstance(bands, RefusedForm):
+        context.refused += [form for form in (slices, bands) if isinstance(form, RefusedForm)]
+        return context.take(bands if isinstance(slices, RefusedForm) else slices)
     labelled = [("slices of channels", slices), (BANDS, bands)]
     if even := _even_bands(layer, context, parts, target, cut):
         pooled = attempt(context, partial(epochs, even, cut, first, blocks, most))
@@ -180,7 +180,7 @@ def _blocks(
 
 
 def _epochs(
-    layer: Layer, areas: list[Band], cut: Cut, first: int, blocks: int, share: int, context: Context
+    layer: ConvLayer, areas: list[Band], cut: Cut, first: int, blocks: int, share: int, context: Context
 ) -> list[TaskGroup]:
     """Every area in chains of at most so many blocks."""
     multiplier = layer.outputs // layer.area.channels
@@ -190,25 +190,27 @@ def _epochs(
         start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
         for out, some in ranges(layer, cut.mode.offset, cut.roundings, start, count, step):
             for parts, target, form in areas:
-                whole = Blocks(parts, form, out // multiplier, some // cut.outputs)
+                whole = DepthwiseBlocks(parts, form, out // multiplier, some // cut.outputs)
                 for own in _divided(layer, whole):
                     build = partial(_chain, layer, context, target, own)
                     found.append(Wiring(build, cost=own.count * target.height))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
 
 
-def _even_bands(layer: Layer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut) -> list[Band]:
+def _even_bands(layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut) -> list[Band]:
     """Two bands, for both POOLs, of rows that a pooling behind the layer takes together; they round as other bands."""
     together = rows_together(layer, context.graph)
     return _bands(layer, parts, target, cut, UNITS["POOL"], together) if together > 1 else []
 
 
-def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int, together: int = 1) -> list[Band]:
+def _bands(
+    layer: ConvLayer, parts: tuple[Part, ...], target: Area, cut: Cut, count: int, together: int = 1
+) -> list[Band]:
     if cut.joined:
         return []  # such units leave out lines of the whole picture
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, 1)
     found = []
-    for some, place in bands(parts, target, count, writes, reads, together, layer.trust):
+    for some, place in row_tiles(parts, target, count, writes, reads, together, layer.trust):
         configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
         if configs is None or not units_trusted(configs, layer.trust):
             return []
@@ -216,7 +218,7 @@ def _bands(layer: Layer, parts: tuple[Part, ...], target: Area, cut: Cut, count:
     return found
 
 
-def _share(layer: Layer, target: Area, cut: Cut, blocks: int, lanes: int) -> int:
+def _share(layer: ConvLayer, target: Area, cut: Cut, blocks: int, lanes: int) -> int:
     """Blocks that one chain takes: as few as there are chains for, in slices that share no word of the bus."""
     most = max(1, ROWS // cut.outputs)
     if (target.pixel | target.line) % BUS_BYTES:
@@ -229,7 +231,7 @@ def _share(layer: Layer, target: Area, cut: Cut, blocks: int, lanes: int) -> int
     return whole if whole <= most else share
 
 
-def _divided(layer: Layer, blocks: Blocks) -> list[Blocks]:
+def _divided(layer: ConvLayer, blocks: DepthwiseBlocks) -> list[DepthwiseBlocks]:
     """One chain, or one for every channel where the scales inside a block differ too much."""
     multiplier, cut = layer.outputs // layer.area.channels, blocks.cut
     outputs = blocks.channel * multiplier, blocks.count * cut.outputs
@@ -238,10 +240,10 @@ def _divided(layer: Layer, blocks: Blocks) -> list[Blocks]:
     single = best_cut(layer, blocks.parts, 1, cut.joined) if coarse and blocks.count == 1 and cut.batch > 1 else None
     if single is None:
         return [blocks]
-    return [Blocks(blocks.parts, single, blocks.channel + k, 1) for k in range(cut.batch)]
+    return [DepthwiseBlocks(blocks.parts, single, blocks.channel + k, 1) for k in range(cut.batch)]
 
 
-def _chain(layer: Layer, context: Context, target: Area, blocks: Blocks, b: TaskBuilder) -> None:
+def _chain(layer: ConvLayer, context: Context, target: Area, blocks: DepthwiseBlocks, b: TaskBuilder) -> None:
     multiplier, cut = layer.outputs // layer.area.channels, blocks.cut
     out, count = blocks.channel * multiplier, blocks.count * cut.outputs
     rule = layer.requantisation_of(cut.mode.offset, cut.roundings, out, count)
@@ -250,19 +252,19 @@ def _chain(layer: Layer, context: Context, target: Area, blocks: Blocks, b: Task
     codes = requantise(b, units, tail, {})
     b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
     chains = tuple(_meaning(chain, cut) for chain in _chains(blocks))
-    record(context, layer, Sums(layer.stored, chains, rule, target, out, count, multiplier))
+    record(context, layer, LoweredSums(layer.stored, chains, rule, target, out, count, multiplier))
 
 
-def _meaning(parts: tuple[Part, ...], cut: Cut) -> Chain:
-    return Chain((tuple(Term(part, 0, 1) for part in parts),), cut.mode.offset)
+def _meaning(parts: tuple[Part, ...], cut: Cut) -> SumChain:
+    return SumChain((tuple(SumTerm(part, 0, 1) for part in parts),), cut.mode.offset)
 
 
-def _chains(blocks: Blocks) -> list[tuple[Part, ...]]:
+def _chains(blocks: DepthwiseBlocks) -> list[tuple[Part, ...]]:
     """One chain, or units side by side."""
     return [(part,) for part in blocks.parts] if blocks.cut.joined else [blocks.parts]
 
 
-def _add_units(b: TaskBuilder, layer: Layer, context: Context, blocks: Blocks, out_shift: int) -> str:
+def _add_units(b: TaskBuilder, layer: ConvLayer, context: Context, blocks: DepthwiseBlocks, out_shift: int) -> str:
     """Every chain with a stream of kernels."""
     tails, cut = [], blocks.cut
     configs = iter(cut.configs)
@@ -280,7 +282,7 @@ def _add_units(b: TaskBuilder, layer: Layer, context: Context, blocks: Blocks, o
     return joined(b, tails) if cut.joined else tails[0]
 
 
-def _kernel_bytes(layer: Layer, blocks: Blocks) -> bytes:
+def _kernel_bytes(layer: ConvLayer, blocks: DepthwiseBlocks) -> bytes:
     """[block][repeat][unit][kernel][row][column][channel]: zeros except for the channel of each kernel."""
     multiplier, cut, count = layer.outputs // layer.area.channels, blocks.cut, blocks.count
     first, outputs = blocks.channel * multiplier, count * cut.outputs

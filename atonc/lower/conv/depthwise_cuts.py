@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.lower.conv.chains import Mode, chain_configs, least_batch, limits, pictures_trusted
+from atonc.lower.conv.chains import FeatureMode, chain_configs, least_batch, limits, pictures_trusted
 from atonc.lower.conv.kernel_parts import Part
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.wide_windows import frame, side_by_side
 from atonc.select.policy import EPOCH_CYCLES, MAX_CHAINS
 
@@ -24,7 +24,7 @@ from atonc.select.policy import EPOCH_CYCLES, MAX_CHAINS
 class Cut:
     """`batch` channels a frame, `kernels` outputs a frame, `repeats` frames for the same channels."""
 
-    mode: Mode
+    mode: FeatureMode
     batch: int
     kernels: int
     repeats: int
@@ -50,7 +50,7 @@ class Cut:
         )
 
 
-def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool = False) -> Cut | None:
+def best_cut(layer: ConvLayer, parts: tuple[Part, ...], channels: int, joined: bool = False) -> Cut | None:
     """The proven block of at most so many channels that takes the fewest cycles."""
     ariths = layer.code_units_behind(layer.zero, 1, channels)
     for mode in layer.modes():
@@ -61,7 +61,7 @@ def best_cut(layer: Layer, parts: tuple[Part, ...], channels: int, joined: bool 
     return None
 
 
-def exact_cut(layer: Layer, batch: int, subtracted: int, parts: tuple[Part, ...]) -> Cut | None:
+def exact_cut(layer: ConvLayer, batch: int, subtracted: int, parts: tuple[Part, ...]) -> Cut | None:
     """A chain for blocks of so many channels."""
     modes = (mode for mode in layer.modes() if mode.offset == subtracted)
     cuts = (cut for mode in modes for cut in _cuts(layer, parts, mode, [batch], False, exactly=True))
@@ -69,7 +69,12 @@ def exact_cut(layer: Layer, batch: int, subtracted: int, parts: tuple[Part, ...]
 
 
 def _cuts(
-    layer: Layer, parts: tuple[Part, ...], mode: Mode, batches: range | list[int], joined: bool, exactly: bool = False
+    layer: ConvLayer,
+    parts: tuple[Part, ...],
+    mode: FeatureMode,
+    batches: range | list[int],
+    joined: bool,
+    exactly: bool = False,
 ) -> Iterator[Cut]:
     multiplier = layer.outputs // layer.area.channels
     rows, columns = parts[0].window
@@ -98,7 +103,7 @@ def _kernels(batch: int, multiplier: int, most: int) -> tuple[int, int]:
     return kernels, total // kernels
 
 
-def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int, layer: Layer) -> float:
+def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int, layer: ConvLayer) -> float:
     """A bound for all channels, with as many chains as fit: the slowest of the units, the bank of the picture, the
     flash. So many bands that shall be cut alike are reckoned as one picture. There are up to a hundred cuts a layer and
     tasks of none of them yet, so `Form.cycles` cannot rank them."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from atonc.hw.fields import changed
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.stream_engine import StrengConfig
-from atonc.lower.conv.chains import Mode
+from atonc.lower.conv.chains import FeatureMode
 from atonc.lower.units.wiring import require_seen
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, contiguous, engine
@@ -17,12 +17,12 @@ PACKED = 4  # words of three bytes were read in steps of pixels and lines by so 
 
 
 @lru_cache(maxsize=1 << 10)
-def kernel_engine(size_bytes: int, mode: Mode) -> StrengConfig:
+def kernel_engine(size_bytes: int, mode: FeatureMode) -> StrengConfig:
     return changed(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
 
 
 @lru_cache(maxsize=1 << 12)
-def feature_engine(view: Area, frames: Frames, mode: Mode) -> StrengConfig:
+def feature_engine(view: Area, frames: Frames, mode: FeatureMode) -> StrengConfig:
     """Features are always read in a loop, even if it turns only once."""
     if not mode.deep:
         return require_seen(engine(view, frames, signed=mode.simd == 2, looped=True))

@@ -12,7 +12,7 @@ from functools import partial
 
 from atonc.lower.context import Context
 from atonc.lower.conv.kernel_parts import MAX_PADDING, WINDOW
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.pad_first import pad_first
 from atonc.lower.conv.wide_2x import TOGETHER
 from atonc.lower.move.copies import Move, copy
@@ -23,18 +23,18 @@ from atonc.plan.task import TaskGroup
 from atonc.select.choose import Draw, choose, in_order
 from atonc.select.preferences import LIKE_2X
 
-Lower = Callable[[Layer, Context], list[TaskGroup]]
+Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 
 
 
-def lower_2x(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
+def lower_2x(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
     """Lowers by the first form that was seen to work."""
     if (layer.out.height, layer.out.width) == (1, 1):
         layer = replace(layer, stride=(1, 1))  # there is no second window
     return choose(context, in_order(LIKE_2X, _draws(layer, lower)))
 
 
-def _draws(layer: Layer, lower: Lower) -> Iterator[Draw[Context]]:
+def _draws(layer: ConvLayer, lower: Lower) -> Iterator[Draw[Context]]:
     for cut in _cuts(layer):
         some = replace(layer, cut=cut)
         yield partial(lower, some)
@@ -50,7 +50,7 @@ def _draws(layer: Layer, lower: Lower) -> Iterator[Draw[Context]]:
             yield copied
 
 
-def _cuts(layer: Layer) -> tuple[int, ...]:
+def _cuts(layer: ConvLayer) -> tuple[int, ...]:
     """Columns of a window; in the end 0, for what the units can do even if some sums are rounded once more."""
     columns = layer.weights.shape[2]
     if columns == TOGETHER + 1:
@@ -58,13 +58,13 @@ def _cuts(layer: Layer) -> tuple[int, ...]:
     return WINDOW, 0
 
 
-def _padded(layer: Layer, rows: int, lower: Lower, context: Context) -> list[TaskGroup]:
+def _padded(layer: ConvLayer, rows: int, lower: Lower, context: Context) -> list[TaskGroup]:
     """Lowers on a padded copy, up to some rows of padding that units can add."""
     padding, padded = pad_first(layer, context, rows)
     return [*padding, *lower(padded, context)]
 
 
-def _one_more_row(lower: Lower, layer: Layer, context: Context) -> list[TaskGroup]:
+def _one_more_row(lower: Lower, layer: ConvLayer, context: Context) -> list[TaskGroup]:
     """Windows without any padding were hardly seen: one row of it, and of results that nobody wants."""
     height, width, channels = layer.out.height, layer.out.width, layer.out.channels
     reach = (layer.weights.shape[1] - 1) * layer.dilation[0] + 1

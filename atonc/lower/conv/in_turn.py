@@ -11,14 +11,14 @@ from math import gcd
 from atonc.hw.limits import ALIGNED, BUS_BYTES
 from atonc.lower.context import Context, constant_name
 from atonc.lower.conv.dense_chain import KERNELS, Sets, kernel_bytes
-from atonc.lower.conv.lanes import Drawn, Job, Piece, build
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.lanes import ChainJob, Drawn, LanePiece, build
+from atonc.lower.conv.layer import ConvLayer
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import attempt
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 
-def in_turn(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGroup]:
+def in_turn(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> list[TaskGroup]:
     """The tasks of all jobs one after the other, kernels cut where the facts say; none where they say nothing."""
     if not context.facts.cuts:
         return []
@@ -26,10 +26,10 @@ def in_turn(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGro
     if len(pieces) == len(jobs):
         return []
     form = attempt(context, partial(build, layer, [[piece] for piece in pieces], Drawn()))
-    return [] if isinstance(form, Refused) else context.take(form)
+    return [] if isinstance(form, RefusedForm) else context.take(form)
 
 
-def _pieces(layer: Layer, context: Context, job: Job) -> list[Piece]:
+def _pieces(layer: ConvLayer, context: Context, job: ChainJob) -> list[LanePiece]:
     """Cut at the last sets of kernels before these bytes whose channels begin at whole words."""
     stream = kernel_bytes(Sets(job.parts, job.tiling, job.first, job.sets))
     cuts = context.facts.cuts.get(constant_name(stream, KERNELS), ())

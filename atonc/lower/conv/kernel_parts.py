@@ -93,7 +93,7 @@ class Sliding:
 
 
 @dataclass(frozen=True)
-class Axis:
+class WindowAxis:
     """One direction of a window position: where it starts in the input and what it needs around it."""
 
     first: int  # first input index of the view
@@ -198,7 +198,7 @@ def _groups(taps: int, jump: int, native: bool, most: int) -> list[slice]:
 
 def axis_of(
     size: int, origin: int, step: int, taps: int, stride: int, outputs: int, border: tuple[int, ...] = (0, 0)
-) -> Axis | None:
+) -> WindowAxis | None:
     """The view of `size` indices that some taps look at: the first of them is at `origin` for the first output, the
     others `step` apart, and outputs are `stride` steps apart."""
     met = [tap for tap in range(taps) if _meets(size, origin + tap * step, step * stride, outputs)]
@@ -215,7 +215,7 @@ def axis_of(
     seen = min(inside, reach - before)
     last = first + (seen - 1) * step
     spare = (max(0, -((first - border[0]) // step)), max(0, -((size - border[1] - 1 - last) // step)))
-    return Axis(first, step, seen, before, reach - before - seen, used, (first // step, inside - seen), spare)
+    return WindowAxis(first, step, seen, before, reach - before - seen, used, (first // step, inside - seen), spare)
 
 
 def _meets(size: int, first: int, step: int, outputs: int) -> bool:
@@ -224,7 +224,7 @@ def _meets(size: int, first: int, step: int, outputs: int) -> bool:
     return output < outputs and first + output * step < size
 
 
-def part_of(area: Area, weights: Weights, rows: Axis, columns: Axis, stride: int) -> Part:
+def part_of(area: Area, weights: Weights, rows: WindowAxis, columns: WindowAxis, stride: int) -> Part:
     view = stepped(area, rows.first, rows.step, rows.count, columns.first, columns.step, columns.count)
     padding = (rows.before, columns.before, rows.after, columns.after)
     free = rows.room if view.line == area.line * rows.step else (0, 0)  # else one line alone, longer than it is

@@ -16,16 +16,16 @@ from atonc.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.hw.machine import Machine
 from atonc.hw.safety.evidence.seen import frame_seen, units_trusted
 from atonc.lower.context import Context
-from atonc.lower.conv.bands import bands, rows_together
 from atonc.lower.conv.chains import chain_configs
 from atonc.lower.conv.dense_chain import Sets, add_chain, kernel_stream, meaning
 from atonc.lower.conv.engines import output_engine, requantise
 from atonc.lower.conv.kernel_parts import Part
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.requantise import Requantisation, TwoSteps
+from atonc.lower.conv.row_tiles import row_tiles, rows_together
 from atonc.lower.conv.tiling import EVEN, Tiling, narrower
 from atonc.lower.semantics.record import record
-from atonc.lower.semantics.sums import Sums
+from atonc.lower.semantics.sums import LoweredSums
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 from atonc.plan.task import Task, TaskGroup
@@ -45,7 +45,7 @@ POOLING = ("mean", "max_pool", "average_pool")
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class ChainJob:
     """One chain: output channels that share a shift."""
 
     parts: tuple[Part, ...]
@@ -60,16 +60,16 @@ class Job:
         return self.count // self.tiling.kernels
 
     @cached_property
-    def whole(self) -> Piece:
+    def whole(self) -> LanePiece:
         """All of it: the same piece in every way."""
-        return Piece(self, self.parts, self.target, self.tiling, 0, self.sets)
+        return LanePiece(self, self.parts, self.target, self.tiling, 0, self.sets)
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class LanePiece:
     """Some kernels of a job, on some of its rows."""
 
-    job: Job
+    job: ChainJob
     parts: tuple[Part, ...]
     target: Area
     tiling: Tiling
@@ -83,17 +83,17 @@ class Piece:
         return longest * self.tiling.passes * self.sets
 
 
-Groups = list[list[Piece]]
+Groups = list[list[LanePiece]]
 
 
-def in_lanes(layer: Layer, context: Context, jobs: Sequence[Job]) -> list[TaskGroup]:
+def in_lanes(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> list[TaskGroup]:
     """The tasks of all jobs: one after the other, or side by side where that is faster."""
     ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, context, jobs)]
     drawn = Drawn()
     return choose(context, [Way(partial(build, layer, groups, drawn), label) for label, groups in ways])
 
 
-def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple[str, Groups]]:
+def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
     if "lanes" in context.facts.without or not 0 < len(jobs) <= MOST_LANE_JOBS:
         return
     whole = [job.whole for job in jobs]
@@ -117,7 +117,7 @@ def _ways(layer: Layer, context: Context, jobs: Sequence[Job]) -> Iterator[tuple
             yield EVEN_ROWS, [[piece for pieces in even for piece in pieces]]
 
 
-def _few_kernels(layer: Layer, jobs: Sequence[Job]) -> Iterator[tuple[str, Groups]]:
+def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
     """Frames that a POOL behind the convolution could take: slower, unless it follows in the same epoch."""
     if max(job.tiling.kernels for job in jobs) <= POOLED or any(job.count % POOLED for job in jobs):
         return
@@ -127,7 +127,7 @@ def _few_kernels(layer: Layer, jobs: Sequence[Job]) -> Iterator[tuple[str, Group
             yield label, [[piece for pieces in found for piece in pieces]]
 
 
-def _pooled(layer: Layer, job: Job, lanes: int) -> list[Piece]:
+def _pooled(layer: ConvLayer, job: ChainJob, lanes: int) -> list[LanePiece]:
     """The job in frames of few kernels; nothing where that needs roundings in between."""
     like, reads = replace(job.tiling, kernels=POOLED), ALIGNED // 2 if layer.huge else 1
     units = UNITS["CONVACC"] // lanes
@@ -138,23 +138,23 @@ def _pooled(layer: Layer, job: Job, lanes: int) -> list[Piece]:
     return _by_kernels(layer, narrow, lanes) if lanes > 1 else [narrow.whole]
 
 
-def _share(job: Job, cycles: int, lanes: int) -> int:
+def _share(job: ChainJob, cycles: int, lanes: int) -> int:
     """Into how many pieces a job is cut, so that none is longer than a lane's part of all jobs."""
     return min(lanes, -(-job.whole.cycles * lanes // max(1, cycles)))
 
 
-def _flash_cycles(job: Job, machine: Machine) -> float:
+def _flash_cycles(job: ChainJob, machine: Machine) -> float:
     return machine.flash_byte_cycles * job.count * sum(part.weights[0].size for part in job.parts)
 
 
-def _ariths(layer: Layer, job: Job) -> int:
+def _ariths(layer: ConvLayer, job: ChainJob) -> int:
     return job.rule.ariths(min(job.count, 2)) + layer.codes_shifted
 
 
 # --------------------------------------------------------------------------------------------------------------- cuts
 
 
-def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool, together: int = 1) -> list[Piece]:
+def _cut(layer: ConvLayer, job: ChainJob, lanes: int, pieces: int, by_rows: bool, together: int = 1) -> list[LanePiece]:
     """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut."""
     units, engines = UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes
     reads = ALIGNED // 2 if layer.huge else 1
@@ -167,7 +167,7 @@ def _cut(layer: Layer, job: Job, lanes: int, pieces: int, by_rows: bool, togethe
     return found if len(found) > 1 else [job.whole]
 
 
-def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
+def _by_kernels(layer: ConvLayer, job: ChainJob, pieces: int) -> list[LanePiece]:
     """Cut where channels begin at whole words: no two writers share one."""
     kernels = job.tiling.kernels
     for aligned in (ALIGNED,) if layer.large else (ALIGNED, BUS_BYTES):
@@ -179,14 +179,14 @@ def _by_kernels(layer: Layer, job: Job, pieces: int) -> list[Piece]:
     return []
 
 
-def _by_rows(layer: Layer, job: Job, pieces: int, together: int) -> list[Piece]:
+def _by_rows(layer: ConvLayer, job: ChainJob, pieces: int, together: int) -> list[LanePiece]:
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
     tiling, found = job.tiling, []
-    for parts, target in bands(job.parts, job.target, pieces, writes, reads, together, layer.trust):
+    for parts, target in row_tiles(job.parts, job.target, pieces, writes, reads, together, layer.trust):
         configs = chain_configs(parts, tiling.mode, tiling.batch, tiling.kernels, tiling.units, tiling.passes)
         if configs is None or not all(map(frame_seen, configs)) or not units_trusted(configs, layer.trust):
             return []
-        found.append(Piece(job, parts, target, replace(tiling, configs=configs), 0, job.sets))
+        found.append(LanePiece(job, parts, target, replace(tiling, configs=configs), 0, job.sets))
     return found
 
 
@@ -197,10 +197,10 @@ class Drawn:
     """What the ways of one layer have in common: whole jobs, and the kernels of pieces that differ in their rows."""
 
     def __init__(self) -> None:
-        self._tasks: dict[Piece, Task] = {}
+        self._tasks: dict[LanePiece, Task] = {}
         self._kernels: dict[Hashable, Buffer] = {}
 
-    def task(self, layer: Layer, context: Context, piece: Piece) -> Task:
+    def task(self, layer: ConvLayer, context: Context, piece: LanePiece) -> Task:
         stream = self._stream(piece)
         known = self._tasks.get(piece)
         if known is not None:
@@ -211,7 +211,7 @@ class Drawn:
             self._tasks[piece] = task
         return task
 
-    def _stream(self, piece: Piece) -> Buffer:
+    def _stream(self, piece: LanePiece) -> Buffer:
         tiling, first = piece.tiling, piece.job.first + piece.first * piece.tiling.kernels
         order = tiling.slots, tiling.units, tiling.kernels, tiling.mode.deep
         asked = (*order, first, piece.sets, *(id(part.weights) for part in piece.parts))  # jobs keep them alive
@@ -220,14 +220,14 @@ class Drawn:
         return self._kernels[asked]
 
 
-def build(layer: Layer, groups: Groups, drawn: Drawn, context: Context) -> list[TaskGroup]:
+def build(layer: ConvLayer, groups: Groups, drawn: Drawn, context: Context) -> list[TaskGroup]:
     for job in dict.fromkeys(piece.job for group in groups for piece in group):
         chains = (meaning(job.parts, job.tiling),)
-        record(context, layer, Sums(layer.stored, chains, job.rule, job.target, job.first, job.count))
+        record(context, layer, LoweredSums(layer.stored, chains, job.rule, job.target, job.first, job.count))
     return [TaskGroup(tuple(drawn.task(layer, context, piece) for piece in group)) for group in groups]
 
 
-def _task(layer: Layer, context: Context, piece: Piece, stream: Buffer) -> Task:
+def _task(layer: ConvLayer, context: Context, piece: LanePiece, stream: Buffer) -> Task:
     job, tiling, target = piece.job, piece.tiling, piece.target
     start, count = piece.first * tiling.kernels, piece.sets * tiling.kernels
     b = TaskBuilder(layer.origin, f"conv {layer.op.name}")

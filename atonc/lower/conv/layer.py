@@ -16,11 +16,11 @@ from atonc.hw.machine import Machine
 from atonc.hw.safety.evidence import Trust
 from atonc.hw.units.arith import ArithConfig
 from atonc.ir import Op
-from atonc.lower.conv.chains import Mode
+from atonc.lower.conv.chains import FeatureMode
 from atonc.lower.conv.coefficients import coefficients
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import Phase, Ring, Sides, Sliding, phases, stepped
-from atonc.lower.conv.passes_2x import Form, channels_a_pass
+from atonc.lower.conv.passes_2x import PassShape, channels_a_pass
 from atonc.lower.conv.reach import ends, expected, possible
 from atonc.lower.conv.reading import modes
 from atonc.lower.conv.requantise import (
@@ -42,13 +42,13 @@ from atonc.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_s
 from atonc.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.lower.registry import Refusal
 from atonc.plan.streams import Area
-from atonc.select.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, Room
+from atonc.select.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, NpuRamBudget
 
 Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class ConvLayer:
     """codes = scale[c] * sum((x - zero) * w) + offset[c], then clipped."""
 
     op: Op
@@ -70,7 +70,7 @@ class Layer:
     typical: Callable[[], tuple[Codes, ...]]  # codes of the features for typical inputs, as pictures
     features_shifted: bool  # stored as code + 128, so that zero is 0
     codes_shifted: bool
-    room: Room
+    room: NpuRamBudget
     made_for: Target
     stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
     usual: float = 0.0  # a typical code of the results of all channels
@@ -125,7 +125,7 @@ class Layer:
         """How many row tiles of this size the whole layer has."""
         return self.results / (self.out.height * self.out.width * self.outputs)
 
-    def shifted(self) -> Layer:
+    def shifted(self) -> ConvLayer:
         """The same layer on features stored as code + 128."""
 
         def typical() -> tuple[Codes, ...]:
@@ -280,12 +280,12 @@ class Layer:
         saturating = not coefficients(self.made_for.trust).clips(clip)
         return ariths_behind(clip, count, in_two, saturating) + self.codes_shifted
 
-    def modes(self) -> list[Mode]:
+    def modes(self) -> list[FeatureMode]:
         """How units may read the features."""
         return list(self._modes)
 
     @cached_property
-    def _modes(self) -> list[Mode]:
+    def _modes(self) -> list[FeatureMode]:
         """Padding needs the zero point, and so do numbers as in ST's releases 2.x.
 
         (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
@@ -303,10 +303,10 @@ class Layer:
         return channels_a_pass(self.form_2x)
 
     @property
-    def form_2x(self) -> Form:
+    def form_2x(self) -> PassShape:
         outputs, *window, channels = self.weights.shape
         pixels, wide = self.out.height * self.out.width, self.op_zero not in (0, -128)
-        return Form(channels, outputs, pixels, int(np.prod(window)), wide)
+        return PassShape(channels, outputs, pixels, int(np.prod(window)), wide)
 
     @property
     def op_zero(self) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from atonc.ir import Op, Tensor
 from atonc.lower.context import Context
 from atonc.lower.conv.bias import bias_of
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.steep_channels import tame
 from atonc.lower.conv.typical_sums import Codes
 from atonc.lower.conv.weight_sums import Weights, magnitudes
@@ -27,7 +27,7 @@ def layer_of(
     context: Context,
     shape: tuple[int, int, int] | None = None,
     out_shape: tuple[int, int, int] | None = None,
-) -> Layer:
+) -> ConvLayer:
     """`shape` and `out_shape`: height, width, channels, where the tensors are no pictures."""
     x, weights, y = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
     if not (weights.is_constant and weights.dtype in ("int8", "uint8", "int4") and weights.quant is not None):
@@ -44,7 +44,7 @@ def layer_of(
         scale, offset = tame(scale, offset, _largest_sums(data, x))
     source, target = context.buffer(x.name), context.buffer(y.name)
     features_shifted = context.buffers[source].offset == 128
-    return Layer(
+    return ConvLayer(
         op=op,
         source=source,
         target=target,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.typical_sums import Codes
 from atonc.plan.streams import Area
 
 MOST_STRIDE = 2  # of units; how ST's releases 2.x sum with smaller ones nobody knows
 
 
-def one_patch(layer: Layer) -> Layer:
+def one_patch(layer: ConvLayer) -> ConvLayer:
     """The same layer as a 1x1 convolution, if it has one output pixel that sees everything."""
     outputs, rows, columns, channels = layer.weights.shape
     whole = (rows, columns, channels) == (layer.area.height, layer.area.width, layer.area.channels)

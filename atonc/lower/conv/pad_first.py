@@ -14,7 +14,7 @@ from atonc.hw.safety.evidence.seen import gaps_trusted
 from atonc.lower.context import Context
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.conv.kernel_parts import WINDOW, Sides
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.move.copies import Move, wirings
 from atonc.lower.move.padding import borders, inside, pad_view
 from atonc.lower.registry import Refusal
@@ -24,17 +24,17 @@ from atonc.lower.units.wiring import pack
 from atonc.plan.streams import Area
 from atonc.plan.task import Purpose, TaskGroup
 from atonc.select.choose import Draw, attempt, choose, in_order
-from atonc.select.form import Form, Refused
+from atonc.select.form import Form, RefusedForm
 from atonc.select.policy import affordable
 from atonc.select.preferences import WITHOUT_COPY
 
-Lower = Callable[[Layer, Context], list[TaskGroup]]
+Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 
 ABOUT_LINES = ("CONV-PADDING", "CONV-LINES")
 MANY_TAPS = 16
 
 
-def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
+def lower_padded(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses the padding or the lines, tap by tap or on a padded copy."""
     plain = attempt(context, partial(lower, layer))
     if isinstance(plain, Form) or not (any(layer.padding) or plain.rule in ABOUT_LINES):
@@ -43,7 +43,7 @@ def lower_padded(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup
     return choose(context, in_order(WITHOUT_COPY, _other_draws(layer, lower, plain.rule)), refused=plain)
 
 
-def _other_draws(layer: Layer, lower: Lower, rule: str) -> Iterator[Draw[Context]]:
+def _other_draws(layer: ConvLayer, lower: Lower, rule: str) -> Iterator[Draw[Context]]:
     by_taps, taps = replace(layer, by_taps=True), _most_taps(layer)
     if taps <= MAX_CHAIN:
         yield partial(lower, by_taps)
@@ -52,7 +52,7 @@ def _other_draws(layer: Layer, lower: Lower, rule: str) -> Iterator[Draw[Context
         yield partial(lower, by_taps)
 
 
-def _most_taps(layer: Layer) -> int:
+def _most_taps(layer: ConvLayer) -> int:
     """Counts the taps of the output that has most; more than any limit where taps cannot go by themselves."""
     if layer.op.kind == "transpose_conv":
         return MANY_TAPS + 1
@@ -63,19 +63,19 @@ def _most_taps(layer: Layer) -> int:
     return max(len(phase.parts) for phase in phases)
 
 
-def _on_a_copy(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
+def _on_a_copy(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGroup]:
     padding, padded = pad_first(layer, context)
     return [*padding, *lower(padded, context)]
 
 
-def _on_the_better_copy(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
+def _on_the_better_copy(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGroup]:
     """With the zero point taken off by the units, unless all of the copy as picture is much faster."""
     exact = attempt(context, partial(_on_a_copy, layer, lower))
     other = attempt(context, partial(_on_a_copy, layer, _without_border(lower)))
-    if isinstance(exact, Refused):
+    if isinstance(exact, RefusedForm):
         context.refused.append(exact)
         return context.take(other if isinstance(other, Form) else exact)
-    if isinstance(other, Refused) or affordable(exact.cycles, other.cycles):
+    if isinstance(other, RefusedForm) or affordable(exact.cycles, other.cycles):
         return context.take(exact)
     return context.take(other)
 
@@ -85,7 +85,7 @@ def _without_border(lower: Lower) -> Lower:
     return lambda layer, context: lower(replace(layer, border=(0, 0, 0, 0)), context)
 
 
-def _borders(layer: Layer, most_rows: int) -> tuple[Sides, Sides]:
+def _borders(layer: ConvLayer, most_rows: int) -> tuple[Sides, Sides]:
     """What the copy has around the picture, at least as much as windows need, and the padding that is left."""
     left_over = (min(layer.padding[0], most_rows), 0, min(layer.padding[2], most_rows), 0)
     if layer.op.kind == "transpose_conv":
@@ -96,7 +96,7 @@ def _borders(layer: Layer, most_rows: int) -> tuple[Sides, Sides]:
     return (top, left, bottom, right), left_over
 
 
-def _around_transposed(layer: Layer) -> tuple[Sides, Sides]:
+def _around_transposed(layer: ConvLayer) -> tuple[Sides, Sides]:
     """Every tap inside; what is cut off from the full result grows with the picture."""
     taps = [-(-size // step) for size, step in zip(layer.weights.shape[1:3], layer.stride, strict=True)]
     last = [
@@ -115,12 +115,12 @@ def _around_transposed(layer: Layer) -> tuple[Sides, Sides]:
 
 
 def pad_first(
-    layer: Layer,
+    layer: ConvLayer,
     context: Context,
     most_rows: int = 0,
     shifted: bool = False,
     purpose: Purpose = Purpose.PADDING,
-) -> tuple[list[TaskGroup], Layer]:
+) -> tuple[list[TaskGroup], ConvLayer]:
     """Epochs that write the padded copy, and the layer that reads it without padding, or only up to so many rows.
     `shifted`: the copy is stored as code + 128."""
     (top, left, bottom, right), left_over = _borders(layer, most_rows)

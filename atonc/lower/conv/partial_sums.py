@@ -19,7 +19,7 @@ from atonc.hw.units.arith import ArithConfig
 from atonc.lower.context import Context
 from atonc.lower.conv.engines import output_engine, requantise
 from atonc.lower.conv.kernel_parts import Part
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.lower.conv.wide_windows import SUM
 from atonc.lower.registry import Refusal
@@ -62,7 +62,7 @@ def chunks(
 
 
 @dataclass(frozen=True)
-class Piece:
+class PartialSum:
     """A chain of units that leaves a partial result: `add` wires it for some output channels and returns its tail."""
 
     add: Callable[[TaskBuilder, Context, int, int], str]
@@ -83,7 +83,7 @@ class Piece:
 class Results:
     """Output channels first..first+count of a layer, in groups of so many kernels."""
 
-    layer: Layer
+    layer: ConvLayer
     target: Area
     rule: Requantisation | TwoSteps
     first: int
@@ -102,7 +102,7 @@ class Results:
         b.write(codes, self.layer.target, output_engine(self.target, self.kernels, self.first, groups))
 
 
-def sum_pieces(context: Context, pieces: Sequence[Piece], results: Results) -> tuple[list[TaskGroup], list[int]]:
+def sum_pieces(context: Context, pieces: Sequence[PartialSum], results: Results) -> tuple[list[TaskGroup], list[int]]:
     """The codes of all pieces together, and the order in which they are summed. The longest chain comes last."""
     order = sorted(range(len(pieces)), key=lambda k: pieces[k].units)
     ordered = [pieces[k] for k in order]
@@ -114,7 +114,7 @@ def sum_pieces(context: Context, pieces: Sequence[Piece], results: Results) -> t
     return [*groups, *add_up(context, sums, results)], list(range(len(pieces)))
 
 
-def _with_the_last(pieces: Sequence[Piece], results: Results, context: Context) -> list[TaskGroup]:
+def _with_the_last(pieces: Sequence[PartialSum], results: Results, context: Context) -> list[TaskGroup]:
     """Partial results in memory, which the last chain adds to its own."""
     sums: list[str] = []
     groups = [_part(context, piece, results, sums) for piece in pieces[:-1]]
@@ -133,7 +133,7 @@ def _with_the_last(pieces: Sequence[Piece], results: Results, context: Context) 
     return [*groups, TaskGroup.of(task)]
 
 
-def _part(context: Context, piece: Piece, results: Results, sums: list[str]) -> TaskGroup:
+def _part(context: Context, piece: PartialSum, results: Results, sums: list[str]) -> TaskGroup:
     """One partial result, the groups of kernels spread over chains side by side; its buffer is added to `sums`."""
     pixels, groups = results.pixels, results.count // results.kernels
     sums.append(context.scratch(2 * pixels * results.count, "parts of a kernel"))
@@ -176,7 +176,7 @@ def add_up(context: Context, sums: list[str], results: Results) -> list[TaskGrou
     return [*groups, b.alone()]
 
 
-def _add(layer: Layer, left: str, right: str, total: str, elements: int) -> TaskGroup:
+def _add(layer: ConvLayer, left: str, right: str, total: str, elements: int) -> TaskGroup:
     b = TaskBuilder(layer.origin, f"sum of parts of conv {layer.op.name}", Purpose.PART)
     both = [b.read(buffer, engine(flat(elements))) for buffer in (left, right)]
     b.write(b.unit(SUM, *both), total, engine(flat(elements), write=True))

@@ -21,7 +21,7 @@ WEIGHTS = PLAIN.weights  # that a unit holds; half of them where it has a window
 
 
 @dataclass(frozen=True)
-class Form:
+class PassShape:
     """What decides about the cut."""
 
     channels: int
@@ -42,14 +42,14 @@ class Form:
         return DEEP_CHANNELS if self.deep else PLAIN_CHANNELS
 
 
-def channels_a_pass(form: Form) -> int:
+def channels_a_pass(form: PassShape) -> int:
     """Divides the number of channels."""
     deep, plain = _cut(form), _cut(replace(form, plain=True))
     few_units = form.deep and form.channels <= DEEP_CHANNELS and form.pixels > LARGE_PICTURE
     return plain.share if few_units and plain.cycles < deep.cycles else deep.share
 
 
-def needs_unsigned(form: Form) -> bool:
+def needs_unsigned(form: PassShape) -> bool:
     """More channels a pass than fit with features of two bytes."""
     return form.window == 1 and not form.wide and channels_a_pass(form) > MOST_UNITS * PLAIN_CHANNELS
 
@@ -60,7 +60,7 @@ class _Cut:
     cycles: int
 
 
-def _cut(form: Form) -> _Cut:
+def _cut(form: PassShape) -> _Cut:
     kernels = _kernels(form)
     weights = WEIGHTS // 2 if form.wide and form.window > 1 else WEIGHTS
     batches = divisors(form.channels, form.most_channels)
@@ -72,7 +72,7 @@ def _cut(form: Form) -> _Cut:
     return _Cut(batch * units, cycles)
 
 
-def _kernels(form: Form) -> int:
+def _kernels(form: PassShape) -> int:
     most = MOST_KERNELS if form.window == 1 else WINDOW_KERNELS // (2 if form.wide else 1)
     return max(divisors(form.outputs, most))
 
@@ -81,7 +81,7 @@ def _passes(groups: int) -> int:
     return groups // max(divisors(groups, MOST_UNITS))
 
 
-def _cycles(form: Form, kernels: int, batch: int, units: int, passes: int) -> int:
+def _cycles(form: PassShape, kernels: int, batch: int, units: int, passes: int) -> int:
     """Counts thirds of a cycle: features, outputs and kernels flow at the same time."""
     words = 1 if form.deep else 3
     loaded = kernels if form.window == 1 else WINDOW_KERNELS

@@ -12,7 +12,7 @@ from atonc.lower.conv.weight_sums import extreme_sums
 from atonc.select.policy import EXPECTED_MARGIN, UNSEEN_MARGIN
 
 if TYPE_CHECKING:
-    from atonc.lower.conv.layer import Layer
+    from atonc.lower.conv.layer import ConvLayer
 
 Real = NDArray[np.float64]
 
@@ -22,13 +22,13 @@ def ends(features_shifted: bool) -> tuple[int, int]:
     return (0, 255) if features_shifted else (-128, 127)
 
 
-def possible(layer: Layer, subtracted: int) -> Real:
+def possible(layer: ConvLayer, subtracted: int) -> Real:
     """Per output channel: no input takes any partial sum further."""
     low, high = ends(layer.features_shifted)
     return extreme_sums(layer.weights, low - subtracted, high - subtracted).astype(np.float64)
 
 
-def expected(layer: Layer, subtracted: int, shown: Real) -> Real:
+def expected(layer: ConvLayer, subtracted: int, shown: Real) -> Real:
     """Per output channel, from typical inputs where some are known. `shown`: up to where formats tell sums apart; they
     were calibrated on more than is known here."""
     worst = possible(layer, subtracted)
@@ -38,14 +38,14 @@ def expected(layer: Layer, subtracted: int, shown: Real) -> Real:
     return np.minimum(worst, np.maximum(times * _observed(layer, subtracted, Shown(shown, times)), shown))
 
 
-def margin(layer: Layer) -> float:
+def margin(layer: ConvLayer) -> float:
     """More where typical inputs leave most of the format unused: other inputs will not."""
     low, high = ends(layer.features_shifted)
     reach = max(high - layer.zero, layer.zero - low)
     return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / farthest(layer.pictures, layer.zero))
 
 
-def _observed(layer: Layer, subtracted: int, shown: Shown) -> Real:
+def _observed(layer: ConvLayer, subtracted: int, shown: Shown) -> Real:
     """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
     top, left, bottom, right = layer.op.attrs.get("padding", (0, 0, 0, 0))
     pictures = with_border(layer.pictures, ((top, bottom), (left, right), (0, 0)), layer.zero)

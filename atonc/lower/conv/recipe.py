@@ -12,7 +12,7 @@ from atonc.ir import Op
 from atonc.lower.context import Context
 from atonc.lower.conv import dense as conv_dense
 from atonc.lower.conv import depthwise as conv_depthwise
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.layer_of import layer_of
 from atonc.lower.conv.shift_first import unshift_first
 from atonc.lower.conv.strips import lower_wide
@@ -28,7 +28,7 @@ def lower_conv(op: Op, context: Context) -> list[TaskGroup]:
     return lower_layer(layer_of(op, context), context)
 
 
-def lower_layer(layer: Layer, context: Context) -> list[TaskGroup]:
+def lower_layer(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     """A convolution, or some rows of one."""
     return _with_room(layer, context, _lower)
 
@@ -41,7 +41,7 @@ def lower_transpose_conv(op: Op, context: Context) -> list[TaskGroup]:
     return _with_room(layer, context, _lower_transposed)
 
 
-def _lower_transposed(layer: Layer, context: Context) -> list[TaskGroup]:
+def _lower_transposed(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     """Strided columns of an odd width end in the next line: the last columns go by themselves."""
     whole = layer.out.width - layer.out.width % layer.stride[1]
     if layer.op.kind == "conv" or not 0 < whole < layer.out.width:
@@ -64,7 +64,7 @@ def lower_dense(op: Op, context: Context) -> list[TaskGroup]:
     return _with_room(layer, context, conv_dense.lower)
 
 
-def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
+def _lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     groups = int(layer.op.attrs.get("groups", 1))
     if layer.weights.shape[3] == 1 and layer.op.kind == "conv" and groups > 1:
         return lower_wide(layer, context, conv_depthwise.lower)
@@ -72,22 +72,22 @@ def _lower(layer: Layer, context: Context) -> list[TaskGroup]:
     return [group for part in parts for group in lower_wide(part, context, conv_dense.lower)]
 
 
-Lower = Callable[[Layer, Context], list[TaskGroup]]
+Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 
 
-def _with_room(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
+def _with_room(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
     """Where typical inputs would take the sums of every form too far, sums get room for all inputs."""
     if layer.numerics == "2.x" or layer.rounds_as is not None:
         return _signed_if_need_be(layer, context, lower)
 
-    def draw(layer: Layer, context: Context) -> list[TaskGroup]:
+    def draw(layer: ConvLayer, context: Context) -> list[TaskGroup]:
         return _signed_if_need_be(layer, context, lower)
 
     draws = [partial(draw, one) for one in (layer, replace(layer, all_inputs=True))]
     return choose(context, in_order(TYPICAL_ROOM, draws), blame_last=True)
 
 
-def _signed_if_need_be(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
+def _signed_if_need_be(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
     """Where shifted features have no proven form, a copy with signed ones comes first."""
     if not layer.features_shifted:
         return lower(layer, context)
@@ -99,7 +99,7 @@ def _signed_if_need_be(layer: Layer, context: Context, lower: Lower) -> list[Tas
     return choose(context, in_order(AS_STORED, [partial(lower, layer), on_a_copy]), blame_last=True)
 
 
-def _as_plain(layer: Layer) -> Layer:
+def _as_plain(layer: ConvLayer) -> ConvLayer:
     """Without stride a transposed convolution is a plain one with the kernel turned round; what is cut off from the
     full result is padding that it does not have."""
     reach = [(k - 1) * d for k, d in zip(layer.weights.shape[1:3], layer.dilation, strict=True)]
@@ -118,7 +118,7 @@ def _as_plain(layer: Layer) -> Layer:
     return replace(layer, op=replace(layer.op, kind="conv", attrs=attrs), weights=turned, padding=padding)
 
 
-def _groups(layer: Layer, groups: int) -> list[Layer]:
+def _groups(layer: ConvLayer, groups: int) -> list[ConvLayer]:
     """Each group is a convolution of its own on a slice of the channels."""
     inputs, outputs = layer.area.channels // groups, layer.outputs // groups
     return [
@@ -135,6 +135,6 @@ def _groups(layer: Layer, groups: int) -> list[Layer]:
     ]
 
 
-def _channels(layer: Layer, first: int, count: int) -> tuple[Codes, ...]:
+def _channels(layer: ConvLayer, first: int, count: int) -> tuple[Codes, ...]:
     """What is typical of some of the channels."""
     return tuple(codes[..., first : first + count] for codes in layer.typical())

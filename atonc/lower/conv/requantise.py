@@ -117,7 +117,7 @@ def best_rules(
     return [replace(_best(one, clip), saturating=saturating) for one in tried]
 
 
-def _best(tried: Tried, clip: tuple[int, int] | None) -> Requantisation:
+def _best(tried: TriedRules, clip: tuple[int, int] | None) -> Requantisation:
     allowed = min(tried.error) + TOLERATED
     best = min((k for k, error in enumerate(tried.error) if error <= allowed), key=lambda k: tried.mean_error[k])
     return tried.rule(best, clip)
@@ -136,7 +136,7 @@ def require_usable(scale: Real, offset: Real) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class TriedRules:
     """Rules with several shifts: of each field one, or a row, for every shift."""
 
     out_shifts: Sequence[int]
@@ -155,7 +155,7 @@ class Tried:
 Stretches = Sequence[tuple[slice, Sequence[int]]]  # of channels, each with shifts to try
 
 
-def with_shifts(acc: Accumulated, stretches: Stretches, within: Coefficients = WHOLE_FORMAT) -> list[Tried]:
+def with_shifts(acc: Accumulated, stretches: Stretches, within: Coefficients = WHOLE_FORMAT) -> list[TriedRules]:
     """A rule for each shift. All of them at once, in few steps: layers have few channels and many rules are tried."""
     scale, offset, needed, usual, sums = acc.scale, acc.offset, acc.needed, acc.usual, acc.sums
     size = np.abs(scale)
@@ -187,7 +187,7 @@ def with_shifts(acc: Accumulated, stretches: Stretches, within: Coefficients = W
     for (some, shifts), fine_shifts in zip(stretches, fine, strict=True):
         at = slice(0, len(shifts)), some
         found.append(
-            Tried(
+            TriedRules(
                 shifts,
                 rounded_factors[at].astype(np.int64),
                 addends[at].astype(np.int64),

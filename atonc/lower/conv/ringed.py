@@ -17,7 +17,7 @@ import numpy as np
 
 from atonc.lower.context import Context
 from atonc.lower.conv.kernel_parts import WINDOW, Part, Ring, Weights, stepped
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.pad_first import pad_first
 from atonc.lower.move.copies import Move, copy
 from atonc.lower.registry import Refusal
@@ -26,13 +26,13 @@ from atonc.plan.streams import Area
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import Way, choose
 
-Lower = Callable[[Layer, Context], list[TaskGroup]]
+Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 Taps = tuple[int, slice, int]  # where a window begins for the first output, its taps, where the first of them stands
 
 AS_STORED, SHIFTED = "windows with a ring on codes as stored", "windows with a ring on code + 128"
 
 
-def every_second(layer: Layer) -> Layer:
+def every_second(layer: ConvLayer) -> ConvLayer:
     """A convolution of 1x1 without its stride, on the pixels that it looks at."""
     if layer.weights.shape[1:3] != (1, 1) or layer.stride == (1, 1) or any(layer.padding):
         raise Refusal("CONV-MODE", "a window", "1x1 with a stride and without padding", "cut it into windows of 3x3")
@@ -41,7 +41,7 @@ def every_second(layer: Layer) -> Layer:
     return replace(layer, area=area, stride=(1, 1))
 
 
-def lower_ringed(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup]:
+def lower_ringed(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGroup]:
     if layer.weights.shape[1:3] == (1, 1):
         raise Refusal("CONV-MODE", "a kernel of 1x1", "larger ones", "read it as it is")
     ways = [Way[Context](partial(_with_a_ring, layer, lower, False), AS_STORED)]
@@ -50,13 +50,13 @@ def lower_ringed(layer: Layer, lower: Lower, context: Context) -> list[TaskGroup
     return choose(context, ways)
 
 
-def _with_a_ring(layer: Layer, lower: Lower, shifted: bool, context: Context) -> list[TaskGroup]:
+def _with_a_ring(layer: ConvLayer, lower: Lower, shifted: bool, context: Context) -> list[TaskGroup]:
     padding, around = _on_whole_lines(layer, shifted, context)
     ringed = _ringed(around, context)
     return [*padding, *lower(ringed, context), *_what_counts(layer, ringed, context)]
 
 
-def _on_whole_lines(layer: Layer, shifted: bool, context: Context) -> tuple[list[TaskGroup], Layer]:
+def _on_whole_lines(layer: ConvLayer, shifted: bool, context: Context) -> tuple[list[TaskGroup], ConvLayer]:
     """Epochs that write a copy with the padding around it, and the layer on it, unless all is there already.
     `shifted`: as code + 128."""
     top, left, bottom, right = layer.padding
@@ -71,7 +71,7 @@ def _on_whole_lines(layer: Layer, shifted: bool, context: Context) -> tuple[list
     return groups, replace(padded, stride=layer.stride, border=(0, 0, 0, 0))
 
 
-def _needed(layer: Layer) -> tuple[int, int]:
+def _needed(layer: ConvLayer) -> tuple[int, int]:
     """Rows and columns of the copy: lines that begin later than others end in a row below."""
     first_row, first_column = (max(place for place, *_ in taps) for taps in _axes(layer))
     rows, columns = (
@@ -80,7 +80,7 @@ def _needed(layer: Layer) -> tuple[int, int]:
     return first_row + rows + (first_column > 0), columns
 
 
-def _ringed(layer: Layer, context: Context) -> Layer:
+def _ringed(layer: ConvLayer, context: Context) -> ConvLayer:
     rows = (layer.out.height - 1) * layer.stride[0] + WINDOW
     area = replace(layer.area, height=rows)
     out = Area.whole(rows, area.width, layer.outputs)
@@ -89,7 +89,7 @@ def _ringed(layer: Layer, context: Context) -> Layer:
     return replace(layer, target=target, out=out, ring=ring)
 
 
-def _parts(area: Area, layer: Layer) -> Iterator[Part]:
+def _parts(area: Area, layer: ConvLayer) -> Iterator[Part]:
     """Neighbouring taps in one window; with a dilation every tap in the middle of its own."""
     for (row, rows, above), (column, columns, before) in product(*_axes(layer)):
         weights = np.zeros((layer.outputs, WINDOW, WINDOW, layer.weights.shape[3]), layer.weights.dtype)
@@ -99,7 +99,7 @@ def _parts(area: Area, layer: Layer) -> Iterator[Part]:
         yield Part(replace(area, offset=offset), weights, (1, 1, 1, 1), 1)
 
 
-def _axes(layer: Layer) -> list[list[Taps]]:
+def _axes(layer: ConvLayer) -> list[list[Taps]]:
     sizes = layer.weights.shape[1:3]
     return [list(_taps(size, step)) for size, step in zip(sizes, layer.dilation, strict=True)]
 
@@ -112,7 +112,7 @@ def _taps(size: int, dilation: int) -> Iterator[Taps]:
         yield place, slice(first, min(first + step, size)), tap - place
 
 
-def _what_counts(layer: Layer, ringed: Layer, context: Context) -> list[TaskGroup]:
+def _what_counts(layer: ConvLayer, ringed: ConvLayer, context: Context) -> list[TaskGroup]:
     rows, columns = layer.stride
     shape = (layer.out.height, layer.out.width, layer.outputs)
     inner = StridedView(

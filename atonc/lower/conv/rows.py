@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.hw.limits import ALIGNED
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.strips import seen
 from atonc.plan.streams import Area
 
@@ -38,13 +38,13 @@ def cut_rows(area: Area, count: int) -> list[Rows]:
     return [Rows(row, min(row + height, area.height)) for row in range(0, area.height, height)]
 
 
-def rows_seen(layer: Layer, rows: Rows) -> Rows:
+def rows_seen(layer: ConvLayer, rows: Rows) -> Rows:
     """Finds the rows of the input that some rows of the result see."""
     first, end, _, _ = seen(layer, 0, rows.first, rows.count)
     return Rows(first, end)
 
 
-def with_rows(layer: Layer, source: Rows, target: Rows) -> Layer:
+def with_rows(layer: ConvLayer, source: Rows, target: Rows) -> ConvLayer:
     """The layer for the rows of the target; `source`: the rows that these see."""
     first, end, top, bottom = seen(layer, 0, target.first, target.count)
     assert (first, end) == (source.first, source.end), "the rows that a band sees are those that were computed for it"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from atonc.lower.context import Context
 from atonc.lower.conv.engines import SHIFT_CODES
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.passes_2x import needs_unsigned
 from atonc.lower.conv.reading import LOWEST, subtractable
 from atonc.lower.conv.typical_sums import Codes
@@ -25,7 +25,7 @@ from atonc.plan.task import Purpose, TaskGroup
 from atonc.select.policy import MANY_CHANNELS, WINDOW_CHANNELS, WINDOW_OUTPUTS
 
 
-def shift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]:
+def shift_first(layer: ConvLayer, context: Context) -> tuple[list[TaskGroup], ConvLayer]:
     """The epoch that writes the copy, and the layer that reads it."""
     if layer.whole_bytes and context.buffers[layer.source].size_bytes != _size(layer):  # others would take it for all
         raise Refusal("CONV-ROWS", "some rows of the features", "all rows in the copy", "--schedule-without stripe")
@@ -44,7 +44,7 @@ def shift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]
     return groups, replace(layer, source=copy, zero=0, features_shifted=True, typical=typical, stored=stored)
 
 
-def unshift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Layer]:
+def unshift_first(layer: ConvLayer, context: Context) -> tuple[list[TaskGroup], ConvLayer]:
     """The epoch that writes a copy with signed codes, and the layer that reads it."""
     copy = context.scratch(_size(layer), "signed features")
 
@@ -58,11 +58,11 @@ def unshift_first(layer: Layer, context: Context) -> tuple[list[TaskGroup], Laye
     return [_flipped(layer, copy)], signed
 
 
-def _size(layer: Layer) -> int:
+def _size(layer: ConvLayer) -> int:
     return layer.area.height * layer.area.line
 
 
-def _flipped(layer: Layer, copy: str) -> TaskGroup:
+def _flipped(layer: ConvLayer, copy: str) -> TaskGroup:
     """The highest bit of every byte: that is both directions."""
     if layer.area.offset:
         raise Refusal("CONV-ROWS", "some rows of the features", "all rows in the copy", "--schedule-without stripe")
@@ -75,14 +75,14 @@ def _flipped(layer: Layer, copy: str) -> TaskGroup:
     return TaskGroup(tuple(tasks), flow=EACH_ELEMENT)
 
 
-def needs_shifting(layer: Layer) -> bool:
+def needs_shifting(layer: ConvLayer) -> bool:
     """Where units may not take the zero point off signed features, and padding leaves nothing to the bias."""
     signed = layer.zero == LOWEST and not layer.features_shifted
     exactly = any(layer.padding) or layer.op.kind == "transpose_conv"
     return signed and exactly and not subtractable(LOWEST, layer.made_for.trust)
 
 
-def worth_shifting(layer: Layer) -> bool:
+def worth_shifting(layer: ConvLayer) -> bool:
     """A window over many channels is twice as fast without zero point; many channels need fewer, rounded passes."""
     if layer.zero != -128 or layer.features_shifted or not layer.area.contiguous or layer.whole_bytes:
         return False

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from atonc.hw.limits import ALIGNED, READ_ALIGNMENT
 from atonc.lower.context import Context
 from atonc.lower.conv.dense_chain import BETWEEN_PASSES
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.ringed import every_second, lower_ringed
 from atonc.lower.move.copies import Move, copy
 from atonc.lower.registry import Refusal
@@ -26,7 +26,7 @@ from atonc.select.choose import Offer, Way, attempt, choose, in_order, take_best
 from atonc.select.form import Form
 from atonc.select.preferences import FEWEST_STRIPS
 
-Lower = Callable[[Layer, Context], list[TaskGroup]]
+Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 Seen = tuple[int, int, int, int]  # first and end of the pixels that outputs see on one axis, padding before and behind
 
 WIDE = 256  # pixels: narrower pictures fit, whatever else is refused
@@ -34,7 +34,7 @@ HIGH = 128  # rows: lower pictures were seen with all units
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
-def lower_wide(layer: Layer, context: Context, lower: Lower) -> list[TaskGroup]:
+def lower_wide(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower` does it; where it refuses a wide picture, in as few strips as it takes; where that needs much memory
     between passes, in bands of rows if they cost less, and where no memory would do, in any case. Engines that must
     read whole lines come last, on copies."""
@@ -72,11 +72,11 @@ def _has_no_place(form: Form, context: Context) -> bool:
     return any(buffer.size_bytes > context.room.npu_ram_bytes for buffer in known)
 
 
-def _in_strips(layer: Layer, lower: Lower, count: int, context: Context) -> list[TaskGroup]:
+def _in_strips(layer: ConvLayer, lower: Lower, count: int, context: Context) -> list[TaskGroup]:
     return [group for strip in strips(layer, count) for group in lower(strip, context)]
 
 
-def _in_bands(lower: Lower, layer: Layer, count: int, context: Context) -> list[TaskGroup]:
+def _in_bands(lower: Lower, layer: ConvLayer, count: int, context: Context) -> list[TaskGroup]:
     """Features that the NPU's own RAM cannot hold are read once, into a copy, where chains read them several times."""
     found: list[TaskGroup] = []
     for band in bands(layer, count):
@@ -87,26 +87,26 @@ def _in_bands(lower: Lower, layer: Layer, count: int, context: Context) -> list[
     return found
 
 
-def _in_copied_bands(lower: Lower, layer: Layer, count: int, context: Context) -> list[TaskGroup]:
+def _in_copied_bands(lower: Lower, layer: ConvLayer, count: int, context: Context) -> list[TaskGroup]:
     return [group for band in bands(layer, count) for group in _on_a_copy(lower, band, context)]
 
 
-def _in_rows(lower: Lower, layer: Layer, context: Context) -> list[TaskGroup]:
+def _in_rows(lower: Lower, layer: ConvLayer, context: Context) -> list[TaskGroup]:
     """Pictures higher than units were seen with, in halves."""
     if layer.weights.shape[1:3] != (1, 1) or layer.area.height < HIGH:
         raise Refusal("CONV-MODE", "a window or few rows", "many rows of 1x1", "read them at once")
     return [group for band in bands(layer, 2) for group in lower(band, context)]
 
 
-def _on_its_pixels(lower: Lower, layer: Layer, context: Context) -> list[TaskGroup]:
+def _on_its_pixels(lower: Lower, layer: ConvLayer, context: Context) -> list[TaskGroup]:
     return _on_a_copy(lower, every_second(layer), context)
 
 
-def _lies_outside(layer: Layer, context: Context) -> bool:
+def _lies_outside(layer: ConvLayer, context: Context) -> bool:
     return layer.area.height * layer.area.line > context.room.npu_ram_bytes and layer.area.contiguous
 
 
-def _on_a_copy(lower: Lower, band: Layer, context: Context) -> list[TaskGroup]:
+def _on_a_copy(lower: Lower, band: ConvLayer, context: Context) -> list[TaskGroup]:
     area = Area.whole(band.area.height, band.area.width, band.area.channels)
     shape, strides = (area.height, area.width, area.channels), (area.line, area.pixel, 1)
     copied = context.scratch(area.height * area.line, "rows of features")
@@ -120,7 +120,7 @@ def _on_a_copy(lower: Lower, band: Layer, context: Context) -> list[TaskGroup]:
     return [*moved, *lower(replace(band, source=copied, area=area, stored=stored), context)]
 
 
-def strips(layer: Layer, count: int) -> Iterator[Layer]:
+def strips(layer: ConvLayer, count: int) -> Iterator[ConvLayer]:
     """The same layer for some columns of the output at a time, on the columns that they see."""
     width = -(-layer.out.width // count)
     top, _, bottom, _ = layer.padding
@@ -131,7 +131,7 @@ def strips(layer: Layer, count: int) -> Iterator[Layer]:
         yield replace(layer, area=area, out=out, padding=(top, left, bottom, right))
 
 
-def bands(layer: Layer, count: int) -> Iterator[Layer]:
+def bands(layer: ConvLayer, count: int) -> Iterator[ConvLayer]:
     """The same for rows, from aligned addresses on."""
     unit = ALIGNED // gcd(ALIGNED, layer.out.line)
     height = -(-layer.out.height // count // unit) * unit
@@ -144,7 +144,7 @@ def bands(layer: Layer, count: int) -> Iterator[Layer]:
         yield replace(layer, area=area, out=out, padding=padding, whole_bytes=layer.largest_bytes)
 
 
-def seen(layer: Layer, axis: int, place: int, count: int) -> Seen:
+def seen(layer: ConvLayer, axis: int, place: int, count: int) -> Seen:
     """Finds what so many outputs from `place` on see of the input."""
     size = (layer.area.height, layer.area.width)[axis]
     start = place * layer.stride[axis] - layer.padding[axis]

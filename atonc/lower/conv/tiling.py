@@ -18,8 +18,8 @@ from atonc.hw.machine import Timing
 from atonc.hw.memoise import memoise
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.conv.chains import (
-    Form,
-    Mode,
+    ChainForm,
+    FeatureMode,
     Outline,
     chain_configs,
     form_of,
@@ -70,7 +70,7 @@ class Slots(NamedTuple):
 
 @dataclass(frozen=True)
 class Tiling:
-    mode: Mode
+    mode: FeatureMode
     slots: Slots
     kernels: int  # outputs of one frame
     units: int  # CONVACCs in the chain
@@ -108,7 +108,7 @@ def choose(
     parts: tuple[Part, ...],
     channels: int,
     outputs: int,
-    modes: list[Mode],
+    modes: list[FeatureMode],
     target: Target,
     constraints: Constraints = FREE,
 ) -> Tiling | None:
@@ -127,7 +127,7 @@ def _chosen(
     parts: tuple[Outline, ...],
     channels: int,
     outputs: int,
-    modes: tuple[Mode, ...],
+    modes: tuple[FeatureMode, ...],
     target: Target,
     within: Constraints,
 ) -> Tiling | None:
@@ -148,17 +148,17 @@ def _chosen(
     return _tiled(*best)
 
 
-def _tiled(candidate: Candidate, configs: tuple[ConvaccConfig, ...]) -> Tiling:
+def _tiled(candidate: TilingCandidate, configs: tuple[ConvaccConfig, ...]) -> Tiling:
     return Tiling(candidate.mode, candidate.slots, candidate.kernels, candidate.units, configs, candidate.cycles)
 
 
 def _first_trusted(
-    candidates: Iterable[Candidate],
-    key: Callable[[Candidate], tuple[int, ...]],
+    candidates: Iterable[TilingCandidate],
+    key: Callable[[TilingCandidate], tuple[int, ...]],
     parts: tuple[Outline, ...],
     outputs: int,
     target: Target,
-) -> tuple[Candidate, tuple[ConvaccConfig, ...]] | None:
+) -> tuple[TilingCandidate, tuple[ConvaccConfig, ...]] | None:
     """The best one whose units and readers may be relied on."""
     for best in sorted(candidates, key=key):
         configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
@@ -168,7 +168,7 @@ def _first_trusted(
 
 
 def _trusted(
-    c: Candidate, configs: tuple[ConvaccConfig, ...], parts: tuple[Outline, ...], outputs: int, target: Target
+    c: TilingCandidate, configs: tuple[ConvaccConfig, ...], parts: tuple[Outline, ...], outputs: int, target: Target
 ) -> bool:
     trust = target.trust
     if any(untrusted_unit(config, "", trust) for config in configs):
@@ -186,7 +186,7 @@ def narrower(
     parts: tuple[Part, ...],
     channels: int,
     like: Tiling,
-    modes: list[Mode],
+    modes: list[FeatureMode],
     target: Target,
     most_units: int,
     aligned: int = 1,
@@ -204,7 +204,7 @@ def _narrower(
     channels: int,
     passes: int,
     kernels: int,
-    modes: tuple[Mode, ...],
+    modes: tuple[FeatureMode, ...],
     target: Target,
     within: Constraints,
 ) -> Tiling | None:
@@ -215,17 +215,17 @@ def _narrower(
     return None if best is None else _tiled(*best)
 
 
-class Candidate(NamedTuple):
-    mode: Mode
+class TilingCandidate(NamedTuple):
+    mode: FeatureMode
     slots: Slots
     kernels: int
     units: int
-    form: Form
+    form: ChainForm
     cycles: int
     bank_bound: bool  # by the memory that holds the features
 
 
-def _preference(c: Candidate) -> tuple[int, ...]:
+def _preference(c: TilingCandidate) -> tuple[int, ...]:
     return c.cycles, c.units, -c.kernels, -c.slots.batch
 
 
@@ -233,10 +233,10 @@ def _candidates(
     parts: tuple[Outline, ...],
     channels: int,
     outputs: int,
-    mode: Mode,
+    mode: FeatureMode,
     target: Target,
     within: Constraints,
-) -> Iterator[Candidate]:
+) -> Iterator[TilingCandidate]:
     aligned = within.aligned
     rows, columns = parts[0].window
     if (mode.deep and (rows, columns) != (1, 1)) or not pictures_trusted(parts, mode, target.trust):
@@ -269,7 +269,7 @@ def _candidates(
                 frame = max(*(_feature_words(part, mode, batch) for part in parts), results, multiplying, 1)
                 bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
                 cycles = max(frame, bank) * -(-outputs // kernels) * passes
-                yield Candidate(mode, slots, kernels, units, form, cycles, bank > frame)
+                yield TilingCandidate(mode, slots, kernels, units, form, cycles, bank > frame)
 
 
 def _in_a_row(area: Area) -> bool:
@@ -289,7 +289,7 @@ def _words_fit(area: Area, batch: int) -> bool:
     return all(-(-batch // 3) * 3 <= step for step in steps)
 
 
-def _feature_words(part: Outline, mode: Mode, batch: int) -> int:
+def _feature_words(part: Outline, mode: FeatureMode, batch: int) -> int:
     pixels = part.area.height * part.area.width
     if not mode.deep:
         return pixels * batch

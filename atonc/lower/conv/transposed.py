@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atonc.lower.conv.kernel_parts import WINDOW, Axis, Part, Phase, Weights, axis_of, part_of
+from atonc.lower.conv.kernel_parts import WINDOW, Part, Phase, Weights, WindowAxis, axis_of, part_of
 from atonc.plan.streams import Area
 
 
@@ -46,5 +46,5 @@ def _parts(
     return parts
 
 
-def _axis(size: int, start: int, taps: int, outputs: int) -> Axis | None:
+def _axis(size: int, start: int, taps: int, outputs: int) -> WindowAxis | None:
     return axis_of(size, start, 1, taps, 1, outputs)

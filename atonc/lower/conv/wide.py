@@ -12,15 +12,15 @@ from atonc.hw.safety.evidence.seen import units_trusted
 from atonc.hw.units.arith import ROWS
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.lower.context import Context
-from atonc.lower.conv.chains import Mode, no_setting
+from atonc.lower.conv.chains import FeatureMode, no_setting
 from atonc.lower.conv.channel_groups import ranges
 from atonc.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.conv.kernel_parts import Part
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.record import record
-from atonc.lower.semantics.sums import Chain, Sums, Term
+from atonc.lower.semantics.sums import LoweredSums, SumChain, SumTerm
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Frames
 from atonc.plan.task import Task, TaskGroup
@@ -31,12 +31,12 @@ ROUNDINGS = 3  # of both parts and of their sum
 
 @dataclass(frozen=True)
 class Units:
-    mode: Mode
+    mode: FeatureMode
     kernels: int  # outputs of a frame
     configs: tuple[ConvaccConfig, ...]
 
 
-def lower_side_by_side(layer: Layer, context: Context) -> list[TaskGroup]:
+def lower_side_by_side(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     parts, groups = wide_parts(layer), list[TaskGroup]()
     if not parts:
         raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
@@ -49,7 +49,7 @@ def lower_side_by_side(layer: Layer, context: Context) -> list[TaskGroup]:
     return groups
 
 
-def side_by_side_cycles(layer: Layer) -> int | None:
+def side_by_side_cycles(layer: ConvLayer) -> int | None:
     """Roughly, with two chains in an epoch; None where there is no such form."""
     parts = wide_parts(layer)
     try:
@@ -62,7 +62,7 @@ def side_by_side_cycles(layer: Layer) -> int | None:
     return max(read, written, multiplying) * -(-layer.outputs // (LANES * units.kernels))
 
 
-def _units(layer: Layer, parts: tuple[Part, ...], outputs: int) -> Units:
+def _units(layer: ConvLayer, parts: tuple[Part, ...], outputs: int) -> Units:
     """Makes units with as many kernels as fit, in groups of one size if possible."""
     for mode in (mode for mode in layer.modes() if not mode.deep):
         most = min(MOST_KERNELS[mode.simd], outputs)
@@ -74,7 +74,7 @@ def _units(layer: Layer, parts: tuple[Part, ...], outputs: int) -> Units:
 
 
 def _epochs(
-    layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
 ) -> list[TaskGroup]:
     """Two chains at a time where their results do not share words of memory."""
     ariths = 1 + layer.code_units_behind(units.mode.offset, ROUNDINGS, count)
@@ -95,7 +95,7 @@ def _epochs(
 
 
 def _chain(
-    layer: Layer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
 ) -> Task:
     b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
     rule = layer.requantisation_of(units.mode.offset, ROUNDINGS, first, count)
@@ -109,6 +109,6 @@ def _chain(
     codes = requantise(b, layer.code_units(rule.units(0, count, units.kernels, pixels)), joined(b, sums), {})
     b.write(codes, layer.target, output_engine(layer.out, units.kernels, first, groups))
     channels = layer.area.channels
-    chains = tuple(Chain(((Term(part, 0, channels),),), units.mode.offset) for part in parts)
-    record(context, layer, Sums(layer.stored, chains, rule, layer.out, first, count))
+    chains = tuple(SumChain(((SumTerm(part, 0, channels),),), units.mode.offset) for part in parts)
+    record(context, layer, LoweredSums(layer.stored, chains, rule, layer.out, first, count))
     return b.done()

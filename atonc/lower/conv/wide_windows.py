@@ -11,9 +11,9 @@ from dataclasses import replace
 from atonc.hw.limits import WINDOWS
 from atonc.hw.units.arith import ArithConfig
 from atonc.hw.units.convacc import ConvaccConfig
-from atonc.lower.conv.chains import Mode, as_seen, unit_config
+from atonc.lower.conv.chains import FeatureMode, as_seen, unit_config
 from atonc.lower.conv.kernel_parts import WIDEST, WINDOW, Part, axis_of, part_of
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area
 
@@ -26,7 +26,7 @@ SUM = ArithConfig(
 )  # fmt: skip
 
 
-def wide_parts(layer: Layer) -> tuple[Part, ...]:
+def wide_parts(layer: ConvLayer) -> tuple[Part, ...]:
     """The two parts, or none where the kernel is not of that kind."""
     size, stride = layer.weights.shape[1:3], layer.stride[0]
     if size != (WIDEST, WIDEST) or layer.stride not in ((1, 1), (2, 2)) or layer.dilation != (1, 1):
@@ -56,7 +56,9 @@ def frame(part: Part) -> Area:
     return replace(taller, offset=part.area.offset - above * part.area.line)
 
 
-def side_by_side(parts: tuple[Part, ...], mode: Mode, batch: int, kernels: int) -> tuple[ConvaccConfig, ...] | None:
+def side_by_side(
+    parts: tuple[Part, ...], mode: FeatureMode, batch: int, kernels: int
+) -> tuple[ConvaccConfig, ...] | None:
     """The units, if both were seen with these settings."""
     if mode.deep or batch > MOST_BATCH or kernels > MOST_KERNELS[mode.simd]:
         return None
@@ -64,7 +66,7 @@ def side_by_side(parts: tuple[Part, ...], mode: Mode, batch: int, kernels: int) 
     return tuple(config for config in found if config is not None) if None not in found else None
 
 
-def _config(part: Part, mode: Mode, batch: int, kernels: int) -> ConvaccConfig:
+def _config(part: Part, mode: FeatureMode, batch: int, kernels: int) -> ConvaccConfig:
     """Padding beyond what a window can hold at its edge is a frame around the picture, as drivers set it up."""
     rows, columns = part.window
     top, left, bottom, right = (min(p, k - 1) for p, k in zip(part.padding, (rows, columns) * 2, strict=True))

@@ -35,8 +35,8 @@ from atonc.lower.units.affine import (
     CODES,
     FULL_RANGE,
     Affine,
+    AffinePair,
     Array,
-    Pair,
     affine_error,
     best_pair,
     fit_pair,
@@ -81,7 +81,7 @@ class Product:
         return self.zero_out + self.lift
 
     @property
-    def minus_x(self) -> Pair | None:
+    def minus_x(self) -> AffinePair | None:
         """p - zy*x, exact in 16 bits; None when the last unit does it or there is nothing to do."""
         needed = self.whole or (self.zero_x and self.zero_y)
         return fit_pair(1.0, float(-self.zero_y), 0.0, out_bytes=2) if needed else None
@@ -91,7 +91,7 @@ class Product:
         return not self.whole and not self.zero_x
 
     @property
-    def last(self) -> Pair | Affine:
+    def last(self) -> AffinePair | Affine:
         if not (self.whole or self.zero_x or self.zero_y):
             gain, offset = np.array([self.scale]), np.array([self.offset])
             shift = output_shift(gain, offset)
@@ -100,7 +100,7 @@ class Product:
         return _last_of_product(self)
 
     @property
-    def nominal(self) -> Pair:
+    def nominal(self) -> AffinePair:
         """The last unit with coefficients nearest to the real ones."""
         if self.last_takes_x:
             return fit_pair(self.scale, -self.zero_y * self.scale, self.offset)
@@ -131,7 +131,7 @@ class Product:
 
 
 @lru_cache(maxsize=1024)
-def _last_of_product(form: Product) -> Pair:
+def _last_of_product(form: Product) -> AffinePair:
     """Finds, among the coefficients around the real ones, those with which most results are exact."""
     if form.whole:
         return form.nominal
@@ -189,7 +189,7 @@ def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     return _pair_steps(op, context, x, y, pair)
 
 
-def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, Pair]:
+def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, AffinePair]:
     """Operands in the order of the ports, and the coefficients."""
     out = context.tensor(op.outputs[0])
     x, y = (operand_of(op, context, name) for name in op.inputs)
@@ -201,7 +201,7 @@ def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, Pair]:
     return x, y, fit_sum(gain_x, x.zero_point, gain_y, y.zero_point, out.zero_point)
 
 
-def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: Pair) -> list[TaskGroup]:
+def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: AffinePair) -> list[TaskGroup]:
     def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
         return epoch.unit(pair_unit(pair, x.element_bytes, y.element_bytes), read(x), read(y))
 
@@ -312,7 +312,7 @@ def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
     return [*first, *_steps(op, context, (x, y), wire, 2, 3)]
 
 
-def _sum(epoch: TaskBuilder, pair: Pair, streams: tuple[str, str], trust: Trust) -> str:
+def _sum(epoch: TaskBuilder, pair: AffinePair, streams: tuple[str, str], trust: Trust) -> str:
     """Adds two streams, which change places where the gain of the first has a sign that no unit was seen to have."""
     unit = pair_unit(pair)
     if untrusted_unit(unit, "", trust) is None:

@@ -21,7 +21,7 @@ from atonc.lower.units.arith import affine_unit, clip_unit, product_unit
 from atonc.lower.units.parts import parts
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.ops.registry import evaluate
-from atonc.ops.values import Result
+from atonc.ops.values import OpResult
 from atonc.plan.build import TaskBuilder
 from atonc.plan.streams import Area, Frames, engine, in_frames
 from atonc.plan.task import TaskGroup
@@ -95,7 +95,7 @@ def channel_lines(op: Op, context: Context, varying: int) -> list[Affine] | None
     return [fit_affine(codes, gain, exact[128])]
 
 
-def all_codes(op: Op, context: Context, varying: int) -> Result:
+def all_codes(op: Op, context: Context, varying: int) -> OpResult:
     """The operator on all 256 codes, in front of the dimensions of its constants."""
     rank = len(context.tensor(op.outputs[0]).shape)
     x = CODES.astype(np.int8).reshape(256, *(1,) * max(1, rank))

@@ -35,7 +35,7 @@ _WAYS = {("ARITH",): 3, ("ARITH", "ARITH"): 2, ("ACTIV",): 2}
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionChain:
     """A chain of units that turns every code into another one."""
 
     units: tuple[UnitConfig, ...]
@@ -101,7 +101,7 @@ def function_steps(op: Op, context: Context, source: str, table: Array) -> list[
     return chain_steps(op, context, source, found.units)
 
 
-def function_for(table: Array, trust: Trust = PUBLISHED) -> Function:
+def function_for(table: Array, trust: Trust = PUBLISHED) -> FunctionChain:
     """The cheapest units that compute a table and may be relied on, exactly wherever possible; if none may be, the
     cheapest."""
     first = next(_ways(table))
@@ -115,17 +115,17 @@ def fitted(table: Array, trust: Trust) -> FunctionTable:
     return next(found, fit_table(table))
 
 
-def _ways(table: Array) -> Iterator[Function]:
+def _ways(table: Array) -> Iterator[FunctionChain]:
     """Yields the ways from cheap to dear, each worked out when somebody asks."""
     codes, dtype = table.tobytes(), table.dtype.str
     clip = int(table.min()), int(table.max())
     if np.array_equal(np.clip(CODES, *clip), table):
-        yield Function((clip_unit(*clip),), table, 0)
+        yield FunctionChain((clip_unit(*clip),), table, 0)
     for limits in (FULL_RANGE, clip):
         line = _line(codes, dtype, limits)
         if line is not None:
             after = (clip_unit(*clip),) if limits is clip else ()
-            yield Function((affine_unit(line, 1), *after), np.clip(line_codes(line, CODES), *limits), 0)
+            yield FunctionChain((affine_unit(line, 1), *after), np.clip(line_codes(line, CODES), *limits), 0)
     yield from map(_by_table, fits(table))
 
 
@@ -135,8 +135,8 @@ def _line(codes: bytes, dtype: str, clip: tuple[int, int]) -> Affine | None:
 
 
 @memoise
-def _by_table(fitted: FunctionTable) -> Function:
-    return Function((fitted.config,), table_codes(fitted), fitted.error)
+def _by_table(fitted: FunctionTable) -> FunctionChain:
+    return FunctionChain((fitted.config,), table_codes(fitted), fitted.error)
 
 
 def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, ...]) -> list[TaskGroup]:

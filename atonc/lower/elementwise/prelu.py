@@ -33,7 +33,7 @@ from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.arithmetic import ints, looked_up, table_codes
 from atonc.lower.semantics.arithmetic import line as line_codes
 from atonc.lower.semantics.arithmetic import pair as pair_codes
-from atonc.lower.units.affine import CODES, FULL_RANGE, Affine, Pair, fit_affine, fit_pair, output_shift
+from atonc.lower.units.affine import CODES, FULL_RANGE, Affine, AffinePair, fit_affine, fit_pair, output_shift
 from atonc.lower.units.arith import pair_unit
 from atonc.lower.units.wiring import Wiring, pack
 from atonc.ops.integers import slopes
@@ -57,7 +57,7 @@ class Prelu:
     rest: int
 
     @property
-    def total(self) -> Pair:
+    def total(self) -> AffinePair:
         return fit_pair(1.0, 1.0, float(-self.rest))
 
     @property

@@ -44,7 +44,7 @@ class FunctionTable:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _TablePlan:
     """Which cells are cut how often, and the rows that they use."""
 
     cuts: tuple[int, ...]  # per cell: log2 of its segments
@@ -113,12 +113,12 @@ class _Options:
             self.fits[width, slack] = fit_segments(low, high, self.shifts)
         return self.fits[width, slack]
 
-    def plan(self, slack: int) -> _Plan | None:
+    def plan(self, slack: int) -> _TablePlan | None:
         """The cover with the fewest wrong codes that needs at most 64 rows; None if all need more."""
         cheap = [choice for cell in range(256 // CELL) if (choice := self._cell(cell, slack)) is not None]
         if len(cheap) < 256 // CELL:
             return None
-        plan = self._share(_Plan(tuple(c for c, _ in cheap), tuple(r for _, r in cheap)), slack)
+        plan = self._share(_TablePlan(tuple(c for c, _ in cheap), tuple(r for _, r in cheap)), slack)
         if _row_count(plan) > ROM1_ROWS:
             return None
         return self._refine(plan) if slack else plan
@@ -139,7 +139,7 @@ class _Options:
             self.covered[cut, slack] = np.asarray(good.reshape(-1, 1 << cut).all(axis=1))
         return self.covered[cut, slack]
 
-    def _share(self, plan: _Plan, slack: int) -> _Plan:
+    def _share(self, plan: _TablePlan, slack: int) -> _TablePlan:
         """One row for neighbouring cells where one polynomial fits them all, the widest runs first."""
         rows, cuts = list(plan.rows), list(plan.cuts)
         taken = np.zeros(len(cuts), bool)
@@ -151,13 +151,13 @@ class _Options:
                     taken[k * span : (k + 1) * span] = True
                     rows[k * span : (k + 1) * span] = [_tuples(found[k : k + 1])] * span
                     cuts[k * span : (k + 1) * span] = [0] * span
-        return _Plan(tuple(cuts), tuple(rows))
+        return _TablePlan(tuple(cuts), tuple(rows))
 
-    def _refine(self, plan: _Plan) -> _Plan:
+    def _refine(self, plan: _TablePlan) -> _TablePlan:
         """Spend the rows that are left on cells that can be exact, those that need the fewest rows first."""
         exact = [(choice, cell) for cell in range(len(plan.cuts)) if (choice := self._cell(cell, 0)) is not None]
         for (cut, rows), cell in sorted(exact, key=lambda entry: (entry[0][0], entry[1])):
-            trial = _Plan(_replaced(plan.cuts, cell, cut), _replaced(plan.rows, cell, rows))
+            trial = _TablePlan(_replaced(plan.cuts, cell, cut), _replaced(plan.rows, cell, rows))
             if _row_count(trial) <= ROM1_ROWS:
                 plan = trial
         return plan
@@ -171,11 +171,11 @@ def _tuples(rows: Array) -> tuple[tuple[int, int, int], ...]:
     return tuple((a, b, c) for a, b, c in rows.tolist())
 
 
-def _row_count(plan: _Plan) -> int:
+def _row_count(plan: _TablePlan) -> int:
     return sum(len(rows) for rows in set(plan.rows))
 
 
-def _config(plan: _Plan, shifts: Shifts) -> ActivConfig:
+def _config(plan: _TablePlan, shifts: Shifts) -> ActivConfig:
     """Rows in the order of their first use; equal groups of rows are stored once."""
     selectors, first = np.zeros(ROM0_ROWS, np.uint8), {}
     table = np.zeros((ROM1_ROWS, 3), "<i2")

@@ -44,7 +44,7 @@ _MUCH_FASTER = 0.8  # of the cycles of another order: figures of scattered bytes
 _PARTS = {1: 4, 2: 3, 3: 2}  # parallel chains that the memory can feed, by word size
 
 
-class Judge(NamedTuple):
+class WalkJudge(NamedTuple):
     """What walks are judged by."""
 
     target: Target
@@ -109,9 +109,9 @@ def wirings(context: Context, moves: Iterable[Move]) -> list[Wiring]:
     return [one.wiring() for one in walked(context, moves)]
 
 
-def walked(context: Context, moves: Iterable[Move]) -> list[Walk]:
+def walked(context: Context, moves: Iterable[Move]) -> list[CopyWalk]:
     """Long moves are cut so that the engines share the work."""
-    judge = Judge(context.facts.target)
+    judge = WalkJudge(context.facts.target)
     walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.units, judge)]
     if len(walks) > MOST_MOVES:
         raise Refusal(
@@ -124,7 +124,7 @@ def walked(context: Context, moves: Iterable[Move]) -> list[Walk]:
 
 
 @dataclass(frozen=True)
-class Walk:
+class CopyWalk:
     """A move as one pair of engines."""
 
     source: StridedView
@@ -145,7 +145,7 @@ class Walk:
         in_a_row = all(loop[1:] == (1, 1) for loop in self.nest)
         return in_a_row and self.word == 1 and self.source.offset == self.target.offset
 
-    def trusted(self, judge: Judge) -> bool:
+    def trusted(self, judge: WalkJudge) -> bool:
         """Whether its engines may be relied on; chains are judged where they are whole."""
         if _too_long(self):
             return True  # it will be cut
@@ -163,7 +163,7 @@ class Walk:
             stream = builder.unit(unit, stream)
         builder.write(stream, self.target.buffer, self.writer)
 
-    def cut(self, parts: int, context: Context) -> list[Walk]:
+    def cut(self, parts: int, context: Context) -> list[CopyWalk]:
         """The same move as several, if a loop can be cut; else itself."""
         axis = max(range(len(self.nest)), key=lambda i: (self.nest[i][1:] != (1, 1), self.nest[i][0]))
         count, near, far = self.nest[axis]
@@ -171,17 +171,17 @@ class Walk:
         if unit * parts > count:  # no parts that start at places which any memory and any word takes
             unit = 1 if self.cost < context.room.copy_bytes and self.word == 1 else count
         size = ceil(ceil(count / parts) / unit) * unit
-        found: list[Walk] = []
+        found: list[CopyWalk] = []
         for start in range(0, count, size):
             inner = [*self.nest]
             inner[axis] = (min(size, count - start), near, far)
             source = replace(self.source, offset=self.source.offset + start * near)
             target = replace(self.target, offset=self.target.offset + start * far)
-            found += _walks(source, target, inner, self.units, Judge(context.facts.target))
+            found += _walks(source, target, inner, self.units, WalkJudge(context.facts.target))
         return found
 
 
-def _share(walks: Sequence[Walk], context: Context) -> Iterator[list[Walk]]:
+def _share(walks: Sequence[CopyWalk], context: Context) -> Iterator[list[CopyWalk]]:
     """Cuts the longest moves as long as there are chains left in the epoch."""
     parts = [1] * len(walks)
     free = (4 if any(w.units for w in walks) else 5) - len(walks)
@@ -196,7 +196,7 @@ def _share(walks: Sequence[Walk], context: Context) -> Iterator[list[Walk]]:
         yield found.cut(2 * count, context) if any(map(_too_long, pieces)) else pieces
 
 
-def _too_long(walk: Walk) -> bool:
+def _too_long(walk: CopyWalk) -> bool:
     """More frames than the raster of any engine was seen to have; the rest takes another epoch."""
     return any(not engine.raw and engine.frames > MOST_RASTER_FRAMES for engine in (walk.reader, walk.writer))
 
@@ -217,7 +217,7 @@ def normal(nest: Nest) -> Nest:
     return merged
 
 
-def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, judge: Judge) -> list[Walk]:
+def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, judge: WalkJudge) -> list[CopyWalk]:
     """One pair of engines if possible, else one for every turn of a loop."""
     backwards = [i for i, loop in enumerate(nest) if loop[1] < 0 or loop[2] < 0]
     if not backwards and len(nest) <= _MOST_LOOPS:
@@ -241,7 +241,7 @@ def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, j
     return [found for a, b in turns for found in _walks(a, b, rest, units, judge)]
 
 
-def _whole(source: StridedView, target: StridedView, nest: Nest, units: Units, judge: Judge) -> Iterator[Walk]:
+def _whole(source: StridedView, target: StridedView, nest: Nest, units: Units, judge: WalkJudge) -> Iterator[CopyWalk]:
     """One pair of engines. Heads of detectors write few channels of every pixel, and always from an ARITH: where
     engines may not do that on their own, one that changes nothing stands between them."""
     ways = [(units, word) for word in _words(source.offset, target.offset, nest, units)]
@@ -262,14 +262,14 @@ def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
 
 
 def _fit(
-    source: StridedView, target: StridedView, nest: Nest, units: Units, word: int, judge: Judge
-) -> Walk | None:
+    source: StridedView, target: StridedView, nest: Nest, units: Units, word: int, judge: WalkJudge
+) -> CopyWalk | None:
     """An order of the loops that both engines can walk: that of the target, unless another one is much faster."""
     found = _best(_walked(source, target, nest, units, word), judge)
     return found or _best(_walked_otherwise(source, target, nest, units, word), judge)
 
 
-def _best(walks: Iterable[Walk], judge: Judge) -> Walk | None:
+def _best(walks: Iterable[CopyWalk], judge: WalkJudge) -> CopyWalk | None:
     """Finds the fastest walk of those that may be relied on."""
     best, least = None, 0.0
     for one in walks:
@@ -279,23 +279,23 @@ def _best(walks: Iterable[Walk], judge: Judge) -> Walk | None:
     return best
 
 
-def _walked(source: StridedView, target: StridedView, nest: Nest, units: Units, word: int) -> Iterator[Walk]:
+def _walked(source: StridedView, target: StridedView, nest: Nest, units: Units, word: int) -> Iterator[CopyWalk]:
     for loops in _orders(nest):
         reader = walk([(n, near) for n, near, _ in loops], source.offset, write=False, word=word)
         writer = walk([(n, far) for n, _, far in loops], target.offset, write=True, word=word)
         if reader and writer:
-            yield Walk(source, target, loops, units, word, reader, writer)
+            yield CopyWalk(source, target, loops, units, word, reader, writer)
 
 
 def _walked_otherwise(
     source: StridedView, target: StridedView, nest: Nest, units: Units, word: int
-) -> Iterator[Walk]:
+) -> Iterator[CopyWalk]:
     """In all forms of engines, and pixels also in two or more parts, one frame for each."""
     for loops in (*_orders(nest), *_orders_in_parts(nest, word)):
         readers = other_walks([(n, near) for n, near, _ in loops], source.offset, write=False, word=word)
         writers = list(other_walks([(n, far) for n, _, far in loops], target.offset, write=True, word=word))
         for reader, writer in product(readers, writers):
-            yield Walk(source, target, loops, units, word, reader, writer)
+            yield CopyWalk(source, target, loops, units, word, reader, writer)
 
 
 def _orders(nest: Nest) -> Iterator[Nest]:
@@ -327,11 +327,11 @@ def _least_cycles(reader: StrengConfig, writer: StrengConfig, parts: int, timing
 def fill(context: Context, target: StridedView, code: int, source: str, source_bytes: int) -> list[Wiring]:
     """Sets all codes of a view: an ARITH that multiplies whatever it reads from `source` by zero."""
     writer_nest = [(n, far, far) for n, _, far in nest_of(Move(target, target))]
-    found = _walks(target, target, writer_nest, SAME, Judge(context.facts.target, reads=False))
+    found = _walks(target, target, writer_nest, SAME, WalkJudge(context.facts.target, reads=False))
     return [_fill_chain(part, code, source, source_bytes) for part in found]
 
 
-def _fill_chain(part: Walk, code: int, source: str, source_bytes: int) -> Wiring:
+def _fill_chain(part: CopyWalk, code: int, source: str, source_bytes: int) -> Wiring:
     reader = _any_bytes(part.writer.elements, source_bytes)
     config = affine_unit(constant_line(code), 0)
 
@@ -350,7 +350,7 @@ def _any_bytes(count: int, available: int) -> StrengConfig:
 
 def constant_move(context: Context, values: NDArray[np.int8], target: StridedView, label: str) -> list[Wiring]:
     """Stores constant codes of the target's shape; flash is read in a row, through an ARITH that changes nothing."""
-    found = _walks(target, target, nest_of(Move(target, target)), SAME, Judge(context.facts.target, reads=False))
+    found = _walks(target, target, nest_of(Move(target, target)), SAME, WalkJudge(context.facts.target, reads=False))
     offsets = np.zeros(target.shape, np.int64)
     for axis, (size, step) in enumerate(zip(target.shape, target.strides, strict=True)):
         offsets += (np.arange(size) * step).reshape([-1 if i == axis else 1 for i in range(offsets.ndim)])
@@ -358,7 +358,7 @@ def constant_move(context: Context, values: NDArray[np.int8], target: StridedVie
     return [_constant_chain(context, part, by_place, label) for part in found]
 
 
-def _constant_chain(context: Context, part: Walk, by_place: dict[int, int], label: str) -> Wiring:
+def _constant_chain(context: Context, part: CopyWalk, by_place: dict[int, int], label: str) -> Wiring:
     places = np.zeros(1, np.int64) + part.target.offset
     for count, _, far in part.nest:
         places = (places[:, None] + np.arange(count) * far).reshape(-1)
@@ -369,6 +369,6 @@ def _constant_chain(context: Context, part: Walk, by_place: dict[int, int], labe
     return Wiring(partial(_build_constant, name, reader, part), part.cost)
 
 
-def _build_constant(name: str, reader: StrengConfig, part: Walk, builder: TaskBuilder) -> None:
+def _build_constant(name: str, reader: StrengConfig, part: CopyWalk, builder: TaskBuilder) -> None:
     stream = builder.unit(SAME[0], builder.read(name, reader))
     builder.write(stream, part.target.buffer, part.writer)

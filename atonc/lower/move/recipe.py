@@ -20,7 +20,7 @@ from atonc.lower.units.wiring import Wiring, pack, placeable
 from atonc.ops.values import to_codes
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import attempt
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 
 def view_of(context: Context, name: str, shape: tuple[int, ...] | None = None) -> StridedView:
@@ -292,7 +292,7 @@ def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
         return pack([*wirings(context, moves), *around], op.origin, title)
     steps = _mirrored(inner, whole, pads, mode, change)
     form = attempt(context, lambda draft: [g for moves in steps for g in copy(draft, moves, op.origin, title)])
-    if isinstance(form, Refused) and form.rule == rules.NO_EVIDENCE.id:
+    if isinstance(form, RefusedForm) and form.rule == rules.NO_EVIDENCE.id:
         return copy(context, _from_source(inner, whole, pads, mode, change), op.origin, title)
     return context.take(form)
 

@@ -18,7 +18,7 @@ from atonc.lower.context import Context
 from atonc.lower.move.copies import Units
 from atonc.lower.move.padding import identity_pad
 from atonc.lower.registry import Refusal
-from atonc.lower.units.access_patterns import Port, walk, walk_as
+from atonc.lower.units.access_patterns import EnginePort, walk, walk_as
 from atonc.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring
@@ -64,7 +64,7 @@ def after(size: int, stages: list[Stage]) -> int:
 
 
 @dataclass(frozen=True)
-class Windows:
+class MaximumWindows:
     """One or two stages on pictures [h, w, c]."""
 
     source: StridedView
@@ -88,7 +88,7 @@ class Windows:
             parts = parts[0][0]._halves(parts[0])
         return [part._chain(context, first, batch, count) for part, first, batch, count in parts]
 
-    def _strips(self) -> Iterator[Windows]:
+    def _strips(self) -> Iterator[MaximumWindows]:
         """Columns that fit the line buffer at least for one channel; only pictures without padding are cut."""
         height, width, channels = self.source.shape
         three = not any(self.pads) and any(window > 2 for window, _ in self.stages)
@@ -104,7 +104,7 @@ class Windows:
             reach, step = reach + (window - 1) * step, step * stride
         yield from self._cut((MOST_HEIGHT - reach) // step + 1, reach, step, (most - reach) // step + 1)
 
-    def _cut(self, rows: int, reach: int, step: int, columns: int) -> Iterator[Windows]:
+    def _cut(self, rows: int, reach: int, step: int, columns: int) -> Iterator[MaximumWindows]:
         out_height, out_width, _channels = self.target.shape
         for y in range(0, out_height, rows):
             for x in range(0, out_width, columns):
@@ -112,7 +112,7 @@ class Windows:
                 near = self.source.cut(0, y * step, (h - 1) * step + reach).cut(1, x * step, (w - 1) * step + reach)
                 yield replace(self, source=near, target=self.target.cut(0, y, h).cut(1, x, w))
 
-    def _by_channels(self, half_bytes: int) -> Iterator[tuple[Windows, int, int, int]]:
+    def _by_channels(self, half_bytes: int) -> Iterator[tuple[MaximumWindows, int, int, int]]:
         width = self.source.shape[1] + self.pads[1] + self.pads[3]
         most = POOL_LINE // width
         if any(self.pads):  # identity CONVACCs were seen with one channel only
@@ -133,7 +133,7 @@ class Windows:
             else:
                 yield self, first, batch, count
 
-    def _halves(self, part: tuple[Windows, int, int, int]) -> list[tuple[Windows, int, int, int]]:
+    def _halves(self, part: tuple[MaximumWindows, int, int, int]) -> list[tuple[MaximumWindows, int, int, int]]:
         """Upper and lower half, if there is no padding."""
         (window, stride), rows = self.stages[0], self.target.shape[0]
         if any(self.pads) or rows < 4:
@@ -191,7 +191,7 @@ def _area(view: StridedView) -> Area:
 def _frames(view: StridedView, role: str, trust: Trust) -> StrengConfig:
     """Pictures [h, w, groups, batch], one group of channels after the other."""
     h, w, groups_step, channel = zip(view.shape, view.strides, strict=True)
-    found = walk_as(Port(role), [groups_step, h, w, channel], view.offset, trust)
+    found = walk_as(EnginePort(role), [groups_step, h, w, channel], view.offset, trust)
     if found is None:
         raise Refusal("picture", f"{view.shape}", "lines of pixels", "copy it first")
     return found

@@ -17,7 +17,7 @@ from atonc.lower.move.copies import Move, Units, copy, wirings
 from atonc.lower.move.padding import borders, inside, pad_view
 from atonc.lower.move.recipe import change_between
 from atonc.lower.pool.addends import with_best_addend
-from atonc.lower.pool.maxima import LOWEST, NO_PADS, Pads, Windows, after, cascade, line_wirings
+from atonc.lower.pool.maxima import LOWEST, NO_PADS, MaximumWindows, Pads, after, cascade, line_wirings
 from atonc.lower.pool.means import Kept, Line, Means, all_pixels, in_parts
 from atonc.lower.pool.pair_maxima import widen
 from atonc.lower.registry import Refusal, recipe
@@ -30,7 +30,7 @@ from atonc.ops.windows import Geometry, pair
 from atonc.plan.streams import Area, Loop
 from atonc.plan.task import TaskGroup
 from atonc.select.choose import attempt
-from atonc.select.form import Refused
+from atonc.select.form import RefusedForm
 
 Shape = tuple[int, ...]
 Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
@@ -78,7 +78,7 @@ def _maximum(
 
     for more in range(_MOST_WIDER + 1):
         form = attempt(context, partial(padded, more=more))
-        if not (isinstance(form, Refused) and form.rule == rules.NO_EVIDENCE.id):
+        if not (isinstance(form, RefusedForm) and form.rule == rules.NO_EVIDENCE.id):
             return context.take(form)
     return Cascade(op, context, source, target, geometry, units).by_pairs()
 
@@ -185,7 +185,7 @@ class Cascade:
             height, width, channels = self.now.shape
             shape = (after(height + top + bottom, list(two)), after(width + left + right, list(two)), channels)
             result = self.target if last and start + 2 >= len(stages) else self._scratch(shape)
-            windows = Windows(self.now, result, two, self.pads)
+            windows = MaximumWindows(self.now, result, two, self.pads)
             self.steps += pack(windows.wirings(self.context), self.op.origin, self.title, flow=windows.flow)
             self.now, self.pads = result, NO_PADS
 
@@ -236,7 +236,7 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
     if plain and x.scale <= y.scale:  # the second rounding then costs half a code at most
         context.explain(op, meaning.average_of_four(op, x, y, _windows(op, target)), 0.5 * x.scale / y.scale)
         near, _ = _needed(source, target.shape, geometry)
-        windows = Windows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
+        windows = MaximumWindows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
         return pack(windows.wirings(context), op.origin, title, flow=windows.flow)
     groups: list[TaskGroup] = []
     found: list[Wiring] = []

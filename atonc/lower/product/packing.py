@@ -16,7 +16,7 @@ from atonc.lower.context import Context
 from atonc.lower.conv.engines import SHIFT_CODES
 from atonc.lower.move.copies import Move, Units, fill, wirings
 from atonc.lower.product.operands import Matrices
-from atonc.lower.product.terms import Kernels, Term
+from atonc.lower.product.terms import Kernels, ProductTerm
 from atonc.lower.units.affine import Affine
 from atonc.lower.units.arith import affine_unit
 from atonc.lower.units.strided_views import StridedView
@@ -34,7 +34,7 @@ def frame_step(rows: int, depth: int) -> int:
 
 
 @dataclass(frozen=True)
-class Frames:
+class FeatureFrames:
     """Rows of features one behind the other, `depth` bytes each: channels behind those of the factor are zero."""
 
     buffer: str
@@ -55,7 +55,7 @@ class Packed:
     kernels: int  # of a set
     sets: int
     depth: int
-    terms: tuple[Term, ...]
+    terms: tuple[ProductTerm, ...]
     start: int = 0  # bytes of the buffer
 
     @property
@@ -71,7 +71,7 @@ class Packed:
         return self.set_bytes * self.sets
 
 
-def feature_copies(matrices: Matrices, frames: Frames, context: Context) -> list[Wiring]:
+def feature_copies(matrices: Matrices, frames: FeatureFrames, context: Context) -> list[Wiring]:
     moves = [
         Move(view, StridedView(frames.buffer, view.shape, (frames.depth, 1), number * frames.step), (SHIFT_CODES,))
         for number, view in enumerate(matrices.left)
@@ -79,7 +79,7 @@ def feature_copies(matrices: Matrices, frames: Frames, context: Context) -> list
     return wirings(context, moves)
 
 
-def blank_channels(matrices: Matrices, frames: Frames, context: Context) -> list[Wiring]:
+def blank_channels(matrices: Matrices, frames: FeatureFrames, context: Context) -> list[Wiring]:
     """Zeros behind the channels of the factor, where units take no fewer than `frames.depth`."""
     missing = frames.depth - matrices.depth
     if not missing:
@@ -160,7 +160,7 @@ def _filled(target: StridedView, code: int, source: str, context: Context) -> li
     return fill(context, target, code, source, context.buffers[source].size_bytes)
 
 
-def zero_picture(frames: Frames, zero: int, source: str, context: Context) -> list[Wiring]:
+def zero_picture(frames: FeatureFrames, zero: int, source: str, context: Context) -> list[Wiring]:
     """The zero point in every channel of every row; as a code, since that is what an ARITH writes."""
     target = StridedView(frames.buffer, (frames.rows * frames.depth,), (1,))
     return _filled(target, zero - 256 * (zero > 127), source, context)

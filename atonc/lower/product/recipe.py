@@ -20,12 +20,12 @@ from atonc.hw.limits import LEAST_DEEP
 from atonc.hw.units.convacc import ConvaccConfig
 from atonc.ir import Op
 from atonc.lower.context import Context
-from atonc.lower.conv.chains import Mode, Outline, chain_configs, limits
+from atonc.lower.conv.chains import FeatureMode, Outline, chain_configs, limits
 from atonc.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.lower.conv.requantise import Requantisation, requantisation
 from atonc.lower.product.operands import Matrices, matrices_of
 from atonc.lower.product.packing import (
-    Frames,
+    FeatureFrames,
     Packed,
     blank_channels,
     feature_copies,
@@ -34,7 +34,7 @@ from atonc.lower.product.packing import (
     kernel_fills,
     zero_picture,
 )
-from atonc.lower.product.terms import MOST_DEPTH, Features, Term, known, terms_of
+from atonc.lower.product.terms import MOST_DEPTH, Features, ProductTerm, known, terms_of
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.products import multiplied
 from atonc.lower.units.wiring import Wiring, pack, placeable
@@ -46,18 +46,18 @@ from atonc.plan.task import Purpose, Task, TaskGroup
 from atonc.select.policy import EPOCH_CYCLES, LEAST_PRODUCT
 
 ATTENTION = "attention"  # of schedule.ON_REQUEST
-MODE = Mode(1, unsigned=True, deep=True, packed_frame=True)
+MODE = FeatureMode(1, unsigned=True, deep=True, packed_frame=True)
 
 
 @dataclass(frozen=True)
-class Layer:
+class ProductLayer:
     """One product in numbers."""
 
     op: Op
     matrices: Matrices
-    terms: tuple[Term, ...]
-    frames: Frames
-    zeros: Frames  # one frame of the zero point, where a term needs it
+    terms: tuple[ProductTerm, ...]
+    frames: FeatureFrames
+    zeros: FeatureFrames  # one frame of the zero point, where a term needs it
     rule: Requantisation
     height: int
     width: int
@@ -94,7 +94,7 @@ def lower_matmul(op: Op, context: Context) -> list[TaskGroup]:
     ]
 
 
-def _layer(op: Op, context: Context) -> Layer:
+def _layer(op: Op, context: Context) -> ProductLayer:
     matrices = matrices_of(op, context)
     work = len(matrices.left) * matrices.rows * matrices.columns * matrices.depth
     if work < LEAST_PRODUCT:
@@ -107,12 +107,12 @@ def _layer(op: Op, context: Context) -> Layer:
     depth = max(matrices.depth, LEAST_DEEP[MODE.feature_bytes])
     height, width = _picture(matrices.rows, depth)
     size = frame_step(matrices.rows, depth)
-    frames = Frames(context.scratch(size * len(matrices.left), "features"), matrices.rows, depth)
+    frames = FeatureFrames(context.scratch(size * len(matrices.left), "features"), matrices.rows, depth)
     terms = terms_of(zero, right.zero_point)
     zeros = frames
     if any(term.features is Features.ZERO for term in terms):
-        zeros = Frames(context.scratch(size, "zero point"), matrices.rows, depth)
-    return Layer(op, matrices, terms, frames, zeros, _rule(op, context, matrices.depth), height, width)
+        zeros = FeatureFrames(context.scratch(size, "zero point"), matrices.rows, depth)
+    return ProductLayer(op, matrices, terms, frames, zeros, _rule(op, context, matrices.depth), height, width)
 
 
 def _picture(rows: int, depth: int) -> tuple[int, int]:
@@ -137,7 +137,7 @@ def _rule(op: Op, context: Context, depth: int) -> Requantisation:
     return requantisation(scale, offset, largest, clip=clip, usual=np.atleast_1d(np.float64(out.zero_point)))
 
 
-def _packed(layer: Layer, context: Context) -> list[Packed]:
+def _packed(layer: ProductLayer, context: Context) -> list[Packed]:
     """The kernels of one batch in sets, those that are left over in a set of their own; as cheap as it goes."""
     depth, columns = layer.frames.depth, layer.matrices.columns
     size = limits(MODE, 1, 1)
@@ -151,7 +151,7 @@ def _packed(layer: Layer, context: Context) -> list[Packed]:
     ]
 
 
-def _cycles(layer: Layer, kernels: int) -> int:
+def _cycles(layer: ProductLayer, kernels: int) -> int:
     """Counts the cycles of all sets: the longer of features and results, and another epoch for the rest."""
     pixels, columns = layer.matrices.rows, layer.matrices.columns
     words = -(-pixels * layer.frames.depth // 3)
@@ -160,7 +160,7 @@ def _cycles(layer: Layer, kernels: int) -> int:
     return sets * max(words, pixels * kernels) + extra
 
 
-def _first(layer: Layer, jobs: Sequence[tuple[int, Packed]], context: Context) -> list[Wiring]:
+def _first(layer: ProductLayer, jobs: Sequence[tuple[int, Packed]], context: Context) -> list[Wiring]:
     """All that is the same everywhere."""
     source = layer.matrices.left[0].buffer
     made = blank_channels(layer.matrices, layer.frames, context)
@@ -172,14 +172,14 @@ def _first(layer: Layer, jobs: Sequence[tuple[int, Packed]], context: Context) -
     return made
 
 
-def _second(layer: Layer, jobs: Sequence[tuple[int, Packed]], context: Context) -> list[Wiring]:
+def _second(layer: ProductLayer, jobs: Sequence[tuple[int, Packed]], context: Context) -> list[Wiring]:
     made = feature_copies(layer.matrices, layer.frames, context)
     for number, packed in jobs:
         made += kernel_copies(packed, layer.matrices.right[number], context)
     return made
 
 
-def _task(layer: Layer, context: Context, title: str, number: int, packed: Packed) -> Task:
+def _task(layer: ProductLayer, context: Context, title: str, number: int, packed: Packed) -> Task:
     columns = layer.matrices.columns
     b = TaskBuilder(layer.op.origin, title)
     kernels = b.read(packed.buffer, kernel_engine(packed.size_bytes, MODE))
@@ -198,7 +198,7 @@ def _task(layer: Layer, context: Context, title: str, number: int, packed: Packe
     return b.done(_cycles(layer, packed.kernels))
 
 
-def _configs(layer: Layer, packed: Packed) -> list[ConvaccConfig]:
+def _configs(layer: ProductLayer, packed: Packed) -> list[ConvaccConfig]:
     units = len(packed.terms)
     configs = chain_configs([layer.outline] * units, MODE, packed.depth, packed.kernels, units)
     if configs is None:
@@ -208,7 +208,7 @@ def _configs(layer: Layer, packed: Packed) -> list[ConvaccConfig]:
     return [*configs[:-1], changed(configs[-1], out_shift=layer.rule.out_shift)]
 
 
-def _explain(layer: Layer, context: Context) -> None:
+def _explain(layer: ProductLayer, context: Context) -> None:
     left, right = (context.tensor(name) for name in layer.op.inputs)
     zeros = left.zero_point + 128, right.zero_point
     codes = partial(_codes, layer.op, layer.terms, zeros, layer.rule)
@@ -216,7 +216,7 @@ def _explain(layer: Layer, context: Context) -> None:
 
 
 def _codes(
-    op: Op, terms: tuple[Term, ...], zeros: tuple[int, int], rule: Requantisation, values: Sequence[Any]
+    op: Op, terms: tuple[ProductTerm, ...], zeros: tuple[int, int], rule: Requantisation, values: Sequence[Any]
 ) -> list[NDArray[np.int64]]:
     left = np.swapaxes(values[0], -1, -2) if op.attrs.get("transpose_a") else values[0]
     right = np.swapaxes(values[1], -1, -2) if op.attrs.get("transpose_b") else values[1]

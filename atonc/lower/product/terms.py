@@ -29,19 +29,19 @@ class Kernels(Enum):
 
 
 @dataclass(frozen=True)
-class Term:
+class ProductTerm:
     features: Features
     kernels: Kernels
     value: int = 0  # of kernels that are all the same
 
 
-def terms_of(zero: int, kernel_zero: int) -> tuple[Term, ...]:
+def terms_of(zero: int, kernel_zero: int) -> tuple[ProductTerm, ...]:
     """`zero`: of features as bytes without sign, 0..255. `kernel_zero`: of kernels as codes, -128..127."""
-    terms = [Term(Features.CODES, Kernels.CODES)]
+    terms = [ProductTerm(Features.CODES, Kernels.CODES)]
     if zero:
-        terms.append(Term(Features.ZERO, Kernels.COMPLEMENTS))
+        terms.append(ProductTerm(Features.ZERO, Kernels.COMPLEMENTS))
     values = (64, 64) if kernel_zero == -128 else (-kernel_zero,) if kernel_zero else ()
-    return (*terms, *(Term(Features.CODES, Kernels.VALUE, value) for value in values))
+    return (*terms, *(ProductTerm(Features.CODES, Kernels.VALUE, value) for value in values))
 
 
 def known(zero: int, kernel_zero: int, depth: int) -> int:

@@ -30,8 +30,8 @@ from atonc.lower.move.padding import pad_view
 from atonc.lower.registry import Refusal, recipe
 from atonc.lower.semantics.blends import along
 from atonc.lower.semantics.blends import between as along_lines
-from atonc.lower.units.access_patterns import Port, all_trusted, walk_together
-from atonc.lower.units.affine import WIDE_ERROR, Pair, fit_pair, fit_wide_pair
+from atonc.lower.units.access_patterns import EnginePort, all_trusted, walk_together
+from atonc.lower.units.affine import WIDE_ERROR, AffinePair, fit_pair, fit_wide_pair
 from atonc.lower.units.arith import clip_unit, pair_unit, product_unit
 from atonc.lower.units.strided_views import StridedView
 from atonc.lower.units.wiring import Wiring, computable, pack
@@ -42,12 +42,12 @@ from atonc.plan.task import TaskGroup
 ONE = 256  # of the weights
 _STEEPEST = 1.9  # output codes for an input code
 _MOST_PIECES = 64  # along an axis
-READ_X, READ_Y, WRITE = Port("to ARITH:0"), Port("to ARITH:1"), Port("from ARITH")
+READ_X, READ_Y, WRITE = EnginePort("to ARITH:0"), EnginePort("to ARITH:1"), EnginePort("from ARITH")
 _ALIGNED_CHANNELS = ALIGNED // 2  # of 16 bits: pixels begin at aligned addresses
 
 
 @dataclass(frozen=True)
-class Piece:
+class ResizePiece:
     """Outputs start, start + ahead, ... from inputs low + k * step and high + k * step with one pair of weights."""
 
     start: int
@@ -58,13 +58,13 @@ class Piece:
     count: int
     weight: int  # of `high`, in 1/256
 
-    def halves(self) -> tuple[Piece, Piece]:
+    def halves(self) -> tuple[ResizePiece, ResizePiece]:
         some = self.count // 2
         start, way = self.start + some * self.ahead, some * self.step
         rest = replace(self, start=start, low=self.low + way, high=self.high + way, count=self.count - some)
         return replace(self, count=some), rest
 
-    def between(self, first: int, end: int) -> Iterator[Piece]:
+    def between(self, first: int, end: int) -> Iterator[ResizePiece]:
         """What of it lies there, counted from the first; nothing, or one piece."""
         skipped = max(0, -(-(first - self.start) // self.ahead))
         count = min(self.count, -(-(end - self.start) // self.ahead)) - skipped
@@ -73,7 +73,7 @@ class Piece:
             yield replace(self, start=start, low=self.low + way, high=self.high + way, count=count)
 
 
-def pieces(size_in: int, positions: Sequence[float]) -> list[Piece]:
+def pieces(size_in: int, positions: Sequence[float]) -> list[ResizePiece]:
     """The outputs of one axis in as few pieces as their weights allow."""
     alike: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for index, position in enumerate(positions):
@@ -86,7 +86,7 @@ def pieces(size_in: int, positions: Sequence[float]) -> list[Piece]:
     return [piece for key, places in sorted(alike.items()) for piece in _even(places, *key)]
 
 
-def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[Piece]:
+def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[ResizePiece]:
     """Stretches whose outputs and inputs both step evenly forward."""
     found, at = [], 0
     while at < len(places):
@@ -97,7 +97,7 @@ def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[Piece]:
                 count += 1
         if step < 0 or count == 1:
             count, ahead, step = 1, 1, 1
-        found.append(Piece(start, ahead, low, low + gap, step, count, weight))
+        found.append(ResizePiece(start, ahead, low, low + gap, step, count, weight))
         at += count
     return found
 
@@ -146,7 +146,7 @@ def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
 
 
 def _columns(
-    op: Op, context: Context, between: StridedView, band: StridedView, parts: Sequence[Piece], ends: Ends
+    op: Op, context: Context, between: StridedView, band: StridedView, parts: Sequence[ResizePiece], ends: Ends
 ) -> list[TaskGroup]:
     """Some rows of the result from lines of 16 bits, whose engines begin at aligned addresses: by way of a memory with
     room behind the channels where pixels do not."""
@@ -176,7 +176,7 @@ def _check(op: Op, x: Tensor, y: Tensor) -> None:
         )
 
 
-def _axis_pieces(op: Op, x: Tensor, y: Tensor, axis: int) -> list[Piece]:
+def _axis_pieces(op: Op, x: Tensor, y: Tensor, axis: int) -> list[ResizePiece]:
     scales = op.attrs.get("scales")
     a, b = x.shape[axis], y.shape[axis]
     positions = source_positions(a, b, float(scales[axis]) if scales else b / a, op.attrs["coordinates"])
@@ -200,12 +200,12 @@ class Ends:
     clip: tuple[int, int] | None
     bytes_in: int  # of the values
 
-    def pair(self, piece: Piece) -> Pair:
+    def pair(self, piece: ResizePiece) -> AffinePair:
         high = piece.weight / ONE
         fit = fit_pair if self.bytes_in == 1 else fit_wide_pair
         return fit(self.gain * (1 - high), self.gain * high, self.offset)
 
-    def units(self, piece: Piece) -> tuple[ArithConfig, ...]:
+    def units(self, piece: ResizePiece) -> tuple[ArithConfig, ...]:
         unit = pair_unit(self.pair(piece), self.bytes_in, self.bytes_in)
         return (unit,) if self.clip is None else (unit, clip_unit(*self.clip))
 
@@ -216,18 +216,18 @@ def _ends(op: Op, x: Tensor, y: Tensor, one: int) -> Ends:
 
 
 @dataclass(frozen=True)
-class Sums:
+class AxisSums:
     """Along one axis: two readers, units on the first, the unit that joins both, units behind it."""
 
     axis: int
-    ports: tuple[Port, Port, Port]
-    units: Callable[[Piece], tuple[Units, Units]]  # on the first, from the joining one on
+    ports: tuple[EnginePort, EnginePort, EnginePort]
+    units: Callable[[ResizePiece], tuple[Units, Units]]  # on the first, from the joining one on
     trust: Trust
 
-    def wirings(self, source: StridedView, target: StridedView, parts: Iterable[Piece]) -> list[Wiring]:
+    def wirings(self, source: StridedView, target: StridedView, parts: Iterable[ResizePiece]) -> list[Wiring]:
         return [chain for part in parts for chain in self._chains(source, target, part)]
 
-    def _chains(self, source: StridedView, target: StridedView, piece: Piece) -> Iterator[Wiring]:
+    def _chains(self, source: StridedView, target: StridedView, piece: ResizePiece) -> Iterator[Wiring]:
         """One, or where its engines may not be relied on, those of both halves."""
         low, high = (source.cut(self.axis, first, piece.count, piece.step) for first in (piece.low, piece.high))
         far = target.cut(self.axis, piece.start, piece.count, piece.ahead)
@@ -242,25 +242,25 @@ class Sums:
             yield _chain(low, high, far, engines, *self.units(piece))
 
 
-def _one_axis(axis: int, ends: Ends, trust: Trust) -> Sums:
+def _one_axis(axis: int, ends: Ends, trust: Trust) -> AxisSums:
     """[x, y] > ARITH > OUT, bytes to bytes."""
-    return Sums(axis, (READ_X, READ_Y, WRITE), lambda piece: ((), ends.units(piece)), trust)
+    return AxisSums(axis, (READ_X, READ_Y, WRITE), lambda piece: ((), ends.units(piece)), trust)
 
 
-def _along_lines(trust: Trust) -> Sums:
+def _along_lines(trust: Trust) -> AxisSums:
     """[x > ARITH, y] > ARITH > OUT, bytes to 16 bits with 8 fractional ones."""
 
-    def units(piece: Piece) -> tuple[Units, Units]:
+    def units(piece: ResizePiece) -> tuple[Units, Units]:
         first = product_unit(np.array([ONE - piece.weight]), 0)
-        return (first,), (pair_unit(Pair(1, piece.weight, 0, 0, 0, 0, 0, 2), 2, 1),)
+        return (first,), (pair_unit(AffinePair(1, piece.weight, 0, 0, 0, 0, 0, 2), 2, 1),)
 
-    return Sums(1, (READ_X, READ_Y, replace(WRITE, word=2)), units, trust)
+    return AxisSums(1, (READ_X, READ_Y, replace(WRITE, word=2)), units, trust)
 
 
-def _along_columns(ends: Ends, trust: Trust) -> Sums:
+def _along_columns(ends: Ends, trust: Trust) -> AxisSums:
     """[x, y] > ARITH > OUT, 16 bits to bytes; lines are read without gaps."""
     x, y = (replace(port, word=2, raw=True) for port in (READ_X, READ_Y))
-    return Sums(0, (x, y, WRITE), lambda piece: ((), ends.units(piece)), trust)
+    return AxisSums(0, (x, y, WRITE), lambda piece: ((), ends.units(piece)), trust)
 
 
 def _chain(

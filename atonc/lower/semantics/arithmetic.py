@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from atonc.lower.elementwise.tables import FunctionTable
-    from atonc.lower.units.affine import Affine, Pair
+    from atonc.lower.units.affine import Affine, AffinePair
 
 Ints = NDArray[np.int64]
 CODES: Ints = np.arange(-128, 128, dtype=np.int64)
@@ -38,7 +38,7 @@ def line(rule: Affine, x: NDArray[Any]) -> Ints:
     return limited(shifted(rule.a * ints(x) + rule.c, rule.shift), 8)
 
 
-def pair(rule: Pair, x: NDArray[Any], y: NDArray[Any]) -> Ints:
+def pair(rule: AffinePair, x: NDArray[Any], y: NDArray[Any]) -> Ints:
     total = shifted(rule.a * ints(x), rule.shift_a) + shifted(rule.b * ints(y), rule.shift_b)
     return limited(shifted(total + (rule.c << rule.shift_c), rule.shift_out), 8 * rule.out_bytes)
 

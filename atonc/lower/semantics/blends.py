@@ -8,33 +8,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atonc.lower.semantics.arithmetic import Ints, clipped, ints, pair
-from atonc.lower.units.affine import Pair
+from atonc.lower.units.affine import AffinePair
 
 if TYPE_CHECKING:
-    from atonc.lower.resize.linear import Ends, Piece
+    from atonc.lower.resize.linear import Ends, ResizePiece
 
 ONE = 256  # of the weights
 
 
-def along(x: Any, axis: int, size: int, pieces: Sequence[Piece], ends: Ends) -> Ints:
+def along(x: Any, axis: int, size: int, pieces: Sequence[ResizePiece], ends: Ends) -> Ints:
     """One axis, straight to codes."""
 
-    def codes(piece: Piece, low: Ints, high: Ints) -> Ints:
+    def codes(piece: ResizePiece, low: Ints, high: Ints) -> Ints:
         return clipped(pair(ends.pair(piece), low, high), ends.clip)
 
     return _gathered(ints(x), axis, size, pieces, codes)
 
 
-def between(x: Any, axis: int, size: int, pieces: Sequence[Piece]) -> Ints:
+def between(x: Any, axis: int, size: int, pieces: Sequence[ResizePiece]) -> Ints:
     """One axis, with 8 fractional bits."""
 
-    def sums(piece: Piece, low: Ints, high: Ints) -> Ints:
-        return pair(Pair(1, piece.weight, 0, 0, 0, 0, 0, 2), low * (ONE - piece.weight), high)
+    def sums(piece: ResizePiece, low: Ints, high: Ints) -> Ints:
+        return pair(AffinePair(1, piece.weight, 0, 0, 0, 0, 0, 2), low * (ONE - piece.weight), high)
 
     return _gathered(ints(x), axis, size, pieces, sums)
 
 
-def _gathered(x: Ints, axis: int, size: int, pieces: Sequence[Piece], blend: Any) -> Ints:
+def _gathered(x: Ints, axis: int, size: int, pieces: Sequence[ResizePiece], blend: Any) -> Ints:
     moved = np.moveaxis(x, axis, 0)
     result = np.zeros((size, *moved.shape[1:]), np.int64)
     for piece in pieces:

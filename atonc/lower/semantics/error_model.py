@@ -53,7 +53,7 @@ class Declared:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedError:
     """One operator: its own error on the inputs that it really has, and the deviation of its outputs with all that
     comes from before."""
 
@@ -82,7 +82,7 @@ class Gain:
 NONE = Deviation()
 
 
-def expected_errors(graph: Graph, mapped: Mapped) -> tuple[Expected, ...]:
+def expected_errors(graph: Graph, mapped: Mapped) -> tuple[ExpectedError, ...]:
     """Works out the expected errors in the order of the operators."""
     known: dict[str, Deviation] = {}
     found = []
@@ -93,7 +93,7 @@ def expected_errors(graph: Graph, mapped: Mapped) -> tuple[Expected, ...]:
         deviation = _deviation(graph, op, local, before, gains)
         known |= dict.fromkeys(op.outputs, deviation)
         steepest = max((gain.steepest for gain in gains.values()), default=0.0)
-        found.append(Expected(layer_name(op), op.name, op.kind, local, declared.room, steepest, deviation))
+        found.append(ExpectedError(layer_name(op), op.name, op.kind, local, declared.room, steepest, deviation))
     return tuple(found)
 
 

@@ -13,11 +13,11 @@ from atonc.lower.semantics.arithmetic import Ints, ints, limited, shifted
 from atonc.lower.semantics.sums import requantised
 
 if TYPE_CHECKING:
-    from atonc.lower.product.terms import Term
+    from atonc.lower.product.terms import ProductTerm
 
 
 def multiplied(
-    left: NDArray[Any], right: NDArray[Any], terms: Sequence[Term], zero: int, rule: Requantisation
+    left: NDArray[Any], right: NDArray[Any], terms: Sequence[ProductTerm], zero: int, rule: Requantisation
 ) -> Ints:
     """`left` [..., rows, depth] and `right` [..., depth, columns] as codes; `zero` of the features, 0..255."""
     features, kernels = ints(left) + 128, ints(right)

@@ -6,16 +6,16 @@ from dataclasses import replace
 from math import inf
 
 from atonc.lower.context import Context
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.lower.conv.reach import ends
 from atonc.lower.conv.requantise import Requantisation
 from atonc.lower.registry import Refusal
 from atonc.lower.semantics.room import possible, room_seen
-from atonc.lower.semantics.sums import Layered, Sums
+from atonc.lower.semantics.sums import Layered, LoweredSums
 from atonc.select.policy import LEAST_ROOM
 
 
-def record(context: Context, layer: Layer, piece: Sums) -> None:
+def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
     """One more piece of a layer."""
     known, rule = context.semantics.get(layer.op.name), piece.rule
     if layer.ring is not None:
@@ -31,7 +31,7 @@ def record(context: Context, layer: Layer, piece: Sums) -> None:
     context.explain(layer.op, layered, error, room)
 
 
-def _room(context: Context, layer: Layer, piece: Sums) -> float:
+def _room(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
     """Without end where no input saturates a sum; else that of typical inputs. Too little of it is no form."""
     shift = piece.rule.out_shift
     if possible(piece, *ends(layer.features_shifted)).room(shift) >= 1:
@@ -49,7 +49,7 @@ def _room(context: Context, layer: Layer, piece: Sums) -> float:
     return found
 
 
-def _seen(context: Context, layer: Layer, piece: Sums) -> float:
+def _seen(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
     """Asked for by every way to cut the same chain into lanes."""
     terms = tuple((t.first, t.count, id(t.part)) for chain in piece.chains for p in chain.passes for t in p)
     key = ("room", (piece.first, piece.count, piece.rule.out_shift, terms))

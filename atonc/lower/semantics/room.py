@@ -19,7 +19,7 @@ from atonc.lower.conv.requantise import Requantisation, TwoSteps, matters
 from atonc.lower.conv.typical_sums import Shown
 from atonc.lower.conv.weight_sums import extreme_sums
 from atonc.lower.semantics.arithmetic import Ints, ints
-from atonc.lower.semantics.sums import Chain, Layered, Sums
+from atonc.lower.semantics.sums import Layered, LoweredSums, SumChain
 from atonc.select.policy import LEAST_ROOM
 
 SAMPLES = 256  # positions of a picture that are looked at
@@ -45,7 +45,7 @@ def room_seen(layered: Layered, codes: Iterable[Ints]) -> float:
     return min(rooms, default=inf)
 
 
-def reached(piece: Sums, codes: Ints) -> Reached:
+def reached(piece: LoweredSums, codes: Ints) -> Reached:
     """At sampled positions, exactly where the units of the piece hand sums on."""
     features = piece.features(codes)
     total: Ints = np.zeros(1, np.int64)
@@ -89,7 +89,7 @@ def _shown(rule: Requantisation | TwoSteps) -> Shown:
     return Shown(matters(scale, rule.addends / 2.0**rule.shift), LEAST_ROOM)
 
 
-def possible(piece: Sums, low: int, high: int) -> Reached:
+def possible(piece: LoweredSums, low: int, high: int) -> Reached:
     """Whatever the features are, as numbers low..high."""
     sums = [_possible(piece, chain, low - chain.subtracted, high - chain.subtracted) for chain in piece.chains]
     alone = len(sums) == 1 and len(piece.chains[0].passes) == 1
@@ -99,7 +99,7 @@ def possible(piece: Sums, low: int, high: int) -> Reached:
     return Reached(max(int(one.max(initial=0)) for one in sums), partial)
 
 
-def _possible(piece: Sums, chain: Chain, low: int, high: int) -> Ints:
+def _possible(piece: LoweredSums, chain: SumChain, low: int, high: int) -> Ints:
     """Per output channel, of all passes together: none of its parts is larger."""
     found: Ints = np.zeros(piece.count, np.int64)
     parts = {id(term.part): term.part for terms in chain.passes for term in terms}

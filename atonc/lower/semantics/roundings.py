@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
 
 from atonc.lower.conv.requantise import Requantisation
-from atonc.lower.semantics.sums import Chain, Layered, Sums
+from atonc.lower.semantics.sums import Layered, LoweredSums, SumChain
 from atonc.select.form import Semantics
 
 Roundings = Mapping[int, frozenset[Hashable]]  # by output channel
@@ -32,13 +32,13 @@ def agree(semantics: Semantics, wanted: Roundings) -> bool:
     return found is not None and all(seen <= wanted.get(channel, frozenset()) for channel, seen in found.items())
 
 
-def _of_rule(piece: Sums, rule: Requantisation) -> Iterator[tuple[int, Hashable]]:
+def _of_rule(piece: LoweredSums, rule: Requantisation) -> Iterator[tuple[int, Hashable]]:
     numbers = zip(rule.factors.tolist(), rule.addends.tolist(), strict=True)
     for channel, (factor, addend) in enumerate(numbers, piece.first):
         yield channel, (rule.out_shift, factor, addend, rule.shift, rule.clip)
 
 
-def _of_chain(chain: Chain, alone: bool, saturates: bool) -> Hashable:
+def _of_chain(chain: SumChain, alone: bool, saturates: bool) -> Hashable:
     """Exact sums are the same in any order: who adds what matters where they are cut on the way."""
     if alone and len(chain.passes) == 1 and not saturates:
         return chain.subtracted

@@ -23,7 +23,7 @@ Stored = Callable[[Ints], Ints]  # from the codes of a tensor to the numbers tha
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class SumTerm:
     """What one unit adds: a window over some channels of a view."""
 
     part: Part
@@ -32,19 +32,19 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class SumChain:
     """Passes of terms; the sum goes on with 24 bits from term to term, with 16 from pass to pass."""
 
-    passes: tuple[tuple[Term, ...], ...]
+    passes: tuple[tuple[SumTerm, ...], ...]
     subtracted: int
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class LoweredSums:
     """Some output channels of some pixels."""
 
     features: Stored
-    chains: tuple[Chain, ...]
+    chains: tuple[SumChain, ...]
     rule: Requantisation | TwoSteps
     target: Area  # all channels
     first: int
@@ -70,7 +70,7 @@ class Sums:
         )
         return total[rows, columns]
 
-    def _chain(self, features: Ints, chain: Chain) -> Ints:
+    def _chain(self, features: Ints, chain: SumChain) -> Ints:
         total: Ints | None = None
         for terms in chain.passes:
             now = np.zeros(1, np.int64) if total is None else total << self.rule.out_shift
@@ -81,7 +81,7 @@ class Sums:
         assert total is not None
         return total
 
-    def term(self, features: Ints, term: Term, subtracted: int, most: int = 0) -> Ints:
+    def term(self, features: Ints, term: SumTerm, subtracted: int, most: int = 0) -> Ints:
         """`most`: so many positions, spread over the picture and in one row; all of them unless said."""
         part, own = term.part, self._own(term)
         view = picture(features, part.area)[:, :, own] - subtracted
@@ -95,7 +95,7 @@ class Sums:
             return np.einsum("yxcij,cij->yxc", windows, ints(weights[..., 0]))
         return exact_product(windows, ints(weights[..., own]))
 
-    def _own(self, term: Term) -> Any:
+    def _own(self, term: SumTerm) -> Any:
         """The channels of the view that it reads; of a depthwise layer one for every output."""
         if self.multiplier:
             return np.arange(self.first, self.first + self.count) // self.multiplier
@@ -136,7 +136,7 @@ class Layered:
     """All sums of a layer; they fill its output piece by piece."""
 
     shape: tuple[int, ...]
-    pieces: list[Sums] = field(default_factory=list)
+    pieces: list[LoweredSums] = field(default_factory=list)
 
     def __call__(self, values: Sequence[Any]) -> list[Ints]:
         wanted = int(np.prod(self.shape))

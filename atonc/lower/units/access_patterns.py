@@ -37,7 +37,7 @@ def other_walks(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 
 
 
 @dataclass(frozen=True)
-class Port:
+class EnginePort:
     """What an engine is for: `to POOL:0`, `from ARITH`; bytes of a word; whether gaps need evidence of their own."""
 
     role: str
@@ -49,7 +49,7 @@ class Port:
         return self.role.startswith("from")
 
 
-def walk_as(port: Port, loops: Sequence[Loop], offset: int, trust: Trust) -> StrengConfig | None:
+def walk_as(port: EnginePort, loops: Sequence[Loop], offset: int, trust: Trust) -> StrengConfig | None:
     """The engine for loops, in whatever form may be relied on."""
     usual = walk(loops, offset, write=port.write, word=port.word, raw=port.raw)
     if usual is not None and untrusted_unit(usual, port.role, trust) is None:
@@ -58,7 +58,7 @@ def walk_as(port: Port, loops: Sequence[Loop], offset: int, trust: Trust) -> Str
     return next((config for config in others if untrusted_unit(config, port.role, trust) is None), usual)
 
 
-def walk_together(ports: Sequence[Port], views: Sequence[StridedView], trust: Trust) -> list[StrengConfig] | None:
+def walk_together(ports: Sequence[EnginePort], views: Sequence[StridedView], trust: Trust) -> list[StrengConfig] | None:
     """Engines that walk pictures [h, w, c] in one order: that of their memory, or where that may not be relied on some
     channels of all pixels after the others, which is how published programs store parts of a picture."""
     usual: list[StrengConfig] | None = None
@@ -74,7 +74,7 @@ def walk_together(ports: Sequence[Port], views: Sequence[StridedView], trust: Tr
     return usual
 
 
-def all_trusted(ports: Sequence[Port], engines: Sequence[StrengConfig], trust: Trust) -> bool:
+def all_trusted(ports: Sequence[EnginePort], engines: Sequence[StrengConfig], trust: Trust) -> bool:
     return not any(untrusted_unit(one, port.role, trust) for one, port in zip(engines, ports, strict=True))
 
 

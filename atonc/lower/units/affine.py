@@ -53,7 +53,7 @@ class Affine:
 
 
 @dataclass(frozen=True)
-class Pair:
+class AffinePair:
     """The coefficients of a unit with two inputs."""
 
     a: int
@@ -66,7 +66,7 @@ class Pair:
     out_bytes: int = 1
 
     @property
-    def turned(self) -> Pair:
+    def turned(self) -> AffinePair:
         """The same sum, of y and x."""
         return replace(self, a=self.b, b=self.a, shift_a=self.shift_b, shift_b=self.shift_a)
 
@@ -164,7 +164,7 @@ def _common_slope(table: Reals, clip: tuple[int, int]) -> float | None:
 
 def fit_pair(
     gain_x: float, gain_y: float, offset: float, out_bytes: int = 1, most_shift: int = MOST_TABLE_SHIFT
-) -> Pair:
+) -> AffinePair:
     """Coefficients of two inputs: the larger gain in [2^14, 2^15) fixes the output shift, the smaller one has its own
     shift in front of the sum, the offset a left shift."""
     _require_small(max(abs(gain_x), abs(gain_y)))
@@ -174,10 +174,10 @@ def fit_pair(
     a, b = round(gain_x * 2.0 ** (out + shift_a)), round(gain_y * 2.0 ** (out + shift_b))
     addend = offset * 2.0**out
     shift_c = max(0, -_room(abs(addend), _A_LIMIT))
-    return Pair(a, b, round(addend / 2.0**shift_c), shift_a, shift_b, shift_c, out, out_bytes)
+    return AffinePair(a, b, round(addend / 2.0**shift_c), shift_a, shift_b, shift_c, out, out_bytes)
 
 
-def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> Pair:
+def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> AffinePair:
     """Fits two inputs of 16 bits, whose sums were seen with few shifts: nothing in front of the sum. The sum of both
     coefficients is the nearest one, so that flat pictures stay as flat as they can."""
     _require_small(max(abs(gain_x), abs(gain_y)) * 2.0**WIDE_PAIR_SHIFT)
@@ -185,11 +185,11 @@ def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> Pair:
     b = round(gain_y * 2.0**WIDE_PAIR_SHIFT)
     addend = offset * 2.0**WIDE_PAIR_SHIFT
     shift_c = max(0, -_room(abs(addend), _A_LIMIT))
-    return Pair(a - b, b, round(addend / 2.0**shift_c), 0, 0, shift_c, WIDE_PAIR_SHIFT)
+    return AffinePair(a - b, b, round(addend / 2.0**shift_c), 0, 0, shift_c, WIDE_PAIR_SHIFT)
 
 
 @lru_cache(maxsize=1024)
-def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: int) -> Pair:
+def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: int) -> AffinePair:
     """gain_x*(x - zero_x) + gain_y*(y - zero_y), rounded, + zero_out, for bytes: of the coefficients around the real
     ones, those with which most results are exact, zeros counted more often because tensors are full of them. (Here
     ties go away from the zero point, in the unit away from zero.)"""
@@ -201,7 +201,7 @@ def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: in
         exact = round_half_away(gain_x * (x - zero_x) + gain_y * (y - zero_y)) + zero_out
         wanted.append(np.clip(exact, *FULL_RANGE).astype(np.int8))
 
-    def misses(candidate: Pair) -> int:
+    def misses(candidate: AffinePair) -> int:
         wrong = [np.count_nonzero(candidate(*test) != codes) for test, codes in zip(tests, wanted, strict=True)]
         return int(wrong[0] + _ZERO_WEIGHT * (wrong[1] + wrong[2]))
 
@@ -210,7 +210,7 @@ def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: in
     return nearest if misses(nearest) <= few else best_pair(pair, misses)
 
 
-def best_pair(pair: Pair, misses: Callable[[Pair], int], gains: bool = True) -> Pair:
+def best_pair(pair: AffinePair, misses: Callable[[AffinePair], int], gains: bool = True) -> AffinePair:
     """Finds the coefficients around these that miss least; with `gains` not only the offset is varied."""
     sides = (0, 1, -1) if gains else (0,)
     steps = [(a, b, c) for a in sides for b in sides for c in _NUDGES[:5].tolist()]
@@ -219,7 +219,7 @@ def best_pair(pair: Pair, misses: Callable[[Pair], int], gains: bool = True) -> 
 
 
 def pair_error(
-    pair: Pair, gain_x: float, gain_y: float, offset: float, reach_x: int = 128, reach_y: int = 128
+    pair: AffinePair, gain_x: float, gain_y: float, offset: float, reach_x: int = 128, reach_y: int = 128
 ) -> float:
     """Largest distance, in codes, between the sum and the real numbers before the last rounding."""
     unit = 2.0**pair.shift_out

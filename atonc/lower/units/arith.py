@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atonc.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, WINDOW_ROWS, ArithConfig
-from atonc.lower.units.affine import Affine, Array, Pair
+from atonc.lower.units.affine import Affine, AffinePair, Array
 
 
 def _widths(x: int, y: int, out: int) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _per_channel(rows: Array, elements: int) -> dict[str, Any]:
     }
 
 
-def pair_unit(pair: Pair, bytes_x: int = 1, bytes_y: int = 1) -> ArithConfig:
+def pair_unit(pair: AffinePair, bytes_x: int = 1, bytes_y: int = 1) -> ArithConfig:
     return ArithConfig(
         operation=AFFINE,
         dual_input=1,

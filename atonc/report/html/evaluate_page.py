@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from html import escape
 
-from atonc.evaluating.datasets import Entry
+from atonc.evaluating.datasets import DatasetEntry
 from atonc.evaluating.run import Changed, Evaluation
 from atonc.report.evaluate_text import value
 from atonc.report.html.page import head
@@ -52,7 +52,7 @@ def _sample(changed: Changed) -> str:
     return f"<figure>{_picture(changed.entry)}{caption}</figure>"
 
 
-def _picture(entry: Entry) -> str:
+def _picture(entry: DatasetEntry) -> str:
     """Small and inside the page; arrays have none."""
     if entry.row is not None:
         return ""

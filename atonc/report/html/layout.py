@@ -17,7 +17,7 @@ _ORDER_SWEEPS, _PLACE_SWEEPS = 6, 12
 
 
 @dataclass(frozen=True)
-class Picture:
+class GraphPicture:
     boxes: tuple[tuple[int, int], ...]  # left and top of each
     edges: tuple[tuple[int, ...], ...]  # x, y of each point from the upper box to the lower one
     width: int
@@ -36,10 +36,10 @@ class _Ranks:
     chains: list[list[int]]  # of each edge: upper box, points, lower box
 
 
-def layered(widths: Sequence[int], height: int, edges: Sequence[tuple[int, int]]) -> Picture:
+def layered(widths: Sequence[int], height: int, edges: Sequence[tuple[int, int]]) -> GraphPicture:
     """Edges lead from earlier boxes to later ones."""
     if not widths:
-        return Picture((), (), 0, 0)
+        return GraphPicture((), (), 0, 0)
     if any(a >= b for a, b in edges):
         raise ValueError("edges lead from earlier boxes to later ones")
     ranks = _ranked(widths, edges)
@@ -52,7 +52,7 @@ def layered(widths: Sequence[int], height: int, edges: Sequence[tuple[int, int]]
     boxes = tuple((round(x[i] - widths[i] / 2), GAP_Y // 2 + ranks.rank[i] * step) for i in range(count))
     lines = tuple(_line(chain, x, ranks.rank, height, step) for chain in ranks.chains)
     right = max(c + w / 2 for c, w in zip(x, ranks.width, strict=True)) + GAP_X
-    return Picture(boxes, lines, round(right), len(ranks.rows) * step)
+    return GraphPicture(boxes, lines, round(right), len(ranks.rows) * step)
 
 
 def _line(chain: Sequence[int], x: Sequence[float], rank: Sequence[int], height: int, step: int) -> tuple[int, ...]:

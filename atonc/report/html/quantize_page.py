@@ -10,7 +10,7 @@ from atonc.report.html.page import head
 from atonc.report.quantize_text import time_text
 
 if TYPE_CHECKING:
-    from atonc.quantizing.types import Candidate, Quantised
+    from atonc.quantizing.types import Quantised, QuantizedCandidate
 
 WIDTH, HEIGHT, EDGE = 640, 360, 60
 _STYLE = """
@@ -44,7 +44,7 @@ def _body(result: Quantised) -> Iterator[str]:
     yield "</table>"
 
 
-def plot(candidates: list[Candidate]) -> str:
+def plot(candidates: list[QuantizedCandidate]) -> str:
     """Milliseconds to the right, decibels upwards; numbers as in the table."""
     times, signals = [c.milliseconds or 0.0 for c in candidates], [c.snr_db for c in candidates]
     left, right = _limits(times)

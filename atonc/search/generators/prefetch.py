@@ -69,7 +69,7 @@ class Planner:
         self.target, self.windows = target, windows
         self.epochs = {step.number: target.with_words(step.epoch) for step in program.steps if step.epoch is not None}
         self.cycles = {number: self._cycles(epoch) for number, epoch in self.epochs.items()}
-        homes = (home for home in program.placed.values() if not home.supplied)
+        homes = (home for home in program.placed.values() if not home.user_allocated)
         self.taken: Taken = [(h.address // _LINE * _LINE, _up(h.end), h.first, h.last) for h in homes]
         self.fetched: list[Fetched] = []
         self.spare: dict[int, int] = {}  # number of the epoch -> bytes that the flash could bring meanwhile

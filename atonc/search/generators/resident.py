@@ -15,8 +15,8 @@ from atonc.emit.program import Program
 from atonc.hw.cycles.target import Target
 from atonc.hw.epoch import Epoch
 from atonc.hw.machine import secure
-from atonc.hw.safety.context import Context
-from atonc.hw.safety.evidence import Form, grade_epoch
+from atonc.hw.safety.context import SafetyContext
+from atonc.hw.safety.evidence import GradedForm, grade_epoch
 from atonc.options import ALL_FREE, size
 from atonc.place.resident import Span, free_spans
 from atonc.search.candidate import Candidate
@@ -114,9 +114,9 @@ class Prices:
             )
         return self._known[key]
 
-    def _forms(self, epoch: Epoch) -> set[Form]:
+    def _forms(self, epoch: Epoch) -> set[GradedForm]:
         """Those that the user does not trust."""
-        graded = grade_epoch(epoch, Context(trust=self.target.trust)).forms
+        graded = grade_epoch(epoch, SafetyContext(trust=self.target.trust)).forms
         return {form for form in graded if not self.target.trust.allows(form.graded)}
 
     def _cycles(self, epoch: Epoch) -> int:

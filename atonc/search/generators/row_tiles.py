@@ -16,7 +16,7 @@ from atonc.search.candidate import Candidate
 from atonc.search.generators.compact import short_of_room
 from atonc.search.log import Proposal
 from atonc.select.decisions import Stripe
-from atonc.select.policy import BAND_PARTS, FEWEST_ROWS, PEAK_SHARE, SPILL_PARTS, Room
+from atonc.select.policy import BAND_PARTS, FEWEST_ROWS, PEAK_SHARE, SPILL_PARTS, NpuRamBudget
 
 PASS = "stripe"  # its name for --schedule-without
 
@@ -94,7 +94,7 @@ def _live(layout: Layout) -> list[int]:
     homes = {
         (home.address, home.first, home.last): home.buffer.size_bytes
         for home in layout.placed.values()
-        if home.buffer.kind not in FILLED and not home.supplied
+        if home.buffer.kind not in FILLED and not home.user_allocated
     }
     steps = 1 + max((last for _, _, last in homes), default=0)
     change = [0] * (steps + 1)
@@ -104,7 +104,7 @@ def _live(layout: Layout) -> list[int]:
     return list(accumulate(change))[:steps]
 
 
-def _around(names: Collection[str], graph: Graph, usable: Collection[str], room: Room) -> list[Sequence[Op]]:
+def _around(names: Collection[str], graph: Graph, usable: Collection[str], room: NpuRamBudget) -> list[Sequence[Op]]:
     """Runs with one of these tensors between two of their layers."""
     return [run for run in runs(graph, usable, room) if any(op.outputs[0] in names for op in run[:-1])]
 
@@ -114,11 +114,11 @@ def _stripe(run: Sequence[Op], graph: Graph, budget: int) -> Stripe:
 
 
 def _edge_bytes(run: Sequence[Op], graph: Graph) -> int:
-    """Of what stays whole before and behind it."""
+    """Counts the bytes of what stays whole before and behind it."""
     return graph.tensors[run[0].inputs[0]].elements + graph.tensors[run[-1].outputs[0]].elements
 
 
-def runs(graph: Graph, usable: Collection[str], room: Room) -> Iterator[Sequence[Op]]:
+def runs(graph: Graph, usable: Collection[str], room: NpuRamBudget) -> Iterator[Sequence[Op]]:
     """Convolutions one behind the other, with functions between them, cut where little lies between them."""
     chain: list[Op] = []
     for op in graph.ops:
@@ -143,7 +143,7 @@ def _follows(op: Op, before: Op, graph: Graph) -> bool:
     return op.inputs[0] == between and readers == [op] and between not in graph.outputs
 
 
-def _cut(chain: Sequence[Op], graph: Graph, room: Room) -> Iterator[Sequence[Op]]:
+def _cut(chain: Sequence[Op], graph: Graph, room: NpuRamBudget) -> Iterator[Sequence[Op]]:
     """In front of convolutions whose input is smaller than those of both neighbours and may stay on the chip: its rows
     need no second turn."""
     starts = [0, *(k for k, op in enumerate(chain) if k and op.kind == "conv"), len(chain)]

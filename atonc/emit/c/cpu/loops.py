@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.emit.c.calls import Table
+from atonc.emit.c.calls import ConstantTable
 from atonc.emit.c.cpu.site import MAX_RANK, Site, rows
 
 
@@ -37,12 +37,12 @@ def merged(shape: Sequence[int], *steps: Sequence[int]) -> list[tuple[int, ...]]
     return found
 
 
-def nested(site: Site, shape: Sequence[int], *steps: Sequence[int]) -> tuple[int, Table]:
+def nested(site: Site, shape: Sequence[int], *steps: Sequence[int]) -> tuple[int, ConstantTable]:
     """Loops for a kernel; a single value is a loop of one pass."""
     return limited(site, merged(shape, *steps), len(steps))
 
 
-def limited(site: Site, found: list[tuple[int, ...]], width: int) -> tuple[int, Table]:
+def limited(site: Site, found: list[tuple[int, ...]], width: int) -> tuple[int, ConstantTable]:
     found = found or [(1, *([0] * width))]
     if len(found) > MAX_RANK:
         raise site.refuse(f"{len(found)} nested loops, the kernels have {MAX_RANK}")

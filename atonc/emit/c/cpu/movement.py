@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from atonc.emit.c.calls import CpuCall, Table
+from atonc.emit.c.calls import ConstantTable, CpuCall
 from atonc.emit.c.cpu.loops import limited, merged, packed
 from atonc.emit.c.cpu.site import Site, around, kernel_for, size_bytes, stored_type, table
 from atonc.emit.c.cpu.windows import split_shape, two_axes
@@ -22,7 +22,7 @@ from atonc.ops.values import same_codes
 BYTES = ("int8", "uint8")
 
 
-def change(site: Site, source: Tensor, target: Tensor) -> Table | int:
+def change(site: Site, source: Tensor, target: Tensor) -> ConstantTable | int:
     """The table that turns codes of the source into those of the target; 0 where they are the same."""
     if same_codes(source, target) and source.dtype == target.dtype and "clip" not in site.attrs:
         return 0
@@ -83,12 +83,12 @@ def moved(site: Site, source: Tensor, target: Tensor, view_in: View, view_out: V
     )
 
 
-def _from_start(site: Site, source: Tensor, view: View) -> Table:
+def _from_start(site: Site, source: Tensor, view: View) -> ConstantTable:
     """A constant in the order in which the view reads it needs no offset: a table has no address to count from."""
     if view.first:
         raise site.refuse("part of a constant")
     found = site.source(source, "uint8_t")
-    assert isinstance(found, Table)
+    assert isinstance(found, ConstantTable)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emit.c.calls import Argument, CpuCall, Pointer, Struct, Table
+from atonc.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct
 from atonc.errors import UnsupportedError
 from atonc.ir import Array, Graph, Op, Quantisation, Tensor, layer_name
 from atonc.lower.sizes import item_bytes
@@ -97,7 +97,7 @@ class Site:
             raise self.refuse(f"{tensor.name} has elements of type {tensor.dtype}")
         return TYPES[tensor.dtype][0]
 
-    def source(self, tensor: Tensor, ctype: str = "", offset_bytes: int = 0) -> Pointer | Table:
+    def source(self, tensor: Tensor, ctype: str = "", offset_bytes: int = 0) -> Pointer | ConstantTable:
         """Where a kernel reads a tensor; a constant lies in the code, as bytes if the kernel moves bytes."""
         self.type_of(tensor)
         if tensor.data is None:
@@ -111,7 +111,7 @@ class Site:
         self.type_of(tensor)
         return Pointer(tensor.name, ctype or TYPES[tensor.dtype][1], False, offset_bytes)
 
-    def reals(self, values: Array, ctype: str = "double") -> Table:
+    def reals(self, values: Array, ctype: str = "double") -> ConstantTable:
         """A table of numbers that C can write down."""
         if not np.all(np.isfinite(values.astype(np.float64))):
             raise self.refuse("a constant is not finite")
@@ -140,7 +140,7 @@ class Site:
         low, high, flags = self._code_limits(tensor)
         how = self._how()
         flags |= IN_SINGLE * how.single | TO_EVEN * how.to_even
-        members: list[tuple[str, int | float | Table]] = []
+        members: list[tuple[str, int | float | ConstantTable]] = []
         if math.isfinite(least):
             flags, members = flags | HAS_LEAST, [*members, ("least", float(least))]
         if math.isfinite(most):
@@ -154,7 +154,7 @@ class Site:
         operands = [self.graph.tensors[name] for name in self.op.inputs if name]
         return rounding_of(self.op, operands, self.graph.tensors[self.op.outputs[0]])
 
-    def _rounding(self, tensor: Tensor) -> Iterable[tuple[str, int | Table]]:
+    def _rounding(self, tensor: Tensor) -> Iterable[tuple[str, int | ConstantTable]]:
         """What is said about results that are not rounded once to the nearest."""
         rounding = self._how()
         if rounding.first_bits is not None:
@@ -191,15 +191,15 @@ def stored_type(tensor: Tensor) -> np.dtype[Any]:
     return np.dtype(np.uint8) if tensor.dtype in ("bool", "int4") else np.dtype(tensor.dtype)
 
 
-def table(ctype: str, values: Array | Sequence[int | float]) -> Table:
-    return Table(ctype, tuple(np.asarray(values).reshape(-1).tolist()) or (0,))  # C has no empty arrays
+def table(ctype: str, values: Array | Sequence[int | float]) -> ConstantTable:
+    return ConstantTable(ctype, tuple(np.asarray(values).reshape(-1).tolist()) or (0,))  # C has no empty arrays
 
 
-def changed(struct: Struct, **members: int | float | Table) -> Struct:
+def changed(struct: Struct, **members: int | float | ConstantTable) -> Struct:
     return replace(struct, members=tuple({**dict(struct.members), **members}.items()))
 
 
-def rows(loops: Iterable[Sequence[int]]) -> tuple[int, Table]:
+def rows(loops: Iterable[Sequence[int]]) -> tuple[int, ConstantTable]:
     """Nested loops for a kernel: how many, and their numbers. A single pass has one loop."""
     found = list(loops)
     if not found:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atonc.emit.c.calls import CpuCall, Struct, Table
+from atonc.emit.c.calls import ConstantTable, CpuCall, Struct
 from atonc.emit.c.cpu.loops import broadcast_steps, nested
 from atonc.emit.c.cpu.site import TYPES, Site, kernel_for, table
 from atonc.ir import Array, Tensor
@@ -43,7 +43,7 @@ def window(site: Site, source: Sequence[int], target: Sequence[int], kernel: Pai
 # --- weights -------------------------------------------------------------------------------------------------------
 
 
-def weight_table(site: Site, source: Tensor, weights: Tensor) -> tuple[Table, int]:
+def weight_table(site: Site, source: Tensor, weights: Tensor) -> tuple[ConstantTable, int]:
     """Weights without their zero point, in the smallest type, and the number of that type."""
     if weights.data is None:
         raise site.refuse("weights that are computed by the network")
@@ -68,7 +68,7 @@ def _sums_fit(source: Tensor, weights: Array) -> bool:
     return source.dtype not in ("int8", "uint8") or largest * 256 < 1 << 31
 
 
-def _scales(site: Site, source: Tensor, weights: Tensor, bias: Tensor | None) -> tuple[Table, Table]:
+def _scales(site: Site, source: Tensor, weights: Tensor, bias: Tensor | None) -> tuple[ConstantTable, ConstantTable]:
     """What the sum of each output channel is multiplied with, and what is added."""
     scale, _ = site.scale_zero(source)
     outputs = weights.shape[0]
@@ -195,7 +195,7 @@ def resize_linear(site: Site) -> tuple[CpuCall, ...]:
     )
 
 
-def _neighbours(site: Site, size_in: int, size_out: int, scale: float) -> tuple[Table, Table]:
+def _neighbours(site: Site, size_in: int, size_out: int, scale: float) -> tuple[ConstantTable, ConstantTable]:
     """For every output position the neighbour below, and the weight of the one above."""
     positions = np.clip(source_positions(size_in, size_out, scale, site.attrs["coordinates"]), 0, size_in - 1)
     low = np.floor(positions).astype(np.int64)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atonc.emu.board.mve.families import Entry, Make, Operation, entry
+from atonc.emu.board.mve.families import InstructionEntry, Make, Operation, entry
 from atonc.emu.board.mve.floats import extreme
-from atonc.emu.board.mve.state import Array, State
+from atonc.emu.board.mve.state import Array, VectorState
 from atonc.emu.board.v81m.patterns import Instruction
 
 _FLOAT = 0x7FFF_FFFF
@@ -17,7 +17,7 @@ _FLOAT = 0x7FFF_FFFF
 def _sum(long: bool) -> Make:
     """VADDV into one register, VADDLV into a pair."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size = 2 if long else i["s"]
         data = s.vector(i["m"], size, i["u"])
 
@@ -30,12 +30,12 @@ def _sum(long: bool) -> Make:
     return make
 
 
-def _set_pair(s: State, low: int, high: int, value: int) -> None:
+def _set_pair(s: VectorState, low: int, high: int, value: int) -> None:
     s.set_register(low, value)
     s.set_register(high, value >> 32)
 
 
-def _add(s: State, i: Instruction, total: int, long: bool) -> None:
+def _add(s: VectorState, i: Instruction, total: int, long: bool) -> None:
     """To the register, or the pair of registers, if the instruction accumulates; instead of it if not."""
     low, high = 2 * i["l"], 2 * i.fields.get("h", 0) + 1
     if long:
@@ -47,7 +47,7 @@ def _add(s: State, i: Instruction, total: int, long: bool) -> None:
 def _dot(size: int | None, subtract: bool, long: bool, unsigned: int | None = None) -> Make:
     """VMLADAV and its kin: products added up; with x elements of n change places in pairs; `subtract` the odd ones."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         width = 1 + i["z"] if size is None else size
         u = i.fields.get("u", 0) if unsigned is None else unsigned
         a, b = s.vector(i["n"], width, u), s.vector(i["m"], width, u)
@@ -68,7 +68,7 @@ def _dot(size: int | None, subtract: bool, long: bool, unsigned: int | None = No
 def _extreme(larger: bool, absolute: bool) -> Make:
     """VMAXV, VMINV, VMAXAV, VMINAV: against what the register holds."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size, u, bits = i["s"], i.fields.get("u", 0), 8 << i["s"]
         data = s.vector(i["m"], size, u)
         choose = max if larger else min
@@ -89,7 +89,7 @@ def _float_extreme(larger: bool, absolute: bool) -> Make:
     """VMAXNMV and its kin; `absolute` is said of the elements alone, and no NaN is better than another."""
     choose = extreme(larger, signalling=False)
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         words = s.unsigned[2][i["m"]]
 
         def run() -> None:
@@ -104,7 +104,7 @@ def _float_extreme(larger: bool, absolute: bool) -> Make:
     return make
 
 
-def _differences(i: Instruction, s: State) -> Operation:
+def _differences(i: Instruction, s: VectorState) -> Operation:
     """VABAV: distances of two vectors, added to a register."""
     a, b = s.vector(i["n"], i["s"], i["u"]), s.vector(i["m"], i["s"], i["u"])
 
@@ -125,7 +125,7 @@ _EXTREMES: tuple[tuple[str, Callable[[bool, bool], Make], str, bool, bool], ...]
     ("VMAXAV", _extreme, "1110 1110 1110 ss00 tttt 1111 0000 mmm0", True, True),
     ("VMINAV", _extreme, "1110 1110 1110 ss00 tttt 1111 1000 mmm0", False, True),
 )
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[InstructionEntry, ...] = (
     entry("VADDV", "111u 1110 1111 ss01 lll0 1111 00a0 mmm0", _sum(False)),
     entry("VADDLV", "111u 1110 1hhh 1001 lll0 1111 00a0 mmm0", _sum(True)),
     *(entry(name, drawing, make(larger, absolute)) for name, make, drawing, larger, absolute in _EXTREMES),

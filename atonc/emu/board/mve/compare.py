@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from atonc.emu.board.mve.families import Entry, Make, Operation, entry
+from atonc.emu.board.mve.families import InstructionEntry, Make, Operation, entry
 from atonc.emu.board.mve.floats import flushed, scalar
-from atonc.emu.board.mve.state import Array, State
+from atonc.emu.board.mve.state import Array, VectorState
 from atonc.emu.board.v81m.patterns import Instruction
 
 _FLAGS, _SATURATED = 0xF000_0000, 27  # N, Z, C, V; QC
@@ -22,19 +22,19 @@ _TESTS: dict[str, Callable[[Array, Array], Array]] = {
 _CODES = {"EQ": "000", "NE": "010", "CS": "001", "HI": "011", "GE": "100", "LT": "110", "GT": "101", "LE": "111"}
 
 
-def _result(s: State, found: Array, size: int) -> None:
+def _result(s: VectorState, found: Array, size: int) -> None:
     """True in lanes that are on."""
     bits = int(np.packbits(np.repeat(found, 1 << size), bitorder="little").view("<u2")[0])
     s.set_predicate(bits & s.mask)
 
 
-def _other(i: Instruction, s: State, size: int, kind: type[np.generic]) -> Array:
+def _other(i: Instruction, s: VectorState, size: int, kind: type[np.generic]) -> Array:
     value = 0 if i["m"] == _ZERO else s.register(i["m"])
     return np.array(value & (1 << (8 << size)) - 1, _UNSIGNED[size]).view(kind)
 
 
 def _integers(test: Callable[[Array, Array], Array], unsigned: int, register: bool) -> Make:
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size = i["s"]
         a, kind = s.vector(i["n"], size, unsigned), (_UNSIGNED if unsigned else _SIGNED)[i["s"]]
         if register:
@@ -53,7 +53,7 @@ def _floats(condition: str, register: bool) -> Make:
     def run(a: Array, b: Array) -> Array:
         return test(flushed(a), flushed(b)) ^ opposite
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         a = s.floats[i["n"]]
         if register:
             zero = np.zeros(4, np.float32)
@@ -64,7 +64,7 @@ def _floats(condition: str, register: bool) -> Make:
     return make
 
 
-def _comparisons() -> Iterator[Entry]:
+def _comparisons() -> Iterator[InstructionEntry]:
     """Floats first: they have the size that no integer has. b is the mask of the block; zero when none is opened."""
     for floats in (True, False):
         for condition, code in _CODES.items():
@@ -82,15 +82,15 @@ def _comparisons() -> Iterator[Entry]:
                 yield entry(f"VCMP{'.F32' if floats else ''} {condition}", drawing, make, opens_block=True)
 
 
-def _open(i: Instruction, s: State) -> Operation:
+def _open(i: Instruction, s: VectorState) -> Operation:
     return lambda: None
 
 
-def _invert(i: Instruction, s: State) -> Operation:
+def _invert(i: Instruction, s: VectorState) -> Operation:
     return lambda: s.set_predicate(~s.p0 & s.mask)
 
 
-def _count(i: Instruction, s: State) -> Operation:
+def _count(i: Instruction, s: VectorState) -> Operation:
     """VCTP: the first elements, as many as a register says."""
     size = i["z"]
 
@@ -101,11 +101,11 @@ def _count(i: Instruction, s: State) -> Operation:
     return run
 
 
-def _read(i: Instruction, s: State) -> Operation:
+def _read(i: Instruction, s: VectorState) -> Operation:
     return lambda: s.set_register(i["t"], s.p0 if i["p"] else s.vpr)
 
 
-def _write(i: Instruction, s: State) -> Operation:
+def _write(i: Instruction, s: VectorState) -> Operation:
     def run() -> None:
         value = s.register(i["t"])
         if i["p"]:
@@ -116,12 +116,12 @@ def _write(i: Instruction, s: State) -> Operation:
     return run
 
 
-def _read_flags(i: Instruction, s: State) -> Operation:
+def _read_flags(i: Instruction, s: VectorState) -> Operation:
     """The flags of FPSCR with the one for saturation."""
     return lambda: s.set_register(i["t"], s.fpscr & _FLAGS | s.saturated << _SATURATED)
 
 
-def _write_flags(i: Instruction, s: State) -> Operation:
+def _write_flags(i: Instruction, s: VectorState) -> Operation:
     def run() -> None:
         value = s.register(i["t"])
         s.fpscr = s.fpscr & ~_FLAGS | value & _FLAGS
@@ -130,7 +130,7 @@ def _write_flags(i: Instruction, s: State) -> Operation:
     return run
 
 
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[InstructionEntry, ...] = (
     entry("VPNOT", "1111 1110 0011 0001 0000 1111 0100 1101", _invert),
     entry("VPST", "1111 1110 0b11 0001 bbb0 1111 0100 1101", _open, opens_block=True, outside=True),
     entry("VCTP", "1111 0000 00zz nnnn 1110 1000 0000 0001", _count),

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from atonc.emu.board.mve.state import State
+from atonc.emu.board.mve.state import VectorState
 from atonc.emu.board.v81m.patterns import Instruction, Pattern, pattern
 
 Operation = Callable[[], None]
-Make = Callable[[Instruction, State], Operation]
+Make = Callable[[Instruction, VectorState], Operation]
 
 
 @dataclass(frozen=True)
-class Entry:
+class InstructionEntry:
     pattern: Pattern
     make: Make
     opens_block: bool = False  # it may say itself how the next instructions are governed
     outside: bool = False  # no part of a block: predicates neither govern it nor move on behind it
 
 
-def entry(name: str, drawing: str, make: Make, opens_block: bool = False, outside: bool = False) -> Entry:
-    return Entry(pattern(name, drawing), make, opens_block, outside)
+def entry(name: str, drawing: str, make: Make, opens_block: bool = False, outside: bool = False) -> InstructionEntry:
+    return InstructionEntry(pattern(name, drawing), make, opens_block, outside)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atonc.emu.board.mve.families import Entry, Make, Operation, entry
-from atonc.emu.board.mve.state import Array, State
+from atonc.emu.board.mve.families import InstructionEntry, Make, Operation, entry
+from atonc.emu.board.mve.state import Array, VectorState
 from atonc.emu.board.v81m.patterns import Instruction
 
 _TINY = np.float32(1.17549435e-38)  # the smallest normal float
@@ -72,7 +72,7 @@ def extreme(larger: bool, signalling: bool = True) -> Callable[[Array, Array], A
 
 
 def two(function: Callable[[Array, Array], Array]) -> Make:
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         a, b = s.floats[i["n"]], s.floats[i["m"]]
         return lambda: s.put(i["d"], function(a, b))
 
@@ -80,21 +80,21 @@ def two(function: Callable[[Array, Array], Array]) -> Make:
 
 
 def by_register(function: Callable[[Array, Array], Array]) -> Make:
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         a = s.floats[i["n"]]
         return lambda: s.put(i["d"], function(a, scalar(s, i["m"])))
 
     return make
 
 
-def scalar(s: State, number: int) -> Array:
+def scalar(s: VectorState, number: int) -> Array:
     return np.full(4, s.register(number), np.uint32).view(np.float32)
 
 
 def _multiply_add(negate: bool) -> Make:
     run = _quiet(lambda a, b, c: fused(-a if negate else a, b, c))
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         a, b, c = s.floats[i["n"]], s.floats[i["m"]], s.floats[i["d"]]
         return lambda: s.put(i["d"], run(a, b, c))
 
@@ -105,7 +105,7 @@ def _multiply_add_register(to_product: bool) -> Make:
     """VFMA: d + n * register; VFMAS: d * n + register."""
     run = _quiet(fused)
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         n, d = s.floats[i["n"]], s.floats[i["d"]]
 
         def go() -> None:
@@ -120,7 +120,7 @@ def _multiply_add_register(to_product: bool) -> Make:
 def _sign(function: Callable[[Array, np.uint32], Array], mask: np.uint32) -> Make:
     """Changes the sign bit alone: nothing is flushed."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         bits = s.unsigned[2][i["m"]]
         return lambda: s.put(i["d"], function(bits, mask))
 
@@ -149,25 +149,25 @@ def _wide(x: Array) -> Array:
         return flushed(x).astype(np.float64)
 
 
-def _to_float(i: Instruction, s: State) -> Operation:
+def _to_float(i: Instruction, s: VectorState) -> Operation:
     source = s.vector(i["m"], 2, i["u"])
     return lambda: s.put(i["d"], source.astype(np.float32))
 
 
-def _to_integer(i: Instruction, s: State) -> Operation:
+def _to_integer(i: Instruction, s: VectorState) -> Operation:
     return lambda: s.put(i["d"], to_integers(np.trunc(_wide(s.floats[i["m"]])), i["u"]))
 
 
-def _to_integer_rounded(i: Instruction, s: State) -> Operation:
+def _to_integer_rounded(i: Instruction, s: VectorState) -> Operation:
     return lambda: s.put(i["d"], to_integers(_rounded(_wide(s.floats[i["m"]]), i["r"]), i["u"]))
 
 
-def _from_fixed(i: Instruction, s: State) -> Operation:
+def _from_fixed(i: Instruction, s: VectorState) -> Operation:
     source, by = s.vector(i["m"], 2, i["u"]), 32 - i["i"]
     return lambda: s.put(i["d"], np.ldexp(source.astype(np.float64), -by).astype(np.float32))
 
 
-def _to_fixed(i: Instruction, s: State) -> Operation:
+def _to_fixed(i: Instruction, s: VectorState) -> Operation:
     by = 32 - i["i"]
     return lambda: s.put(i["d"], to_integers(np.trunc(np.ldexp(_wide(s.floats[i["m"]]), by)), i["u"]))
 
@@ -175,14 +175,14 @@ def _to_fixed(i: Instruction, s: State) -> Operation:
 def _round(function: Callable[[Array], Array]) -> Make:
     run = _quiet(lambda x: np.copysign(function(x), x))
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         return lambda: s.put(i["d"], run(s.floats[i["m"]]))
 
     return make
 
 
 _ONE = "1111 1111 1011 10{} ddd0 {} mmm0"
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[InstructionEntry, ...] = (
     entry("VADD.F32", "1110 1111 0000 nnn0 ddd0 1101 0100 mmm0", two(_quiet(np.add))),
     entry("VSUB.F32", "1110 1111 0010 nnn0 ddd0 1101 0100 mmm0", two(_quiet(np.subtract))),
     entry("VMUL.F32", "1111 1111 0000 nnn0 ddd0 1101 0101 mmm0", two(_quiet(np.multiply))),

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emu.board.mve.families import Entry, Make, Operation, entry
-from atonc.emu.board.mve.state import Array, State, lanes
+from atonc.emu.board.mve.families import InstructionEntry, Make, Operation, entry
+from atonc.emu.board.mve.state import Array, VectorState, lanes
 from atonc.emu.board.v81m.patterns import Instruction
 
 _UNSIGNED, _SIGNED = (np.uint8, np.uint16, np.uint32), (np.int8, np.int16, np.int32)
@@ -16,7 +16,7 @@ _WIDE = (np.int16, np.int32, np.int64), (np.uint16, np.uint32, np.uint64)
 
 Function = Callable[[Array, Array], Array]
 WideFunction = Callable[[Array, Array, int], Array]  # of numbers of 64 bits and the width of an element
-Operands = Callable[[Instruction, State, int], Callable[[], tuple[Array, Array]]]
+Operands = Callable[[Instruction, VectorState, int], Callable[[], tuple[Array, Array]]]
 
 
 def type_of(size: int, unsigned: int) -> type[np.integer[Any]]:
@@ -31,12 +31,12 @@ def limits(kind: type[np.integer[Any]]) -> tuple[np.int64, np.int64]:
 # ---------------------------------------------------------------------------------------------------------- operands
 
 
-def _vectors(i: Instruction, s: State, unsigned: int) -> Callable[[], tuple[Array, Array]]:
+def _vectors(i: Instruction, s: VectorState, unsigned: int) -> Callable[[], tuple[Array, Array]]:
     a, b = (s.vector(i[letter], i["s"], unsigned) for letter in "nm")
     return lambda: (a, b)
 
 
-def _scalar(i: Instruction, s: State, unsigned: int) -> Callable[[], tuple[Array, Array]]:
+def _scalar(i: Instruction, s: VectorState, unsigned: int) -> Callable[[], tuple[Array, Array]]:
     a, size = s.vector(i["n"], i["s"], unsigned), i["s"]
     kind, mask = type_of(size, unsigned), (1 << (8 << size)) - 1
     return lambda: (a, np.array(s.register(i["m"]) & mask, _UNSIGNED[size]).view(kind))
@@ -48,7 +48,7 @@ def _scalar(i: Instruction, s: State, unsigned: int) -> Callable[[], tuple[Array
 def same_width(function: Function, operands: Operands, unsigned: int | None = None) -> Make:
     """Results as wide as the operands, wrapped. `unsigned` None: as bit u says."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         both, d = operands(i, s, i["u"] if unsigned is None else unsigned), i["d"]
         return lambda: s.put(d, function(*both()))
 
@@ -58,7 +58,7 @@ def same_width(function: Function, operands: Operands, unsigned: int | None = No
 def through_64(function: WideFunction, operands: Operands, unsigned: int | None = None) -> Make:
     """Computed with 64 bits, then cut to the width of an element."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         sign = i["u"] if unsigned is None else unsigned
         both, d, bits, kind = operands(i, s, sign), i["d"], 8 << i["s"], type_of(i["s"], sign)
 
@@ -74,7 +74,7 @@ def through_64(function: WideFunction, operands: Operands, unsigned: int | None 
 def saturating(function: WideFunction, operands: Operands, unsigned: int | None = None) -> Make:
     """What does not fit becomes the nearest number that does, and is remembered."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         sign = i["u"] if unsigned is None else unsigned
         both, d, bits, size = operands(i, s, sign), i["d"], 8 << i["s"], i["s"]
         kind = type_of(size, sign)
@@ -92,7 +92,7 @@ def saturating(function: WideFunction, operands: Operands, unsigned: int | None 
     return make
 
 
-def note(s: State, changed: Array, size: int, first: int = 0) -> None:
+def note(s: VectorState, changed: Array, size: int, first: int = 0) -> None:
     """Saturation counts in lanes that are on, as the byte `first` of them says."""
     if not s.saturated and changed.any():
         s.saturated = bool((changed & lanes(s.mask)[first :: 1 << size]).any())
@@ -110,7 +110,7 @@ def _doubled_high_rounded(a: Array, b: Array, bits: int) -> Array:
 def _high(rounded: bool) -> Make:
     """The upper half of the product."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size, u = i["s"], i["u"]
         a, b = (s.vector(i[letter], size, u) for letter in "nm")
         kind = type_of(size, u)
@@ -129,7 +129,7 @@ def _high(rounded: bool) -> Make:
 def _long(top: int) -> Make:
     """VMULL: products twice as wide, of the even or odd elements."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         a, b = (s.vector(i[letter], i["s"], i["u"])[top::2] for letter in "nm")
         wide: Any = _WIDE[i["u"]][i["s"]]
         return lambda: s.put(i["d"], a.astype(wide) * b.astype(wide))
@@ -140,7 +140,7 @@ def _long(top: int) -> Make:
 def _doubled_long(top: int, operands: Operands) -> Make:
     """VQDMULL: twice the product, saturated; 16 or 32 bits by bit z."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size = 1 + i["z"]
         sized = Instruction(i.name, i.word, i.fields | {"s": size})
         both, kind = operands(sized, s, 0), (np.int32, np.int64)[i["z"]]
@@ -159,7 +159,7 @@ def _doubled_long(top: int, operands: Operands) -> Make:
     return make
 
 
-def _note_doubled(s: State, changed: Array, top: int, size: int) -> None:
+def _note_doubled(s: VectorState, changed: Array, top: int, size: int) -> None:
     """Products of 16 bits count where their operands are, those of 32 bits where either half of the result is on."""
     on = lanes(s.mask)
     counts = on[2 * top :: 4] if size == 1 else on[::8] | on[4::8]
@@ -169,7 +169,7 @@ def _note_doubled(s: State, changed: Array, top: int, size: int) -> None:
 def _multiply_add(to_product: bool) -> Make:
     """VMLA: d + n * register; VMLAS: d * n + register. Sign does not matter."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size = i["s"]
         d: Array = s.unsigned[size][i["d"]]
         n: Array = s.unsigned[size][i["n"]]
@@ -188,7 +188,7 @@ def _multiply_add(to_product: bool) -> Make:
 def one(function: Callable[[Array], Array], unsigned: int = 0) -> Make:
     """One operand, one result, as wide."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         source, d = s.vector(i["m"], i["s"], unsigned), i["d"]
         return lambda: s.put(d, function(source))
 
@@ -196,7 +196,7 @@ def one(function: Callable[[Array], Array], unsigned: int = 0) -> Make:
 
 
 def _saturating_one(function: Callable[[Array], Array]) -> Make:
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         source, size = s.signed[i["s"]][i["m"]], i["s"]
         high, kind = limits(_SIGNED[size])[1], _SIGNED[size]
 
@@ -211,13 +211,13 @@ def _saturating_one(function: Callable[[Array], Array]) -> Make:
     return make
 
 
-def _leading(i: Instruction, s: State) -> Operation:
+def _leading(i: Instruction, s: VectorState) -> Operation:
     """VCLZ: zeros in front."""
     source, bits, kind = s.unsigned[i["s"]][i["m"]], 8 << i["s"], _UNSIGNED[i["s"]]
     return lambda: s.put(i["d"], np.array([bits - int(x).bit_length() for x in source], kind))
 
 
-def _leading_signs(i: Instruction, s: State) -> Operation:
+def _leading_signs(i: Instruction, s: VectorState) -> Operation:
     """VCLS: copies of the sign behind the sign."""
     source, bits, kind = s.signed[i["s"]][i["m"]], 8 << i["s"], _UNSIGNED[i["s"]]
     return lambda: s.put(i["d"], np.array([bits - 1 - int(x ^ (x >> bits - 1)).bit_length() for x in source], kind))
@@ -226,7 +226,7 @@ def _leading_signs(i: Instruction, s: State) -> Operation:
 def _absolute_extreme(function: Function) -> Make:
     """VMAXA, VMINA: the magnitude of m against d, without sign."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         d, source, kind = s.unsigned[i["s"]][i["d"]], s.signed[i["s"]][i["m"]], _UNSIGNED[i["s"]]
         return lambda: s.put(i["d"], function(d, np.abs(source.astype(np.int64)).astype(kind)))
 
@@ -239,7 +239,7 @@ def _absolute_difference(a: Array, b: Array) -> Array:
 
 _TWO = "111u 1111 00ss nnn0 ddd0 {} mmm0"
 _SCALAR = "111u 1110 00ss nnn{} ddd{} {} mmmm"
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[InstructionEntry, ...] = (
     entry("VADD.I", "1110 1111 00ss nnn0 ddd0 1000 0100 mmm0", same_width(np.add, _vectors, 1)),
     entry("VSUB.I", "1111 1111 00ss nnn0 ddd0 1000 0100 mmm0", same_width(np.subtract, _vectors, 1)),
     entry("VMUL.I", "1110 1111 00ss nnn0 ddd0 1001 0101 mmm0", same_width(np.multiply, _vectors, 1)),

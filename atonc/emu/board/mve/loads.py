@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atonc.emu.board.mve.families import Entry, Make, Operation, entry
-from atonc.emu.board.mve.state import ALL, Array, State
+from atonc.emu.board.mve.families import InstructionEntry, Make, Operation, entry
+from atonc.emu.board.mve.state import ALL, Array, VectorState
 from atonc.emu.board.v81m.patterns import Instruction
 from atonc.errors import NotModelledError
 
@@ -15,7 +15,7 @@ _UNSIGNED, _SIGNED = (np.uint8, np.uint16, np.uint32, np.uint64), (np.int8, np.i
 _MASK = 0xFFFF_FFFF
 
 
-def _address(i: Instruction, s: State, scale: int) -> Callable[[], int]:
+def _address(i: Instruction, s: VectorState, scale: int) -> Callable[[], int]:
     """The address, with the offset or before it; the register moves when w says so."""
     register, offset = i["n"], (i["i"] << scale) * (1 if i["a"] else -1)
     before, write_back = i["p"], i["w"]
@@ -30,7 +30,7 @@ def _address(i: Instruction, s: State, scale: int) -> Callable[[], int]:
     return run
 
 
-def _load(s: State, address: int, count: int, kind: type[np.generic], on: Array) -> Array:
+def _load(s: VectorState, address: int, count: int, kind: type[np.generic], on: Array) -> Array:
     """Elements side by side; nothing is read for those that are off, they are zero."""
     size = np.dtype(kind).itemsize
     if on.all():
@@ -41,7 +41,7 @@ def _load(s: State, address: int, count: int, kind: type[np.generic], on: Array)
     return out
 
 
-def _store(s: State, address: int, values: Array, on: Array) -> None:
+def _store(s: VectorState, address: int, values: Array, on: Array) -> None:
     size = values.itemsize
     if on.all():
         s.memory.view(address, values.nbytes)[:] = values.view(np.uint8)
@@ -52,7 +52,7 @@ def _store(s: State, address: int, values: Array, on: Array) -> None:
         s.wrote(address + k * size & _MASK, size)
 
 
-def contiguous(i: Instruction, s: State) -> Operation:
+def contiguous(i: Instruction, s: VectorState) -> Operation:
     """VLDRB.8, VLDRH.16, VLDRW.32 and the stores."""
     size = i["s"]
     address, vector, kind = _address(i, s, size), s.bytes[i["d"]], _UNSIGNED[size]
@@ -76,7 +76,7 @@ def contiguous(i: Instruction, s: State) -> Operation:
     return load if i["l"] else store
 
 
-def resized(i: Instruction, s: State) -> Operation:
+def resized(i: Instruction, s: VectorState) -> Operation:
     """VLDRB.16 and the like: smaller in memory than in the register."""
     size, memory_size = i["s"], i["k"]
     if size <= memory_size or (i["u"] and not i["l"]):
@@ -99,7 +99,7 @@ def resized(i: Instruction, s: State) -> Operation:
 def gather(loading: bool) -> Make:
     """From, or to, a base plus a vector of offsets; `o` scales them by the size in memory."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size, memory_size = i["s"], i["k"]
         if size < memory_size:
             return _undefined(i)
@@ -118,7 +118,7 @@ def gather(loading: bool) -> Make:
 def gather_from_vector(loading: bool) -> Make:
     """From, or to, a vector of addresses plus a number; with w the addresses stay in the vector, also of lanes off."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         bases, offset = s.unsigned[2][i["m"]], (i["i"] << 2) * (1 if i["a"] else -1)
 
         def run() -> None:
@@ -132,7 +132,7 @@ def gather_from_vector(loading: bool) -> Make:
     return make
 
 
-def _move(s: State, d: int, size: int, memory_size: int, unsigned: bool, addresses: Array, loading: bool) -> None:
+def _move(s: VectorState, d: int, size: int, memory_size: int, unsigned: bool, addresses: Array, loading: bool) -> None:
     on, width = s.active(size), 1 << memory_size
     vector = s.bytes[d].view(_UNSIGNED[size])
     kind = (_UNSIGNED if unsigned else _SIGNED)[memory_size]
@@ -147,7 +147,7 @@ def _move(s: State, d: int, size: int, memory_size: int, unsigned: bool, address
         s.wrote(int(addresses[k]), width)
 
 
-def _cells(s: State, addresses: Array, width: int) -> Array:
+def _cells(s: VectorState, addresses: Array, width: int) -> Array:
     """The bytes at each address, as rows."""
     low, high = int(addresses.min()), int(addresses.max())
     window = s.memory.find(low)
@@ -168,7 +168,7 @@ _TWO = ((0, 1, 6, 7), (2, 3, 4, 5))
 def interleaved(four: bool, loading: bool) -> Make:
     """VLD2, VLD4, VST2, VST4: element k of memory belongs to register k mod 2 or 4. Not predicated."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         registers, size = 4 if four else 2, i["s"]
         if (not four and i["q"] > 1) or i["d"] + registers > 8:
             return _undefined(i)
@@ -206,7 +206,7 @@ def _undefined(i: Instruction) -> Operation:
     return run
 
 
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[InstructionEntry, ...] = (
     entry("VLDR or VSTR", "1110 110p a0wl nnnn ddd1 111s siii iiii", contiguous),
     entry("VLDR or VSTR, resized", "111u 110p a0wl knnn ddd0 111s siii iiii", resized),
     entry("VLDR, gathered", "111u 1100 1001 nnnn ddd0 111s sk0k mmmo", gather(True)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atonc.emu.board.v81m.patterns import Pattern, Table, pattern
+from atonc.emu.board.v81m.patterns import Pattern, PatternTable, pattern
 
 PATTERNS: tuple[Pattern, ...] = (
     pattern("VLDRD or VSTRD by a vector", "1111 1101 .... ...0 ...1 1111 .... ...."),
@@ -26,4 +26,4 @@ PATTERNS: tuple[Pattern, ...] = (
     pattern("vector instruction", "111. 1110 .... .... .... 111. .... ...."),
     pattern("vector load or store", "111. 110. .... .... .... 111. .... ...."),
 )
-TABLE = Table(PATTERNS)
+TABLE = PatternTable(PATTERNS)

@@ -6,27 +6,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atonc.emu.board.mve.families import Entry, Operation, entry
-from atonc.emu.board.mve.state import Array, State, lanes
+from atonc.emu.board.mve.families import InstructionEntry, Operation, entry
+from atonc.emu.board.mve.state import Array, VectorState, lanes
 from atonc.emu.board.v81m.patterns import Instruction
 
 _UNSIGNED = (np.uint8, np.uint16, np.uint32)
 
 
-def _logic(function: Callable[[Array, Array], Array]) -> Callable[[Instruction, State], Operation]:
-    def make(i: Instruction, s: State) -> Operation:
+def _logic(function: Callable[[Array, Array], Array]) -> Callable[[Instruction, VectorState], Operation]:
+    def make(i: Instruction, s: VectorState) -> Operation:
         a, b, d = s.bytes[i["n"]], s.bytes[i["m"]], i["d"]
         return lambda: s.put(d, function(a, b))
 
     return make
 
 
-def _invert(i: Instruction, s: State) -> Operation:
+def _invert(i: Instruction, s: VectorState) -> Operation:
     return lambda: s.put(i["d"], ~s.bytes[i["m"]])
 
 
-def _duplicate(size: int) -> Callable[[Instruction, State], Operation]:
-    def make(i: Instruction, s: State) -> Operation:
+def _duplicate(size: int) -> Callable[[Instruction, VectorState], Operation]:
+    def make(i: Instruction, s: VectorState) -> Operation:
         kind, count, d, t = _UNSIGNED[size], 16 >> size, i["d"], i["t"]
         mask = (1 << (8 << size)) - 1
         return lambda: s.put(d, np.full(count, s.register(t) & mask, kind))
@@ -34,10 +34,10 @@ def _duplicate(size: int) -> Callable[[Instruction, State], Operation]:
     return make
 
 
-def _lane_out(size: int) -> Callable[[Instruction, State], Operation]:
+def _lane_out(size: int) -> Callable[[Instruction, VectorState], Operation]:
     """An element to a general register, extended."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         kind = np.dtype(f"<{'u' if i['u'] else 'i'}{1 << size}")
         element = s.double(i["n"]).view(kind)[i["x"] :]
         return lambda: s.set_register(i["t"], int(element[0]))
@@ -45,8 +45,8 @@ def _lane_out(size: int) -> Callable[[Instruction, State], Operation]:
     return make
 
 
-def _lane_in(size: int) -> Callable[[Instruction, State], Operation]:
-    def make(i: Instruction, s: State) -> Operation:
+def _lane_in(size: int) -> Callable[[Instruction, VectorState], Operation]:
+    def make(i: Instruction, s: VectorState) -> Operation:
         elements, mask = s.double(i["n"]).view(_UNSIGNED[size]), (1 << (8 << size)) - 1
 
         def run() -> None:
@@ -57,7 +57,7 @@ def _lane_in(size: int) -> Callable[[Instruction, State], Operation]:
     return make
 
 
-def _pair_out(i: Instruction, s: State) -> Operation:
+def _pair_out(i: Instruction, s: VectorState) -> Operation:
     words = s.unsigned[2][i["d"]]
 
     def run() -> None:
@@ -67,7 +67,7 @@ def _pair_out(i: Instruction, s: State) -> Operation:
     return run
 
 
-def _pair_in(i: Instruction, s: State) -> Operation:
+def _pair_in(i: Instruction, s: VectorState) -> Operation:
     words = s.unsigned[2][i["d"]]
 
     def run() -> None:
@@ -77,7 +77,7 @@ def _pair_in(i: Instruction, s: State) -> Operation:
     return run
 
 
-def _immediate(i: Instruction, s: State) -> Operation:
+def _immediate(i: Instruction, s: VectorState) -> Operation:
     """VMOV, VMVN, VORR, VBIC with a number of 8 bits in one of many positions."""
     value = np.frombuffer(expanded(i["c"], i["o"], i["i"]).to_bytes(8, "little") * 2, np.uint8)
     vector, d = s.bytes[i["d"]], i["d"]
@@ -110,20 +110,20 @@ def expanded(mode: int, inverted: int, number: int) -> int:
     return value ^ (1 << 64) - 1 if inverted and not bitwise else value
 
 
-def _reverse(width: int) -> Callable[[Instruction, State], Operation]:
+def _reverse(width: int) -> Callable[[Instruction, VectorState], Operation]:
     """Elements within groups of `width` bytes."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         source = s.unsigned[i["s"]][i["m"]].reshape(-1, width >> i["s"])
         return lambda: s.put(i["d"], np.ascontiguousarray(source[:, ::-1]).reshape(-1))
 
     return make
 
 
-def _count(up: bool, wrap: bool) -> Callable[[Instruction, State], Operation]:
+def _count(up: bool, wrap: bool) -> Callable[[Instruction, VectorState], Operation]:
     """VIDUP and its kin: elements count up or down from a register, which goes on behind the last."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size, step, register = i["s"], 1 << i["i"], 2 * i["n"]
 
         def run() -> None:
@@ -145,13 +145,13 @@ def _next(value: int, step: int, limit: int) -> int:
     return (limit if value == 0 else value) + step
 
 
-def _select(i: Instruction, s: State) -> Operation:
+def _select(i: Instruction, s: VectorState) -> Operation:
     """Bytes of one vector where the predicate is true, of the other where not."""
     yes, no, d = s.bytes[i["n"]], s.bytes[i["m"]], i["d"]
     return lambda: s.put(d, np.where(lanes(s.p0), yes, no))
 
 
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[InstructionEntry, ...] = (
     entry("VAND", "1110 1111 0000 nnn0 ddd0 0001 0101 mmm0", _logic(np.bitwise_and)),
     entry("VBIC", "1110 1111 0001 nnn0 ddd0 0001 0101 mmm0", _logic(lambda a, b: a & ~b)),
     entry("VORR", "1110 1111 0010 nnn0 ddd0 0001 0101 mmm0", _logic(np.bitwise_or)),

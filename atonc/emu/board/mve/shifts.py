@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atonc.emu.board.mve.families import Entry, Make, Operation, entry
+from atonc.emu.board.mve.families import InstructionEntry, Make, Operation, entry
 from atonc.emu.board.mve.integer import limits, note, type_of
-from atonc.emu.board.mve.state import Array, State
+from atonc.emu.board.mve.state import Array, VectorState
 from atonc.emu.board.v81m.patterns import Instruction
 
 _ONE = np.int64(1)
@@ -23,7 +23,9 @@ def shifted(data: Array, by: Array, rounding: bool) -> Array:
     return result if right.all() else np.where(by >= 0, data << np.minimum(np.maximum(by, 0), 31), result)
 
 
-def _by_amounts(i: Instruction, s: State, by: Callable[[], Array], rounding: bool, saturate: bool, m: int) -> Operation:
+def _by_amounts(
+    i: Instruction, s: VectorState, by: Callable[[], Array], rounding: bool, saturate: bool, m: int
+) -> Operation:
     size, u, bits = i["s"], i["u"], 8 << i["s"]
     source, kind, d = s.vector(m, size, u), type_of(i["s"], u), i["d"]
     low, high = limits(kind)
@@ -46,7 +48,7 @@ def _by_amounts(i: Instruction, s: State, by: Callable[[], Array], rounding: boo
 def by_vector(rounding: bool, saturate: bool) -> Make:
     """The amount is the low byte of an element of n, with its sign."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         amounts = s.signed[0][i["n"]][:: 1 << i["s"]]
         return _by_amounts(i, s, lambda: amounts.astype(np.int64), rounding, saturate, i["m"])
 
@@ -54,7 +56,7 @@ def by_vector(rounding: bool, saturate: bool) -> Make:
 
 
 def by_register(rounding: bool, saturate: bool) -> Make:
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         lanes = 16 >> i["s"]
 
         def amounts() -> Array:
@@ -75,7 +77,7 @@ def _size(number: int) -> int:
 
 
 def left(saturate: bool, to_unsigned: bool = False) -> Make:
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size, u = _size(i["i"]), 0 if to_unsigned else i.fields.get("u", 1)
         by, source = i["i"] - (8 << size), s.vector(i["m"], size, u)
         kind = type_of(size, 1 if to_unsigned else u)
@@ -95,7 +97,7 @@ def left(saturate: bool, to_unsigned: bool = False) -> Make:
 
 
 def right(rounding: bool) -> Make:
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size = _size(i["i"])
         by, source, kind = (16 << size) - i["i"], s.vector(i["m"], size, i["u"]), type_of(size, i["u"])
         half = 1 << by - 1 if rounding else 0
@@ -107,7 +109,7 @@ def right(rounding: bool) -> Make:
 def insert(to_right: bool) -> Make:
     """VSRI, VSLI: the bits that the shift leaves free keep what was there."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size = _size(i["i"])
         bits, kind = 8 << size, type_of(size, 1)
         source, d = s.unsigned[size][i["m"]], s.unsigned[size][i["d"]]
@@ -128,7 +130,7 @@ def insert(to_right: bool) -> Make:
 def widen(top: int, full: bool = False) -> Make:
     """VSHLL and VMOVL: even or odd elements become twice as wide; `full`: by their own width."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         if full:
             size = i["s"]
             by = 8 << size
@@ -154,7 +156,7 @@ class Narrowing:
 def narrow(top: int, how: Narrowing, shift: bool = True) -> Make:
     """Narrows into the even or odd places of d, shifted to the right by a number first."""
 
-    def make(i: Instruction, s: State) -> Operation:
+    def make(i: Instruction, s: VectorState) -> Operation:
         size = (1 if i["i"] & 16 else 0) if shift else i["s"]
         by = (16 << size) - i["i"] if shift else 0
         u = i.fields.get("u", 0)
@@ -175,7 +177,7 @@ def narrow(top: int, how: Narrowing, shift: bool = True) -> Make:
     return make
 
 
-def _carry(i: Instruction, s: State) -> Operation:
+def _carry(i: Instruction, s: VectorState) -> Operation:
     """VSHLC: the whole vector to the left; a register gives what comes in and takes what goes out."""
     by, words = i["i"] or 32, s.unsigned[2][i["d"]]
 
@@ -190,7 +192,7 @@ def _carry(i: Instruction, s: State) -> Operation:
     return run
 
 
-def _narrowing() -> Iterator[Entry]:
+def _narrowing() -> Iterator[InstructionEntry]:
     """Every form for the even (B) and the odd (T) places."""
     plain, rounded = Narrowing(saturate=False), Narrowing(saturate=False, rounding=True)
     shifted_forms = (
@@ -218,7 +220,7 @@ def _narrowing() -> Iterator[Entry]:
 
 _VECTOR = "111u 1111 00ss nnn0 ddd0 {} mmm0"
 _REGISTER = "111u 1110 0011 ss{}1 ddd1 1110 {} mmmm"
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[InstructionEntry, ...] = (
     entry("VSHL", _VECTOR.format("0100 0100"), by_vector(False, False)),
     entry("VRSHL", _VECTOR.format("0101 0100"), by_vector(True, False)),
     entry("VQSHL", _VECTOR.format("0100 0101"), by_vector(False, True)),

@@ -31,7 +31,7 @@ def lanes(mask: int) -> NDArray[np.bool_]:
     return np.unpackbits(np.array([mask & 0xFF, mask >> 8], np.uint8), bitorder="little").astype(bool)
 
 
-class State:
+class VectorState:
     """`block` is the two masks that say how the next instructions of a VPT block are governed."""
 
     def __init__(self, mailbox: Bytes, memory: CpuMemory, wrote: Callable[[int, int], None]) -> None:

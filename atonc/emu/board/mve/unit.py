@@ -14,8 +14,8 @@ import numpy as np
 
 from atonc.emu.board.cpu_memory import CpuMemory
 from atonc.emu.board.mve import across, compare, floats, integer, loads, moves, shifts
-from atonc.emu.board.mve.families import Entry, Operation
-from atonc.emu.board.mve.state import BACK, FPSCR, NUMBER, R0, SP, WORDS, State
+from atonc.emu.board.mve.families import InstructionEntry, Operation
+from atonc.emu.board.mve.state import BACK, FPSCR, NUMBER, R0, SP, WORDS, VectorState
 from atonc.emu.board.v81m import assembler as asm
 from atonc.emu.board.v81m.patterns import Instruction
 from atonc.errors import AtoncError
@@ -24,14 +24,14 @@ PAGE = 0x1000
 MAILBOX, DOORBELL = 0xDFFF_0000, 0xDFFF_1000  # where no memory and no device is
 _WORDS_AT = PAGE - 4 * WORDS  # at the end of its page: the doorbell is near
 # order matters: where the size of integers would be 11, something else is meant
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[InstructionEntry, ...] = (
     *moves.ENTRIES, *compare.ENTRIES, *across.ENTRIES, *floats.ENTRIES, *shifts.ENTRIES, *integer.ENTRIES,
     *loads.ENTRIES,
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Step:
+class VectorStep:
     operation: Operation
     advances: bool  # predicates move on behind it
     opens: int  # then the block that it opens begins, with this mask; 0: none
@@ -44,19 +44,19 @@ class Run:
 
     at: int
     code: bytes
-    steps: tuple[Step, ...]
+    steps: tuple[VectorStep, ...]
 
 
 class VectorUnit:
     def __init__(self, memory: CpuMemory, wrote: Callable[[int, int], None]) -> None:
         self.mailbox = np.zeros(PAGE, np.uint8)
-        self.state = State(self.mailbox[_WORDS_AT:], memory, wrote)
+        self.state = VectorState(self.mailbox[_WORDS_AT:], memory, wrote)
         self.executed = 0
         self._words = self.mailbox[_WORDS_AT:].view("<u4")
         self._memory = memory
         self._runs: list[Run] = []
-        self._known: dict[int, tuple[Entry, Instruction] | None] = {}
-        self._by_byte: dict[int, list[Entry]] = {}
+        self._known: dict[int, tuple[InstructionEntry, Instruction] | None] = {}
+        self._by_byte: dict[int, list[InstructionEntry]] = {}
         for entry in ENTRIES:
             for byte in range(256):
                 if (byte << 24 ^ entry.pattern.value) & entry.pattern.mask & 0xFF00_0000 == 0:
@@ -64,12 +64,12 @@ class VectorUnit:
 
     # -------------------------------------------------------------------------------------------------------- decoding
 
-    def find(self, word: int) -> tuple[Entry, Instruction] | None:
+    def find(self, word: int) -> tuple[InstructionEntry, Instruction] | None:
         if word not in self._known:
             self._known[word] = self._read(word)
         return self._known[word]
 
-    def _read(self, word: int) -> tuple[Entry, Instruction] | None:
+    def _read(self, word: int) -> tuple[InstructionEntry, Instruction] | None:
         for entry in self._by_byte.get(word >> 24, ()):
             if word & entry.pattern.mask == entry.pattern.value:
                 found = entry.pattern.read(word)
@@ -99,7 +99,7 @@ class VectorUnit:
             if found is not None:
                 entry, instruction = found
                 opens = instruction["b"] * 0x11 if entry.opens_block else 0
-                steps.append(Step(entry.make(instruction, self.state), not entry.outside, opens, instruction))
+                steps.append(VectorStep(entry.make(instruction, self.state), not entry.outside, opens, instruction))
         return Run(at, code, tuple(steps))
 
     def ring(self) -> None:

@@ -57,7 +57,7 @@ def pattern(name: str, drawing: str) -> Pattern:
     return Pattern(name, mask, value, tuple((letter, tuple(bits)) for letter, bits in fields.items()))
 
 
-class Table:
+class PatternTable:
     """Finds the instruction that a word is; words that were seen once are remembered."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:

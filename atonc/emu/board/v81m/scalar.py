@@ -6,7 +6,7 @@ counter, VSCCLRM like a load) or refuse. Letters: n, m, d registers; l, h the pa
 
 from __future__ import annotations
 
-from atonc.emu.board.v81m.patterns import Pattern, Table, pattern
+from atonc.emu.board.v81m.patterns import Pattern, PatternTable, pattern
 
 LOOPS = (
     pattern("DLS", "1111 0000 0100 nnnn 1110 0000 0000 0001"),
@@ -78,4 +78,4 @@ DOUBLES = (
 PATTERNS: tuple[Pattern, ...] = (
     *LOOPS, *BRANCH_FUTURE, *SHIFTS, *SELECTS, *CLEARS, *SYSTEM, *HALVES, *DOUBLES,
 )  # fmt: skip
-TABLE = Table(PATTERNS)
+TABLE = PatternTable(PATTERNS)

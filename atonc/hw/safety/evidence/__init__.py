@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from atonc.hw.epoch import Epoch
 from atonc.hw.fields import UnitConfig
-from atonc.hw.safety.context import Context
+from atonc.hw.safety.context import SafetyContext
 from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind
 from atonc.hw.safety.evidence.grades import (
     NOTHING,
@@ -33,9 +33,9 @@ __all__ = [
     "PUBLISHED",
     "EpochGrade",
     "Feature",
-    "Form",
     "Grade",
     "Graded",
+    "GradedForm",
     "Strength",
     "Trust",
     "UnitGrade",
@@ -50,7 +50,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class GradedForm:
     """A feature that is not simply seen or within, and the unit that has it (empty: the epoch)."""
 
     unit: str
@@ -61,7 +61,7 @@ class Form:
 class EpochGrade:
     number: int
     grade: Grade
-    forms: tuple[Form, ...]
+    forms: tuple[GradedForm, ...]
     weakest: Strength = NOTHING  # the least of each over all its forms
 
 
@@ -79,8 +79,8 @@ def unit_grade(config: UnitConfig, port: str = "", but: tuple[str, ...] = (), tr
     return worst([g.grade for g in found.features if not g.feature.name.endswith(but)]) if but else found.grade
 
 
-def grade_epoch(epoch: Epoch, context: Context | None = None) -> EpochGrade:
-    return grade_view(EpochView(epoch, context or Context()))
+def grade_epoch(epoch: Epoch, context: SafetyContext | None = None) -> EpochGrade:
+    return grade_view(EpochView(epoch, context or SafetyContext()))
 
 
 def grade_view(view: EpochView) -> EpochGrade:
@@ -93,18 +93,18 @@ def grade_view(view: EpochView) -> EpochGrade:
         )
         grades.append(found.grade)
         strengths.append(found.weakest)
-        forms += [Form(unit, graded) for graded in found.remarkable]
+        forms += [GradedForm(unit, graded) for graded in found.remarkable]
     for unit, feature in epoch_features(view):
         graded = trust.grade(feature)
         grades.append(graded.grade)
         strengths.append(graded.strength)
         if graded.grade in REMARKABLE:
-            forms.append(Form(unit, graded))
+            forms.append(GradedForm(unit, graded))
     return EpochGrade(view.epoch.number, worst(grades), tuple(forms), weakest(strengths))
 
 
 def grade_program(
-    epochs: Iterable[Epoch], context: Context | Mapping[int, Context] | None = None
+    epochs: Iterable[Epoch], context: SafetyContext | Mapping[int, SafetyContext] | None = None
 ) -> tuple[EpochGrade, ...]:
     return tuple(
         grade_epoch(epoch, context.get(epoch.number) if isinstance(context, Mapping) else context)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from atonc.hw.safety.evidence.grades import Feature, Grade
-from atonc.hw.safety.evidence.table import Numbers, Words, evidence, grade
+from atonc.hw.safety.evidence.table import SeenNumbers, SeenWords, evidence, grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Argument:
 
 def _values(name: str, of: Callable[[str], bool] = lambda role: True) -> tuple[int, int]:
     """Least and most value of a number over several roles."""
-    found = [t.values for role, t in evidence().get(name, {}).items() if isinstance(t, Numbers) and of(role)]
+    found = [t.values for role, t in evidence().get(name, {}).items() if isinstance(t, SeenNumbers) and of(role)]
     return min(v[0] for v in found), max(v[-1] for v in found)
 
 
@@ -54,7 +54,7 @@ def _sides_of_padding(feature: Feature) -> bool:
     """Both sides of the columns as some unit with this kernel and stride has them, and both sides of the rows; and some
     unit has a side alone."""
     known = evidence()[_PADS].get(feature.role) if feature.name == _PADS else None
-    if not isinstance(known, Words):
+    if not isinstance(known, SeenWords):
         return False
     columns, rows = _axes(str(feature.value))
     seen = [_axes(text) for text in known.seen]
@@ -70,7 +70,7 @@ def _counted(feature: Feature) -> bool:
     name, role, value = feature.name, feature.role, feature.value
     if name in _EXTENTS:
         known = evidence()[name].get(role)
-        return isinstance(known, Numbers) and known.values[-1] < int(value) <= _values(name)[1]
+        return isinstance(known, SeenNumbers) and known.values[-1] < int(value) <= _values(name)[1]
     if name in _POOL_EXTENTS and role in evidence()[name]:
         windowed = not role.startswith("global")
         least, most = _values(name, lambda other: other.startswith("global") != windowed)
@@ -149,7 +149,7 @@ def _read_beside_write(feature: Feature) -> bool:
 def _ranges(name: str, roles: Iterable[str]) -> str:
     found = [(role, evidence()[name][role]) for role in roles]
     return ", ".join(
-        f"{role} {table.values[0]} to {table.values[-1]}" for role, table in found if isinstance(table, Numbers)
+        f"{role} {table.values[0]} to {table.values[-1]}" for role, table in found if isinstance(table, SeenNumbers)
     )
 
 
@@ -157,7 +157,7 @@ def _seen_sides() -> str:
     """Per kernel and stride that has a side alone, its combinations."""
     found = []
     for role, table in evidence()[_PADS].items():
-        if isinstance(table, Words) and any(a != b for text in table.seen for a, b in _axes(text)):
+        if isinstance(table, SeenWords) and any(a != b for text in table.seen for a, b in _axes(text)):
             common = sorted(table.seen.items(), key=lambda row: (-row[1].times, row[0]))
             found.append(f"{role}: " + ", ".join(f"{w.replace(' ', '')} {s.times:,} times" for w, s in common))
     return f"Left, right, top, bottom: {'; '.join(found)}."

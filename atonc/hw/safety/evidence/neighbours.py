@@ -33,21 +33,21 @@ def relation(one: StrengConfig, other: StrengConfig) -> Relation:
     (_, end), (start, _) = sorted((one.span(), other.span()))
     if end <= start:
         return Relation.BORDER if (end - 1) // BUS_BYTES == start // BUS_BYTES else Relation.APART
-    walks = (_Walk.of(one), _Walk.of(other))
+    walks = (_ByteRuns.of(one), _ByteRuns.of(other))
     between = _in_turn(*walks)
     if _meet(*walks, 1) if between is None else between < 0:
         return Relation.OVERLAP
     return Relation.SHARED_WORDS if _meet(*walks, BUS_BYTES) else Relation.OWN_WORDS
 
 
-class _Walk:
+class _ByteRuns:
     """Runs of `length` bytes from `address` on, repeated by loops: the longest last."""
 
     def __init__(self, address: int, length: int, loops: tuple[Loop, ...]) -> None:
         self.address, self.length, self.loops = address, length, loops
 
     @classmethod
-    def of(cls, config: StrengConfig) -> _Walk:
+    def of(cls, config: StrengConfig) -> _ByteRuns:
         loops = [*config.frame_loops(), *zip(config.shape, config.steps, strict=True)]
         length, merged = config.element_bytes, list[Loop]()
         walked = sorted(((count, abs(step)) for count, step in loops if count > 1 and step), key=lambda loop: loop[1])
@@ -69,12 +69,12 @@ class _Walk:
 
 def distance(one: StrengConfig, other: StrengConfig) -> int:
     """Bytes between the nearest runs of two engines without a byte in common."""
-    walks = (_Walk.of(one), _Walk.of(other))
+    walks = (_ByteRuns.of(one), _ByteRuns.of(other))
     found = _in_turn(*walks)
     return _nearest(*(_period(*walks, 1) or _listed(*walks))) if found is None else found
 
 
-def _in_turn(one: _Walk, other: _Walk) -> int | None:
+def _in_turn(one: _ByteRuns, other: _ByteRuns) -> int | None:
     """Bytes between runs of two that go side by side for a while, each by the same step; negative: they meet."""
     if len(one.loops) != 1 or len(other.loops) != 1 or one.loops[0][1] != other.loops[0][1]:
         return None
@@ -96,21 +96,21 @@ def _nearest(one: Runs, other: Runs) -> int:
 
 def shorter_run(one: StrengConfig, other: StrengConfig) -> int:
     """Bytes in a row, of the engine that has fewer of them."""
-    return min(_Walk.of(one).length, _Walk.of(other).length)
+    return min(_ByteRuns.of(one).length, _ByteRuns.of(other).length)
 
 
-def _meet(one: _Walk, other: _Walk, unit: int) -> bool:
+def _meet(one: _ByteRuns, other: _ByteRuns, unit: int) -> bool:
     """Whether the two touch a unit of memory in common."""
     (starts, length), (starts2, length2) = _period(one, other, unit) or _listed(one, other)
     return _touch(starts, length, starts2, length2, unit)
 
 
-def _listed(one: _Walk, other: _Walk) -> tuple[Runs, Runs]:
+def _listed(one: _ByteRuns, other: _ByteRuns) -> tuple[Runs, Runs]:
     """All runs of both."""
     return (one.starts(one.loops), one.length), (other.starts(other.loops), other.length)
 
 
-def _period(one: _Walk, other: _Walk, unit: int) -> tuple[Runs, Runs] | None:
+def _period(one: _ByteRuns, other: _ByteRuns, unit: int) -> tuple[Runs, Runs] | None:
     """Those of one period, where both repeat by the same step; None where the ends of the walks may decide."""
     if not one.loops or not other.loops or one.loops[-1][1] != other.loops[-1][1]:
         return None

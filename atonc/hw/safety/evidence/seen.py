@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from atonc.hw.limits import LEAST_FRAME
 from atonc.hw.safety.evidence.convacc import kernel
 from atonc.hw.safety.evidence.grades import Feature, Grade, Graded
-from atonc.hw.safety.evidence.table import Numbers, evidence
+from atonc.hw.safety.evidence.table import SeenNumbers, evidence
 from atonc.hw.safety.evidence.trust import PUBLISHED, Trust
 from atonc.hw.units.convacc import ConvaccConfig
 
@@ -66,7 +66,7 @@ def operands(name: str, role: str, formatted: tuple[int, int], trust: Trust) -> 
     if all(trust.allows(trust.grade(Feature(name, role, end))) for end in formatted):
         return formatted
     table = evidence()[name][role]
-    assert isinstance(table, Numbers)
+    assert isinstance(table, SeenNumbers)
     return table.values[0], table.values[-1]
 
 
@@ -74,12 +74,12 @@ def operands(name: str, role: str, formatted: tuple[int, int], trust: Trust) -> 
 def _padding(role: str) -> tuple[tuple[int, int], ...]:
     """Least and most of each side; anything for windows that were never seen, which another rule complains about."""
     tables = [evidence()[f"CONVACC pad {side}"].get(role) for side in _SIDES]
-    return tuple((t.values[0], t.values[-1]) if isinstance(t, Numbers) else (0, 1 << 16) for t in tables)
+    return tuple((t.values[0], t.values[-1]) if isinstance(t, SeenNumbers) else (0, 1 << 16) for t in tables)
 
 
 @cache
 def _least_frame(role: str) -> int:
     """Lines and columns."""
     rows = (row for size in "WH" for row in evidence()[f"CONVACC {size}"].items())
-    least = [table.values[0] for name, table in rows if name.split()[0] == role and isinstance(table, Numbers)]
+    least = [table.values[0] for name, table in rows if name.split()[0] == role and isinstance(table, SeenNumbers)]
     return min(least, default=LEAST_FRAME)

@@ -25,7 +25,7 @@ ONLY_DOWNWARDS = (writers.BETWEEN, writers.RUN)  # further apart is no other for
 
 
 @dataclass(frozen=True)
-class Words:
+class SeenWords:
     """Words seen in one role."""
 
     seen: Mapping[str, Strength]
@@ -47,7 +47,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class SeenNumbers:
     """Numbers seen in one role."""
 
     known: Strength
@@ -72,11 +72,11 @@ class Numbers:
         return f"{self.values[0]}..{self.values[-1]}"
 
 
-Table = Words | Numbers
+Table = SeenWords | SeenNumbers
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class EvidenceProgram:
     """One of the programs behind the evidence."""
 
     name: str
@@ -98,8 +98,8 @@ def _data() -> dict[str, Any]:
     return data
 
 
-def programs() -> tuple[Program, ...]:
-    return tuple(Program(*row) for row in _data()["programs"])
+def programs() -> tuple[EvidenceProgram, ...]:
+    return tuple(EvidenceProgram(*row) for row in _data()["programs"])
 
 
 def behind() -> str:
@@ -120,14 +120,14 @@ def evidence() -> Mapping[str, Mapping[str, Table]]:
 def words(name: str, role: str = "") -> Mapping[str, Strength]:
     """Lists the words seen for a feature that is judged by equality."""
     table = evidence()[name][role]
-    return table.seen if isinstance(table, Words) else {}
+    return table.seen if isinstance(table, SeenWords) else {}
 
 
 def _table(row: Any) -> Table:
     if isinstance(row, dict):
-        return Words({word: Strength(*counts) for word, counts in row.items()})
+        return SeenWords({word: Strength(*counts) for word, counts in row.items()})
     *known, steps = row
-    return Numbers(Strength(*known), tuple(accumulate(steps)))
+    return SeenNumbers(Strength(*known), tuple(accumulate(steps)))
 
 
 def grade(feature: Feature) -> Graded:
@@ -139,10 +139,10 @@ def grade(feature: Feature) -> Graded:
     if found != Grade.UNSEEN:
         seen = str(table) if found == Grade.WITHIN else ""
         return Graded(feature, found, seen, strength=table.strength(feature.value))
-    return _of_a_word(feature, table) if isinstance(table, Words) else _outside(feature, table)
+    return _of_a_word(feature, table) if isinstance(table, SeenWords) else _outside(feature, table)
 
 
-def _of_a_word(feature: Feature, table: Words) -> Graded:
+def _of_a_word(feature: Feature, table: SeenWords) -> Graded:
     if feature.name.endswith(f" {modes.NAME}"):
         return Graded(feature, Grade.UNSEEN, modes.difference(feature.name, str(feature.value), table.seen))
     larger = sets.larger(str(feature.value), table.seen) if feature.name == sets.NAME else None
@@ -155,7 +155,7 @@ def _of_a_word(feature: Feature, table: Words) -> Graded:
     return Graded(feature, Grade.UNSEEN, str(table))
 
 
-def _outside(feature: Feature, table: Numbers) -> Graded:
+def _outside(feature: Feature, table: SeenNumbers) -> Graded:
     """A number below or above those seen."""
     below = int(feature.value) < table.values[0]
     if feature.name in (ONLY_UPWARDS if below else ONLY_DOWNWARDS):

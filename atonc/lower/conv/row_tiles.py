@@ -11,7 +11,7 @@ from atonc.hw.machine import Machine
 from atonc.hw.safety.evidence import PUBLISHED, Trust
 from atonc.ir import Graph
 from atonc.lower.conv.kernel_parts import Part, padded_as_seen
-from atonc.lower.conv.layer import Layer
+from atonc.lower.conv.layer import ConvLayer
 from atonc.ops.windows import pair
 from atonc.plan.streams import Area
 from atonc.plan.task import Task, TaskGroup
@@ -21,13 +21,13 @@ from atonc.select.policy import EPOCH_CYCLES, FEWEST_ROWS
 KERNELS = 1  # port of a CONVACC
 
 
-def rows_together(layer: Layer, graph: Graph) -> int:
+def rows_together(layer: ConvLayer, graph: Graph) -> int:
     """Rows that a pooling behind the layer takes at a time, if it could follow in the same epoch; or 1."""
     pools = (op for op in graph.consumers.get(layer.op.outputs[0], ()) if op.kind in ("max_pool", "average_pool"))
     return max((pair(op.attrs["stride"])[0] for op in pools if op.attrs["stride"] == op.attrs["window"]), default=1)
 
 
-def bands(
+def row_tiles(
     parts: tuple[Part, ...],
     target: Area,
     count: int,

@@ -13,10 +13,10 @@ from atonc.schedule.merging import (
     NO_CHAIN,
     NO_GAIN,
     NO_ROOM,
-    Candidate,
+    MergeCandidate,
+    MergeState,
     Place,
     Recut,
-    State,
     is_chainable,
     saved_cycles,
     touching,
@@ -36,7 +36,7 @@ class Follower:
     ends: bool = False  # nothing may follow it in the same chain
 
 
-def after_frames(state: State, place: Place, work: Follower) -> Iterator[Candidate | Apart]:
+def after_frames(state: MergeState, place: Place, work: Follower) -> Iterator[MergeCandidate | Apart]:
     source, target = _ends(state, place)
     producers = state.writers[state.network.root(source)]
     early = any(other < place for other in touching(state, target))
@@ -44,21 +44,21 @@ def after_frames(state: State, place: Place, work: Follower) -> Iterator[Candida
         yield _behind(state, place, work, sorted(producers))
 
 
-def _ends(state: State, place: Place) -> tuple[str, str]:
+def _ends(state: MergeState, place: Place) -> tuple[str, str]:
     """The buffers that a consumer reads and writes."""
     task = state.group(place).tasks[0]
     (source,), (target,) = task.readers(), task.writers()
     return source.buffer, target.buffer
 
 
-def _behind(state: State, place: Place, work: Follower, producers: Sequence[Place]) -> Candidate | Apart:
+def _behind(state: MergeState, place: Place, work: Follower, producers: Sequence[Place]) -> MergeCandidate | Apart:
     """What is between may be written even if nobody reads it: some chains were seen with fewer ARITHs that way."""
     source, target = _ends(state, place)
     number, root = producers[0][0], state.network.root(source)
     names = state.works[number].op, state.works[place[0]].op
     needed = bool(state.readers[root] - {place}) or any(state.network.root(n) == root for n in state.network.outputs)
     spare = 0 if needed else state.sizes[source]
-    found: list[Candidate] = []
+    found: list[MergeCandidate] = []
     seen = ""
     grows = state.lives.grows(*state.earlier(target, producers[0], place))
     keeps = (True,) if needed else (False, True) if work.tiny or not grows else (False,)
@@ -78,7 +78,7 @@ def _behind(state: State, place: Place, work: Follower, producers: Sequence[Plac
     return best
 
 
-def _cuts(state: State, number: int, producers: Sequence[Place], spare: int) -> Iterator[Cut]:
+def _cuts(state: MergeState, number: int, producers: Sequence[Place], spare: int) -> Iterator[Cut]:
     """The groups of a producer as they are; and as they could be, where nothing was merged with them yet. `spare`:
     bytes that partial sums may take besides."""
     yield None, {at: state.group(at) for at in producers}
@@ -96,7 +96,7 @@ def _cuts(state: State, number: int, producers: Sequence[Place], spare: int) -> 
             yield recut, {at: group for at, group in zip(places, groups, strict=True) if at not in state.gone}
 
 
-def _scratch(state: State, groups: Iterable[TaskGroup]) -> int:
+def _scratch(state: MergeState, groups: Iterable[TaskGroup]) -> int:
     """Bytes of what only these tasks read and write."""
     uses = (use.buffer for group in groups for task in group.tasks for use in task.engines.values())
     names = {state.network.root(name) for name in uses}
@@ -104,7 +104,7 @@ def _scratch(state: State, groups: Iterable[TaskGroup]) -> int:
     return sum(buffer.size_bytes for buffer in buffers if buffer.kind == BufferKind.SCRATCH)
 
 
-def _candidate(state: State, place: Place, work: Follower, cut: Cut, keep: bool) -> Candidate | str:
+def _candidate(state: MergeState, place: Place, work: Follower, cut: Cut, keep: bool) -> MergeCandidate | str:
     """The candidate, or why there is none: no evidence, or frames of another kind."""
     recut, before = cut
     source, target = _ends(state, place)
@@ -120,4 +120,4 @@ def _candidate(state: State, place: Place, work: Follower, cut: Cut, keep: bool)
     groups = {at: group.longer(became) for at, group in before.items()}
     ops = state.works[next(iter(before))[0]].op, state.works[place[0]].op
     merge = Merge(*ops, source, keep, state.group(place), tuple(pairs), saved_cycles(state, place, groups))
-    return Candidate(merge, place, target, groups, recut=recut, ends=work.ends)
+    return MergeCandidate(merge, place, target, groups, recut=recut, ends=work.ends)

@@ -8,7 +8,7 @@ from atonc.errors import UnsupportedError
 from atonc.plan.aliases import root
 
 
-def supplied_edges(
+def user_allocated_edges(
     inputs: Sequence[str], outputs: Sequence[str], allocate_inputs: bool, allocate_outputs: bool
 ) -> tuple[str, ...]:
     """Inputs and outputs that take no memory of the network."""
@@ -16,14 +16,14 @@ def supplied_edges(
 
 
 def require_apart(
-    supplied: Collection[str], inputs: Sequence[str], outputs: Sequence[str], aliases: Mapping[str, str]
+    user_allocated: Collection[str], inputs: Sequence[str], outputs: Sequence[str], aliases: Mapping[str, str]
 ) -> None:
     """Each of them must be a memory of its own: recipes copy where an output would share one."""
     owners: dict[str, str] = {}
     for name in (*inputs, *outputs):
         other = owners.setdefault(root(name, aliases), name)
         same = other != name or (name in inputs and name in outputs)
-        if same and (name in supplied or other in supplied):
+        if same and (name in user_allocated or other in user_allocated):
             raise UnsupportedError(
                 "an input that is also an output cannot be supplied by the application twice"
                 if other == name
