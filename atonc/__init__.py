@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import atonc.errors as errors
-    from atonc.interface import (
+    import atonc.machine.base.errors as errors
+    from atonc.doors.python.interface import (
         __version__,
         check_firmware,
         compile,
@@ -42,7 +42,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Names are looked up when somebody asks: no room imports this file, and this file none before."""
     if name in __all__:
-        return getattr(import_module("atonc.interface"), name)
+        return getattr(import_module("atonc.doors.python.interface"), name)
     raise AttributeError(f"module 'atonc' has no attribute {name!r}")
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from atonc.start import main
+from atonc.doors.cli.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from atonc.workers.unit import code_version
+from atonc.insight.workers.unit import code_version
 from benchmarks.schedule import RECORDS, measure, published
 from benchmarks.shared import kept as kept_records
 from benchmarks.shared.corpus import asked_for, corpus_dir

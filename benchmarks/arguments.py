@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from atonc.hw.safety.evidence.arguments import ARGUMENTS as ARGUED
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS as ARGUED
 from benchmarks.shared import kept, tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import FEW, FRESH, KEEP, MODEL_FILES, ONLY, SHARD, WRITE, Report, argument

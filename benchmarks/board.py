@@ -10,15 +10,17 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.app import boarding, generating, validating
-from atonc.app.boarding import Rig
-from atonc.compile_view import CompileView
-from atonc.errors import AtoncError
-from atonc.firmware import building
-from atonc.firmware import image as firmware
-from atonc.firmware.image import ImageNetwork, Runtime
-from atonc.options import Options
-from atonc.report.compile_text import counts
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware import building
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.firmware.image import ImageNetwork, Runtime
+from atonc.delivery.generate import generating
+from atonc.delivery.trials import boarding
+from atonc.delivery.trials.boarding import Rig
+from atonc.insight.report.compile_text import counts
+from atonc.insight.validating import validating
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import ON_THE_BOARD, chosen
 from benchmarks.shared.declare import LABEL, MODEL_FILES, RUNTIME, WRITE, Report, argument
 from benchmarks.shared.pages import result

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.app import boarding
-from atonc.app.boarding import Rig
-from atonc.emu import network as emulator
-from atonc.errors import AtoncError
-from atonc.firmware import image as firmware
-from atonc.firmware.image import Runtime
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.firmware.image import Runtime
+from atonc.delivery.trials import boarding
+from atonc.delivery.trials.boarding import Rig
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu import network as emulator
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import LABEL, ONE_FETCHED, ONLY, RUNTIME, WRITE, Report, argument
 from benchmarks.shared.fetched import Compilation, compilations

@@ -14,17 +14,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from atonc.app.profiles import read_profile
-from atonc.boards.checking import Checked, CheckRequest, check
-from atonc.boards.importing import import_board
-from atonc.boards.mpool_text import mpool_document
-from atonc.errors import AtoncError
-from atonc.hw.board import Board
-from atonc.hw.board_file import find_board
-from atonc.hw.machine import stm32n6
-from atonc.hw.mpool import parse_mpool, read_mpool
-from atonc.hw.tolerant_json import read_json
-from atonc.place import read_board
+from atonc.compiler.place import read_board
+from atonc.delivery.boards.checking import Checked, CheckRequest, check
+from atonc.delivery.boards.importing import import_board
+from atonc.delivery.boards.mpool_text import mpool_document
+from atonc.delivery.generate.profiles import read_profile
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.hw.board import Board
+from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.mpool import parse_mpool, read_mpool
+from atonc.machine.hw.tolerant_json import read_json
 from benchmarks import getting_started
 from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report, argument
 

@@ -2,7 +2,7 @@
 
 Every epoch of the published programs in the folders and of ours for the corpus (default, and with all weights in RAM
 that fit, resident or fetched ahead) is priced without its programming and compared with the bounds of
-`atonc.hw.cycles.bounds`.
+`atonc.machine.hw.cycles.bounds`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from atonc.errors import AtoncError
-from atonc.hw.cycles import hardware
-from atonc.hw.cycles.bounds import tightest
-from atonc.hw.epoch import Epoch
-from atonc.hw.machine import Machine, stm32n6
-from atonc.options import Options
-from atonc.pipeline import compile_file
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.request.options import Options
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.cycles.bounds import tightest
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import Machine, stm32n6
 from benchmarks.schedule import INPUTS, VARIANTS
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import FETCHED, FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report

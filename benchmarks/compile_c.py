@@ -19,11 +19,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from atonc.app import generating
-from atonc.compile_view import CompileView
-from atonc.errors import AtoncError
-from atonc.firmware import building
-from atonc.options import Options
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware import building
+from atonc.delivery.generate import generating
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import MODEL_FILES, WRITE, Report, argument
 

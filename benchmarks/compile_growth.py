@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from atonc.ir import Graph
-from atonc.options import STAGES, Options
-from atonc.pipeline import compile_graph
-from atonc.verify import verify
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import STAGES, Options
+from atonc.compiler.verify.verify import verify
 from benchmarks.shared.children import run_again
 from benchmarks.shared.declare import FRESH, KEEP, WRITE, Report, argument, hidden
 from benchmarks.shared.kept import Kept

@@ -50,7 +50,7 @@ processor, against which the limits are held; *MB*: largest resident memory.
 
 
 def generate(model: Path, folder: Path, more: Sequence[str]) -> Usage:
-    return measure([sys.executable, "-m", "atonc.cli", "generate", str(model), "-o", str(folder), "-q", *more])
+    return measure([sys.executable, "-m", "atonc", "generate", str(model), "-o", str(folder), "-q", *more])
 
 
 def epochs(folder: Path) -> int:

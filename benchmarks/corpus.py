@@ -21,18 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from atonc.app import validating
-from atonc.app.references import References, exact_outputs
-from atonc.compare.metrics import cosine, within_percent
-from atonc.compare.subgraph import code_size
-from atonc.cost.program import program_cost
-from atonc.emulation import Emulation
-from atonc.errors import AtoncError
-from atonc.layer_checks import check_program
-from atonc.ops import run_graph, run_op, start_values
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
-from atonc.place import board
+from atonc.compiler.compare.metrics import cosine, within_percent
+from atonc.compiler.compare.subgraph import code_size
+from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.ops import run_graph, run_op, start_values
+from atonc.compiler.place import board
+from atonc.compiler.price.program import program_cost
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.compiler.verify.layer_checks import check_program
+from atonc.insight.validating import validating
+from atonc.insight.validating.references import References, exact_outputs
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.children import run_again
 from benchmarks.shared.corpus import by_size, chosen
 from benchmarks.shared.corpus_report import (

@@ -2,7 +2,7 @@
 
 No board has measured them: the weights below are those of a core that works on half a vector at a time, without waits
 for memory and without two instructions at once. Needs Debian's qemu-system-arm and gcc-arm-none-eabi. The
-constants of atonc/emu/cpu/atonc_costs.py are rounded up from the page.
+constants of atonc/machine/emu/cpu/atonc_costs.py are rounded up from the page.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from atonc.emit.c.kernels import SOURCE, kernel_files
-from atonc.emu.board.elf import read_firmware
+from atonc.compiler.emit.c.kernels import SOURCE, kernel_files
+from atonc.machine.emu.board.elf import read_firmware
 from benchmarks.shared.declare import WORK, WRITE, Report
 
 GROUP = "time"

@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from atonc.errors import AtoncError
-from atonc.lower.rules import rule_of
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
+from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.lower.rules import rule_of
+from atonc.compiler.request.options import Options
+from atonc.machine.base.errors import AtoncError
 from benchmarks.public_models import distinct
 from benchmarks.shared import tables as markdown
 from benchmarks.shared.corpus import asked_for

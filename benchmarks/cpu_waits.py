@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.emu.cpu import cycles as measured
-from atonc.hw.elf import read_elf
-from atonc.hw.machine import stm32n6
+from atonc.machine.emu.cpu import cycles as measured
+from atonc.machine.hw.elf import read_elf
+from atonc.machine.hw.machine import stm32n6
 from benchmarks.cpu_kernels import weight
 from benchmarks.shared.declare import WRITE, Report, argument
 from benchmarks.shared.pages import result
@@ -153,8 +153,8 @@ def ours() -> Iterator[tuple[str, float, float]]:
 PAGE = """# What kernels of the processor wait for memory
 
 On ST's `{library}`; cycles of a Cortex-M55 at 800 MHz with its bus at
-400 MHz, an element. Measured figures are of boards, from ST's own tables (`atonc/emu/cpu/cycles.py`, +-10 %); counts
-are instructions with weights. Nothing of ours has run on a board.
+400 MHz, an element. Measured figures are of boards, from ST's own tables (`atonc/machine/emu/cpu/cycles.py`, +-10 %);
+counts are instructions with weights. Nothing of ours has run on a board.
 
 ## ST's kernels: counted, and what is left of the measured time
 
@@ -171,11 +171,12 @@ Two equations for two waits, from quantise and dequantise:
 |---|---:|---:|---:|
 {fits}
 
-Taken: `cpu_read_byte` and `cpu_write_byte` of `atonc/hw/stm32n6.toml`. Every byte counts once: buffers that the NPU
-wrote are dropped from the processor's cache before a CPU step, so each line is fetched, and what a window or a second
-pass reads again is then in the cache. Stores go through a buffer and are hardly waited for. Softmax moves two bytes an
-element, so its time is no matter of memory: what is left there are latencies that a count does not see (predicates
-moved to registers and back, gathered loads), and our own kernel, with gathers and a division, may be low as well.
+Taken: `cpu_read_byte` and `cpu_write_byte` of `atonc/machine/hw/stm32n6.toml`. Every byte counts once: buffers that the
+NPU wrote are dropped from the processor's cache before a CPU step, so each line is fetched, and what a window or a
+second pass reads again is then in the cache. Stores go through a buffer and are hardly waited for. Softmax moves two
+bytes an element, so its time is no matter of memory: what is left there are latencies that a count does not see
+(predicates moved to registers and back, gathered loads), and our own kernel, with gathers and a division, may be low as
+well.
 
 ## Our kernels with their waits
 

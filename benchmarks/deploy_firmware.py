@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from atonc.deploy import journal
-from atonc.deploy.deployment import STATE
+from atonc.delivery.deploy import journal
+from atonc.delivery.deploy.deployment import STATE
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import KILLS, ONE_FETCHED, SEED, WORK, WRITE, Report, argument
@@ -83,7 +83,7 @@ class Place:
     config: Path
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "atonc.cli", "deploy", str(self.config), "--no-verify", "--json", "-j", "4"]
+        return [sys.executable, "-m", "atonc", "deploy", str(self.config), "--no-verify", "--json", "-j", "4"]
 
     def run(self, *more: str) -> tuple[list[dict[str, Any]], float]:
         started = time.perf_counter()

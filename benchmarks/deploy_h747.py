@@ -23,12 +23,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from atonc.deploy import journal
-from atonc.deploy.app_config import ZOO, header_of, text_of
-from atonc.deploy.config import read_config
-from atonc.deploy.h747 import INTERFACE_H, MAIN_C, MAIN_H, plan_patch, read_project
-from atonc.deploy.model_facts import Edge, ModelFacts
-from atonc.errors import AtoncError
+from atonc.delivery.deploy import journal
+from atonc.delivery.deploy.app_config import ZOO, header_of, text_of
+from atonc.delivery.deploy.config import read_config
+from atonc.delivery.deploy.h747 import INTERFACE_H, MAIN_C, MAIN_H, plan_patch, read_project
+from atonc.delivery.deploy.model_facts import Edge, ModelFacts
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
 
 GROUP = "deployment"

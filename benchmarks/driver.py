@@ -1,8 +1,8 @@
 """Is our reading of ST's driver what published epoch-controller programs show?
 
 A `*_blob_trace.c` holds the struct of every driver call; the blob beside it holds the registers that ST's own driver
-wrote for them. For every blob under the given folders the program that `atonc.hw.ll` derives from the structs is
-compared with the stored one: each register of each unit when the epoch waits, and the whole program word for word.
+wrote for them. For every blob under the given folders the program that `atonc.machine.hw.ll` derives from the structs
+is compared with the stored one: each register of each unit when the epoch waits, and the whole program word for word.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from atonc.emu.files.blob_trace import BlobTrace, TraceEpoch, read_blob_trace
-from atonc.errors import AtoncError
-from atonc.hw import ll, regs
-from atonc.hw.ec import (
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.files.blob_trace import BlobTrace, TraceEpoch, read_blob_trace
+from atonc.machine.hw import ll, regs
+from atonc.machine.hw.ec import (
     BurstWrite,
     BurstWriteInc,
     Instruction,

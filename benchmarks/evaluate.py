@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compare.inputs import make_inputs, make_noise
-from atonc.emulation import Emulation
-from atonc.errors import AtoncError
-from atonc.evaluating.engine import Engine
-from atonc.ir import Array
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file, compile_graph
+from atonc.compiler.compare.inputs import make_inputs, make_noise
+from atonc.compiler.compile.pipeline import Compiled, compile_file, compile_graph
+from atonc.compiler.ir import Array
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.insight.evaluating.engine import Engine
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import by_size, chosen
 from benchmarks.shared.declare import KEEP, RANDOM, SECONDS, WRITE, Report, argument
 from benchmarks.shared.kept import append, read_lines

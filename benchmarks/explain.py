@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from atonc.app import generating
-from atonc.errors import AtoncError
-from atonc.insight.band import error_band
-from atonc.insight.complete import gaps, unusual
-from atonc.insight.ours import network_view
-from atonc.insight.types import CPU, NOTHING, NPU
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.insight.explain.band import error_band
+from atonc.insight.explain.complete import gaps, unusual
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.types import CPU, NOTHING, NPU
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import ROOT, chosen
 from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report
 from benchmarks.shared.kept import Kept

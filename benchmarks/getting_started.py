@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from atonc.app import generating
-from atonc.compile_view import CompileView
-from atonc.emit.c import memories
-from atonc.emit.c.pool_comments import file_postfix
-from atonc.options import Options
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.c import memories
+from atonc.compiler.emit.c.pool_comments import file_postfix
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
 from benchmarks.shared.corpus import model
 from benchmarks.shared.declare import WRITE, Report, argument
 

@@ -105,7 +105,7 @@ def attempt(trial: Trial) -> Outcome:
         resource.setrlimit(resource.RLIMIT_AS, (GIVE_UP_BYTES, GIVE_UP_BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (GIVE_UP_SECONDS, GIVE_UP_SECONDS))
 
-    command = [sys.executable, "-m", "atonc.cli", *trial.words]
+    command = [sys.executable, "-m", "atonc", *trial.words]
     with tempfile.TemporaryDirectory() as home:
         used = measure(command, Path(home), limit)
         left = tuple(sorted(str(path.relative_to(home)) for path in Path(home).rglob("*") if path.is_file()))

@@ -6,7 +6,7 @@ Second table: single epochs of a MobileNetV2 that the CPU drives, against the re
 TFLite form by the same tool: epochs 1 to 4 and those behind 53 differ and are left out.
 
 The folders hold the repositories as `owner+name[@commit]/path`. Every row has the band that reports would print around
-the prediction (`atonc.cost.band`); at least nine of ten measured times must lie inside. `--write` also
+the prediction (`atonc.machine.cost.band`); at least nine of ten measured times must lie inside. `--write` also
 keeps hw_cycles.json, for the documents.
 """
 
@@ -22,14 +22,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from atonc.cost.band import PredictionBand, band_of
-from atonc.cost.network import StepCost
-from atonc.emu.cpu import call_cost
-from atonc.emu.files.network_c import read_network
-from atonc.emu.network import NetworkStep, memory_of, plan_steps
-from atonc.hw.cycles import hardware
-from atonc.hw.cycles.doubts import LONG_TURNS, TURNS, doubts
-from atonc.hw.machine import stm32n6
+from atonc.machine.cost.band import PredictionBand, band_of
+from atonc.machine.cost.network import StepCost
+from atonc.machine.emu.cpu import call_cost
+from atonc.machine.emu.files.network_c import read_network
+from atonc.machine.emu.network import NetworkStep, memory_of, plan_steps
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.cycles.doubts import LONG_TURNS, TURNS, doubts
+from atonc.machine.hw.machine import stm32n6
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import FETCHED, WRITE, Report
 

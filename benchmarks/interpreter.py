@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compare.inputs import make_inputs
-from atonc.compare.metrics import cosine
-from atonc.compare.reference import run_onnx, run_tflite
-from atonc.errors import AtoncError
-from atonc.frontends.read import read
-from atonc.ir import Graph
-from atonc.ops import evaluate, run_graph
-from atonc.passes import order
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compare.metrics import cosine
+from atonc.compiler.compare.reference import run_onnx, run_tflite
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph
+from atonc.compiler.ops import evaluate, run_graph
+from atonc.compiler.passes import order
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import INPUTS, MODEL_FILES, ONLY, WRITE, Report

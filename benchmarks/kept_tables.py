@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.compare.inputs import make_inputs
-from atonc.emit.program import Program
-from atonc.emit.runs import npu_runs
-from atonc.emulation import Emulation
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import ec_program, instructions
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.emit.program import Program
+from atonc.compiler.emit.runs import npu_runs
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec import ec_program, instructions
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import MODEL_FILES, ONLY, WRITE, Report
 

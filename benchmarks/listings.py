@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from atonc.errors import AtoncError
-from atonc.hw.ec import (
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.hw.ec import (
     BlobHeader,
     HeaderBlob,
     assemble,

@@ -15,8 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from atonc.app.generating import analyze
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate.generating import analyze
 from benchmarks.shared.children import run_again
 from benchmarks.shared.corpus import ROOT, chosen
 from benchmarks.shared.declare import BEFORE, MODEL_FILES, ONLY, WRITE, Report, hidden

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from atonc.app import comparing, runs
-from atonc.app.images import is_picture
-from atonc.compare import reference
-from atonc.compare.metrics import cosine
-from atonc.emu import tensors
-from atonc.emu.files.types import BufferInfo
-from atonc.emu.network import EmulatedNetwork
-from atonc.errors import AtoncError
-from atonc.ir import Graph
+from atonc.compiler.compare import reference
+from atonc.compiler.compare.metrics import cosine
+from atonc.compiler.inputs.images import is_picture
+from atonc.compiler.ir import Graph
+from atonc.insight.runs import comparing, runs
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu import tensors
+from atonc.machine.emu.files.types import BufferInfo
+from atonc.machine.emu.network import EmulatedNetwork
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report

@@ -27,13 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from atonc.app.inputs import program_inputs
-from atonc.emulation import Emulation
-from atonc.errors import AtoncError, InputError
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.ir import Array
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.inputs.inputs import program_inputs
+from atonc.compiler.ir import Array
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.errors import AtoncError, InputError
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import ONLY, WRITE, Report, argument
 

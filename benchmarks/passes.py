@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.compare.inputs import make_inputs
-from atonc.errors import AtoncError
-from atonc.frontends.read import read
-from atonc.ir import Graph
-from atonc.ops import run_graph
-from atonc.passes import PASSES
-from atonc.passes import run as run_passes
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph
+from atonc.compiler.ops import run_graph
+from atonc.compiler.passes import PASSES
+from atonc.compiler.passes import run as run_passes
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import MODEL_FILES, ONLY, WRITE, Report, argument

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atonc.accuracy import edits
-from atonc.accuracy.explain import examine
-from atonc.accuracy.twin import SUMMED, is_format, make_twin
-from atonc.app.inputs import real
-from atonc.compare.inputs import make_inputs
-from atonc.frontends.read import read
-from atonc.insight.loss import ACTIVATION, ARITHMETIC, WEIGHTS
-from atonc.ir import Graph, Op, Quantisation
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.frontends.read import read
+from atonc.compiler.inputs.inputs import real
+from atonc.compiler.ir import Graph, Op, Quantisation
+from atonc.compiler.request.options import Options
+from atonc.insight.accuracy import edits
+from atonc.insight.accuracy.explain import examine
+from atonc.insight.accuracy.twin import SUMMED, is_format, make_twin
+from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, WEIGHTS
 from benchmarks.shared.corpus import model
 from benchmarks.shared.declare import ONE_MODEL, WRITE, Report
 from benchmarks.shared.tables import head

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.errors import AtoncError
-from atonc.frontends.read import read
-from atonc.hw.ec import ec_program
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.passes import order
-from atonc.pipeline import Compiled, compile_graph
-from atonc.schedule import POOLS
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph
+from atonc.compiler.passes import order
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import POOLS
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.hw.ec import ec_program
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report

@@ -12,9 +12,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from atonc.hw.ec import encode, merge_writes
-from atonc.options import Options
-from atonc.pipeline import compile_file
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.request.options import Options
+from atonc.machine.hw.ec import encode, merge_writes
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import BEFORE, MODEL_FILES, ONLY, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
@@ -59,7 +59,7 @@ Counts = dict[str, int]
 
 def phases() -> Any:
     """The parts of an epoch; the module moved."""
-    for name in ("atonc.hw.ec.ec_program", "atonc.emit.ec_program"):
+    for name in ("atonc.machine.hw.ec.ec_program", "atonc.compiler.emit.ec_program"):
         try:
             return importlib.import_module(name).epoch_phases
         except ModuleNotFoundError:

@@ -24,14 +24,14 @@ from collections import Counter
 from pathlib import Path
 from typing import IO, NoReturn
 
-import atonc.app.references
-from atonc.app import validating
-from atonc.app.generating import analyze, generate
-from atonc.compare.reference import REFERENCE, Values, Wanted, open_kernels
-from atonc.emulation import Emulation
-from atonc.errors import AtoncError
-from atonc.ir import Array
-from atonc.options import Options
+import atonc.insight.validating.references
+from atonc.compiler.compare.reference import REFERENCE, Values, Wanted, open_kernels
+from atonc.compiler.ir import Array
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.generate.generating import analyze, generate
+from atonc.insight.validating import validating
+from atonc.machine.base.errors import AtoncError
 from benchmarks.corpus import figures, kernels_of, layers, outputs, references, sensitivity
 from benchmarks.shared.corpus import asked_for, corpus_dir, models_in
 from benchmarks.shared.corpus_report import Record
@@ -119,7 +119,7 @@ def _child(model: Model, said: IO[str], limit: float, kernels_here: bool) -> NoR
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (max(1, round(limit)), resource.RLIM_INFINITY))
     if kernels_here:
-        atonc.app.references.ReferenceProcess = KernelsHere  # type: ignore[misc,assignment]
+        atonc.insight.validating.references.ReferenceProcess = KernelsHere  # type: ignore[misc,assignment]
     try:
         record = judge(model.path, model.asked)
     except BaseException as error:  # whatever it is, the table shall name it

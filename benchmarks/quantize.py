@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from atonc.quantizing.graph import FloatGraph
-from atonc.quantizing.loading import load
-from atonc.quantizing.observe import mean_snr_db, outputs, threads
-from atonc.quantizing.price import QuantizationPrice, price
-from atonc.quantizing.run import quantize
-from atonc.quantizing.types import QuantizedCandidate, QuantizeOptions
+from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.observe import mean_snr_db, outputs, threads
+from atonc.insight.quantizing.price import QuantizationPrice, price
+from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import KEEP, ONLY, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
@@ -262,9 +262,9 @@ def _real(value: np.ndarray, details: Any) -> np.ndarray:
 
 
 def tflite_price(path: Path) -> tuple[float | None, int | None, str]:
-    from atonc.app.generating import analyze
-    from atonc.errors import AtoncError
-    from atonc.options import Options
+    from atonc.compiler.request.options import Options
+    from atonc.delivery.generate.generating import analyze
+    from atonc.machine.base.errors import AtoncError
 
     try:
         real = {"input_type": "float32", "output_type": "float32"}  # as the ONNX models have them

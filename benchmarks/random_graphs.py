@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from atonc.ir import text
+from atonc.compiler.ir import text
 from benchmarks.shared.corpus import ROOT
 from benchmarks.shared.declare import COUNT, FIRST, KEEP, SECONDS, SEED, SHARD, WRITE, Report, argument
 from benchmarks.shared.kept import append, read_lines

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from atonc.app import relocating
-from atonc.reloc.build import RelocOptions
+from atonc.delivery.reloc.build import RelocOptions
+from atonc.delivery.trials import relocating
 from benchmarks.shared.declare import COUNT, JOBS, ONE_FETCHED, WRITE, Report, argument
 from tests.reloc import fuzzing, images
 

@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from atonc.app import generating, relocating
-from atonc.firmware import building
-from atonc.options import Options
-from atonc.reloc.build import RelocOptions, build
-from atonc.reloc.image import Image, read_image
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware import building
+from atonc.delivery.generate import generating
+from atonc.delivery.reloc.build import RelocOptions, build
+from atonc.delivery.reloc.image import Image, read_image
+from atonc.delivery.trials import relocating
 from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
 from benchmarks.shared.tables import head
 

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.app import boarding, loading, validating
-from atonc.app.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
-from atonc.errors import AtoncError
+from atonc.delivery.trials import boarding, loading
+from atonc.delivery.trials.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
+from atonc.insight.validating import validating
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
 from benchmarks.shared.tables import head
 from tests.reloc import images

@@ -15,15 +15,17 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-from atonc.app import boarding, generating, loading, validating
-from atonc.app.loading import COPY, XIP, LoaderRig, Spot
-from atonc.emu.files.types import CompiledNetwork
-from atonc.errors import AtoncError
-from atonc.firmware import building
-from atonc.options import Options
-from atonc.reloc.build import BuiltImage, RelocOptions, build
-from atonc.reloc.image import Image
-from atonc.report.compile_text import counts
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware import building
+from atonc.delivery.generate import generating
+from atonc.delivery.reloc.build import BuiltImage, RelocOptions, build
+from atonc.delivery.reloc.image import Image
+from atonc.delivery.trials import boarding, loading
+from atonc.delivery.trials.loading import COPY, XIP, LoaderRig, Spot
+from atonc.insight.report.compile_text import counts
+from atonc.insight.validating import validating
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.files.types import CompiledNetwork
 from benchmarks.shared.corpus import ON_THE_BOARD, chosen
 from benchmarks.shared.declare import MODEL_FILES, WRITE, Report
 from benchmarks.shared.tables import in_a_cell, row, short

@@ -18,11 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from atonc.app import generating
-from atonc.insight.compare import compare
-from atonc.insight.folder import folder_view
-from atonc.insight.ours import network_view
-from atonc.insight.types import (
+from atonc.compiler.place.usage import CountedPool, memory_use
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.insight.explain.compare import compare
+from atonc.insight.explain.folder import folder_view
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.types import (
     BufferView,
     LayerFacts,
     LayerView,
@@ -32,9 +34,7 @@ from atonc.insight.types import (
     StepView,
     TensorView,
 )
-from atonc.options import Options
-from atonc.place.usage import CountedPool, memory_use
-from atonc.report.html import compare_page, html_page
+from atonc.insight.report.html import compare_page, html_page
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import WRITE, Report

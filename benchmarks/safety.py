@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from atonc.hw.chains import proven_chains, texts
-from atonc.hw.safety import all_rules, check_epoch, check_program
-from atonc.reasons import Severity, Violation
+from atonc.machine.base.reasons import Severity, Violation
+from atonc.machine.hw.chains import proven_chains, texts
+from atonc.machine.hw.safety import all_rules, check_epoch, check_program
 from benchmarks.shared.declare import FETCHED, WRITE, Report
 from benchmarks.shared.published import Program, Reading, read_programs
 from benchmarks.shared.safety_mutations import mutations

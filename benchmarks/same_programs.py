@@ -16,12 +16,12 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from atonc.app.generating import analyze, c_network
-from atonc.emit import write
-from atonc.emit.c.files import files
-from atonc.errors import AtoncError
-from atonc.insight.ours import network_view
-from atonc.options import Options
+from atonc.compiler.emit import write
+from atonc.compiler.emit.c.files import files
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate.generating import analyze, c_network
+from atonc.insight.explain.ours import network_view
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import MODEL_FILES, ONLY, SAVE, SHARD, Report, argument
 from benchmarks.shared.kept import read

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from atonc.errors import AtoncError
-from atonc.options import Options
-from atonc.pipeline import compile_file
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.request.options import Options
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import model
 from benchmarks.shared.declare import MODEL_FILES, WRITE, Report, argument
 from benchmarks.shared.tables import geometric_mean

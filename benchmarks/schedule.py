@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from atonc.errors import AtoncError
-from atonc.hw.ec import ec_program
-from atonc.options import Options
-from atonc.pipeline import compile_file
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.request.options import Options
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.hw.ec import ec_program
 from benchmarks.shared import kept as records_of
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen, corpus_dir

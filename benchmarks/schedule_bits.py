@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.errors import AtoncError
-from atonc.frontends.read import read
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report, argument
 from benchmarks.shared.kept import append, read_lines

@@ -9,9 +9,9 @@ import argparse
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
-from atonc.schedule import PASSES
+from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import PASSES
 from benchmarks.shared.corpus import ROOT, model
 from benchmarks.shared.declare import ONE_MODEL, Report
 

@@ -19,21 +19,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from atonc.emit.contexts import safety_contexts
-from atonc.errors import AtoncError
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import ec_program, instructions
-from atonc.hw.epoch import Epoch
-from atonc.hw.safety import SafetyContext
-from atonc.hw.safety.evidence import EpochGrade, Grade, counts, grade_program
-from atonc.hw.safety.evidence.table import behind
-from atonc.ir import Graph
-from atonc.lower.rules import NO_EVIDENCE
-from atonc.options import ALL_FREE, Options
-from atonc.pipeline import Compiled, compile_file, compile_graph
-from atonc.place import board
-from atonc.schedule import PREFETCH
-from atonc.target import trust_of
+from atonc.compiler.compile.pipeline import Compiled, compile_file, compile_graph
+from atonc.compiler.emit.contexts import safety_contexts
+from atonc.compiler.ir import Graph
+from atonc.compiler.lower.rules import NO_EVIDENCE
+from atonc.compiler.place import board
+from atonc.compiler.request.options import ALL_FREE, Options
+from atonc.compiler.request.target import trust_of
+from atonc.compiler.schedule import PREFETCH
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec import ec_program, instructions
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.safety import SafetyContext
+from atonc.machine.hw.safety.evidence import EpochGrade, Grade, counts, grade_program
+from atonc.machine.hw.safety.evidence.table import behind
 from benchmarks.shared import kept, tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import (

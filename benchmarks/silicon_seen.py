@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from atonc.errors import AtoncError
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
+from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.request.options import Options
+from atonc.machine.base.errors import AtoncError
 from benchmarks.schedule import INPUTS, RECORDS, mean, published
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report, argument

@@ -12,8 +12,8 @@ import csv
 import math
 from pathlib import Path
 
-from atonc.app.generating import analyze
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate.generating import analyze
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import BEFORE, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write

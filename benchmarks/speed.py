@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from atonc.app import comparing, runs
-from atonc.compare import reference
+from atonc.compiler.compare import reference
+from atonc.insight.runs import comparing, runs
 from benchmarks.networks import complete
 from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report
 from benchmarks.shared.fetched import compilations

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from atonc.app import comparing, runs
-from atonc.emu import tensors
-from atonc.emu.files import header_comment
-from atonc.emu.network import NetworkStep
-from atonc.errors import AtoncError
+from atonc.insight.runs import comparing, runs
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu import tensors
+from atonc.machine.emu.files import header_comment
+from atonc.machine.emu.network import NetworkStep
 from benchmarks.shared import tables
 from benchmarks.shared.children import run_again
 from benchmarks.shared.corpus import asked_for

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from atonc.emu.files.c_info import CInfo, InfoNode, mismatch, read_c_info
-from atonc.emu.files.network_c import EPOCH_LIST, read_network
-from atonc.emu.files.types import CompiledNetwork
-from atonc.emu.network import memory_of, plan_steps
-from atonc.errors import AtoncError
-from atonc.hw.cycles import EpochCycles, st_estimate
-from atonc.hw.epoch import Epoch
-from atonc.hw.machine import PoolTiming
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.files.c_info import CInfo, InfoNode, mismatch, read_c_info
+from atonc.machine.emu.files.network_c import EPOCH_LIST, read_network
+from atonc.machine.emu.files.types import CompiledNetwork
+from atonc.machine.emu.network import memory_of, plan_steps
+from atonc.machine.hw.cycles import EpochCycles, st_estimate
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import PoolTiming
 from benchmarks.shared.declare import FETCHED, WRITE, Report
 
 GROUP = "st"

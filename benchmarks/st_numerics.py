@@ -15,20 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from atonc.app import comparing, runs
-from atonc.compare import layers
-from atonc.compare.matching import Match
-from atonc.compare.observed import ObservedBuffer, to_tensor
-from atonc.errors import AtoncError
-from atonc.ir import Graph, Op, Tensor
-from atonc.lower.facts import Facts
-from atonc.lower.map_ops import Mapped, map_ops
-from atonc.lower.semantics.run import mapped_op
-from atonc.ops import OpResult, is_move, run_op, start_values
-from atonc.options import Options
-from atonc.passes import order
-from atonc.pipeline import target_of, typical_runs
-from atonc.select.policy import whole_room
+from atonc.compiler.compare import layers
+from atonc.compiler.compare.matching import Match
+from atonc.compiler.compare.observed import ObservedBuffer, to_tensor
+from atonc.compiler.compile.pipeline import target_of, typical_runs
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.lower.facts import Facts
+from atonc.compiler.lower.map_ops import Mapped, map_ops
+from atonc.compiler.lower.semantics.run import mapped_op
+from atonc.compiler.ops import OpResult, is_move, run_op, start_values
+from atonc.compiler.passes import order
+from atonc.compiler.plan.policy import whole_room
+from atonc.compiler.request.options import Options
+from atonc.insight.runs import comparing, runs
+from atonc.machine.base.errors import AtoncError
 from benchmarks.networks import complete, make_input
 from benchmarks.shared import tables as markdown
 from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report, argument

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.app import generating, runs
-from atonc.errors import AtoncError
-from atonc.firmware import building
-from atonc.options import Options
-from atonc.reloc.build import RelocOptions, build
-from atonc.report.compile_text import counts
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware import building
+from atonc.delivery.generate import generating
+from atonc.delivery.reloc.build import RelocOptions, build
+from atonc.insight.report.compile_text import counts
+from atonc.insight.runs import runs
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import asked_for, corpus_dir
 from benchmarks.shared.declare import ONE_FETCHED, ONLY, SAMPLES, WRITE, Report
 from benchmarks.shared.st_session import RELOC_FIRMWARES, Answer, session

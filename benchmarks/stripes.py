@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.ir import Graph, Op, Tensor
-from atonc.options import Options
-from atonc.passes import order
-from atonc.pipeline import Compiled, compile_canonical, memories, read_model
-from atonc.search.generators.row_tiles import PASS
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories, read_model
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.passes import order
+from atonc.compiler.request.options import Options
+from atonc.compiler.search.generators.row_tiles import PASS
+from atonc.compiler.verify.emulation import Emulation
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import MODEL_FILES, ONLY, WRITE, Report, argument
 

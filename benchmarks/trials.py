@@ -25,15 +25,15 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.app.inputs import program_inputs
-from atonc.compare.inputs import make_inputs
-from atonc.compare.reference import run_onnx, run_tflite
-from atonc.compare.subgraph import code_size
-from atonc.emulation import Emulation
-from atonc.errors import AtoncError
-from atonc.ir import Array, Graph, Tensor
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compare.reference import run_onnx, run_tflite
+from atonc.compiler.compare.subgraph import code_size
+from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.inputs.inputs import program_inputs
+from atonc.compiler.ir import Array, Graph, Tensor
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import asked_for, models_in, trials_dir
 from benchmarks.shared.declare import FOLDERS, ONLY, WRITE, Report
 

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from atonc import build_folder
-from atonc.app import generating
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.machine.base import build_folder
 from benchmarks.shared.corpus import ROOT
 from benchmarks.shared.declare import KILLS, SEED, WRITE, Report, argument
 from tests import unlucky_writers as unlucky

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from atonc.app import judging, validating
-from atonc.app.distances import OutputResult
-from atonc.app.references import References
-from atonc.errors import AtoncError
-from atonc.options import Options
-from atonc.pipeline import compile_file
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.request.options import Options
+from atonc.insight.validating import judging, validating
+from atonc.insight.validating.distances import OutputResult
+from atonc.insight.validating.references import References
+from atonc.machine.base.errors import AtoncError
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, SAMPLES, WRITE, Report

@@ -20,16 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from atonc.app import judging, validating
-from atonc.app.distances import OutputResult, distance, unit_of
-from atonc.app.inputs import program_inputs, real
-from atonc.app.references import References
-from atonc.ir import Array, Op
-from atonc.lower.semantics.run import mapped_op, run_mapped
-from atonc.ops import run_op
-from atonc.ops.run import start_values
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
+from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.inputs.inputs import program_inputs, real
+from atonc.compiler.ir import Array, Op
+from atonc.compiler.lower.semantics.run import mapped_op, run_mapped
+from atonc.compiler.ops import run_op
+from atonc.compiler.ops.run import start_values
+from atonc.compiler.request.options import Options
+from atonc.insight.validating import judging, validating
+from atonc.insight.validating.distances import OutputResult, distance, unit_of
+from atonc.insight.validating.references import References
 from benchmarks.public_models import fingerprint
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import asked_for, models_in

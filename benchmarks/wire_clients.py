@@ -18,13 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.app import boarding, generating, runs
-from atonc.app.targeting import FolderSide, validate_target
-from atonc.emu import tensors
-from atonc.firmware import image as firmware
-from atonc.options import Options
-from atonc.wire.client import Client
-from atonc.wire.links import open_link
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.generate import generating
+from atonc.delivery.trials import boarding
+from atonc.delivery.trials.targeting import FolderSide, validate_target
+from atonc.delivery.wire.client import Client
+from atonc.delivery.wire.links import open_link
+from atonc.insight.runs import runs
+from atonc.machine.emu import tensors
 from benchmarks.shared.corpus import ROOT
 from benchmarks.shared.corpus import model as path_of
 from benchmarks.shared.declare import INPUTS, MODEL_FILES, ONE_FETCHED, WRITE, Report, argument

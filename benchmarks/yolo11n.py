@@ -12,9 +12,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.cost.network import NetworkCost
-from atonc.options import Options
-from atonc.pipeline import compile_file
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.request.options import Options
+from atonc.machine.cost.network import NetworkCost
 from benchmarks.shared.declare import MODEL_FILES, WRITE, Report, argument
 
 GROUP = "speed"

@@ -20,15 +20,15 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from atonc.hw.ec import Irq, assemble, ec_program, format_program, merge_writes
-from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig
-from atonc.hw.units import pool
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.pool import PoolConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.hw.ec import Irq, assemble, ec_program, format_program, merge_writes
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.units import pool
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.pool import PoolConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 from examples import first_files
 
 IMAGE, FEATURES, MAXIMA, MEANS = 0x342E_0000, 0x3420_0000, 0x3427_0000, 0x3435_0000  # npuRAM5, 3, 4, 6

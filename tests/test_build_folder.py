@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import atonc
-from atonc import build_folder
-from atonc.build_folder import read_whole, write_whole
-from atonc.cli import main
-from atonc.disk import read_file
-from atonc.errors import InputError
+from atonc.doors.cli.cli import main
+from atonc.machine.base import build_folder
+from atonc.machine.base.build_folder import read_whole, write_whole
+from atonc.machine.base.disk import read_file
+from atonc.machine.base.errors import InputError
 from tests import unlucky_writers as unlucky
 
 ROOT = Path(__file__).resolve().parent.parent

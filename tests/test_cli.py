@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.cli import main
+from atonc.doors.cli.cli import main
 
 FIRST = Path(__file__).parent.parent / "examples" / "first"
 

@@ -12,17 +12,19 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import errors, ir, layer_checks
-from atonc.app import validating
-from atonc.app.inputs import as_input, in_order_of
-from atonc.app.profiles import read_profile
-from atonc.app.programs import read_programs
-from atonc.cli import main
-from atonc.hw import safety
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import decode
-from atonc.options import Options
-from atonc.pipeline import memories
+from atonc.compiler import ir
+from atonc.compiler.compile.pipeline import memories
+from atonc.compiler.inputs.inputs import as_input, in_order_of
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify import layer_checks
+from atonc.delivery.generate.profiles import read_profile
+from atonc.doors.cli.cli import main
+from atonc.insight.runs.programs import read_programs
+from atonc.insight.validating import validating
+from atonc.machine.base import errors
+from atonc.machine.hw import safety
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec import decode
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DIGITS = str(EXAMPLES / "digits" / "digits.tflite")
@@ -113,7 +115,7 @@ def test_the_flash_image_starts_at_its_base(written: Path) -> None:
 
 
 def test_the_same_model_gives_the_same_bytes(written: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "atonc.cli", "compile", DIGITS, "-n", "digits", "-o", str(tmp_path / "b"), "-q"]
+    command = [sys.executable, "-m", "atonc", "compile", DIGITS, "-n", "digits", "-o", str(tmp_path / "b"), "-q"]
     environment = {"PYTHONHASHSEED": "17", "LC_ALL": "C", "PYTHONPATH": str(EXAMPLES.parent)}
     subprocess.run(command, check=True, cwd=tmp_path, env=environment)
     for path in written.iterdir():

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("tflite")
 
-from atonc.cli import main
+from atonc.doors.cli.cli import main
 from tests.frontends.tflite_models import O, T, build
 
 

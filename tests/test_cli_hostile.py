@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import cli
-from atonc.app.images import FORMATS
-from atonc.cli import main
-from atonc.errors import InputError, plain
+from atonc.compiler.inputs.images import FORMATS
+from atonc.doors.cli import cli
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import InputError, plain
 from tests.frontends.tflite_models import O, T, build
 from tests.patience import no_hang
 
@@ -175,7 +175,7 @@ def test_other_encodings(locale: str, tmp_path: Path) -> None:
     odd = {"LC_ALL": locale, "LANG": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     environment = {**os.environ, **odd, "PYTHONPATH": str(ROOT)}
     script = (
-        "import sys; from atonc.cli import main; m = sys.argv[1]\n"
+        "import sys; from atonc.doors.cli.cli import main; m = sys.argv[1]\n"
         "sys.exit(main(['generate', m, '-o', 'out', '-v']) or main(['explain', 'out', '-v']) or main(['run', 'out'])\n"
         " or main(['view', 'out', '--save', 'x.html']) or main(['validate', m, '--samples', '1'])\n"
         " or main(['analyze', m, '--json']) or main(['analyze', m + '.absent']))"

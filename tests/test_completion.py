@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main, parse, parser, verbs_of
-from atonc.verbs.completion import SHELLS
-from atonc.verbs.examples import EXAMPLES
+from atonc.doors.cli.cli import main, parse, parser, verbs_of
+from atonc.doors.verbs.completion import SHELLS
+from atonc.doors.verbs.examples import EXAMPLES
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:

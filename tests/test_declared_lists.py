@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from atonc.app.run_options import RunOptions
-from atonc.app.validate_options import ValidateOptions
-from atonc.verbs.flags import add_declared, declared_values
+from atonc.doors.verbs.flags import add_declared, declared_values
+from atonc.insight.runs.run_options import RunOptions
+from atonc.insight.validating.validate_options import ValidateOptions
 
 
 def parsed(kind: type, line: str) -> argparse.Namespace:

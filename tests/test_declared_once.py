@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from atonc.cli import parser, verbs_of
-from atonc.declare import arguments, declared, option
-from atonc.insight import reproduce
-from atonc.options import MAPPING, Gates, Options
-from atonc.report.completion import script
-from atonc.verbs.completion import SHELLS
-from atonc.verbs.flags import ST_ONLY
-from atonc.verbs.generate import DECLARED
+from atonc.compiler.compile import reproduce
+from atonc.compiler.request.options import MAPPING, Gates, Options
+from atonc.doors.cli.cli import parser, verbs_of
+from atonc.doors.verbs.completion import SHELLS
+from atonc.doors.verbs.flags import ST_ONLY
+from atonc.doors.verbs.generate import DECLARED
+from atonc.insight.report.completion import script
+from atonc.machine.base.declare import arguments, declared, option
 
 ROOT = Path(__file__).parents[1]
 _SPEC = importlib.util.spec_from_file_location("gen_reference", ROOT / "tools" / "gen_reference.py")
@@ -33,7 +33,7 @@ COMPILING = ("generate", "analyze", "explain", "validate")
 
 @pytest.fixture
 def sparkling(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Any]]:
-    """One more option of the compiler, as if a line more stood in atonc/options.py."""
+    """One more option of the compiler, as if a line more stood in atonc/compiler/request/options.py."""
     kind = make_dataclass("More", [("sparkle", str, NEW)], bases=(Options,), frozen=True)
     added = next(member for member in fields(kind) if member.name == "sparkle")
     monkeypatch.setitem(Options.__dataclass_fields__, "sparkle", added)
@@ -55,7 +55,7 @@ def test_an_option_more_is_an_argument_in_python(sparkling: type[Any]) -> None:
 
 def test_an_option_more_is_in_the_form_of_the_service(sparkling: type[Any]) -> None:
     pytest.importorskip("starlette", reason="atonc[serve] is not installed")
-    from atonc.serve import api, form
+    from atonc.doors.serve import api, form
 
     caches = (form._parser, form._actions, form._allowed)
     for cached in caches:
@@ -93,7 +93,7 @@ def test_no_verb_writes_an_option_of_the_compiler_again() -> None:
     known = {flag for kind in (Options, Gates) for _, one in declared(kind) for flag in one.flags}
     again = [
         f"{path.name} line {node.lineno} writes {node.value} again: use verbs.flags.add_single"
-        for path in sorted((ROOT / "atonc" / "verbs").glob("*.py"))
+        for path in sorted((ROOT / "atonc" / "doors" / "verbs").glob("*.py"))
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"
         for node in call.args

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.app import runs, safety
-from atonc.hw.ec import assemble, disassemble, read_header_file
-from atonc.reasons import Severity
+from atonc.insight.runs import runs, safety
+from atonc.machine.base.reasons import Severity
+from atonc.machine.hw.ec import assemble, disassemble, read_header_file
 from examples import make_first
 from tests.patience import PATIENCE
 

@@ -1,4 +1,4 @@
-"""`atonc.frozen.dataclass` against the one of the standard library."""
+"""`atonc.machine.base.frozen.dataclass` against the one of the standard library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from atonc.frozen import dataclass
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import pipeline
-from atonc.emulation import Emulation
-from atonc.options import Options
+from atonc.compiler.compile import pipeline
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
 
 CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).resolve().parents[2] / "shared" / "corpus"))
 RECORDINGS = sorted((CORPUS / "hardware").glob("*.npz"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main
+from atonc.doors.cli.cli import main
 from tests.patience import no_hang
 
 FIRST = Path(__file__).parent.parent / "examples" / "first"

@@ -1,147 +1,145 @@
-"""Who may import whom: the emulator stays an independent witness, the hardware knows nothing above it, and every room
-knows the ones below it only."""
+"""Who may import whom. The order stands once, in the first lines of each wing (`atonc/*/__init__.py`): which wings it
+may import, and its rooms from the ground up, each of which imports those before it only. Here it is read and held
+against every import: dotted names and those inside functions too; only what type checkers alone see is left out."""
 
 from __future__ import annotations
 
 import ast
-from graphlib import TopologicalSorter
+import re
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent / "atonc"
-PLAIN = {"errors", "reasons", "progress", "disk", "build_folder", "about"}  # they know nothing of networks
-# room -> rooms and single modules that it may import; modules are exceptions, which have to be named one by one
-ALLOWED = {
-    # the machine and its witness
-    "hw": {"errors", "reasons", "disk", "build_folder"},
-    "emu": {"hw", "errors", "disk", "build_folder"},
-    # the model
-    "ir": {"errors"},
-    "ops": {"ir", "errors"},
-    "frontends": {"ops", "ir", "errors", "disk", "build_folder"},
-    "passes": {"ops", "ir", "errors", "progress"},
-    "compare": {"frontends", "ops", "ir", "workers", "errors", "about"},
-    # the compiler
-    "plan": {"hw", "errors"},
-    "select": {"plan", "ir", "hw", "schedule.assign", "schedule.pack", "errors"},
-    "schedule": {"plan", "hw", "select", "errors"},
-    "lower": {"schedule", "select", "plan", "ops", "ir", "hw", *PLAIN},
-    "place": {"plan", "hw", "errors"},
-    "cost": {  # programs are finished when they are weighed; what of them is weighed stands in emit
-        "emit.c.calls", "emit.c.cpu_calls", "emit.program", "lower", "plan", "ops", "ir", "emu",
-        "hw", *PLAIN,
-    },
-    "emit": {"place", "lower", "plan", "ops", "ir", "hw", "errors", "cost.macs", "cost.network", "compile_view"},
-    "search": {
-        "cost", "emit", "place", "lower", "schedule", "select", "plan", "ops", "ir", "hw", "declare", "options",
-        "silicon", *PLAIN,
-    },
-    # what stands beside it
-    "boards": {"emu", "hw", "errors", "disk"},
-    "doctor": {"hw", "errors"},
-    "wire": {"errors"},
-    "reloc": {"emu", "hw", "firmware.building", "declare", *PLAIN},
-    "probes": {"emit", "place", "schedule", "lower", "plan", "ir", "hw", "firmware.building", "emulation", *PLAIN},
-    # all that was found out; reports read it, not the other way round
-    "insight": {
-        "compare", "cost", "emit", "emu", "frontends", "hw", "ir", "lower", "ops", "passes", "place", "plan",
-        "schedule", "select", "compile_view", "cost.network", "declare", "options", "pipeline", "cost.program",
-        "app.runs", "app.safety", "cost.saved_machine", "search", "verify", *PLAIN,
-    },
-    "report": {
-        "accuracy", "evaluating", "quantizing", "sweeping", "insight", "boards", "compare", "cost", "deploy", "doctor",
-        "emit", "emu", "frontends", "hw", "ir", "lower", "place", "plan", "reloc", "schedule", "select",
-        "app.comparing", "app.distances", "compilation", "compile_view", "cost.network", "app.judging", "layer_checks",
-        "app.load_run", "search",
-        "app.loading", "options", "pipeline", "probes", "app.runs", "app.targeting", "app.validating", "verify", *PLAIN,
-    },
-    "evaluating": {
-        "workers", "compare", "frontends", "ir", "ops", "lower", "plan", "hw", "report.progress_bar", "app.arrays",
-        "declare", "emu", "emulation", "app.images", "app.inputs", "options", "pipeline", "app.references", "app.runs",
-        *PLAIN,
-    },
-    "workers": PLAIN,
-    "accuracy": {
-        "app.sample_files",
-        "compare", "frontends", "insight", "ir", "lower", "ops", "app.inputs", "options", "pipeline", "cost.program",
-        "app.validating", *PLAIN,
-    },
-    "quantizing": {
-        "workers", "frontends", "insight.own_steps", "ir", "ops", "app.arrays", "declare", "app.images", "options",
-        "pipeline", "cost.program", *PLAIN,
-    },
-    "sweeping": {
-        "app.analyzing",
-        "accuracy", "workers", "frontends", "hw", "declare", "app.generating", "options", "pipeline", *PLAIN,
-    },
-    "firmware": {"emit", "emu", "hw", *PLAIN},
-    "app": {
-        "report", "insight", "firmware", "boards", "compare", "cost", "emit", "emu", "frontends", "hw", "ir", "lower",
-        "ops", "place", "plan", "reloc", "wire", "compile_view", "declare", "emulation", "layer_checks", "options",
-        "pipeline", "verify", *PLAIN,
-    },
-    # what users call
-    "deploy": {"frontends", "hw", "ir", "app.generating", "declare", "options", "app.profiles", *PLAIN},
-    "explorer": {
-        "compare", "insight", "emulation", "app.generating", "app.inputs", "layer_checks", "options", "pipeline",
-        *PLAIN,
-    },
-    "serve": {
-        "app.sample_files",
-        "frontends", "hw", "insight", "place", "report", "verbs", "workers", "cli", "compile_view", "app.generating",
-        "declare", "options", "app.references", "app.validating", *PLAIN,
-    },
-    "verbs": {
-        "app.sample_files",
-        "accuracy", "evaluating", "quantizing", "sweeping", "workers", "boards", "deploy", "doctor", "emu", "frontends",
-        "hw", "insight", "place", "probes", "reloc", "report", "wire", "serve.app", "serve.limits", "serve.options",
-        "serve.running", "app.run_options", "app.validate_options",
-        "app.board_running", "app.boarding", "cli", "app.comparing", "compile_view", "cost.network", "app.csv_arrays",
-        "declare", "app.generating", "app.judging", "app.load_run", "app.load_target", "options", "pipeline",
-        "app.preflight", "app.profiles", "app.programs", "app.real_board", "app.recording", "app.references",
-        "app.relocating", "app.runs", "app.safety", "app.targeting", "app.validating", "firmware.wire_firmware", *PLAIN,
-    },
-}  # fmt: skip
+MOST_ENTRIES = 8
+ENTRY = {"__init__.py", "__main__.py", "py.typed"}
+WINGS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 
 
-def imported(path: Path) -> set[str]:
-    """Everything of atonc that a file imports, without `atonc.`: `hw.limits` for the module and for its names."""
+def docstring(wing: str) -> str:
+    return ast.get_docstring(ast.parse((ROOT / wing / "__init__.py").read_text())) or ""
+
+
+def listed(wing: str, title: str) -> list[str]:
+    """The names behind `title:` up to the full stop."""
+    found = re.search(rf"^{title}: ([\w,\s]+)\.", docstring(wing), re.MULTILINE)
+    assert found, f"atonc/{wing}/__init__.py does not say: {title}: ..."
+    names = re.split(r",\s+", found[1])
+    return [] if names == ["nothing"] else names
+
+
+BELOW = {wing: listed(wing, "May import") for wing in WINGS}
+ROOMS = {wing: listed(wing, "Rooms, from the ground up") for wing in WINGS}
+MODULES = {
+    ".".join((path.parent if path.name == "__init__.py" else path.with_suffix("")).relative_to(ROOT.parent).parts): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Dotted names of all that is imported where it runs; `from x import y` gives x.y."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{'.' * node.level}{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting += node.orelse
+        else:  # statements stand in statements only
+            waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
+
+
+def modules_of(source: str, known: Mapping[str, Path] = MODULES) -> set[str]:
+    """The modules of ours that a file imports: the longest part of each name that is one."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        found |= {name.removeprefix("atonc.") for name in names if name.startswith("atonc.")}
+    for name in imports(ast.parse(source)):
+        assert not name.startswith("."), "imports name the whole way from atonc"
+        if name.split(".")[0] != "atonc":
+            continue
+        while name not in known and "." in name:
+            name = name.rpartition(".")[0]
+        found.add(name)
     return found
 
 
-def stray(path: Path, room: str) -> list[str]:
-    allowed = {room, *ALLOWED[room]}
-    return sorted(n for n in imported(path) if not any(n == name or n.startswith(f"{name}.") for name in allowed))
+IMPORTS = {name: modules_of(path.read_text()) - {name} for name, path in MODULES.items()}
 
 
-@pytest.mark.parametrize("room", ALLOWED)
-def test_rooms_import_only_what_lies_below(room: str) -> None:
-    files = sorted((ROOT / room).rglob("*.py"))
-    assert files
-    for path in files:
-        found = stray(path, room)
-        assert not found, f"{path.relative_to(ROOT)} imports {found}"
+def place(module: str) -> tuple[str, str]:
+    """Wing and room; a wing's own `__init__` has no room, the entry has neither."""
+    parts = [*module.split(".")[1:3], "", ""]
+    return (parts[0], parts[1]) if parts[0] in WINGS else ("", "")
 
 
-def test_every_room_is_named() -> None:
-    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert rooms == set(ALLOWED), "a new room says here what it may import"
+def upwards(importer: tuple[str, str], imported: tuple[str, str]) -> bool:
+    """A wing that is not below, or a room that is not before."""
+    (wing, room), (other, there) = importer, imported
+    if not wing:
+        return False  # the entry may hand on anything
+    if wing != other:
+        return other not in BELOW[wing]
+    order = ["", *ROOMS[wing]]
+    return order.index(there) > order.index(room)
 
 
-def test_rooms_form_no_circle() -> None:
-    below = {room: {name for name in allowed if name in ALLOWED} for room, allowed in ALLOWED.items()}
-    assert len(list(TopologicalSorter(below).static_order())) == len(ALLOWED)
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
-def test_a_forbidden_import_is_found(tmp_path: Path) -> None:
-    planted = tmp_path / "planted.py"
-    planted.write_text("from atonc.hw import limits\nfrom atonc.lower.conv.layer import Layer\nimport atonc.pipeline\n")
-    assert stray(planted, "hw") == ["lower.conv.layer.Layer", "pipeline"]
-    assert stray(planted, "lower") == ["pipeline"]
+@pytest.mark.parametrize("wing", WINGS)
+def test_nothing_imports_upwards(wing: str) -> None:
+    pairs = [(name, other) for name in MODULES if place(name)[0] == wing for other in sorted(IMPORTS[name])]
+    assert [f"{name} imports {other}" for name, other in pairs if upwards(place(name), place(other))] == []
+
+
+def test_wings_say_all_their_rooms() -> None:
+    for wing in WINGS:
+        folders = {path.name for path in (ROOT / wing).iterdir() if path.is_dir() and path.name != "__pycache__"}
+        assert folders == set(ROOMS[wing]), f"atonc/{wing}/__init__.py lists its rooms from the ground up"
+        assert [path.name for path in (ROOT / wing).glob("*.py")] == ["__init__.py"], "files stand in rooms"
+
+
+def test_no_circle_of_modules_rooms_or_wings() -> None:
+    assert circle(IMPORTS) == []
+    rooms: dict[str, set[str]] = {}
+    for name, found in IMPORTS.items():
+        here = "/".join(place(name))
+        rooms.setdefault(here, set()).update({"/".join(place(other)) for other in found} - {here})
+    assert circle(rooms) == []
+    assert circle({wing: set(below) for wing, below in BELOW.items()}) == []
+
+
+def test_nothing_imports_the_front_of_the_house() -> None:
+    assert [name for name, found in IMPORTS.items() if "atonc" in found] == []
+
+
+def test_the_first_look_shows_the_wings() -> None:
+    entries = {path.name for path in ROOT.iterdir() if path.name != "__pycache__"}
+    assert entries == ENTRY | set(WINGS) and len(entries) <= MOST_ENTRIES
+
+
+def test_the_emulator_is_a_witness() -> None:
+    """Whatever wings and rooms may do: the emulator knows the chip only."""
+    known = {place(other) for name in MODULES if place(name) == ("machine", "emu") for other in IMPORTS[name]}
+    assert known == {("machine", "base"), ("machine", "hw"), ("machine", "emu")}
+
+
+def test_a_forbidden_import_is_found() -> None:
+    planted = (
+        "from atonc.machine.hw import limits\n"
+        "def late():\n    import atonc.compiler.lower.conv.layer\n    from atonc.doors import verbs\n"
+        "if TYPE_CHECKING:\n    from atonc.insight.report import epochs\n"
+    )
+    found = modules_of(planted)
+    assert found == {"atonc.machine.hw.limits", "atonc.compiler.lower.conv.layer", "atonc.doors.verbs"}
+    assert [upwards(("compiler", "plan"), place(name)) for name in sorted(found)] == [True, True, False]
+    assert upwards(("machine", "hw"), ("machine", "emu")) and not upwards(("doors", "cli"), ("machine", "hw"))
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})

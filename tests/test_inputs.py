@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.errors import InputError
-from atonc.pipeline import Compiled
+from atonc.compiler.compile.pipeline import Compiled
+from atonc.machine.base.errors import InputError
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 DIGITS = EXAMPLES / "digits" / "digits.tflite"
@@ -24,8 +24,8 @@ def digits() -> Compiled:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from atonc.app import generating
-    from atonc.options import Options
+    from atonc.compiler.request.options import Options
+    from atonc.delivery.generate import generating
 
     where = tmp_path_factory.mktemp("digits")
     generating.generate(generating.analyze(DIGITS, Options(verify=False)), where / "out")

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.app import judging, validating
-from atonc.app.distances import Distance, OutputResult
-from atonc.app.reading_checks import ReadingCheck, check_reading
-from atonc.app.references import EXACT, References, exact_outputs
-from atonc.app.validating import Validation
-from atonc.cli import main
-from atonc.compare.metrics import Metrics
-from atonc.errors import InputError
-from atonc.frontends.read import read
-from atonc.ir import Graph, Op, Quantisation, layer_name
-from atonc.layer_checks import LayerCheck, forced_run
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.report import validate_text
+from atonc.compiler.compare.metrics import Metrics
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph, Op, Quantisation, layer_name
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.layer_checks import LayerCheck, forced_run
+from atonc.doors.cli.cli import main
+from atonc.insight.report import validate_text
+from atonc.insight.validating import judging, validating
+from atonc.insight.validating.distances import Distance, OutputResult
+from atonc.insight.validating.reading_checks import ReadingCheck, check_reading
+from atonc.insight.validating.references import EXACT, References, exact_outputs
+from atonc.insight.validating.validating import Validation
+from atonc.machine.base.errors import InputError
 from tests.compiler.test_planted_mistakes import planted
 from tests.frontends.tflite_models import O, T, build
 from tests.lower.harness import activation
@@ -201,7 +201,7 @@ def test_onnxruntime_has_a_spread_too() -> None:
 
 
 def test_without_the_interpreters_exact_arithmetic_is_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atonc.app.references.find_spec", lambda name: None)
+    monkeypatch.setattr("atonc.insight.validating.references.find_spec", lambda name: None)
     compiled = atonc.compile(DIGITS, verify=False).compiled
     found = validated(compiled, 1)
     assert found.reference == EXACT and "not installed" in found.notes[0] and not found.reading

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.compilation import Compilation, LayerTable
-from atonc.errors import InputError, ToolError
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.doors.python.compilation import Compilation, LayerTable
+from atonc.machine.base.errors import InputError, ToolError
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -67,7 +67,7 @@ def test_names_of_strangers_cannot_act_in_a_page(digits: Compilation) -> None:
 
 
 def test_figures_are_those_of_the_command_line(digits: Compilation, capsys: pytest.CaptureFixture[str]) -> None:
-    from atonc.cli import main
+    from atonc.doors.cli.cli import main
 
     assert main(["analyze", str(DIGITS), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -144,7 +144,7 @@ def test_options_are_checked(options: dict[str, Any], sentence: str) -> None:
 
 
 def test_options_may_be_spelled_like_flags() -> None:
-    from atonc.declare import arguments
+    from atonc.machine.base.declare import arguments
 
     words = {"no_inputs_allocation": True, "memory_pool": Path("a.mpool"), "cut_output_tensors": "a,b", "on_cpu": ["c"]}
     found = arguments(Options, {**words, "fix_parametric_shapes": "B=2", "npu_mhz": 800})

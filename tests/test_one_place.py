@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent / "atonc"
 WINDOW = {"kernel_height", "kernel_width", "batch"}
 # other things than multiplications: how many products a sum has, how many bytes a set of kernels
-OTHERS = {ROOT / "hw" / "units" / "convacc.py", ROOT / "hw" / "safety" / "mode_keys.py"}
+OTHERS = {ROOT / "machine" / "hw" / "units" / "convacc.py", ROOT / "machine" / "hw" / "safety" / "mode_keys.py"}
 
 
 def factors(node: ast.expr) -> set[str]:
@@ -30,26 +30,29 @@ def test_multiplications_are_counted_in_one_place() -> None:
     texts = {path: path.read_text() for path in ROOT.rglob("*.py")}
     texts = {path: text for path, text in texts.items() if "kernel_height" in text}
     found = {path for path, text in texts.items() if any(macs_counted(ast.parse(text)))}
-    assert found - OTHERS == {ROOT / "cost" / "macs.py"}
+    assert found - OTHERS == {ROOT / "compiler" / "ops" / "macs.py"}
     planted = ast.parse("total = flow.total * config.kernel_height * config.kernel_width * config.batch")
     assert set(macs_counted(planted)) == {1}
 
 
 def test_one_writer_of_epoch_tables() -> None:
     heads = [path for path in ROOT.rglob("*.py") if "'ST est.'" in path.read_text()]
-    assert heads == [ROOT / "report" / "epoch_table.py"]
+    assert heads == [ROOT / "insight" / "report" / "epoch_table.py"]
 
 
 def test_one_head_of_pages() -> None:
     pages = [p for p in ROOT.rglob("*") if p.suffix in (".py", ".html") and "<!doctype html>" in p.read_text().lower()]
-    assert pages == [ROOT / "report" / "html" / "page.py"]
+    assert pages == [ROOT / "insight" / "report" / "html" / "page.py"]
 
 
 RUN = 6  # lines of code that look the same by chance no longer
 WRITTEN_TWICE = {  # pairs of files; nothing may be added
-    ("emit/c/stai_text.py", "emit/c/stai_text.py"),  # C text of two functions for tables of different types
+    (
+        "compiler/emit/c/stai_text.py",
+        "compiler/emit/c/stai_text.py",
+    ),  # C text of two functions for tables of different types
     ("schedule/averages.py", "schedule/windows.py"),  # both recognise what a task computes, until tasks carry it
-    ("workers/run.py", "workers/run.py"),  # a list, and the same as a stream: the arguments
+    ("insight/workers/run.py", "insight/workers/run.py"),  # a list, and the same as a stream: the arguments
 }
 
 

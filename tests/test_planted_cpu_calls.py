@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from atonc.cli import main
-from atonc.emit.c import cpu_functions
-from atonc.emit.c.calls import ConstantTable, CpuCall, Pointer, Struct
-from atonc.emit.c.cpu.site import changed
-from atonc.emu.cpu.families import KERNELS
+from atonc.compiler.emit.c import cpu_functions
+from atonc.compiler.emit.c.calls import ConstantTable, CpuCall, Pointer, Struct
+from atonc.compiler.emit.c.cpu.site import changed
+from atonc.doors.cli.cli import main
+from atonc.machine.emu.cpu.families import KERNELS
 from tests.frontends.tflite_models import O, T, build
 
 Change = Callable[[CpuCall], CpuCall]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc import progress
-from atonc.cli import main
+from atonc.doors.cli.cli import main
+from atonc.machine.base import progress
 from tests.patience import PATIENCE, until
 
 ROOT = Path(__file__).parent.parent
@@ -63,16 +63,16 @@ def test_the_first_sign_comes_before_what_takes_long() -> None:
     assert "latency" in terminal.text
     before, _, behind = terminal.text.partition("starting")
     assert "numpy" in imported(behind) and "numpy" not in imported(before)
-    assert "atonc.cli" in imported(before) or "atonc.cli" in imported(behind)
+    assert "atonc.doors.cli.cli" in imported(before) or "atonc.doors.cli.cli" in imported(behind)
     assert len(imported(before)) < 2 * MOST_MODULES
     assert re.search(r"(mapping|verif|running|comparing|simplifying).*\d %|%.*0:0", terminal.text), "no bar was shown"
 
 
 def test_the_core_imports_little() -> None:
-    code = "import sys; known = set(sys.modules); import atonc.cli; print(*set(sys.modules) - known)"
+    code = "import sys; known = set(sys.modules); import atonc.doors.cli.cli; print(*set(sys.modules) - known)"
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
     loaded = set(done.stdout.split())
-    assert "atonc.cli" in loaded and not loaded & {"numpy", "rich", "onnx", "tflite"}
+    assert "atonc.doors.cli.cli" in loaded and not loaded & {"numpy", "rich", "onnx", "tflite"}
     assert len(loaded) <= MOST_MODULES
 
 
@@ -107,7 +107,7 @@ def test_trials_name_what_they_are_part_of() -> None:
 
 def test_notebooks_show_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     import atonc
-    from atonc.report import progress_bar
+    from atonc.insight.report import progress_bar
 
     shown: list[str] = []
 
@@ -145,9 +145,9 @@ def test_space_and_tools_are_looked_at_first(monkeypatch: pytest.MonkeyPatch, tm
                                              capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     import shutil
 
-    from atonc import pipeline
-    from atonc.app import preflight
-    from atonc.firmware import building
+    from atonc.compiler.compile import pipeline
+    from atonc.delivery.firmware import building
+    from atonc.delivery.generate import preflight
 
     def never(*_: object) -> None:
         raise AssertionError("the work began")
@@ -189,7 +189,7 @@ def test_other_files_are_looked_at_too(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize("delay", [0.03, 0.15, 0.4, 0.9, 1.5])
 def test_an_interrupt_is_quiet_at_any_moment(delay: float, tmp_path: Path) -> None:
     """From the first line of ours on: before that Python itself answers."""
-    code = "import atonc.start, sys; print('ready', flush=True); sys.exit(atonc.start.main())"
+    code = "import atonc.doors.cli.start, sys; print('ready', flush=True); sys.exit(atonc.doors.cli.start.main())"
     folder = tmp_path / "out"
     words = ["-c", code, "generate", DIGITS, "-o", str(folder)]
     process = subprocess.Popen([sys.executable, *words], env=ENVIRONMENT, text=True,

@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc import silicon
-from atonc.errors import ToolError
-from atonc.hw.safety.evidence import PUBLISHED, EpochGrade, Grade, Graded, GradedForm, Strength
-from atonc.hw.safety.evidence.grades import Feature
-from atonc.hw.safety.evidence.summary import summarise
-from atonc.insight.reproduce import command
-from atonc.ir import Graph, Op
-from atonc.options import Options
-from atonc.pipeline import compile_graph
-from atonc.report import silicon_text
-from atonc.schedule.shares import Share
-from atonc.target import trust_of
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.compile.reproduce import command
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.request.options import Options
+from atonc.compiler.request.target import trust_of
+from atonc.compiler.schedule.shares import Share
+from atonc.compiler.search import silicon
+from atonc.insight.report import silicon_text
+from atonc.machine.base.errors import ToolError
+from atonc.machine.hw.safety.evidence import PUBLISHED, EpochGrade, Grade, Graded, GradedForm, Strength
+from atonc.machine.hw.safety.evidence.grades import Feature
+from atonc.machine.hw.safety.evidence.summary import summarise
 from tests.lower.harness import activation, constant, graph_of
 
 

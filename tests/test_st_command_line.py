@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import pipeline
-from atonc.app import generating
-from atonc.cli import main, parse, parser, verbs_of
-from atonc.pipeline import Watch, no_watch
-from atonc.verbs import st_options
+from atonc.compiler.compile import pipeline
+from atonc.compiler.compile.pipeline import Watch, no_watch
+from atonc.delivery.generate import generating
+from atonc.doors.cli.cli import main, parse, parser, verbs_of
+from atonc.doors.verbs import st_options
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"

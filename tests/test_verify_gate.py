@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc import pipeline
-from atonc.app import generating
-from atonc.cli import main
-from atonc.compare.inputs import make_inputs
-from atonc.emit.program import Program
-from atonc.emulation import Emulation
-from atonc.errors import ToolError, VerificationError
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.layer_checks import Layers
-from atonc.options import Options
-from atonc.passes import order
-from atonc.pipeline import compile_graph
-from atonc.search import candidate
-from atonc.verify import verify
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile import pipeline
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.emit.program import Program
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.passes import order
+from atonc.compiler.request.options import Options
+from atonc.compiler.search import candidate
+from atonc.compiler.verify.emulation import Emulation
+from atonc.compiler.verify.layer_checks import Layers
+from atonc.compiler.verify.verify import verify
+from atonc.delivery.generate import generating
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import ToolError, VerificationError
 from tests.compiler.random_graphs import random_graph
 from tests.compiler.test_planted_mistakes import planted
 from tests.frontends.tflite_models import O, T, build

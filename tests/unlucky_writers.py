@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from atonc import build_folder
-from atonc.app.runs import RunOptions, run
-from atonc.disk import HIDDEN, read_file
-from atonc.errors import AtoncError
-from atonc.insight.folder import folder_view
+from atonc.insight.explain.folder import folder_view
+from atonc.insight.runs.runs import RunOptions, run
+from atonc.machine.base import build_folder
+from atonc.machine.base.disk import HIDDEN, read_file
+from atonc.machine.base.errors import AtoncError
 
 Build = Mapping[str, bytes]
 Read = Callable[[Path], list[str]]

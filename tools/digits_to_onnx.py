@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from atonc.frontends.read import read
-from atonc.ir import Graph, Op, Tensor
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph, Op, Tensor
 
 FOLDER = Path(__file__).parent.parent / "examples" / "digits"
 

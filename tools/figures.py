@@ -17,13 +17,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from atonc.cost.band import limits
-from atonc.hw.board_file import board_names, find_board
-from atonc.schedule.passes import ALL
+from atonc.compiler.schedule.passes import ALL
+from atonc.machine.cost.band import limits
+from atonc.machine.hw.board_file import board_names, find_board
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-MACHINE = ROOT / "atonc" / "hw" / "stm32n6.toml"
+MACHINE = ROOT / "atonc" / "machine" / "hw" / "stm32n6.toml"
 REGION = re.compile(r"(<!-- figures: ([\w-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 _CONSTANT = re.compile(r"(?P<name>\w+) = (?P<value>[-\d.]+)\s+# (?P<tag>[PFLU]): (?P<why>.+)")
 OUTSIDE = 0x6000_0000  # where memories outside the chip begin, in the map of a Cortex-M
@@ -245,7 +245,7 @@ def passes() -> str:
 
 
 def boards() -> str:
-    """Every file of atonc/boards, with the memories that are not the chip's."""
+    """Every file of atonc/machine/boards, with the memories that are not the chip's."""
     rows = []
     for name in board_names():
         found = find_board(name)

@@ -1,4 +1,5 @@
-"""Writes atonc/emu/board/registers.json: where the peripherals of the STM32N6 are and what their registers are called.
+"""Writes atonc/machine/emu/board/registers.json: where the peripherals of the STM32N6 are and what their registers are
+called.
 
 gen_board_registers.py HEADER, where HEADER is the CMSIS device header stm32n657xx.h. Only names and addresses are kept.
 """
@@ -10,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-OUTPUT = Path(__file__).resolve().parents[1] / "atonc" / "emu" / "board" / "registers.json"
+OUTPUT = Path(__file__).resolve().parents[1] / "atonc" / "machine" / "emu" / "board" / "registers.json"
 SIZES = {"uint8_t": 1, "uint16_t": 2, "uint32_t": 4, "uint64_t": 8}
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STRUCT = re.compile(r"typedef struct\s*\{([^{}]*)\}\s*(\w+)_TypeDef\s*;", re.S)

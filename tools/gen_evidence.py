@@ -1,8 +1,9 @@
-"""Writes atonc/hw/safety/data/evidence.json from published programs: `python tools/gen_evidence.py FETCHED_DIR...`.
+"""Writes atonc/machine/hw/safety/data/evidence.json from published programs: `python tools/gen_evidence.py
+FETCHED_DIR...`.
 
 Every epoch of every distinct program is taken apart into the features that the grades look at
-(atonc/hw/safety/evidence); kept are their values with how often, in how many programs, of how many owners and in how
-many that ST ships. Files that people edited carry the header of ST's compiler too, so `why_not` keeps out what
+(atonc/machine/hw/safety/evidence); kept are their values with how often, in how many programs, of how many owners and
+in how many that ST ships. Files that people edited carry the header of ST's compiler too, so `why_not` keeps out what
 tools/not_evidence.toml names and what breaks a safety rule. Same input, same bytes.
 """
 
@@ -23,14 +24,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from atonc.hw.safety import check_program  # noqa: E402
-from atonc.hw.safety.evidence.epochs import epoch_features, memory_kind, unit_features  # noqa: E402
-from atonc.hw.safety.evidence.grades import Feature, Strength, Value  # noqa: E402
-from atonc.hw.safety.view import EpochView  # noqa: E402
-from atonc.reasons import Severity  # noqa: E402
+from atonc.machine.base.reasons import Severity  # noqa: E402
+from atonc.machine.hw.safety import check_program  # noqa: E402
+from atonc.machine.hw.safety.evidence.epochs import epoch_features, memory_kind, unit_features  # noqa: E402
+from atonc.machine.hw.safety.evidence.grades import Feature, Strength, Value  # noqa: E402
+from atonc.machine.hw.safety.view import EpochView  # noqa: E402
 from benchmarks.shared.published import Program, Reading, read_programs  # noqa: E402
 
-OUT = ROOT / "atonc" / "hw" / "safety" / "data" / "evidence.json"
+OUT = ROOT / "atonc" / "machine" / "hw" / "safety" / "data" / "evidence.json"
 EXCLUDED = Path(__file__).with_name("not_evidence.toml")
 
 

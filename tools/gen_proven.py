@@ -1,4 +1,4 @@
-"""Writes atonc/hw/safety/data/*.json from the study of public networks: `python tools/gen_proven.py SPEC_DIR`.
+"""Writes atonc/machine/hw/safety/data/*.json from the study of public networks: `python tools/gen_proven.py SPEC_DIR`.
 
 SPEC_DIR holds `proven/{networks,links,chains,modes}.json`. Kept: what was seen, how often, in how many programs, how
 many of them ST ships as working demos, per release, and one example each. Same input, same bytes.
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-OUT = Path(__file__).resolve().parent.parent / "atonc" / "hw" / "safety" / "data"
+OUT = Path(__file__).resolve().parent.parent / "atonc" / "machine" / "hw" / "safety" / "data"
 RELEASES = ["2.0.0", "2.1.0", "2.2.0", "3.0.0", "4.0.0", "4.0.1", "unknown"]
 
 # numbers whose observed range is kept per mode: sizes and shifts, not coefficients

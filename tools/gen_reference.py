@@ -13,24 +13,25 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from atonc import cli, errors
-from atonc.declare import declared
-from atonc.evaluating.options import EvaluateOptions
-from atonc.hw.safety import all_rules
-from atonc.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.hw.safety.evidence.epochs import any_value
-from atonc.hw.safety.evidence.grades import Strength
-from atonc.hw.safety.evidence.table import SeenNumbers, Table, behind, evidence, words
-from atonc.insight import rules as shaping
-from atonc.insight.operators import operator_table, source_operators
-from atonc.lower import rules as mapping
-from atonc.options import Options
-from atonc.quantizing.types import QuantizeOptions
-from atonc.reasons import Rule
-from atonc.reloc.options import RelocOptions
-from atonc.sweeping.options import SweepOptions
-from atonc.verbs.flags import ST_ONLY, default_text
-from atonc.verbs.st_options import COMMON, GENERATE, OPS, VALIDATE, Foreign
+from atonc.compiler.lower import rules as mapping
+from atonc.compiler.request.options import Options
+from atonc.delivery.reloc.options import RelocOptions
+from atonc.doors.cli import cli
+from atonc.doors.verbs.flags import ST_ONLY, default_text
+from atonc.doors.verbs.st_options import COMMON, GENERATE, OPS, VALIDATE, Foreign
+from atonc.insight.evaluating.options import EvaluateOptions
+from atonc.insight.explain import rules as shaping
+from atonc.insight.explain.operators import operator_table, source_operators
+from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.insight.sweeping.options import SweepOptions
+from atonc.machine.base import errors
+from atonc.machine.base.declare import declared
+from atonc.machine.base.reasons import Rule
+from atonc.machine.hw.safety import all_rules
+from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.machine.hw.safety.evidence.epochs import any_value
+from atonc.machine.hw.safety.evidence.grades import Strength
+from atonc.machine.hw.safety.evidence.table import SeenNumbers, Table, behind, evidence, words
 
 sys.path.insert(0, str(Path(__file__).parent))
 import figures
@@ -168,7 +169,7 @@ def _silicon() -> Iterator[str]:
     yield "No board has run our programs, so every form of them is compared with programs that ST's compiler made and"
     yield f"people published: {behind()} as working"
     yield "demos. For every register field of every unit, in each role, the values that occur are kept"
-    yield "(`atonc/hw/safety/data/evidence.json`, by `tools/gen_evidence.py`). Files that people edited carry"
+    yield "(`atonc/machine/hw/safety/data/evidence.json`, by `tools/gen_evidence.py`). Files that people edited carry"
     yield "the header of ST's compiler too: what `tools/not_evidence.toml` names, and what breaks a safety rule, is"
     yield "kept out. Each form has a grade, from best to worst:\n"
     yield "- **seen**: this value or combination is in published programs;"

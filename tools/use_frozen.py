@@ -1,5 +1,5 @@
-"""Takes `dataclass` from atonc/frozen.py in every module of the package: `python tools/use_frozen.py`, then ruff for
-the order of imports (`ruff check --select I --fix atonc`)."""
+"""Takes `dataclass` from atonc/machine/base/frozen.py in every module of the package: `python tools/use_frozen.py`,
+then ruff for the order of imports (`ruff check --select I --fix atonc`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "atonc"
-OURS = "from atonc.frozen import dataclass\n"
+OURS = "from atonc.machine.base.frozen import dataclass\n"
 
 
 def swapped(line: re.Match[str]) -> str:

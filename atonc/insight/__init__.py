@@ -1,5 +1,7 @@
-"""What a compiled network does and why, as plain data that every view reads: text, JSON, HTML, traces."""
+"""What is known about a network: why each layer runs as it does and how fast (`explain`), how good its answers are
+(`validating`, `evaluating`, `accuracy`), how a better one is found (`quantizing`, `sweeping`), and the texts and pages
+that show it (`report`). It compiles and measures; it decides nothing for the compiler.
 
-from atonc.insight.types import BufferView, Decision, LayerView, NetworkView, PoolView, RemedyPrice, StepView
-
-__all__ = ["BufferView", "Decision", "LayerView", "NetworkView", "PoolView", "RemedyPrice", "StepView"]
+May import: machine, compiler.
+Rooms, from the ground up: workers, runs, explain, validating, quantizing, evaluating, accuracy, sweeping, report.
+"""

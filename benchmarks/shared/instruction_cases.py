@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atonc.emu.board.cpu_memory import CpuMemory
-from atonc.emu.board.mve.unit import ENTRIES, VectorUnit
-from atonc.emu.board.v81m import scalar
-from atonc.emu.board.v81m.patterns import Pattern
+from atonc.machine.emu.board.cpu_memory import CpuMemory
+from atonc.machine.emu.board.mve.unit import ENTRIES, VectorUnit
+from atonc.machine.emu.board.v81m import scalar
+from atonc.machine.emu.board.v81m.patterns import Pattern
 from tests.board.instructions import MEMORY_BYTES, REGISTERS, VPR
 
 AIM = 0x4000_0000  # stands for the record's memory until its place is known

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from atonc.app.judging import CLOSE_PERCENT, MIN_COSINE
+from atonc.insight.validating.judging import CLOSE_PERCENT, MIN_COSINE
 from benchmarks.shared import tables
 from benchmarks.shared.corpus_report import NOISE, Record
 

@@ -13,16 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from atonc.emu.files.network_c import EPOCH_LIST, read_network
-from atonc.emu.files.types import CompiledNetwork
-from atonc.emu.network import memory_of, plan_steps
-from atonc.errors import AtoncError
-from atonc.hw.decode import Replay, decode_epochs
-from atonc.hw.ec import BlobHeader, HeaderBlob, decode, read_header_file, relocate
-from atonc.hw.epoch import Epoch
-from atonc.hw.machine import stm32n6
-from atonc.hw.safety import CheckedPool, PoolKind, SafetyContext
-from atonc.hw.safety.context import pool_of_bank
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.files.network_c import EPOCH_LIST, read_network
+from atonc.machine.emu.files.types import CompiledNetwork
+from atonc.machine.emu.network import memory_of, plan_steps
+from atonc.machine.hw.decode import Replay, decode_epochs
+from atonc.machine.hw.ec import BlobHeader, HeaderBlob, decode, read_header_file, relocate
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.safety import CheckedPool, PoolKind, SafetyContext
+from atonc.machine.hw.safety.context import pool_of_bank
 
 T = TypeVar("T")
 

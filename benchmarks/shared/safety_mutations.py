@@ -7,8 +7,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from atonc.hw.epoch import Epoch
-from atonc.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.units.convacc import ConvaccConfig
 
 
 def mutations(epoch: Epoch, chance: Random) -> Iterator[tuple[str, Epoch]]:

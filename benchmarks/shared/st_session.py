@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.errors import InputError, ToolError
+from atonc.machine.base.errors import InputError, ToolError
 
 _BENCHMARKS = Path(__file__).resolve().parent
 _VALIDATION = "SeongMin1000+N6_cusotm_validation/scripts"
@@ -91,7 +91,13 @@ def session(
     """`firmware` lies below the fetched folder and is not changed; `flash` as in `atonc board run`."""
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         log = Path(temporary) / "board.log"
-        words = [sys.executable, "-c", "import sys; from atonc.cli import main; sys.exit(main())", "board", "run"]
+        words = [
+            sys.executable,
+            "-c",
+            "import sys; from atonc.doors.cli.cli import main; sys.exit(main())",
+            "board",
+            "run",
+        ]
         words += [str(fetched / firmware), "--serial", serial]
         words += [word for part in flash for word in ("--flash", part)]
         began = time.monotonic()

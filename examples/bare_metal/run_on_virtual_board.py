@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from atonc.emu.board import VirtualBoard, read_firmware
-from atonc.errors import AtoncError
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.board import VirtualBoard, read_firmware
 
 
 def main() -> int:

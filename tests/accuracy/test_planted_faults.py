@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import pytest
 
-from atonc.accuracy.explain import examine
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.insight.loss import ACTIVATION, ARITHMETIC, WEIGHTS, LossFinding
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.request.options import Options
+from atonc.insight.accuracy.explain import examine
+from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, WEIGHTS, LossFinding
 from tests.accuracy.planted import FloatNet, Format, Quantiser
 
 SHAPE = (1, 3, 12, 12)

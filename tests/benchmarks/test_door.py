@@ -37,7 +37,7 @@ def test_each_declares_what_it_is() -> None:
 
 
 def test_a_file_that_declares_nothing_is_seen(tmp_path: Path) -> None:
-    (tmp_path / "new.py").write_text("from atonc import options\n")
+    (tmp_path / "new.py").write_text("from atonc.compiler.request import options\n")
     (entry,) = door.entries(tmp_path)
     assert (entry.name, entry.group, entry.sentence) == ("new", "", "")
 

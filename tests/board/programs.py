@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.firmware import building
+from atonc.delivery.firmware import building
 
 pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board import VirtualBoard, read_firmware
 from tests.board.programs import needs_compiler
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ pytestmark = [needs_compiler, pytest.mark.skipif(shutil.which("cmake") is None, 
 @pytest.mark.parametrize("cpu", ["cortex-m33", "cortex-m55"])
 def test_example(tmp_path: Path, cpu: str) -> None:
     command = tmp_path / "atonc"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m atonc.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m atonc "$@"\n')
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     options = [f"-DATONC_CPU={cpu}", f"-DATONC={command}", f"-DATONC_PYTHON={sys.executable}"]
     configure = ["cmake", "-S", str(ROOT / "examples" / "bare_metal"), "-B", str(tmp_path / "build"), *options]

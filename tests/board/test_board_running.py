@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from atonc import cli
-from atonc.app import board_running
-from atonc.app.board_running import BoardRun
-from atonc.emu.board.wires import PtyWire, SocketWire
-from atonc.errors import InputError
+from atonc.delivery.trials import board_running
+from atonc.delivery.trials.board_running import BoardRun
+from atonc.doors.cli import cli
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.board.wires import PtyWire, SocketWire
 from tests.board.programs import build, needs_compiler
 
 ECHO = """

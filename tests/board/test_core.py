@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.board import VirtualBoard, read_firmware
-from atonc.errors import InputError
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.board import VirtualBoard, read_firmware
 from tests.board.programs import build, needs_compiler
 
 pytestmark = needs_compiler

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.board import VirtualBoard, read_firmware
-from atonc.errors import AtoncError, InputError
+from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.emu.board import VirtualBoard, read_firmware
 from tests.board.programs import build, needs_compiler
 
 

@@ -8,18 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import pipeline
-from atonc.app import boarding, sample_files, validating
-from atonc.app.boarding import FirmwareError, Rig
-from atonc.compile_view import CompileView
-from atonc.emulation import Emulation
-from atonc.errors import InputError
-from atonc.firmware import building
-from atonc.firmware import image as firmware
-from atonc.firmware.image import ImageNetwork, Runtime
-from atonc.ops import run_graph
-from atonc.options import Options
-from atonc.place import BoardMemory
+from atonc.compiler.compile import pipeline
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.inputs import sample_files
+from atonc.compiler.ops import run_graph
+from atonc.compiler.place import BoardMemory
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.firmware import building
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.firmware.image import ImageNetwork, Runtime
+from atonc.delivery.trials import boarding
+from atonc.delivery.trials.boarding import FirmwareError, Rig
+from atonc.insight.validating import validating
+from atonc.machine.base.errors import InputError
 from tests.board.programs import needs_compiler
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.emit.generated import default_board, digits, view_of

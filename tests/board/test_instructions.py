@@ -13,13 +13,13 @@ import pytest
 
 pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
 
-from atonc.emu.board import core as core_module
-from atonc.emu.board.core import Core
-from atonc.emu.board.mve import missing
-from atonc.emu.board.mve.unit import ENTRIES
-from atonc.emu.board.v81m import scalar
-from atonc.emu.board.v81m.patterns import Instruction, Pattern
-from atonc.errors import NotModelledError
+from atonc.machine.base.errors import NotModelledError
+from atonc.machine.emu.board import core as core_module
+from atonc.machine.emu.board.core import Core
+from atonc.machine.emu.board.mve import missing
+from atonc.machine.emu.board.mve.unit import ENTRIES
+from atonc.machine.emu.board.v81m import scalar
+from atonc.machine.emu.board.v81m.patterns import Instruction, Pattern
 from tests.board import instructions
 from tests.board.instructions import CODE, RECORD, STACK
 

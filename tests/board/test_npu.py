@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.emu import network as emulator
-from atonc.emu.board import VirtualBoard, read_firmware
-from atonc.emu.files.initialisers import load_initialisers
-from atonc.errors import InputError
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu import network as emulator
+from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.files.initialisers import load_initialisers
 from tests.board.programs import build, needs_compiler
 
 pytestmark = needs_compiler

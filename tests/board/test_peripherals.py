@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.emu.board import gpio, registers, security
-from atonc.emu.board.accesses import Accesses
-from atonc.emu.board.clock import Clock
-from atonc.emu.board.clocks import AFTER_FIRST_STAGE, ClockRegisters
-from atonc.emu.board.cycle_counters import DWT_CYCCNT, PMU_CCNTR, CycleCounters
-from atonc.emu.board.fuses import Fuses
-from atonc.emu.board.interrupts import Nvic
-from atonc.emu.board.npu_cache import NpuCache
-from atonc.emu.board.peripherals import Peripherals
-from atonc.emu.board.power import PowerRegisters
-from atonc.emu.board.terminal import Terminal
-from atonc.emu.board.timers import INTERRUPTS, Timer
-from atonc.emu.board.usart import Usart
-from atonc.emu.board.xspi import Xspi
+from atonc.machine.emu.board import gpio, registers, security
+from atonc.machine.emu.board.accesses import Accesses
+from atonc.machine.emu.board.clock import Clock
+from atonc.machine.emu.board.clocks import AFTER_FIRST_STAGE, ClockRegisters
+from atonc.machine.emu.board.cycle_counters import DWT_CYCCNT, PMU_CCNTR, CycleCounters
+from atonc.machine.emu.board.fuses import Fuses
+from atonc.machine.emu.board.interrupts import Nvic
+from atonc.machine.emu.board.npu_cache import NpuCache
+from atonc.machine.emu.board.peripherals import Peripherals
+from atonc.machine.emu.board.power import PowerRegisters
+from atonc.machine.emu.board.terminal import Terminal
+from atonc.machine.emu.board.timers import INTERRUPTS, Timer
+from atonc.machine.emu.board.usart import Usart
+from atonc.machine.emu.board.xspi import Xspi
 
 CPU_HZ = 600_000_000
 RCC, USART1, GPIOE, SYSCFG = 0x5602_8000, 0x5200_1000, 0x5602_1000, 0x5600_8000

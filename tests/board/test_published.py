@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.app import boarding, generating, validating
-from atonc.app.boarding import Rig
-from atonc.emu import network as emulator
-from atonc.firmware import image as firmware
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.generate import generating
+from atonc.delivery.trials import boarding
+from atonc.delivery.trials.boarding import Rig
+from atonc.insight.validating import validating
+from atonc.machine.emu import network as emulator
 from tests.board.programs import needs_compiler
 
 ROOT = Path(__file__).parents[2]

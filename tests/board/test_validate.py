@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from atonc import cli
-from atonc.errors import InputError
-from atonc.firmware import building
-from atonc.firmware.image import vendor_runtime
+from atonc.delivery.firmware import building
+from atonc.delivery.firmware.image import vendor_runtime
+from atonc.doors.cli import cli
+from atonc.machine.base.errors import InputError
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.app import board_running
+from atonc.delivery.trials import board_running
 from tests.board.programs import build, needs_compiler
 from tests.patience import no_hang
 

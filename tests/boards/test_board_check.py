@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import atonc
-from atonc.app import generating
-from atonc.boards.checking import Checked, CheckRequest, check
-from atonc.boards.elf_map import read_elf_map
-from atonc.boards.mpool_text import mpool_document
-from atonc.cli import main
-from atonc.errors import AtoncError, InputError
-from atonc.hw.board_file import find_board
+from atonc.delivery.boards.checking import Checked, CheckRequest, check
+from atonc.delivery.boards.elf_map import read_elf_map
+from atonc.delivery.boards.mpool_text import mpool_document
+from atonc.delivery.generate import generating
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.hw.board_file import find_board
 from tests.boards.images import Part, write_elf
 from tests.emit.generated import digits
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from atonc.boards.importing import import_board, same_pool
-from atonc.boards.linker_script import LinkerRegion, parse_regions
-from atonc.boards.linker_text import linker_text
-from atonc.boards.mpool_text import mpool_text
-from atonc.cli import main
-from atonc.errors import InputError
-from atonc.hw.board_file import board_names, find_board, parse_board
-from atonc.hw.mpool import parse_mpool
+from atonc.delivery.boards.importing import import_board, same_pool
+from atonc.delivery.boards.linker_script import LinkerRegion, parse_regions
+from atonc.delivery.boards.linker_text import linker_text
+from atonc.delivery.boards.mpool_text import mpool_text
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.board_file import board_names, find_board, parse_board
+from atonc.machine.hw.mpool import parse_mpool
 
 CHOICES = [
     (name, found) for name in board_names() if find_board(name).has_npu for found in find_board(name).pool_sets

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main
-from atonc.hw.machine import stm32n6
-from atonc.insight.folder import folder_view
+from atonc.doors.cli.cli import main
+from atonc.insight.explain.folder import folder_view
+from atonc.machine.hw.machine import stm32n6
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 MINE = """

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from atonc.app import boarding
-from atonc.app.boarding import Rig
-from atonc.app.validating import synthetic_samples
-from atonc.emu.board import places
-from atonc.errors import InputError
-from atonc.firmware import image as firmware
-from atonc.firmware.image import ImageNetwork
-from atonc.hw.board import Board
-from atonc.hw.board_file import find_board, parse_board
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.firmware.image import ImageNetwork
+from atonc.delivery.trials import boarding
+from atonc.delivery.trials.boarding import Rig
+from atonc.insight.validating.validating import synthetic_samples
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.board import places
+from atonc.machine.hw.board import Board
+from atonc.machine.hw.board_file import find_board, parse_board
 from tests.emit.generated import digits, needs_compiler
 
 MIB = 1 << 20

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.compare.reference import run_onnx, run_tflite
-from atonc.frontends import onnx_qdq, tflite
-from atonc.ops import run_op, start_values
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compare.reference import run_onnx, run_tflite
+from atonc.compiler.frontends import onnx_qdq, tflite
+from atonc.compiler.ops import run_op, start_values
 
 CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")) / "models"
 SMALL = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import float_range, make_input, make_inputs, unit_values
-from atonc.frontends.tflite import read_tflite
-from atonc.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.compare.inputs import float_range, make_input, make_inputs, unit_values
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from tests.frontends.tflite_models import chain_model
 
 

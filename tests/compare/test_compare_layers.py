@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.compare.layers import LayerReport, check_layers
-from atonc.compare.observed import ObservedBuffer
-from atonc.frontends.tflite import read_tflite
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.ops import run_op, start_values
+from atonc.compiler.compare.layers import LayerReport, check_layers
+from atonc.compiler.compare.observed import ObservedBuffer
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.ops import run_op, start_values
 from tests.frontends.tflite_models import chain_model
 
 HIDDEN = {"x", "a", "c", "s", "m", "l", "p"}

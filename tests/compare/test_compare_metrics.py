@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.compare import metrics
-from atonc.errors import InputError
+from atonc.compiler.compare import metrics
+from atonc.machine.base.errors import InputError
 
 A = np.array([[1, 2, 3], [4, 9, 6]], np.int8)
 B = np.array([[1, 3, 3], [4, 5, 7]], np.int8)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.compare.extremes import make_extremes
-from atonc.compare.inputs import make_inputs
-from atonc.ir import Graph, Op, Tensor
-from atonc.ops import run_graph
+from atonc.compiler.compare.extremes import make_extremes
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.ops import run_graph
 from tests.compiler.random_graphs import random_graph
 from tests.lower.harness import activation, constant
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.cli import main
-from atonc.compare import reference_process
-from atonc.compare.messages import pack, unpack
-from atonc.compare.reference import run_tflite
-from atonc.compare.reference_process import ReferenceDied, ReferenceProcess
-from atonc.errors import InputError
-from atonc.workers.child import receive, send
+from atonc.compiler.compare import reference_process
+from atonc.compiler.compare.messages import pack, unpack
+from atonc.compiler.compare.reference import run_tflite
+from atonc.compiler.compare.reference_process import ReferenceDied, ReferenceProcess
+from atonc.doors.cli.cli import main
+from atonc.machine.base.child import receive, send
+from atonc.machine.base.errors import InputError
 from tests.frontends.tflite_models import O, T, build, conv_model
 
 pytest.importorskip("ai_edge_litert", exc_type=ImportError)
@@ -81,7 +81,7 @@ def test_modules_beside_the_user_are_not_imported(tmp_path: Path, monkeypatch: p
 def test_validate_survives_an_abort(tmp_path: Path, capfd: pytest.CaptureFixture[str],
                                     monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     """The next kernel set is the yardstick, and a note says why; the front end would refuse this model."""
-    from atonc.frontends import tflite_ops
+    from atonc.compiler.frontends import tflite_ops
 
     def read(source: tflite_ops.Source) -> tflite_ops.Translated:
         return tflite_ops.Translated("softmax", ["x"], {"beta": 1e-9, "axis": -1})

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.ir import Graph, Op
-from atonc.ops import run_op
-from atonc.ops.run import start_values
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.ops import run_op
+from atonc.compiler.ops.run import start_values
 
 Array = NDArray[Any]
 Values = Mapping[str, Array]

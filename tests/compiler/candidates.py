@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from atonc.options import Options
-from atonc.pipeline import Compiled
-from atonc.search.candidate import Built, Candidate, Setting
-from atonc.select.decisions import FIRST, Decisions
+from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.request.options import Options
+from atonc.compiler.search.candidate import Built, Candidate, Setting
+from atonc.compiler.select.decisions import FIRST, Decisions
 
 
 def candidate_of(compiled: Compiled, options: Options, decisions: Decisions = FIRST) -> Candidate:

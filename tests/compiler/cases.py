@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atonc.errors import AtoncError
-from atonc.ir import Graph
+from atonc.compiler.ir import Graph
+from atonc.machine.base.errors import AtoncError
 from tests.compiler.layer_checks import Layer, Outcome, Output, compile_checked, run_checked
 from tests.compiler.other_schedules import Other, other_schedules
 from tests.compiler.random_graphs import random_inputs

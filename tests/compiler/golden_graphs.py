@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.ir import Graph, Op, Tensor
+from atonc.compiler.ir import Graph, Op, Tensor
 from tests.lower.harness import activation, constant
 
 Size = tuple[int, int]

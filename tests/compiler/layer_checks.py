@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.emu.npu import run_epoch
-from atonc.emulation import Emulation
-from atonc.hw.stream import Stream
-from atonc.ir import Graph, Op
-from atonc.lower.semantics.error_model import ExpectedError, expected_errors
-from atonc.lower.semantics.run import run_mapped
-from atonc.ops import run_graph, run_op
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.place import board
-from atonc.place.check import check as check_layout
-from atonc.plan.types import CpuPlan
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.semantics.error_model import ExpectedError, expected_errors
+from atonc.compiler.lower.semantics.run import run_mapped
+from atonc.compiler.ops import run_graph, run_op
+from atonc.compiler.place import board
+from atonc.compiler.place.check import check as check_layout
+from atonc.compiler.plan.types import CpuPlan
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.emu.npu import run_epoch
+from atonc.machine.hw.stream import Stream
 from tests.compiler.amplification import Growth, Values, by_chance, growth
 
 Array = NDArray[Any]

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from atonc.emit.program import Program
-from atonc.emulation import Emulation
-from atonc.ir import Array
-from atonc.lower.semantics.roundings import agree, roundings
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_canonical, memories
-from atonc.schedule import PASSES, PREFETCH
-from atonc.search.build import build
-from atonc.search.generators import prefetch, resident
+from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories
+from atonc.compiler.emit.program import Program
+from atonc.compiler.ir import Array
+from atonc.compiler.lower.semantics.roundings import agree, roundings
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import PASSES, PREFETCH
+from atonc.compiler.search.build import build
+from atonc.compiler.search.generators import prefetch, resident
+from atonc.compiler.verify.emulation import Emulation
 from tests.compiler.candidates import candidate_of
 from tests.compiler.layer_checks import soil
 

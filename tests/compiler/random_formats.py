@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.ir import Op, Quantisation
+from atonc.compiler.ir import Op, Quantisation
 
 if TYPE_CHECKING:
     from tests.compiler.random_graphs import Net

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.ir import Graph, Op, Quantisation, Tensor, check
-from atonc.ops import evaluate
-from atonc.ops.rounding import attribute
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.ops import evaluate
+from atonc.compiler.ops.rounding import attribute
 from tests.compiler.draws import Draws, Seeded
 from tests.compiler.random_formats import plain_format, steep_format
 
@@ -32,7 +32,7 @@ class Net:
     rng: np.random.Generator  # of weights and data; of all choices unless others draw them
     draws: Draws | None = None
     plain: bool = False
-    rounded_as_tflite: bool = False  # twice, or halves away from code zero (atonc/ops/rounding.py)
+    rounded_as_tflite: bool = False  # twice, or halves away from code zero (atonc/compiler/ops/rounding.py)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     values: dict[str, Array] = field(default_factory=dict)  # for the first example

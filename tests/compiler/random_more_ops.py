@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.ir import Op, Quantisation, Tensor
+from atonc.compiler.ir import Op, Quantisation, Tensor
 from tests.compiler.random_graphs import MOST_ELEMENTS, Net
 from tests.compiler.random_weights import plain_weights
 

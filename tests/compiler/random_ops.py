@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.ir import Quantisation
+from atonc.compiler.ir import Quantisation
 from tests.compiler import random_more_ops as more
 from tests.compiler.random_graphs import MOST_ELEMENTS, Net
 from tests.compiler.random_weights import plain_weights

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.ir import Quantisation
+from atonc.compiler.ir import Quantisation
 from tests.compiler.random_graphs import Net
 
 Array = NDArray[Any]

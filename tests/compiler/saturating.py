@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compare.extremes import make_extremes
-from atonc.compare.inputs import make_inputs, make_noise
-from atonc.emulation import Emulation
-from atonc.errors import VerificationError
-from atonc.ir import Array, Graph, Op, Tensor
-from atonc.layer_checks import Layers
-from atonc.ops import run_graph
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
+from atonc.compiler.compare.extremes import make_extremes
+from atonc.compiler.compare.inputs import make_inputs, make_noise
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Array, Graph, Op, Tensor
+from atonc.compiler.ops import run_graph
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.compiler.verify.layer_checks import Layers
+from atonc.machine.base.errors import VerificationError
 from tests.lower.harness import activation, constant
 
 Weights = NDArray[np.int8]

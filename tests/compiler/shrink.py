@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from atonc.errors import AtoncError
-from atonc.ir import Graph, Op, Tensor, check
-from atonc.ops.shapes import infer_shape
+from atonc.compiler.ir import Graph, Op, Tensor, check
+from atonc.compiler.ops.shapes import infer_shape
+from atonc.machine.base.errors import AtoncError
 
 Fails = Callable[[Graph], bool]
 

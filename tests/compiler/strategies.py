@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Graph, text
+from atonc.compiler.ir import Graph, text
 from tests.compiler.draws import Drawn
 from tests.compiler.random_graphs import Net, grown
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from atonc.hw.cycles import hardware
-from atonc.hw.cycles.bounds import tightest
-from atonc.hw.cycles.flow import FEATURES, KERNELS
-from atonc.hw.epoch import Epoch
-from atonc.hw.limits import INTERFACES
-from atonc.hw.machine import Machine, stm32n6
-from atonc.options import Options
-from atonc.pipeline import compile_graph
-from atonc.plan.interfaces import interface_of
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.plan.interfaces import interface_of
+from atonc.compiler.request.options import Options
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.cycles.bounds import tightest
+from atonc.machine.hw.cycles.flow import FEATURES, KERNELS
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.limits import INTERFACES
+from atonc.machine.hw.machine import Machine, stm32n6
 from tests.compiler.golden_graphs import GRAPHS
 
 ROOT = Path(__file__).parents[2]

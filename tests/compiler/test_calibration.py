@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.calibration import MOST_GIVEN, MOST_VERIFIED, given_inputs, spread
-from atonc.cli import main
-from atonc.errors import InputError
-from atonc.ir import Graph, Op
-from atonc.lower.semantics.sums import Layered
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.semantics.sums import Layered
+from atonc.compiler.request.calibration import MOST_GIVEN, MOST_VERIFIED, given_inputs, spread
+from atonc.compiler.request.options import Options
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import InputError
 from tests.lower.harness import activation, constant
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"

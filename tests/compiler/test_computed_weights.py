@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.errors import UnsupportedError
-from atonc.frontends.read import read
-from atonc.ops import run_graph
-from atonc.options import Options
-from atonc.pipeline import compile_file
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ops import run_graph
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.errors import UnsupportedError
 from tests.frontends.tflite_models import O, T, build
 
 ROWS, DEPTH, COLUMNS = 6, 8, 5

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc import pipeline
-from atonc.ir import Graph, Op, Quantisation, Tensor, check
-from atonc.options import Options
-from atonc.passes import fold_constants
+from atonc.compiler.compile import pipeline
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.passes import fold_constants
+from atonc.compiler.request.options import Options
 
 
 def network(kind: str, shape: tuple[int, ...], attrs: dict[str, object]) -> Graph:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from atonc.errors import InputError
-from atonc.hw.safety.evidence import Feature, Trust
-from atonc.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.hw.safety.evidence.seen import padding_grade
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import Options
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.safety.evidence import Feature, Trust
+from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.machine.hw.safety.evidence.seen import padding_grade
 from tests.compiler.golden_graphs import Sketch
 
 IDS = [argument.id for argument in ARGUMENTS]

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from atonc.hw.ec import Irq, ec_program, encode, merge_writes
-from atonc.lower import registry
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file, compile_graph
+from atonc.compiler.compile.pipeline import Compiled, compile_file, compile_graph
+from atonc.compiler.lower import registry
+from atonc.compiler.request.options import Options
+from atonc.machine.hw.ec import Irq, ec_program, encode, merge_writes
 from tests.compiler.golden_graphs import GRAPHS
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ SLOWER: dict[str, dict[str, float]] = {
     "one depthwise chain": {"FEW_CYCLES": 8e9, "MAX_CHAINS": 1},
     "an epoch for every few channels": {"WORTH": 0.0},
     "copies on the CPU": {"MOST_MOVES": 0},
-    "functions on the CPU": {"atonc.lower.elementwise.function.MOST_ERROR": -1},
+    "functions on the CPU": {"atonc.compiler.lower.elementwise.function.MOST_ERROR": -1},
 }
 
 
@@ -117,7 +117,11 @@ def mutate(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
     """Wherever a recipe reads this number, or in one place."""
     if "." in name:
         return monkeypatch.setattr(name, value)
-    modules = [module for key, module in sys.modules.items() if key.startswith(("atonc.lower.", "atonc.select."))]
+    modules = [
+        module
+        for key, module in sys.modules.items()
+        if key.startswith(("atonc.compiler.lower.", "atonc.compiler.select."))
+    ]
     readers = [module for module in modules if hasattr(module, name)]
     assert readers, f"{name} is gone: choose another mutant"
     for module in readers:

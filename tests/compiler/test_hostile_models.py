@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc import cli
-from atonc.errors import ModelError
+from atonc.doors.cli import cli
+from atonc.machine.base.errors import ModelError
 from tests.compiler.hostile_models import hostile_models, onnx_model, tflite_parts
 from tests.frontends.tflite_models import build
 from tests.patience import no_hang

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.compare.metrics import cosine
-from atonc.ir import Graph, Quantisation
+from atonc.compiler.compare.metrics import cosine
+from atonc.compiler.ir import Graph, Quantisation
 from tests.compiler.layer_checks import Outcome, compile_checked, run_checked
 from tests.compiler.random_graphs import Net, random_inputs
 

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 import atonc
-from atonc.cli import main
-from atonc.cost.program import program_cost
-from atonc.emit.c import ll_calls
-from atonc.emit.c.driver_words import driver_words
-from atonc.hw import ll, regs
-from atonc.hw.cycles import hardware
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import Write, ec_program
-from atonc.hw.epoch import Epoch
-from atonc.options import Options
-from atonc.pipeline import compile_canonical, compile_graph, memories, target_of
+from atonc.compiler.compile.pipeline import compile_canonical, compile_graph, memories, target_of
+from atonc.compiler.emit.c import ll_calls
+from atonc.compiler.emit.c.driver_words import driver_words
+from atonc.compiler.price.program import program_cost
+from atonc.compiler.request.options import Options
+from atonc.doors.cli.cli import main
+from atonc.machine.hw import ll, regs
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec import Write, ec_program
+from atonc.machine.hw.epoch import Epoch
 from tests.compiler.golden_graphs import GRAPHS
 
 ROOT = Path(atonc.__file__).parent
@@ -117,7 +117,10 @@ def default_machines(tree: ast.AST) -> Iterator[int]:
 def test_who_chooses_asks_for_the_machine_of_the_options(room: str) -> None:
     for path in (ROOT / room).rglob("*.py"):
         assert not list(default_machines(ast.parse(path.read_text()))), path
-    planted = "from atonc.hw.machine import stm32n6\nimport atonc.hw.machine as m\nx = m.stm32n6().timing"
+    planted = (
+        "from atonc.machine.hw.machine import stm32n6\n"
+        "import atonc.machine.hw.machine as m\nx = m.stm32n6().timing"
+    )
     assert list(default_machines(ast.parse(planted))) == [1, 3]
 
 

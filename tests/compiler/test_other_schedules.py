@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.emulation import Emulation
+from atonc.compiler.verify.emulation import Emulation
 from tests.compiler import other_schedules
 from tests.compiler.cases import judge
 from tests.compiler.layer_checks import compile_checked

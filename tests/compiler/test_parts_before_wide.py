@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc import pipeline
-from atonc.ir import Graph, Op, Quantisation, Tensor, check
-from atonc.options import Options
+from atonc.compiler.compile import pipeline
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.request.options import Options
 
 
 def network() -> Graph:

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from atonc.pipeline import Compiled
+from atonc.compiler.compile.pipeline import Compiled
 from tests.compiler.layer_checks import compile_checked, run_checked
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.compiler.test_named_cases import seven_by_seven

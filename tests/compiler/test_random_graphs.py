@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.ir import text
+from atonc.compiler.ir import text
 from tests.compiler.cases import describe, judge
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.compiler.shrink import shrink

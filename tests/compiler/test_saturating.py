@@ -8,17 +8,17 @@ from math import inf
 import numpy as np
 import pytest
 
-from atonc.emulation import Emulation
-from atonc.errors import VerificationError
-from atonc.hw.limits import SUM_LIMIT
-from atonc.ir import Array, Graph, Op
-from atonc.layer_checks import Layers
-from atonc.lower.conv.requantise import Requantisation
-from atonc.lower.semantics.sums import Layered
-from atonc.ops import run_graph
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.verify import verify
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Array, Graph, Op
+from atonc.compiler.lower.conv.requantise import Requantisation
+from atonc.compiler.lower.semantics.sums import Layered
+from atonc.compiler.ops import run_graph
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.compiler.verify.layer_checks import Layers
+from atonc.compiler.verify.verify import verify
+from atonc.machine.base.errors import VerificationError
+from atonc.machine.hw.limits import SUM_LIMIT
 from tests.compiler.saturating import WITHIN, judge, saturating_graph
 from tests.lower.harness import activation, constant
 
@@ -116,7 +116,7 @@ def test_verification_says_what_to_do_about_sums_without_room(monkeypatch: pytes
         pass
 
     monkeypatch.setattr(Wrong, "check", check)
-    monkeypatch.setattr("atonc.verify.Layers", Wrong)
+    monkeypatch.setattr("atonc.compiler.verify.verify.Layers", Wrong)
     with pytest.raises(VerificationError, match="109 codes") as found:
         verify(compiled.program, compiled.graph, compiled.mapped)
     assert "4 times what units hand on" in str(found.value) and "--calibration" in str(found.value)

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import atonc.search.build
-from atonc.hw.machine import stm32n6
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.options import Options
-from atonc.passes import order
-from atonc.pipeline import compile_canonical, memories
-from atonc.place import BoardMemory
-from atonc.place.explain import NPU_RAM, PlacementError
-from atonc.search.generators import tighter_room
-from atonc.select import policy
+import atonc.compiler.search.build
+from atonc.compiler.compile.pipeline import compile_canonical, memories
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.passes import order
+from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.explain import NPU_RAM, PlacementError
+from atonc.compiler.plan import policy
+from atonc.compiler.request.options import Options
+from atonc.compiler.search.generators import tighter_room
+from atonc.machine.hw.machine import stm32n6
 
 SHAPE = (1, 80, 80, 40)
 ATTRS = {"stride": (1, 1), "dilation": (1, 1), "padding": (1, 1, 1, 1), "layout": "NHWC", "groups": 40}
@@ -58,7 +58,9 @@ def test_a_small_board_is_known_from_the_start() -> None:
 
 def test_smaller_layers_start_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """RAM that other buffers take shows only when everything is placed: then smaller layers are kept out of it."""
-    monkeypatch.setattr(atonc.search.build, "npu_ram_bytes", lambda _board: policy.whole_room(stm32n6()).npu_ram_bytes)
+    monkeypatch.setattr(
+        atonc.compiler.search.build, "npu_ram_bytes", lambda _board: policy.whole_room(stm32n6()).npu_ram_bytes
+    )
     options = Options(verify=False)
     graph, board = order.run(network(), options), small_board(options)
     compiled = compile_canonical(graph, graph, options, board)

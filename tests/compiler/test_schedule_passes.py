@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import Grade
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.pipeline import compile_graph
-from atonc.schedule import PASSES
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import PASSES
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.hw.safety.evidence import Grade
 from tests.compiler.golden_graphs import GRAPHS
 from tests.compiler.random_graphs import random_graph
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.ir import Graph, Op
-from atonc.ops import run_graph
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.ops import run_graph
+from atonc.compiler.request.options import Options
 from tests.lower.harness import activation, constant, graph_of
 from tests.lower.test_conv import conv_graph
 

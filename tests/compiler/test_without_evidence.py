@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.request.options import Options
 
 
 def dense() -> Graph:

@@ -27,7 +27,7 @@ def _compiled(model: Path, folder: Path, environment: Mapping[str, str], more: S
     """In a folder of its own, with a copy of the model there."""
     folder.mkdir(parents=True)
     shutil.copy(model, folder / model.name)
-    command = [sys.executable, "-m", "atonc.cli", "generate", "-m", model.name, "-o", "out", "--quiet", *more]
+    command = [sys.executable, "-m", "atonc", "generate", "-m", model.name, "-o", "out", "--quiet", *more]
     env = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
     subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, timeout=300)
     files = sorted(path for path in (folder / "out").iterdir() if not path.name.endswith(REPORT))

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from atonc.cost import network, program
-from atonc.cost.band import band_of
-from atonc.cost.macs import macs, unit_macs
-from atonc.cost.network import NetworkCost, StepCost, cpu_cost
-from atonc.hw.cycles import doubts
-from atonc.hw.machine import stm32n6
-from atonc.ir import Op, Tensor
+from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.ops.macs import macs, unit_macs
+from atonc.compiler.price import program
+from atonc.machine.cost import network
+from atonc.machine.cost.band import band_of
+from atonc.machine.cost.network import NetworkCost, StepCost, cpu_cost
+from atonc.machine.hw.cycles import doubts
+from atonc.machine.hw.machine import stm32n6
 from tests.hw import cycles_epochs as e
 
 
@@ -68,10 +69,10 @@ def test_st_s_own_figure_is_taken_where_its_file_has_one() -> None:
 
 
 def test_only_operators_without_a_measured_constant_are_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    from atonc.emit.program import Program, ProgramStep
-    from atonc.hw.cycles.target import Target
-    from atonc.ir import Graph
-    from atonc.plan.types import CpuPlan
+    from atonc.compiler.emit.program import Program, ProgramStep
+    from atonc.compiler.ir import Graph
+    from atonc.compiler.plan.types import CpuPlan
+    from atonc.machine.hw.target import Target
 
     ops = tuple(Op(kind, kind, ("x",), ("x",)) for kind in ("known", "guessed"))
     plans = [CpuPlan((op.name,), op.name, op.name, ("x",), ("x",)) for op in ops]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from atonc.deploy.app_config import CURRENT, DIALECTS, ZOO, header_of, output_type_of, text_of
-from atonc.deploy.app_config.dialects import dialect_of
-from atonc.deploy.app_config.render import c_string, meaning
-from atonc.deploy.config import read_config
-from atonc.deploy.model_facts import read_facts
-from atonc.errors import AtoncError, InputError
+from atonc.delivery.deploy.app_config import CURRENT, DIALECTS, ZOO, header_of, output_type_of, text_of
+from atonc.delivery.deploy.app_config.dialects import dialect_of
+from atonc.delivery.deploy.app_config.render import c_string, meaning
+from atonc.delivery.deploy.config import read_config
+from atonc.delivery.deploy.model_facts import read_facts
+from atonc.machine.base.errors import AtoncError, InputError
 from tests.deploy.samples import SAMPLES, Sample
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "deploy"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.deploy.config import class_names, read_config
-from atonc.errors import InputError
+from atonc.delivery.deploy.config import class_names, read_config
+from atonc.machine.base.errors import InputError
 from tests.deploy.samples import SAMPLES
 
 _BASE = """general:

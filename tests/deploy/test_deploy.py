@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from atonc import cli
-from atonc.deploy import journal, tools
-from atonc.deploy.app_config.render import meaning
-from atonc.deploy.config import read_config
-from atonc.deploy.deployment import Deployment
-from atonc.deploy.options import DeployOptions
-from atonc.deploy.plan import FinishedStep, deploy
-from atonc.deploy.steps import build
-from atonc.errors import InputError, ToolError, UnsupportedError
+from atonc.delivery.deploy import journal, tools
+from atonc.delivery.deploy.app_config.render import meaning
+from atonc.delivery.deploy.config import read_config
+from atonc.delivery.deploy.deployment import Deployment
+from atonc.delivery.deploy.options import DeployOptions
+from atonc.delivery.deploy.plan import FinishedStep, deploy
+from atonc.delivery.deploy.steps import build
+from atonc.doors.cli import cli
+from atonc.machine.base.errors import InputError, ToolError, UnsupportedError
 from tests.deploy import test_h747
 from tests.deploy.projects import BOARD, fake_tool, n6_project, tree
 from tests.deploy.samples import SAMPLES

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from atonc.deploy import h747, journal
-from atonc.deploy.h747 import INTERFACE_H, MAIN_C, MAIN_H, camera_for, update_activation_c_code
-from atonc.errors import AtoncError, CapacityError, InputError, UnsupportedError
+from atonc.delivery.deploy import h747, journal
+from atonc.delivery.deploy.h747 import INTERFACE_H, MAIN_C, MAIN_H, camera_for, update_activation_c_code
+from atonc.machine.base.errors import AtoncError, CapacityError, InputError, UnsupportedError
 from tests.deploy.stand_ins import stand_in
 
 _MAIN_H = """#pragma once

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.deploy import journal
-from atonc.errors import InputError
+from atonc.delivery.deploy import journal
+from atonc.machine.base.errors import InputError
 
 OLD = {"a.c": b"old a\n", "sub/b.h": b"old b\r\n"}
 NEW = {"a.c": b"new a\n", "sub/b.h": b"new b\r\n", "fresh/c.h": b"c\n"}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from atonc.deploy import yaml_file
-from atonc.deploy.yaml_file import read_yaml
-from atonc.errors import InputError
+from atonc.delivery.deploy import yaml_file
+from atonc.delivery.deploy.yaml_file import read_yaml
+from atonc.machine.base.errors import InputError
 
 
 def _file(folder: Path, text: str | bytes) -> Path:

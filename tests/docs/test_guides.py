@@ -25,7 +25,7 @@ def _commands(path: Path) -> list[str]:
 def checkout(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "bin").mkdir()
-    for name, words in (("atonc", "-m atonc.cli "), ("python3", "")):
+    for name, words in (("atonc", "-m atonc "), ("python3", "")):
         program = tmp_path / "bin" / name
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words}"$@"\n')
         program.chmod(0o755)

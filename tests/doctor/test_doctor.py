@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main
-from atonc.doctor import packages, probes, programs
-from atonc.doctor.examine import STEPS, examine
-from atonc.doctor.types import DoctorItem, DoctorState, below, numbers
-from atonc.report.doctor_text import lines
+from atonc.delivery.doctor import packages, probes, programs
+from atonc.delivery.doctor.examine import STEPS, examine
+from atonc.delivery.doctor.types import DoctorItem, DoctorState, below, numbers
+from atonc.delivery.texts.doctor_text import lines
+from atonc.doors.cli.cli import main
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="fakes are shell scripts")
 LOADER = "MX66UW1G45G_STM32N6570-DK.stldr"

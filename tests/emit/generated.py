@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from atonc import pipeline
-from atonc.app import generating
-from atonc.compile_view import CompileView
-from atonc.emit.c.network import CNetwork
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.place import BoardMemory, board
+from atonc.compiler.compile import pipeline
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.c.network import CNetwork
+from atonc.compiler.ir import Graph
+from atonc.compiler.place import BoardMemory, board
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 GCC = "arm-none-eabi-gcc"

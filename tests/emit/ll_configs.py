@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig
-from atonc.hw.units import activ, pool
-from atonc.hw.units.activ import ActivConfig
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig, crop_end
-from atonc.hw.units.pool import PoolConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.units import activ, pool
+from atonc.machine.hw.units.activ import ActivConfig
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig, crop_end
+from atonc.machine.hw.units.pool import PoolConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 
 BIT, BYTE, INT16 = st.integers(0, 1), st.integers(0, 255), st.integers(-(1 << 15), (1 << 15) - 1)
 SHORT = st.integers(1, 12)

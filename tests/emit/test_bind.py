@@ -6,23 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from atonc.emit import runs
-from atonc.emit.program import Program, ProgramStep, bind, bind_epoch, relative_pools, user_buffers
-from atonc.emit.usage import copy_bytes
-from atonc.emit.write import description
-from atonc.hw.ec import Blob, Container
-from atonc.hw.epoch import Epoch
-from atonc.hw.limits import NPU_CACHE_LINE, PREFETCH_BYTES
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
-from atonc.ir import Graph
-from atonc.place import board
-from atonc.place.pools import movable_outside
-from atonc.place.types import USER_BASE, Placed
-from atonc.plan import streams
-from atonc.plan.task import EngineUse
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan
+from atonc.compiler.emit import runs
+from atonc.compiler.emit.program import Program, ProgramStep, bind, bind_epoch, relative_pools, user_buffers
+from atonc.compiler.emit.usage import copy_bytes
+from atonc.compiler.emit.write import description
+from atonc.compiler.ir import Graph
+from atonc.compiler.place import board
+from atonc.compiler.place.pools import movable_outside
+from atonc.compiler.place.types import USER_BASE, Placed
+from atonc.compiler.plan import streams
+from atonc.compiler.plan.task import EngineUse
+from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan
+from atonc.machine.hw.ec import Blob, Container
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.limits import NPU_CACHE_LINE, PREFETCH_BYTES
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 
 CACHED = frozenset({"hyperRAM", "octoFlash"})
 

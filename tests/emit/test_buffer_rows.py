@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from atonc.emit.c import buffers_info, memories_h
-from atonc.emit.c.memories import PoolRange
-from atonc.hw.limits import PREFETCH_BYTES
-from atonc.ir import Quantisation, Tensor
-from atonc.place import board
-from atonc.place.types import Placed
-from atonc.plan.types import Buffer, BufferKind
+from atonc.compiler.emit.c import buffers_info, memories_h
+from atonc.compiler.emit.c.memories import PoolRange
+from atonc.compiler.ir import Quantisation, Tensor
+from atonc.compiler.place import board
+from atonc.compiler.place.types import Placed
+from atonc.compiler.plan.types import Buffer, BufferKind
+from atonc.machine.hw.limits import PREFETCH_BYTES
 
 
 def info(dtype: str, offset: int = 0, zero_point: int = -128) -> buffers_info.Info:

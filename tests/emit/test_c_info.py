@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from atonc.app.generating import analyze, c_network
-from atonc.compile_view import CompileView
-from atonc.emit import c_info
-from atonc.emit.c.files import files
-from atonc.emu.files.c_info import mismatch, read_c_info
-from atonc.emu.files.network_c import read_network
-from atonc.options import Options
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit import c_info
+from atonc.compiler.emit.c.files import files
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate.generating import analyze, c_network
+from atonc.machine.emu.files.c_info import mismatch, read_c_info
+from atonc.machine.emu.files.network_c import read_network
 from tests.emit.json_structure import differences, structure
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"

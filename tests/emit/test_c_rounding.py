@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.app import generating
-from atonc.emu import network as emulated
-from atonc.frontends.tflite import read_tflite
-from atonc.ir import Graph
-from atonc.ops import run_graph
-from atonc.options import Options
-from atonc.passes import order
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ir import Graph
+from atonc.compiler.ops import run_graph
+from atonc.compiler.passes import order
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.machine.emu import network as emulated
 from tests.emit.generated import DIGITS, view_of
 from tests.frontends.tflite_models import O, T, build
 

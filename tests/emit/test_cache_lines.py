@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from atonc.emit.c import caches, resident
-from atonc.emit.c.caches import CLEAN, CLEAN_INVALIDATE, INVALIDATE, CacheRange
-from atonc.emit.program import UserBuffer
-from atonc.place.types import Placed
-from atonc.plan.types import Buffer, BufferKind
+from atonc.compiler.emit.c import caches, resident
+from atonc.compiler.emit.c.caches import CLEAN, CLEAN_INVALIDATE, INVALIDATE, CacheRange
+from atonc.compiler.emit.program import UserBuffer
+from atonc.compiler.place.types import Placed
+from atonc.compiler.plan.types import Buffer, BufferKind
 
 
 def network(*homes: Placed, users: tuple[UserBuffer, ...] = ()) -> Any:

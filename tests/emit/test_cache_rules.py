@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.app import generating
-from atonc.compare.inputs import make_inputs
-from atonc.compile_view import CompileView
-from atonc.emit.c.network import CNetwork
-from atonc.emu import cpu
-from atonc.emu import network as emulated
-from atonc.emu.files.types import FunctionCall
-from atonc.emu.network import EmulatedNetwork, NetworkStep
-from atonc.emulation import Emulation
-from atonc.ir import Graph, Op
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.c.network import CNetwork
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.generate import generating
+from atonc.machine.emu import cpu
+from atonc.machine.emu import network as emulated
+from atonc.machine.emu.files.types import FunctionCall
+from atonc.machine.emu.network import EmulatedNetwork, NetworkStep
 from tests.emit.generated import digits, network_of, view_of
 from tests.lower.harness import activation
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from atonc import pipeline
-from atonc.app import runs, safety
-from atonc.emit.contexts import safety_contexts
-from atonc.errors import ToolError
-from atonc.hw.safety import PoolKind, check_program
-from atonc.hw.safety.evidence import PUBLISHED
-from atonc.options import Options
-from atonc.place import board
-from atonc.plan.types import BufferKind
+from atonc.compiler.compile import pipeline
+from atonc.compiler.emit.contexts import safety_contexts
+from atonc.compiler.place import board
+from atonc.compiler.plan.types import BufferKind
+from atonc.compiler.request.options import Options
+from atonc.insight.runs import runs, safety
+from atonc.machine.base.errors import ToolError
+from atonc.machine.hw.safety import PoolKind, check_program
+from atonc.machine.hw.safety.evidence import PUBLISHED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POOLS = board("dk").pools

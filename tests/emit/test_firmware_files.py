@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.app import generating
-from atonc.compare.inputs import make_inputs
-from atonc.compile_view import CompileView
-from atonc.emit.c import caches, images, memories, memories_h, names, network_h
-from atonc.emu import network as emulated
-from atonc.emu.files.c_arrays import c_array_bytes
-from atonc.emu.files.intel_hex import read_hex
-from atonc.emu.files.network_c import read_network
-from atonc.emulation import Emulation
-from atonc.options import Options
-from atonc.report import generate_report
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.c import caches, images, memories, memories_h, names, network_h
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.generate import generating
+from atonc.insight.report import generate_report
+from atonc.machine.emu import network as emulated
+from atonc.machine.emu.files.c_arrays import c_array_bytes
+from atonc.machine.emu.files.intel_hex import read_hex
+from atonc.machine.emu.files.network_c import read_network
 from tests.emit.generated import DIGITS, default_board, digits, needs_compiler, network_of, view_of
 from tests.emit.test_network_c import compile_c, outputs_of, sums
 

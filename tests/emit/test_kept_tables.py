@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.emit import runs
-from atonc.emit.c.ll_calls import epoch_functions
-from atonc.emit.program import Program
-from atonc.emit.runs import keep_tables, npu_runs
-from atonc.emulation import Emulation
-from atonc.errors import InputError, InternalError
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import ec_program, instructions
-from atonc.hw.epoch import Epoch
-from atonc.hw.safety.evidence import PUBLISHED, Grade, grade_epoch
-from atonc.hw.tables import rows_of
-from atonc.hw.units.arith import ArithConfig
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
-from atonc.silicon import inspect, require_safe
+from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.emit import runs
+from atonc.compiler.emit.c.ll_calls import epoch_functions
+from atonc.compiler.emit.program import Program
+from atonc.compiler.emit.runs import keep_tables, npu_runs
+from atonc.compiler.request.options import Options
+from atonc.compiler.search.silicon import inspect, require_safe
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.errors import InputError, InternalError
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec import ec_program, instructions
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.safety.evidence import PUBLISHED, Grade, grade_epoch
+from atonc.machine.hw.tables import rows_of
+from atonc.machine.hw.units.arith import ArithConfig
 from tests.compiler.random_graphs import random_inputs
 from tests.frontends.tflite_models import conv_model
 

@@ -11,26 +11,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import atonc
-from atonc.app.generating import analyze, generate
-from atonc.app.runs import RunOptions, run
-from atonc.emit.c import ll_calls
-from atonc.emit.c.ll_types import Base, DriverCall, ListCall
-from atonc.emit.program import Program, ProgramStep
-from atonc.emu.bus import AddressSpace
-from atonc.emu.files.network_c import read_network
-from atonc.emu.network import plan_steps
-from atonc.errors import ToolError
-from atonc.hw import safety
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import ec_program
-from atonc.hw.epoch import Epoch
-from atonc.hw.ll import GENERATIONS
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
-from atonc.options import Options
-from atonc.plan.types import EpochPlan
-from atonc.reasons import Severity
+from atonc.compiler.emit.c import ll_calls
+from atonc.compiler.emit.c.ll_types import Base, DriverCall, ListCall
+from atonc.compiler.emit.program import Program, ProgramStep
+from atonc.compiler.plan.types import EpochPlan
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate.generating import analyze, generate
+from atonc.insight.runs.runs import RunOptions, run
+from atonc.machine.base.errors import ToolError
+from atonc.machine.base.reasons import Severity
+from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.files.network_c import read_network
+from atonc.machine.emu.network import plan_steps
+from atonc.machine.hw import safety
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.ll import GENERATIONS
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 from tests.emit.ll_configs import epochs
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.emit.c import ll_calls
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.emit.c import ll_calls
+from atonc.compiler.request.options import Options
 from tests.compiler.random_graphs import random_graph
 
 

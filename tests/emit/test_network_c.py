@@ -10,20 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.app import generating
-from atonc.compare.inputs import make_inputs
-from atonc.compile_view import CompileView
-from atonc.emit import runs
-from atonc.emit.runs import npu_runs
-from atonc.emu import network as emulated
-from atonc.emu.files.network_c import read_network
-from atonc.emu.files.types import EpochFlags
-from atonc.emulation import Emulation
-from atonc.firmware import building
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import decode, ec_program
-from atonc.ir import Graph, Op, Tensor
-from atonc.options import Options
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit import runs
+from atonc.compiler.emit.runs import npu_runs
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.firmware import building
+from atonc.delivery.generate import generating
+from atonc.machine.emu import network as emulated
+from atonc.machine.emu.files.network_c import read_network
+from atonc.machine.emu.files.types import EpochFlags
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec import decode, ec_program
 from tests.emit.generated import GCC, digits, needs_compiler, network_of, view_of
 from tests.lower.harness import activation, constant
 

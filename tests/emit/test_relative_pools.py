@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.app import generating
-from atonc.emit import relocs, write
-from atonc.emit.c import network_c
-from atonc.hw.ec import ec_program, relocate
-from atonc.options import Options
+from atonc.compiler.emit import relocs, write
+from atonc.compiler.emit.c import network_c
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.machine.hw.ec import ec_program, relocate
 from tests.emit.generated import DIGITS, digits, network_of
 
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import pipeline
-from atonc.compare.inputs import make_inputs
-from atonc.emit import relocs
-from atonc.emit.program import Program
-from atonc.emit.runs import npu_runs
-from atonc.emulation import Emulation
-from atonc.errors import UnsupportedError
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import assemble, decode, ec_program, encode, format_program, read_container, relocate
-from atonc.ir import Graph, Op
-from atonc.options import Options
-from atonc.place.types import USER_BASE
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile import pipeline
+from atonc.compiler.emit import relocs
+from atonc.compiler.emit.program import Program
+from atonc.compiler.emit.runs import npu_runs
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.place.types import USER_BASE
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec import assemble, decode, ec_program, encode, format_program, read_container, relocate
 from tests.lower.harness import activation
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"

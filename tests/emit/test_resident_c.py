@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.app import generating
-from atonc.emu.network import load
-from atonc.errors import InputError
+from atonc.delivery.generate import generating
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.network import load
 from tests.emit.generated import digits
 
 

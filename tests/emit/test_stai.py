@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.app import generating
-from atonc.emit.c import stai
+from atonc.compiler.emit.c import stai
+from atonc.delivery.generate import generating
 from tests.emit.generated import digits, network_of
 
 STUBS = Path(__file__).parent / "stubs"

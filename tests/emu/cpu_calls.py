@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.emu.bus import AddressSpace
-from atonc.emu.files.types import CValue, Symbol
+from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.files.types import CValue, Symbol
 
 BASE = 0x34200000
 Array = NDArray[Any]

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emu.cpu import atonc_costs, call_cost, describe_call, is_library_call
-from atonc.emu.cpu.families import KERNELS
-from atonc.hw.machine import stm32n6
+from atonc.machine.emu.cpu import atonc_costs, call_cost, describe_call, is_library_call
+from atonc.machine.emu.cpu.families import KERNELS
+from atonc.machine.hw.machine import stm32n6
 from tests.emu.cpu_calls import Bench, general, sym
 
 
@@ -40,8 +40,8 @@ def test_unreadable_calls_keep_their_name() -> None:
 
 
 def test_every_function_has_a_description_and_a_cost() -> None:
-    from atonc.emu.cpu.cycles import _COSTS
-    from atonc.emu.cpu.describe import _LIBRARY
+    from atonc.machine.emu.cpu.cycles import _COSTS
+    from atonc.machine.emu.cpu.describe import _LIBRARY
 
     library = {name for name in KERNELS if name.startswith("LL_ATON_LIB_")}
     assert library - set(_LIBRARY) == {"LL_ATON_LIB_Pad_4Loop"}

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from atonc.emu.cpu import run_call
-from atonc.emu.cpu.activ import FUNCTIONS
-from atonc.errors import InputError, NotModelledError
+from atonc.machine.base.errors import InputError, NotModelledError
+from atonc.machine.emu.cpu import run_call
+from atonc.machine.emu.cpu.activ import FUNCTIONS
 from tests.emu.cpu_calls import Bench, general
 
 RNG = np.random.default_rng(5)

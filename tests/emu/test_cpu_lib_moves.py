@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.emu.cpu import run_call
-from atonc.errors import InputError
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.cpu import run_call
 from tests.emu.cpu_calls import Array, Bench, Struct
 
 RNG = np.random.default_rng(4)

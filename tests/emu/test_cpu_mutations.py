@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.emu.bus import AddressSpace
-from atonc.emu.cpu import call_cost, describe_call, run_call
-from atonc.emu.cpu.families import KERNELS
-from atonc.errors import AtoncError
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.cpu import call_cost, describe_call, run_call
+from atonc.machine.emu.cpu.families import KERNELS
 from tests.emu.cpu_calls import BASE, Bench, general, sym
 
 JUNK: list[Any] = [

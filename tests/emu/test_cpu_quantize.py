@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.emu.cpu import run_call
-from atonc.emu.cpu.quantization import round_half_away, round_to_even_f32
-from atonc.errors import InputError, NotModelledError
+from atonc.machine.base.errors import InputError, NotModelledError
+from atonc.machine.emu.cpu import run_call
+from atonc.machine.emu.cpu.quantization import round_half_away, round_to_even_f32
 from tests.emu.cpu_calls import BASE, Bench, general
 
 RNG = np.random.default_rng(7)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.emu.cpu import run_call
-from atonc.emu.cpu.gemmlowp import exp_on_negative_values, multiply_high, reciprocal
-from atonc.emu.cpu.softmax import softmax_codes
-from atonc.errors import InputError, NotModelledError
+from atonc.machine.base.errors import InputError, NotModelledError
+from atonc.machine.emu.cpu import run_call
+from atonc.machine.emu.cpu.gemmlowp import exp_on_negative_values, multiply_high, reciprocal
+from atonc.machine.emu.cpu.softmax import softmax_codes
 from tests.emu.cpu_calls import Bench, Struct, general
 
 RNG = np.random.default_rng(3)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from atonc.emu.cpu import run_call
-from atonc.errors import InputError, NotModelledError
+from atonc.machine.base.errors import InputError, NotModelledError
+from atonc.machine.emu.cpu import run_call
 from tests.emu.cpu_calls import Bench, Struct, general
 
 RNG = np.random.default_rng(9)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from atonc.emu.files.c_info import find_c_info, mismatch, read_c_info
-from atonc.emu.files.network_c import read_network
-from atonc.errors import InputError
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.files.c_info import find_c_info, mismatch, read_c_info
+from atonc.machine.emu.files.network_c import read_network
 from tests.emu.files_samples import write_network
 
 

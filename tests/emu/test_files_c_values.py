@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.emu.files.c_calls import FunctionReader
-from atonc.emu.files.c_literals import number
-from atonc.emu.files.c_unit import parse_unit
-from atonc.emu.files.types import CValue, Symbol
-from atonc.errors import InputError
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.files.c_calls import FunctionReader
+from atonc.machine.emu.files.c_literals import number
+from atonc.machine.emu.files.c_unit import parse_unit
+from atonc.machine.emu.files.types import CValue, Symbol
 
 
 def value_of(expression: str, before: str = "") -> CValue:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.emu.files.initialisers import load_initialisers
-from atonc.emu.files.intel_hex import parse_hex
-from atonc.emu.files.network_c import read_network
-from atonc.errors import InputError, UnsupportedError
+from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.machine.emu.files.initialisers import load_initialisers
+from atonc.machine.emu.files.intel_hex import parse_hex
+from atonc.machine.emu.files.network_c import read_network
 from tests.emu.files_samples import driver_text, hex_record, hex_text, write_network
 
 BASE = 0x70380000

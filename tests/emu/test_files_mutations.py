@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.files.initialisers import load_initialisers
-from atonc.emu.files.network_c import read_network
-from atonc.errors import InputError
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.files.initialisers import load_initialisers
+from atonc.machine.emu.files.network_c import read_network
 from tests.emu.files_samples import driver_text, ecblobs_text, network_text, write_network
 from tests.patience import no_hang
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.files.blob_trace import read_blob_trace
-from atonc.emu.files.network_c import find_networks, read_network
-from atonc.emu.files.types import EpochFlags, Symbol
-from atonc.errors import AtoncError, InputError
-from atonc.hw.ec import decode
+from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.emu.files.blob_trace import read_blob_trace
+from atonc.machine.emu.files.network_c import find_networks, read_network
+from atonc.machine.emu.files.types import EpochFlags, Symbol
+from atonc.machine.hw.ec import decode
 from tests.emu.files_samples import HARDWARE_EPOCH, blob_words, driver_text, ecblobs_text, network_text, write_network
 from tests.patience import no_hang
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from atonc import evaluate
-from atonc.errors import InputError
-from atonc.evaluating import run
+from atonc.insight.evaluating import run
+from atonc.machine.base.errors import InputError
 from tests.evaluating.networks import SIDE, colour_folder, colour_model
 
 

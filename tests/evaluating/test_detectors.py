@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.evaluating.datasets.types import Dataset, DatasetEntry
-from atonc.evaluating.decoders.choose import decoder_for, family
-from atonc.evaluating.metrics.detection import Detection
-from atonc.evaluating.pictures import Fit
+from atonc.insight.evaluating.datasets.types import Dataset, DatasetEntry
+from atonc.insight.evaluating.decoders.choose import decoder_for, family
+from atonc.insight.evaluating.metrics.detection import Detection
+from atonc.insight.evaluating.pictures import Fit
 
 PICTURES, SIDE, CLASSES = 50, 64, 2
 Box = tuple[float, float, float, float, float, int]  # corners, score, class
@@ -247,7 +247,7 @@ def coco_figures(data: Dataset, boxes: list[list[Box]]) -> tuple[float, float]:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_map_is_that_of_the_reference_decoder(name: str, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atonc.evaluating.metrics.detection._ROUNDS", 10)
+    monkeypatch.setattr("atonc.insight.evaluating.metrics.detection._ROUNDS", 10)
     make, reference = FAMILIES[name]
     random = np.random.default_rng(11)
     outputs = [make(random, truths(data, k)) for k in range(PICTURES)]

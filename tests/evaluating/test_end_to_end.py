@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import atonc
-from atonc.cli import main
+from atonc.doors.cli.cli import main
 from tests.evaluating.networks import colour_folder, colour_model
 from tests.patience import until
 

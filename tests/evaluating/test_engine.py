@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.emulation import Emulation
-from atonc.evaluating.engine import Engine, npu_kernel
-from atonc.evaluating.kernels.finish import Wrapping32, finish_for
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.conv.requantise import Requantisation
-from atonc.lower.semantics.sums import requantised
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower.conv.requantise import Requantisation
+from atonc.compiler.lower.semantics.sums import requantised
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.insight.evaluating.engine import Engine, npu_kernel
+from atonc.insight.evaluating.kernels.finish import Wrapping32, finish_for
 from tests.compiler.random_graphs import random_graph, random_inputs
 
 SAMPLES = 2

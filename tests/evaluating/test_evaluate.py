@@ -14,9 +14,9 @@ import pytest
 
 import atonc
 from atonc import evaluate
-from atonc.cli import main
-from atonc.emulation import Emulation
-from atonc.pipeline import compile_file
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.verify.emulation import Emulation
+from atonc.doors.cli.cli import main
 from tests.evaluating.networks import COLOURS, SIDE, colour_folder, colour_model
 from tests.patience import until
 
@@ -126,7 +126,7 @@ def test_a_dask_cluster_gives_the_bytes_of_one_process(model: Path, folder: Path
 def _evaluate(model: Path, folder: Path, out: Path) -> subprocess.Popen[bytes]:
     words = ["evaluate", str(model), "--data", str(folder), "-o", str(out), "-q"]
     words += ["--processes", "2", "--samples-together", "2", "--no-int8"]
-    command = [sys.executable, "-c", "from atonc.cli import main; raise SystemExit(main())", *words]
+    command = [sys.executable, "-c", "from atonc.doors.cli.cli import main; raise SystemExit(main())", *words]
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path(atonc.__file__).parents[1])})
 
 

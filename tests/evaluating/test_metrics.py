@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.evaluating.datasets.types import Dataset, DatasetEntry
-from atonc.evaluating.metrics.distance import distance, distance_figures
-from atonc.evaluating.metrics.intervals import bootstrap, mean_interval, wilson
-from atonc.evaluating.metrics.iou import MeanIou
-from atonc.evaluating.metrics.keypoints import COCO, Keypoints, similarity
-from atonc.evaluating.metrics.top import Top
-from atonc.evaluating.pictures import Fit
+from atonc.insight.evaluating.datasets.types import Dataset, DatasetEntry
+from atonc.insight.evaluating.metrics.distance import distance, distance_figures
+from atonc.insight.evaluating.metrics.intervals import bootstrap, mean_interval, wilson
+from atonc.insight.evaluating.metrics.iou import MeanIou
+from atonc.insight.evaluating.metrics.keypoints import COCO, Keypoints, similarity
+from atonc.insight.evaluating.metrics.top import Top
+from atonc.insight.evaluating.pictures import Fit
 
 
 def labelled(*labels: int) -> Dataset:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.errors import UnsupportedError
-from atonc.explorer import graph
+from atonc.doors.explorer import graph
+from atonc.machine.base.errors import UnsupportedError
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite"
 
@@ -35,7 +35,7 @@ def test_errors_are_those_of_the_emulator() -> None:
 def test_model_explorer_takes_it() -> None:
     """As its server would: by the name of the extension, over JSON."""
     manager = pytest.importorskip("model_explorer.extension_manager", reason="Model Explorer is not installed")
-    known = manager.ExtensionManager(["atonc.explorer"])
+    known = manager.ExtensionManager(["atonc.doors.explorer"])
     known.load_extensions()
     ids = {one["id"]: one for one in known.get_extensions_metadata() if one["id"].startswith("atonc")}
     assert set(ids) == {"atonc", "atonc_cycles", "atonc_memory", "atonc_error"}

@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from atonc.app.inputs import program_inputs
-from atonc.emulation import Emulation
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.inputs.inputs import program_inputs
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
 
 
 class Net:

@@ -9,10 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from atonc.errors import AtoncError, ModelError, UnsupportedError
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.ir import Graph
-from atonc.ops import run_graph
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.ir import Graph
+from atonc.compiler.ops import run_graph
+from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError
 from tests.frontends.onnx_models import Net, run
 
 S, Z = 0.03, -7  # scale and zero point of most results here

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.errors import AtoncError, InputError, ModelError, UnsupportedError
-from atonc.frontends.coverage import coverage, require_quantised
-from atonc.frontends.fixed_shapes import parse_fixed_shapes
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.frontends.read import read
-from atonc.frontends.refusals import refuse
-from atonc.frontends.tflite import read_tflite
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.ops import run_graph
-from atonc.passes import run as run_passes
+from atonc.compiler.frontends.coverage import coverage, require_quantised
+from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.frontends.read import read
+from atonc.compiler.frontends.refusals import refuse
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.ops import run_graph
+from atonc.compiler.passes import run as run_passes
+from atonc.machine.base.errors import AtoncError, InputError, ModelError, UnsupportedError
 from tests.frontends.onnx_models import Net
 from tests.frontends.onnx_models import run as run_onnx
 from tests.frontends.tflite_models import O, T, build

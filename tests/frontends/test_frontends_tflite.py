@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.errors import AtoncError, InputError, ModelError, UnsupportedError
-from atonc.frontends import flatbuffer, limits
-from atonc.frontends.tflite import read_file, read_tflite
-from atonc.ops import run_graph
+from atonc.compiler.frontends import flatbuffer, limits
+from atonc.compiler.frontends.tflite import read_file, read_tflite
+from atonc.compiler.ops import run_graph
+from atonc.machine.base.errors import AtoncError, InputError, ModelError, UnsupportedError
 from tests.frontends.tflite_models import O, T, build, chain_model, conv_model
 
 

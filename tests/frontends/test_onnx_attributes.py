@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from atonc.errors import AtoncError, ModelError, UnsupportedError
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.request.options import Options
+from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError
 from tests.frontends.onnx_models import Net, emulated, model_of, run, same
 
 pytest.importorskip("onnxruntime")
@@ -123,7 +123,7 @@ def test_reductions(kind: str, keepdims: int) -> None:
 
 @pytest.mark.parametrize("kind", ["Selu", "Celu", "ThresholdedRelu", "Softsign", "Shrink"])
 def test_functions_of_several_operators_are_one_table(kind: str) -> None:
-    from atonc.passes import order
+    from atonc.compiler.passes import order
 
     net = Net()
     made = net.qdq(net.node(kind, [net.qdq("x", 0.02, -5)])[0], S, 3)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from atonc.errors import ModelError
-from atonc.frontends.onnx_qdq import read_onnx
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.machine.base.errors import ModelError
 from tests.frontends.onnx_models import Net, model_of, same
 
 INT8, UINT8, FLOAT = TensorProto.INT8, TensorProto.UINT8, TensorProto.FLOAT

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.compare.reference import run_onnx
-from atonc.errors import ModelError
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.ops import run_graph
+from atonc.compiler.compare.reference import run_onnx
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.ops import run_graph
+from atonc.machine.base.errors import ModelError
 from tests.frontends.onnx_models import Net
 
 SHAPE = (2, 3, 4, 5)

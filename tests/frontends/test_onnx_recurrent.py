@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.compare.reference import run_onnx
-from atonc.errors import UnsupportedError
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.ops import run_graph
-from atonc.pipeline import compile_graph
+from atonc.compiler.compare.reference import run_onnx
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.ops import run_graph
+from atonc.machine.base.errors import UnsupportedError
 from tests.frontends.onnx_models import Net
 
 STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 4, 3

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from atonc.errors import AtoncError, ModelError, UnsupportedError
-from atonc.frontends.onnx_qdq import read_onnx
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError
 from tests.frontends.onnx_models import Net, model_of, same
 
 COORDINATES = (

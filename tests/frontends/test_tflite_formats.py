@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.compare.reference import run_tflite
-from atonc.errors import AtoncError, InputError, UnsupportedError
-from atonc.frontends.tflite import read_tflite
-from atonc.frontends.tflite_formats import BLIND, REFUSING
-from atonc.ops import run_graph
+from atonc.compiler.compare.reference import run_tflite
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.frontends.tflite_formats import BLIND, REFUSING
+from atonc.compiler.ops import run_graph
+from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError
 from tests.frontends.tflite_models import O, T, build
 
 pytest.importorskip("ai_edge_litert", exc_type=ImportError)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.compare.reference import run_tflite
-from atonc.errors import UnsupportedError
-from atonc.frontends.tflite import read_tflite
-from atonc.ops import run_graph
-from atonc.pipeline import compile_graph
+from atonc.compiler.compare.reference import run_tflite
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ops import run_graph
+from atonc.machine.base.errors import UnsupportedError
 from tests.frontends.tflite_models import O, T, build
 
 STEPS, INPUTS, CELLS = 7, 5, 6

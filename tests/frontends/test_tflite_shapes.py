@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.errors import AtoncError
-from atonc.frontends.tflite import read_tflite
-from atonc.ops import run_graph
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ops import run_graph
+from atonc.machine.base.errors import AtoncError
 from tests.frontends.tflite_models import O, T, build
 
 ROWS, WIDTH = 6, 8

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.compare.reference import run_tflite
-from atonc.errors import AtoncError
-from atonc.frontends.tflite import read_tflite
-from atonc.ops import run_graph
+from atonc.compiler.compare.reference import run_tflite
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ops import run_graph
+from atonc.machine.base.errors import AtoncError
 from tests.frontends.tflite_models import O, T, build
 
 

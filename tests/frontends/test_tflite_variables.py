@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.app.references import References
-from atonc.compare.inputs import make_inputs
-from atonc.errors import ModelError, UnsupportedError
-from atonc.frontends.tflite import read_tflite
-from atonc.ops import run_graph
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ops import run_graph
+from atonc.compiler.request.options import Options
+from atonc.insight.validating.references import References
+from atonc.machine.base.errors import ModelError, UnsupportedError
 from tests.frontends.tflite_models import O, T, build
 
 CHANNELS, KEPT = 4, 2

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from atonc.hw import regs
-from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig
-from atonc.hw.units.activ import ActivConfig
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.pool import PoolConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.hw import regs
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.units.activ import ActivConfig
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.pool import PoolConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 
 _NODE = re.compile(r"([A-Z]+)(?:#(\d+))?")
 _CONFIGS: dict[str, UnitConfig] = {

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from atonc.hw.stream import Stream
-from atonc.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.stream import Stream
+from atonc.machine.hw.units.convacc import ConvaccConfig
 from tests.hw import scalar_models as scalar
 from tests.hw.unit_data import as_words, data_kinds, flag, numbers, packed
 

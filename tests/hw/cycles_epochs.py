@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig
-from atonc.hw.machine import PoolTiming
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.machine import PoolTiming
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 
 RAM, RAM2, CPU_RAM, FLASH, HYPER = 0x3420_0000, 0x3427_0000, 0x3410_0000, 0x7040_0000, 0x9000_0000
 BANK = 0x7_0000

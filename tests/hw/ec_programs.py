@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from atonc.hw.ec import (
+from atonc.machine.hw.ec import (
     BurstWrite,
     BurstWriteInc,
     Instruction,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atonc.hw.epoch import Epoch
-from atonc.hw.units.activ import FUNCTION, ROM0_ROWS, ROM1_ROWS, ActivConfig
-from atonc.hw.units.convacc import FRAME_ZERO
-from atonc.hw.units.pool import GLOBAL_AVERAGE, MAX, PoolConfig
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.units.activ import FUNCTION, ROM0_ROWS, ROM1_ROWS, ActivConfig
+from atonc.machine.hw.units.convacc import FRAME_ZERO
+from atonc.machine.hw.units.pool import GLOBAL_AVERAGE, MAX, PoolConfig
 from tests.hw.safety_parts import (
     NPU_RAM3,
     NPU_RAM4,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atonc.hw.epoch import Event
-from atonc.hw.units.activ import RELU, THRESHOLD_RELU
-from atonc.hw.units.arith import MIN, MULTIPLY
-from atonc.hw.units.decompress import DecunConfig
+from atonc.machine.hw.epoch import Event
+from atonc.machine.hw.units.activ import RELU, THRESHOLD_RELU
+from atonc.machine.hw.units.arith import MIN, MULTIPLY
+from atonc.machine.hw.units.decompress import DecunConfig
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import (
     CPU_RAM2,

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from atonc.hw import regs
-from atonc.hw.epoch import Epoch, Event
-from atonc.hw.fields import UnitConfig
-from atonc.hw.units.arith import AFFINE, ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.hw import regs
+from atonc.machine.hw.epoch import Epoch, Event
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.units.arith import AFFINE, ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 
 NPU_RAM3, NPU_RAM4, NPU_RAM5 = 0x3420_0000, 0x3427_0000, 0x342E_0000
 CPU_RAM1, CPU_RAM2 = 0x3400_0000, 0x3410_0000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig
-from atonc.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import (
     NPU_RAM3,

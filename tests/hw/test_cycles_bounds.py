@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from atonc.hw.cycles import hardware
-from atonc.hw.cycles.bounds import bounds, tightest
-from atonc.hw.epoch import Epoch
-from atonc.hw.machine import stm32n6
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.cycles.bounds import bounds, tightest
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import stm32n6
 from tests.hw import cycles_epochs as e
 
 MACHINE = stm32n6()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from atonc.hw.cycles.flow import element_counts
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.pool import GLOBAL_AVERAGE, PoolConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.hw.cycles.flow import element_counts
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.pool import GLOBAL_AVERAGE, PoolConfig
+from atonc.machine.hw.units.switch import Link
 from tests.hw import cycles_epochs as e
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from atonc.hw.cycles import EpochCost, hardware, network_cycles
-from atonc.hw.epoch import Epoch
-from atonc.hw.machine import stm32n6
-from atonc.hw.units.arith import ArithConfig
+from atonc.machine.hw.cycles import EpochCost, hardware, network_cycles
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.units.arith import ArithConfig
 from tests.hw import cycles_epochs as e
 from tests.patience import growth, operations
 

@@ -8,14 +8,14 @@ import random
 
 import pytest
 
-from atonc.hw import regs
-from atonc.hw.cycles import hardware, st_estimate
-from atonc.hw.fields import UnitConfig, decode
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.pool import PoolConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.hw import regs
+from atonc.machine.hw.cycles import hardware, st_estimate
+from atonc.machine.hw.fields import UnitConfig, decode
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.pool import PoolConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 from tests.hw import cycles_epochs as e
 
 KINDS: tuple[type[UnitConfig], ...] = (StrengConfig, StrengConfig, ConvaccConfig, ArithConfig, PoolConfig)

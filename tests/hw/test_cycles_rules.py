@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.hw.cycles import hardware
-from atonc.hw.epoch import Epoch
-from atonc.hw.machine import stm32n6
-from atonc.hw.units.arith import ArithConfig
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.units.arith import ArithConfig
 from tests.hw import cycles_epochs as e
 
 TIMING = stm32n6().timing

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from atonc.hw.cycles import element_counts, st_estimate
-from atonc.hw.epoch import Epoch
-from atonc.hw.machine import PoolTiming
-from atonc.hw.units.switch import Link
+from atonc.machine.hw.cycles import element_counts, st_estimate
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import PoolTiming
+from atonc.machine.hw.units.switch import Link
 from tests.hw import cycles_epochs as e
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.hw.cycles import traffic
-from atonc.hw.units.stream_engine import StrengConfig, frame_addresses
+from atonc.machine.hw.cycles import traffic
+from atonc.machine.hw.units.stream_engine import StrengConfig, frame_addresses
 from tests.hw import cycles_epochs as e
 
 EXAMPLES = settings(max_examples=200, deadline=None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.hw import regs
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec.instructions import BurstWriteInc, Instruction, Label, Poll, Write
-from atonc.hw.epoch import Epoch
+from atonc.machine.hw import regs
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec.instructions import BurstWriteInc, Instruction, Label, Poll, Write
+from atonc.machine.hw.epoch import Epoch
 
 ARITH, ENGINE, SWITCH = (regs.UNIT_BY_NAME[name].id for name in ("ARITH1", "STRENG2", "STRSWITCH0"))
 VECTORS = 1 << 7 | 1 << 21 | 1 << 22  # of all three coefficients

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.hw.cycles import hardware
-from atonc.hw.cycles.doubts import (
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.cycles.doubts import (
     CACHED,
     CPU_WORDS,
     LONG_TURNS,
@@ -16,8 +16,8 @@ from atonc.hw.cycles.doubts import (
     convolutions,
     doubts,
 )
-from atonc.hw.epoch import Epoch
-from atonc.hw.machine import stm32n6
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import stm32n6
 from tests.hw.cycles_epochs import COPY, FLASH, HYPER, RAM, RAM2, again, conv, convolution, copy, epoch, raw, write
 
 MACHINE = stm32n6()

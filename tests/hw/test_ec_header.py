@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.errors import InputError
-from atonc.hw.ec import Blob, Container, container_of, read_header, read_header_file
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.ec import Blob, Container, container_of, read_header, read_header_file
 from tests.hw.ec_programs import sample_program
 from tests.patience import growth, no_hang
 

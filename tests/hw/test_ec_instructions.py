@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.errors import InputError
-from atonc.hw.ec import (
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.ec import (
     BurstWrite,
     BurstWriteInc,
     Instruction,

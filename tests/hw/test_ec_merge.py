@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.hw.ec import (
+from atonc.machine.hw.ec import (
     Barrier,
     BurstWrite,
     BurstWriteInc,
@@ -23,7 +23,7 @@ from atonc.hw.ec import (
     encode,
     merge_writes,
 )
-from atonc.hw.ec.merge import stored_words
+from atonc.machine.hw.ec.merge import stored_words
 from tests.hw.ec_programs import instructions, words
 
 STORES = st.dictionaries(st.integers(0, 40), words, min_size=1)

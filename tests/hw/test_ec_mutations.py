@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.errors import InputError
-from atonc.hw.ec import (
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.ec import (
     Blob,
     Container,
     Relocation,

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.hw.fields import UnitConfig, places
-from atonc.hw.safety import all_rules
-from atonc.hw.safety.evidence import Feature, Grade, grade_epoch, grade_feature, grade_unit, unit_grade
-from atonc.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.hw.safety.evidence.epochs import any_value, unit_features
-from atonc.hw.safety.evidence.table import behind, evidence, programs
-from atonc.hw.units.arith import MULTIPLY, ROWS, ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.pool import GLOBAL_AVERAGE, PoolConfig
-from atonc.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.fields import UnitConfig, places
+from atonc.machine.hw.safety import all_rules
+from atonc.machine.hw.safety.evidence import Feature, Grade, grade_epoch, grade_feature, grade_unit, unit_grade
+from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.machine.hw.safety.evidence.epochs import any_value, unit_features
+from atonc.machine.hw.safety.evidence.table import behind, evidence, programs
+from atonc.machine.hw.units.arith import MULTIPLY, ROWS, ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.pool import GLOBAL_AVERAGE, PoolConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import NPU_RAM3, NPU_RAM4, NPU_RAM5, affine, convacc, per_channel, reader, writer
 

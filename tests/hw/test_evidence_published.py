@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from atonc.hw.safety.evidence import Feature, Grade, grade_feature, grade_program
-from atonc.hw.safety.evidence.table import evidence
+from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature, grade_program
+from atonc.machine.hw.safety.evidence.table import evidence
 
 FETCHED = os.environ.get("ATONC_FETCHED", "")
 SPEC = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")).parent / "spec"
@@ -40,7 +40,7 @@ def test_the_data_are_what_the_programs_hold(
 ) -> None:
     monkeypatch.setattr(generator, "OUT", tmp_path / "evidence.json")
     generator.write(generator.collect([Path(FETCHED)]))
-    committed = ROOT / "atonc" / "hw" / "safety" / "data" / "evidence.json"
+    committed = ROOT / "atonc" / "machine" / "hw" / "safety" / "data" / "evidence.json"
     assert (tmp_path / "evidence.json").read_bytes() == committed.read_bytes()
 
 

@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from atonc.hw.epoch import Epoch
-from atonc.hw.safety import SafetyContext
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.safety import SafetyContext
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import NPU_RAM3, change, writer
 from tests.hw.safety_plants import swap
@@ -66,7 +66,7 @@ def test_every_pattern_says_why(generator: ModuleType) -> None:
 
 
 def test_none_of_them_is_in_the_data(generator: ModuleType) -> None:
-    from atonc.hw.safety.evidence.table import programs
+    from atonc.machine.hw.safety.evidence.table import programs
 
     for known in programs():
         assert generator.why_not(program(generator, legal.convolution(), known.name)) == ""

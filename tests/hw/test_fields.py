@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from atonc.hw import fields
-from atonc.hw.epoch import Epoch
-from atonc.hw.fields import changed
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.hw import fields
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import changed
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 
 
 def test_changed_is_replace() -> None:

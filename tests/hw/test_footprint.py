@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.hw.footprint import share_word, touched
-from atonc.hw.limits import BUS_BYTES
-from atonc.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.footprint import share_word, touched
+from atonc.machine.hw.limits import BUS_BYTES
+from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.hw import scalar_models as scalar
 from tests.hw.test_units_stream_engine import engine, readers, writers
 

@@ -9,16 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from atonc.hw import limits
-from atonc.hw.machine import stm32n6
-from atonc.hw.safety.evidence.seen import frame_seen, padding_seen
-from atonc.hw.safety.evidence.table import SeenNumbers, evidence
-from atonc.hw.units import arith
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.select import policy
+from atonc.compiler.plan import policy
+from atonc.machine.hw import limits
+from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.safety.evidence.seen import frame_seen, padding_seen
+from atonc.machine.hw.safety.evidence.table import SeenNumbers, evidence
+from atonc.machine.hw.units import arith
+from atonc.machine.hw.units.convacc import ConvaccConfig
 
 ROOT = Path(__file__).resolve().parents[2] / "atonc"
-HOMES = {"hw/limits.py", "hw/regs.py", "hw/units/arith.py", "hw/units/convacc.py", "select/policy.py"}
+HOMES = {
+    "machine/hw/limits.py",
+    "machine/hw/regs.py",
+    "machine/hw/units/arith.py",
+    "machine/hw/units/convacc.py",
+    "compiler/plan/policy.py",
+}
 # numbers that mean one thing only, wherever they stand
 TELLING = {33_600, 1792, 3072, 1920, 1600, 768, 576, 384, 1_700_000, 960 << 10, 640 << 10}
 # numbers that mean many things: one of them under such a name is a second home
@@ -32,8 +38,8 @@ NAMED = {
 }  # fmt: skip
 ROOMS = ("hw", "plan", "lower", "select", "place", "emit", "schedule", "semantics", "cost")
 ELSEWHERE = {  # another quantity with the same number
-    ("hw/cycles/st_estimate.py", 3072),  # elements of a frame that ST's estimate counts once
-    ("emit/info/memory.py", 8),  # what c_info.json says of pools
+    ("machine/hw/cycles/st_estimate.py", 3072),  # elements of a frame that ST's estimate counts once
+    ("compiler/emit/info/memory.py", 8),  # what c_info.json says of pools
 }
 
 
@@ -74,12 +80,12 @@ def _named(target: ast.expr, value: ast.expr) -> Iterator[tuple[int, float]]:
 
 def test_no_constant_of_the_hardware_is_defined_twice() -> None:
     found = []
-    for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+    for path in sorted(path for room in ROOMS for path in ROOT.glob(f"*/{room}/**/*.py")):
         name = path.relative_to(ROOT).as_posix()
         if name not in HOMES:
             again = {(line, value) for line, value in second_homes(path.read_text()) if (name, value) not in ELSEWHERE}
             found += [f"{name}:{line}: {value}" for line, value in sorted(again)]
-    assert not found, "already in hw/limits.py or select/policy.py:\n" + "\n".join(found)
+    assert not found, "already in hw/limits.py or plan/policy.py:\n" + "\n".join(found)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.errors import AtoncError, InputError, UnsupportedError
-from atonc.hw import ll, regs
-from atonc.hw.decode import decode_epochs
-from atonc.hw.ec import Instruction, Label, Poll, Write, WriteField
-from atonc.hw.ll.generation import FIRST, SECOND, THIRD
-from atonc.hw.ll.members import unpack
+from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError
+from atonc.machine.hw import ll, regs
+from atonc.machine.hw.decode import decode_epochs
+from atonc.machine.hw.ec import Instruction, Label, Poll, Write, WriteField
+from atonc.machine.hw.ll.generation import FIRST, SECOND, THIRD
+from atonc.machine.hw.ll.members import unpack
 
 
 @dataclass(frozen=True)

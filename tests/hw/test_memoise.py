@@ -3,7 +3,7 @@ from __future__ import annotations
 import gc
 from dataclasses import dataclass
 
-from atonc.hw.memoise import memoise
+from atonc.machine.hw.memoise import memoise
 
 
 @dataclass(frozen=True)

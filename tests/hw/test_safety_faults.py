@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import pytest
 
-from atonc.hw.safety import (
+from atonc.machine.base.reasons import Severity, Violation
+from atonc.machine.hw.safety import (
     CheckedBuffer,
     CheckedPool,
     PoolKind,
@@ -18,7 +19,6 @@ from atonc.hw.safety import (
     check_program,
     worst,
 )
-from atonc.reasons import Severity, Violation
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_faults import FAULTS
 from tests.hw.safety_parts import NPU_RAM3, NPU_RAM4, NPU_RAM5, add, change, reader, with_events, writer

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.hw.safety import check_program
-from atonc.reasons import Severity
+from atonc.machine.base.reasons import Severity
+from atonc.machine.hw.safety import check_program
 
 FETCHED = os.environ.get("ATONC_FETCHED", "")
 SPEC = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")).parent / "spec"
@@ -32,6 +32,6 @@ def test_data_files_are_what_the_study_says(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(script["main"].__globals__, "OUT", tmp_path)
     monkeypatch.setattr("sys.argv", ["gen_proven.py", str(SPEC)])
     script["main"]()
-    committed = ROOT / "atonc" / "hw" / "safety" / "data"
+    committed = ROOT / "atonc" / "machine" / "hw" / "safety" / "data"
     for path in sorted(tmp_path.iterdir()):
         assert path.read_bytes() == (committed / path.name).read_bytes(), path.name

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.hw import chains, links, proven
-from atonc.hw.epoch import Epoch
-from atonc.hw.links import LinkKind
-from atonc.hw.proven import Level
-from atonc.hw.safety import mode_keys
-from atonc.hw.units.switch import Link
+from atonc.machine.hw import chains, links, proven
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.links import LinkKind
+from atonc.machine.hw.proven import Level
+from atonc.machine.hw.safety import mode_keys
+from atonc.machine.hw.units.switch import Link
 from tests.hw import safety_epochs as legal
 from tests.hw.chain_reader import read_chain
 from tests.hw.safety_parts import gated, limited

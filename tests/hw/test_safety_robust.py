@@ -8,11 +8,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.hw import fields, regs
-from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig
-from atonc.hw.safety import check_epoch, check_program
-from atonc.hw.units.switch import Link
+from atonc.machine.hw import fields, regs
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.safety import check_epoch, check_program
+from atonc.machine.hw.units.switch import Link
 from tests.hw import safety_epochs as legal
 
 epochs = st.sampled_from([build() for build in legal.LEGAL.values()])

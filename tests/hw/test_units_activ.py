@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.errors import NotModelledError
-from atonc.hw import regs
-from atonc.hw.units import activ
-from atonc.hw.units.activ import ActivConfig
+from atonc.machine.base.errors import NotModelledError
+from atonc.machine.hw import regs
+from atonc.machine.hw.units import activ
+from atonc.machine.hw.units.activ import ActivConfig
 from tests.hw import scalar_models as scalar
 from tests.hw.unit_data import EXAMPLES, MORE_EXAMPLES, as_words, data_kinds, numbers
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.errors import NotModelledError
-from atonc.hw.units import arith
-from atonc.hw.units.arith import ArithConfig
+from atonc.machine.base.errors import NotModelledError
+from atonc.machine.hw.units import arith
+from atonc.machine.hw.units.arith import ArithConfig
 from tests.hw import scalar_models as scalar
 from tests.hw.unit_data import (
     EXAMPLES,

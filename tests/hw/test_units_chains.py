@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.emu.bus import AddressSpace
-from atonc.emu.npu import run_epoch
-from atonc.errors import AtoncError, InputError
-from atonc.hw.epoch import Epoch
-from atonc.hw.units.convacc import FRAME_ZERO, ConvaccConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.npu import run_epoch
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.units.convacc import FRAME_ZERO, ConvaccConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 from tests.hw import scalar_models as scalar
 from tests.hw.unit_data import EXAMPLES, data_kinds, numbers
 

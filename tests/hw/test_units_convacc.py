@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.errors import AtoncError, InputError, NotModelledError
-from atonc.hw import regs
-from atonc.hw.stream import Stream
-from atonc.hw.units import convacc
-from atonc.hw.units.convacc import ConvaccConfig
+from atonc.machine.base.errors import AtoncError, InputError, NotModelledError
+from atonc.machine.hw import regs
+from atonc.machine.hw.stream import Stream
+from atonc.machine.hw.units import convacc
+from atonc.machine.hw.units.convacc import ConvaccConfig
 from tests.hw import convacc_configs as cases
 from tests.hw import scalar_models as scalar
 from tests.hw.unit_data import EXAMPLES, MORE_EXAMPLES

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.emu.bus import AddressSpace
-from atonc.emu.npu import run_epoch
-from atonc.errors import InputError, NotModelledError
-from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig
-from atonc.hw.units import arith, pool
-from atonc.hw.units.activ import THRESHOLD_RELU, ActivConfig
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.decompress import DecunConfig
-from atonc.hw.units.pool import PoolConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.hw.units.switch import Link
+from atonc.machine.base.errors import InputError, NotModelledError
+from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.npu import run_epoch
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.units import arith, pool
+from atonc.machine.hw.units.activ import THRESHOLD_RELU, ActivConfig
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.decompress import DecunConfig
+from atonc.machine.hw.units.pool import PoolConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.units.switch import Link
 from tests.hw import scalar_models as scalar
 from tests.hw.unit_data import EXAMPLES, data_kinds, numbers
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.errors import AtoncError, InputError, NotModelledError
-from atonc.hw.units import pool
-from atonc.hw.units.pool import PoolConfig
+from atonc.machine.base.errors import AtoncError, InputError, NotModelledError
+from atonc.machine.hw.units import pool
+from atonc.machine.hw.units.pool import PoolConfig
 from tests.hw import scalar_models as scalar
 from tests.hw.unit_data import (
     EXAMPLES,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.errors import InputError, NotModelledError
-from atonc.hw import regs
-from atonc.hw.stream import Stream
-from atonc.hw.units import stream_engine
-from atonc.hw.units.stream_engine import StrengConfig
+from atonc.machine.base.errors import InputError, NotModelledError
+from atonc.machine.hw import regs
+from atonc.machine.hw.stream import Stream
+from atonc.machine.hw.units import stream_engine
+from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.hw import scalar_models as scalar
 from tests.hw.unit_data import EXAMPLES, MORE_EXAMPLES, data_kinds, flag, numbers, words_of
 

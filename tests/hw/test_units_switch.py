@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.errors import NotModelledError
-from atonc.hw import regs
-from atonc.hw.stream import Stream
-from atonc.hw.units import decompress, switch
-from atonc.hw.units.switch import Link
+from atonc.machine.base.errors import NotModelledError
+from atonc.machine.hw import regs
+from atonc.machine.hw.stream import Stream
+from atonc.machine.hw.units import decompress, switch
+from atonc.machine.hw.units.switch import Link
 from tests.hw import scalar_models as scalar
 from tests.hw.unit_data import EXAMPLES, MORE_EXAMPLES, words_of
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from atonc.hw.stream import Stream
+from atonc.machine.hw.stream import Stream
 from tests.hw.scalar_models import WORD
 
 EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -11,19 +11,20 @@ from pathlib import Path
 import pytest
 
 import atonc
-from atonc.cli import main
-from atonc.compilation import Compilation
-from atonc.cost.band import GUESSES, KERNELS, NPU_TIME, PredictionBand, band_of, limits
-from atonc.hw.cycles import doubts
-from atonc.hw.machine import stm32n6
-from atonc.insight.band import error_band
-from atonc.insight.loss import AccuracyReport
-from atonc.insight.types import Measured, MeasuredBlock
-from atonc.quantizing.types import QuantizedCandidate
-from atonc.report import accuracy_text, annotate, quantize_text, target_text
-from atonc.report.html.compare_data import comparison_data
-from atonc.report.html.data import network_data
-from atonc.serve.worker import summary
+from atonc.delivery.texts import target_text
+from atonc.doors.cli.cli import main
+from atonc.doors.python.compilation import Compilation
+from atonc.doors.serve.worker import summary
+from atonc.insight.explain.band import error_band
+from atonc.insight.explain.loss import AccuracyReport
+from atonc.insight.explain.types import Measured, MeasuredBlock
+from atonc.insight.quantizing.types import QuantizedCandidate
+from atonc.insight.report import accuracy_text, annotate, quantize_text
+from atonc.insight.report.html.compare_data import comparison_data
+from atonc.insight.report.html.data import network_data
+from atonc.machine.cost.band import GUESSES, KERNELS, NPU_TIME, PredictionBand, band_of, limits
+from atonc.machine.hw.cycles import doubts
+from atonc.machine.hw.machine import stm32n6
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -137,14 +138,14 @@ def test_compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_pages(digits: Compilation) -> None:
-    from atonc.insight.compare import compare
+    from atonc.insight.explain.compare import compare
 
     low, high = error_band(digits.network).around(digits.latency_ms)
     totals = network_data(digits.network)["totals"]
     assert (totals["low_ms"], totals["high_ms"]) == (low, high)
     side = comparison_data(compare(digits.network, digits.network))["sides"][0]
     assert (side["low_ms"], side["high_ms"]) == (low, high)
-    for script in ("report/html/assets/start.js", "report/html/assets/compare.js"):
+    for script in ("insight/report/html/assets/start.js", "insight/report/html/assets/compare.js"):
         assert "low_ms" in (ROOT / "atonc" / script).read_text()
 
 
@@ -165,12 +166,12 @@ def test_sweep(
 
 
 def test_the_service_keeps_it(digits: Compilation) -> None:
-    from atonc.report.compile_text import as_json
+    from atonc.insight.report.compile_text import as_json
 
     found = summary(as_json(digits.view) | {"gates": []})
     assert (found["latency_low_ms"], found["latency_high_ms"]) == (digits.latency_low_ms, digits.latency_high_ms)
     for script in ("build.js", "parts.js", "models.js"):
-        assert "band(" in (ROOT / "atonc" / "serve" / "assets" / script).read_text()
+        assert "band(" in (ROOT / "atonc" / "doors" / "serve" / "assets" / script).read_text()
 
 
 def test_beside_a_measured_time() -> None:
@@ -195,7 +196,7 @@ NOT_PREDICTED = {"load_text.py", "front.py"}  # counted on the virtual board or 
 def test_no_view_was_forgotten() -> None:
     """Whoever shows a predicted latency shows its band."""
     rooms = ("report", "explorer", "serve", "sweeping")
-    files = [path for room in rooms for path in sorted((ROOT / "atonc" / room).rglob("*.py"))]
+    files = [path for room in rooms for path in sorted((ROOT / "atonc").glob(f"*/{room}/**/*.py"))]
     shown = [path for path in files if "latency_ms" in path.read_text() and path.name not in NOT_PREDICTED]
     assert len(shown) >= 10
     assert [path.name for path in shown if not WORDS.search(path.read_text())] == []

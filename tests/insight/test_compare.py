@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.app import generating
-from atonc.cli import main
-from atonc.emu.network import load
-from atonc.insight.accuracy import agreement, converted
-from atonc.insight.compare import compare
-from atonc.insight.ours import network_view
-from atonc.insight.pairs import BY_NAME, BY_OPERATOR
-from atonc.insight.types import LayerView, OperatorView
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.doors.cli.cli import main
+from atonc.insight.explain.accuracy import agreement, converted
+from atonc.insight.explain.compare import compare
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.pairs import BY_NAME, BY_OPERATOR
+from atonc.insight.explain.types import LayerView, OperatorView
+from atonc.machine.emu.network import load
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"

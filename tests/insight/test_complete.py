@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from atonc.app import generating
-from atonc.insight.complete import gaps, unusual
-from atonc.insight.ours import network_view
-from atonc.insight.types import CPU, NPU, NetworkView
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.insight.explain.complete import gaps, unusual
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.types import CPU, NPU, NetworkView
 
 ROOT = Path(__file__).parent.parent.parent
 MODELS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus")) / "models"

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from atonc.compile_view import CompileView
-from atonc.insight.ours import network_view
-from atonc.ir import Graph, Op
-from atonc.plan.task import Purpose
-from atonc.plan.types import EpochPlan
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.plan.task import Purpose
+from atonc.compiler.plan.types import EpochPlan
+from atonc.insight.explain.ours import network_view
 from tests.compiler.golden_graphs import Sketch
 from tests.insight.views import compile_view
 from tests.lower import harness

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main
-from atonc.insight.ours import network_view
-from atonc.insight.prices import priced
-from atonc.insight.types import LayerView
-from atonc.ir import Graph
-from atonc.options import Options
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import Options
+from atonc.doors.cli.cli import main
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.prices import priced
+from atonc.insight.explain.types import LayerView
 from tests.compiler.test_named_cases import _conv, _net
 from tests.frontends.onnx_models import Net
 from tests.insight.views import compile_view, view

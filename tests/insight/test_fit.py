@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main
-from atonc.cost.network import spill_lines
-from atonc.insight.fit import demand, levers, peak
-from atonc.ir import Graph, Op, Tensor
-from atonc.options import Options
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.request.options import Options
+from atonc.doors.cli.cli import main
+from atonc.insight.explain.fit import demand, levers, peak
+from atonc.machine.cost.network import spill_lines
 from tests.compiler.test_named_cases import _conv, _net
 from tests.frontends.onnx_models import Net
 from tests.insight.views import view

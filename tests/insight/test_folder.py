@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.app import generating
-from atonc.emu.files.types import FunctionCall
-from atonc.errors import InputError
-from atonc.insight import saved, vendor
-from atonc.insight.complete import gaps
-from atonc.insight.folder import folder_view
-from atonc.insight.ours import network_view
-from atonc.insight.types import NetworkView
-from atonc.options import Options
-from atonc.report.html import html_page
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.insight.explain import saved, vendor
+from atonc.insight.explain.complete import gaps
+from atonc.insight.explain.folder import folder_view
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.types import NetworkView
+from atonc.insight.report.html import html_page
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.files.types import FunctionCall
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"

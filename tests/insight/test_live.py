@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from atonc.insight.live import _live, distinct
-from atonc.insight.types import BufferView, PoolView
-from atonc.place.usage import CountedPool, Use, covered, memory_use
+from atonc.compiler.place.usage import CountedPool, Use, covered, memory_use
+from atonc.insight.explain.live import _live, distinct
+from atonc.insight.explain.types import BufferView, PoolView
 
 POOLS = (PoolView("a", 100, 200, 0, False), PoolView("b", 300, 50, 0, True), PoolView("c", 1000, 100, 0, False))
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from atonc.insight.types import LayerFacts, LayerView, NetworkView, StepView
+from atonc.insight.explain.types import LayerFacts, LayerView, NetworkView, StepView
 
-FOLDER = Path(__file__).parents[2] / "atonc" / "insight"
+FOLDER = Path(__file__).parents[2] / "atonc" / "insight" / "explain"
 FROM_EPOCHS = {"chains", "modes", "links", "units", "bytes_moved"}  # by wiring.figures
 # what a source cannot know: (file, function) -> fields
 UNKNOWN = {

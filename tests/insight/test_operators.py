@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.cli import main
-from atonc.insight.operators import composed, kind_named, operator_table, source_operators
+from atonc.doors.cli.cli import main
+from atonc.insight.explain.operators import composed, kind_named, operator_table, source_operators
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from atonc.insight.complete import gaps
-from atonc.insight.ours import network_view
-from atonc.ir import Graph
-from atonc.options import Options
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import Options
+from atonc.insight.explain.complete import gaps
+from atonc.insight.explain.ours import network_view
 from tests.compiler.golden_graphs import Sketch
 from tests.insight.views import compile_view
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from atonc.app import generating
-from atonc.cli import main
-from atonc.insight import flow, vendor
-from atonc.insight.folder import folder_view
-from atonc.insight.ours import network_view
-from atonc.insight.pairs import BY_OPERATOR, pair_layers
-from atonc.insight.types import BufferView, LayerFacts, LayerView, OperatorView, StepView, TensorView
-from atonc.options import Options
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.doors.cli.cli import main
+from atonc.insight.explain import flow, vendor
+from atonc.insight.explain.folder import folder_view
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.pairs import BY_OPERATOR, pair_layers
+from atonc.insight.explain.types import BufferView, LayerFacts, LayerView, OperatorView, StepView, TensorView
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite"
 

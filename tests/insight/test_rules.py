@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import atonc.lower
-from atonc import cli
-from atonc.insight import rules as shaping
-from atonc.lower import rules as mapping
-from atonc.reasons import Rule
+import atonc.compiler.lower
+from atonc.compiler.lower import rules as mapping
+from atonc.doors.cli import cli
+from atonc.insight.explain import rules as shaping
+from atonc.machine.base.reasons import Rule
 
 
 def _keys() -> Iterator[tuple[str, str]]:
-    folder = Path(atonc.lower.__file__).parent
+    folder = Path(atonc.compiler.lower.__file__).parent
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Refusal", "RefusedForm"):
@@ -57,7 +57,7 @@ def test_ids_are_unique() -> None:
 def test_remedies_name_options_that_exist() -> None:
     known = {option for _, parser in _parsers() for option in parser._option_string_actions}
     texts = [f"{rule.remedy} {rule.limit} {rule.sentence}" for rule in (*mapping.RULES.values(), *shaping.RULES)]
-    folder = Path(atonc.lower.__file__).parent
+    folder = Path(atonc.compiler.lower.__file__).parent
     texts += [path.read_text() for path in sorted(folder.rglob("*.py"))]
     named = {flag for text in texts for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)}
     assert named

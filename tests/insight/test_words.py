@@ -11,19 +11,19 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import atonc
-from atonc.cli import main
-from atonc.errors import InputError, sentence
-from atonc.frontends.coverage import coverage
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.insight import decide, prices, rules
-from atonc.insight.types import RemedyPrice
-from atonc.options import Options
+from atonc.compiler.frontends.coverage import coverage
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.request.options import Options
+from atonc.doors.cli.cli import main
+from atonc.insight.explain import decide, prices, rules
+from atonc.insight.explain.types import RemedyPrice
+from atonc.machine.base.errors import InputError, sentence
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 
 
 @pytest.fixture(scope="module")
-def digits() -> atonc.compilation.Compilation:
+def digits() -> atonc.doors.python.compilation.Compilation:
     return atonc.compile(DIGITS, verify=False)
 
 
@@ -31,7 +31,7 @@ def digits() -> atonc.compilation.Compilation:
 
 
 def test_no_remedy_advises_a_default_or_nothing() -> None:
-    from atonc.lower.rules import RULES
+    from atonc.compiler.lower.rules import RULES
 
     for rule in (*rules.RULES, *RULES.values()):
         words = rule.remedy.lower()
@@ -39,8 +39,8 @@ def test_no_remedy_advises_a_default_or_nothing() -> None:
         assert "--prefer speed" not in words, "it is the default"
 
 
-def test_a_busy_bank_is_spread_where_the_user_packed_it(digits: atonc.compilation.Compilation) -> None:
-    from atonc.insight import ours
+def test_a_busy_bank_is_spread_where_the_user_packed_it(digits: atonc.doors.python.compilation.Compilation) -> None:
+    from atonc.insight.explain import ours
 
     shares = {"npuRAM5": 1.0}
     packed = replace(digits.view, options=Options(prefer="memory"))
@@ -48,7 +48,9 @@ def test_a_busy_bank_is_spread_where_the_user_packed_it(digits: atonc.compilatio
     assert "--prefer" not in ours._bound(shares, 100, digits.view).remedy
 
 
-def test_a_remedy_that_was_tried_and_costs_more_is_not_offered(digits: atonc.compilation.Compilation) -> None:
+def test_a_remedy_that_was_tried_and_costs_more_is_not_offered(
+    digits: atonc.doors.python.compilation.Compilation,
+) -> None:
     network = digits.network
     layer = next(one for one in network.layers if any(d.rule.id == "CPU-SOFTMAX" for d in one.decisions))
     decision = next(d for d in layer.decisions if d.rule.id == "CPU-SOFTMAX")
@@ -64,8 +66,8 @@ def test_a_remedy_that_was_tried_and_costs_more_is_not_offered(digits: atonc.com
     assert prices._price(decision, layer, network, [(trial, smaller)]).remedy, "it saves memory"
 
 
-def test_what_was_tried_without_gain_is_told(digits: atonc.compilation.Compilation) -> None:
-    from atonc.report.explain_text import layer_lines
+def test_what_was_tried_without_gain_is_told(digits: atonc.doors.python.compilation.Compilation) -> None:
+    from atonc.insight.report.explain_text import layer_lines
 
     layer = digits.network.layers[-1]
     tried = [replace(d, remedy="", price=RemedyPrice(-5, 0, True, "compiled otherwise")) for d in layer.decisions]
@@ -76,18 +78,18 @@ def test_what_was_tried_without_gain_is_told(digits: atonc.compilation.Compilati
 def test_what_moves_is_not_bound_by_convolvers() -> None:
     """A transpose reads; only convolvers have features."""
     graph = _transpose()
-    view = atonc.compile_view.CompileView
+    view = atonc.compiler.compile.compile_view.CompileView
     assert view is not None
     rule = decide.bound({"read": 1.0}, 10).rule
     assert rule.id == "BOUND-READ" and "convolver" not in rule.sentence
-    compiled = atonc.pipeline.compile_graph(graph, Options(verify=False))
+    compiled = atonc.compiler.compile.pipeline.compile_graph(graph, Options(verify=False))
 
     cost = compiled.cost
     assert all(step.bound_by != "feature" for step in cost.steps)
 
 
-def _transpose() -> atonc.ir.Graph:
-    from atonc.ir import Graph, Op, Quantisation, Tensor
+def _transpose() -> atonc.compiler.ir.Graph:
+    from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 
     quant = Quantisation.per_tensor(0.1, 0)
     x, y = Tensor("x", (1, 24, 40, 16), "int8", quant), Tensor("y", (1, 40, 24, 16), "int8", quant)
@@ -127,7 +129,7 @@ def _conv_relu(clamp: str, quantised: bool = True) -> bytes:
 def test_a_clamp_between_a_convolution_and_its_quantiser_is_quantised() -> None:
     found = coverage(read_onnx(_conv_relu("Relu")))
     assert found.percent == 100.0 and not found.float_nodes
-    compiled = atonc.pipeline.compile_graph(read_onnx(_conv_relu("Relu")), Options(verify=False))
+    compiled = atonc.compiler.compile.pipeline.compile_graph(read_onnx(_conv_relu("Relu")), Options(verify=False))
     on_cpu = {reason.op for reason in compiled.mapped.reasons}
     assert "conv" not in on_cpu and "relu" not in on_cpu, "and so it runs"
 
@@ -139,7 +141,9 @@ def test_real_values_that_are_computed_still_count_as_float() -> None:
 
 
 def test_functions_on_float_are_on_the_cpu_because_of_float() -> None:
-    compiled = atonc.pipeline.compile_graph(read_onnx(_conv_relu("Relu", quantised=False)), Options(verify=False))
+    compiled = atonc.compiler.compile.pipeline.compile_graph(
+        read_onnx(_conv_relu("Relu", quantised=False)), Options(verify=False)
+    )
     rules_by_op = {reason.op: reason.rule for reason in compiled.mapped.reasons}
     assert rules_by_op["exp"] == "CPU-FLOAT"
 
@@ -165,9 +169,9 @@ def test_no_sentence_is_broken_in_what_people_read(capsys: pytest.CaptureFixture
 
 
 def test_a_worst_case_that_says_nothing_is_not_printed(
-    digits: atonc.compilation.Compilation, monkeypatch: pytest.MonkeyPatch
+    digits: atonc.doors.python.compilation.Compilation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from atonc.report import error_text
+    from atonc.insight.report import error_text
 
     for peak, shown in ((3.0, True), (500.0, False)):
         monkeypatch.setattr(error_text, "output_peaks", lambda *_, peak=peak: {"probabilities": peak})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from atonc.compile_view import CompileView
-from atonc.cost.macs import graph_macs
-from atonc.insight.ours import network_view
-from atonc.insight.types import NetworkView
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.pipeline import compile_graph, memories
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.pipeline import compile_graph, memories
+from atonc.compiler.ir import Graph
+from atonc.compiler.ops.macs import graph_macs
+from atonc.compiler.request.options import Options
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.types import NetworkView
 
 
 def compile_view(graph: Graph, options: Options | None = None) -> CompileView:

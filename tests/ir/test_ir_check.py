@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.errors import ModelError
-from atonc.ir import Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
+from atonc.machine.base.errors import ModelError
 
 INT8 = Quantisation.per_tensor(0.5, -3)
 

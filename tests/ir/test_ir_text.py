@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.errors import AtoncError, InputError
-from atonc.ir import Graph
-from atonc.ir.text import dump, parse
-from atonc.ops import run_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.ir.text import dump, parse
+from atonc.compiler.ops import run_graph
+from atonc.machine.base.errors import AtoncError, InputError
 from tests.passes.small_graphs import PICTURE, Small, random_inputs
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emit.c.calls import CpuCall
-from atonc.emit.c.cpu_calls import cpu_calls
-from atonc.ir import Graph, Op
+from atonc.compiler.emit.c.calls import CpuCall
+from atonc.compiler.emit.c.cpu_calls import cpu_calls
+from atonc.compiler.ir import Graph, Op
 from tests.kernels.three_ways import Memories, c_value, one_op, stored, tensor
 
 F, Q = {"dtype": "float32"}, {"dtype": "int8", "scale": 0.5, "zero": 3}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emit.c import kernels
+from atonc.compiler.emit.c import kernels
 from tests.kernels.three_ways import FLAGS, KERNELS, kernels_folder
 
 SOURCE = kernels_folder() / kernels.SOURCE

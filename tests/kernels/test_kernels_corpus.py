@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.frontends.read import read
-from atonc.ops import run_graph
-from atonc.passes import order
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ops import run_graph
+from atonc.compiler.passes import order
 from tests.kernels.three_ways import same_three_ways
 
 CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).resolve().parents[3] / "shared" / "corpus")) / "models"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from atonc.emu.bus import AddressSpace
-from atonc.emu.cpu import call_cost, describe_call, run_call
-from atonc.emu.cpu.families import KERNELS
-from atonc.errors import AtoncError
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.cpu import call_cost, describe_call, run_call
+from atonc.machine.emu.cpu.families import KERNELS
 from tests.kernels.kernel_examples import calls
 from tests.kernels.three_ways import BASE, Memories
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.emit.c.cpu.elementwise import BINARY, REDUCTIONS
-from atonc.ops.shapes import broadcast, infer_shape
+from atonc.compiler.emit.c.cpu.elementwise import BINARY, REDUCTIONS
+from atonc.compiler.ops.shapes import broadcast, infer_shape
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 quick = settings(max_examples=60, deadline=None)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.errors import UnsupportedError
-from atonc.ops.functions import FUNCTIONS, RANGES
+from atonc.compiler.ops.functions import FUNCTIONS, RANGES
+from atonc.machine.base.errors import UnsupportedError
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 quick = settings(max_examples=60, deadline=None)
@@ -223,6 +223,6 @@ def test_kinds_without_a_kernel_name_node_and_kind(kind: str) -> None:
 
 
 def same_three_ways_calls(graph: Any, op: Any) -> None:
-    from atonc.emit.c.cpu_calls import cpu_calls
+    from atonc.compiler.emit.c.cpu_calls import cpu_calls
 
     cpu_calls(op, graph)

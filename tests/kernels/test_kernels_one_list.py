@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.emit.c import cpu_calls, kernels
-from atonc.emit.c.calls import Argument, ConstantTable, Pointer, Struct
-from atonc.emu.bus import AddressSpace
-from atonc.emu.cpu import atonc_costs, call_cost, run_call
-from atonc.emu.cpu.families import KERNELS
-from atonc.errors import AtoncError
+from atonc.compiler.emit.c import cpu_calls, kernels
+from atonc.compiler.emit.c.calls import Argument, ConstantTable, Pointer, Struct
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.cpu import atonc_costs, call_cost, run_call
+from atonc.machine.emu.cpu.families import KERNELS
 from tests.kernels import kernel_examples
 from tests.kernels.kernel_examples import calls, examples
 from tests.kernels.three_ways import BASE, Memories, c_value, random_values, same_three_ways, stored
@@ -64,9 +64,9 @@ def places() -> dict[str, set[str]]:
     """Every place that has a line for each kernel, and the kernels that it has."""
     return {
         "a function in runtime/kernels/parts (from it the prototype follows)": set(prototypes()),
-        "a twin in atonc/emu/cpu (@kernel)": {name for name in KERNELS if name.startswith("atonc_")},
-        "a price in atonc/emu/cpu (@kernel(name, price), or atonc_costs.WORK)": set(atonc_costs.WORK),
-        "a writer in atonc/emit/c/cpu with an example in tests/kernels/kernel_examples.py": set(calls()),
+        "a twin in atonc/machine/emu/cpu (@kernel)": {name for name in KERNELS if name.startswith("atonc_")},
+        "a price in atonc/machine/emu/cpu (@kernel(name, price), or atonc_costs.WORK)": set(atonc_costs.WORK),
+        "a writer in atonc/compiler/emit/c/cpu with an example in tests/kernels/kernel_examples.py": set(calls()),
     }
 
 
@@ -97,8 +97,8 @@ def test_a_place_without_a_kernel_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delitem(KERNELS, "atonc_gather")
     monkeypatch.delitem(atonc_costs.WORK, "atonc_reduce")
     assert missing() == [
-        "atonc_gather has no twin in atonc/emu/cpu (@kernel)",
-        "atonc_reduce has no price in atonc/emu/cpu (@kernel(name, price), or atonc_costs.WORK)",
+        "atonc_gather has no twin in atonc/machine/emu/cpu (@kernel)",
+        "atonc_reduce has no price in atonc/machine/emu/cpu (@kernel(name, price), or atonc_costs.WORK)",
     ]
     monkeypatch.setattr(kernel_examples, "examples", lambda: examples()[1:])
     calls.cache_clear()

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.errors import AtoncError
-from atonc.ops import fixed_16
-from atonc.ops.recurrent import MOST_CELLS
+from atonc.compiler.ops import fixed_16
+from atonc.compiler.ops.recurrent import MOST_CELLS
+from atonc.machine.base.errors import AtoncError
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 

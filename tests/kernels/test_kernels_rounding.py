@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.emit.c.calls import ConstantTable, CpuCall, Struct
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.ops import evaluate
+from atonc.compiler.emit.c.calls import ConstantTable, CpuCall, Struct
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.ops import evaluate
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 quick = settings(max_examples=60, deadline=None)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emit.c.kernels import HEADER, SOURCE
-from atonc.firmware import building
+from atonc.compiler.emit.c.kernels import HEADER, SOURCE
+from atonc.delivery.firmware import building
 from tests.kernels.three_ways import KERNELS, kernels_folder
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def compile_both(folder: Path, units: list[building.CompileUnit], main: Path, ev
 @needs_compiler
 def test_on_the_virtual_board(tmp_path: Path) -> None:
     pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
-    from atonc.emu.board import VirtualBoard, read_firmware
+    from atonc.machine.emu.board import VirtualBoard, read_firmware
 
     harness = building.runtime_folder("harness")
     frame = building.CompileUnit((harness / "startup.c", harness / "board_io.c"), (harness,), strict=True)

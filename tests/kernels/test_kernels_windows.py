@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Quantisation, Tensor
-from atonc.ops.shapes import infer_shape
+from atonc.compiler.ir import Quantisation, Tensor
+from atonc.compiler.ops.shapes import infer_shape
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 quick = settings(max_examples=80, deadline=None)

@@ -18,16 +18,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from atonc.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct
-from atonc.emit.c.cpu_calls import cpu_calls
-from atonc.emit.c.kernels import SOURCE, kernel_files
-from atonc.emu.bus import AddressSpace
-from atonc.emu.cpu import run_call
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.ops import run_op
+from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct
+from atonc.compiler.emit.c.cpu_calls import cpu_calls
+from atonc.compiler.emit.c.kernels import SOURCE, kernel_files
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.ops import run_op
+from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.cpu import run_call
 
 Array = NDArray[Any]
-KERNELS = Path(__file__).resolve().parents[2] / "atonc" / "runtime" / "kernels"
+KERNELS = Path(__file__).resolve().parents[2] / "atonc" / "machine" / "runtime" / "kernels"
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffp-contract=off")
 BASE, GUARD, GUARD_BYTE = 0x3420_0000, 64, 0xA5
 NUMPY = {

@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.emulation import Emulation
-from atonc.hw.cycles.target import Target
-from atonc.hw.machine import stm32n6
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.context import Context
-from atonc.lower.facts import Facts
-from atonc.lower.map_ops import Mapped, map_ops
-from atonc.lower.registry import Refusal
-from atonc.lower.semantics.run import run_mapped
-from atonc.options import Options
-from atonc.pipeline import compile_canonical, memories
-from atonc.plan.types import StepPlan
-from atonc.schedule import schedule
-from atonc.schedule.assign import assign
-from atonc.select.policy import whole_room
+from atonc.compiler.compile.pipeline import compile_canonical, memories
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.facts import Facts
+from atonc.compiler.lower.map_ops import Mapped, map_ops
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.semantics.run import run_mapped
+from atonc.compiler.plan.policy import whole_room
+from atonc.compiler.plan.types import StepPlan
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import schedule
+from atonc.compiler.schedule.assign import assign
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.target import Target
 from tests.compiler.layer_checks import soil
 
 Array = NDArray[Any]

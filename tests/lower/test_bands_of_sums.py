@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.hw.limits import READ_ALIGNMENT
-from atonc.ir import Graph
-from atonc.lower.conv import strips
-from atonc.select.policy import whole_room
+from atonc.compiler.ir import Graph
+from atonc.compiler.lower.conv import strips
+from atonc.compiler.plan.policy import whole_room
+from atonc.machine.hw.limits import READ_ALIGNMENT
 from tests.lower.harness import TARGET, activation, constant, lower
 from tests.lower.test_conv import CASES, check, conv_graph
 

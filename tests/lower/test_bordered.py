@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc import target
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import Feature, Grade
-from atonc.hw.safety.evidence.board import BoardEvidence
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.ir import Graph, Op
-from atonc.lower.semantics.run import run_mapped
-from atonc.lower.sizes import free_bytes
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.plan.task import Purpose
-from atonc.schedule.merging import NO_MORE
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.semantics.run import run_mapped
+from atonc.compiler.lower.sizes import free_bytes
+from atonc.compiler.plan.task import Purpose
+from atonc.compiler.request import target
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule.merging import NO_MORE
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.hw.safety.evidence import Feature, Grade
+from atonc.machine.hw.safety.evidence.board import BoardEvidence
+from atonc.machine.hw.units.convacc import ConvaccConfig
 from tests.compiler.golden_graphs import Sketch
 from tests.lower.harness import activation
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.context import Context
-from atonc.lower.map_ops import map_ops
-from atonc.lower.registry import Refusal
-from atonc.lower.semantics.run import run_mapped
-from atonc.ops import run_graph, run_op
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.map_ops import map_ops
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.semantics.run import run_mapped
+from atonc.compiler.ops import run_graph, run_op
 from tests.lower.harness import activation, constant, facts, graph_of, lower, run
 
 

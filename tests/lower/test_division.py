@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.context import Context
-from atonc.lower.elementwise.division import MOST_ERROR, lower_division, occurring_codes
-from atonc.lower.registry import Refusal
-from atonc.ops import run_graph
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.elementwise.division import MOST_ERROR, lower_division, occurring_codes
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, facts, run
 
 SHAPES = st.sampled_from([((1, 6, 5, 7), (1, 6, 5, 7)), ((1, 8, 9, 20), (1, 1, 1, 20)), ((1, 1, 1, 20), (1, 8, 9, 20))])

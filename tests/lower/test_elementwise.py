@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.context import Context
-from atonc.lower.elementwise.binary import product_form, sum_form
-from atonc.lower.elementwise.operands import Repeats, repeats
-from atonc.lower.registry import Refusal
-from atonc.lower.units.affine import fit_pair, pair_error
-from atonc.ops.registry import evaluate
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.elementwise.binary import product_form, sum_form
+from atonc.compiler.lower.elementwise.operands import Repeats, repeats
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.units.affine import fit_pair, pair_error
+from atonc.compiler.ops.registry import evaluate
 from tests.lower.harness import activation, constant, facts, graph_of, lower, run
 
 SCALES = st.floats(0.003, 0.3)

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Op, Tensor
-from atonc.lower.elementwise.function import function_for
-from atonc.lower.registry import Refusal
-from atonc.lower.units.affine import affine_of_table
-from atonc.ops.functions import FUNCTIONS
-from atonc.ops.registry import evaluate
+from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.lower.elementwise.function import function_for
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.units.affine import affine_of_table
+from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.compiler.ops.registry import evaluate
 from tests.lower.harness import activation, graph_of, lower, run
 
 CODES = np.arange(-128, 128)

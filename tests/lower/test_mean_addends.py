@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.ir import Op
-from atonc.lower.pool.addends import AROUND, MOST_PIXELS, with_best_addend
-from atonc.lower.pool.means import Line, mean_codes
-from atonc.ops import run_graph
-from atonc.ops.rounding import ONCE, Rounding
+from atonc.compiler.ir import Op
+from atonc.compiler.lower.pool.addends import AROUND, MOST_PIXELS, with_best_addend
+from atonc.compiler.lower.pool.means import Line, mean_codes
+from atonc.compiler.ops import run_graph
+from atonc.compiler.ops.rounding import ONCE, Rounding
 from tests.lower.harness import activation, graph_of, run
 
 ZERO, USUAL = -128, -112

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Op, Tensor
-from atonc.lower.move.copies import MOST_MOVES
-from atonc.lower.registry import Refusal
-from atonc.ops import run_graph
+from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.lower.move.copies import MOST_MOVES
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, constant, graph_of, lower, run
 
 SHAPES = st.tuples(st.just(1), st.integers(1, 9), st.integers(1, 9), st.integers(1, 20))

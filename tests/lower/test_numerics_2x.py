@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.ir import Graph, Op
-from atonc.lower.conv.passes_2x import PassShape, channels_a_pass
-from atonc.lower.conv.requantise import two_steps
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.conv.passes_2x import PassShape, channels_a_pass
+from atonc.compiler.lower.conv.requantise import two_steps
 from tests.lower.harness import activation, graph_of, run
 from tests.lower.test_conv import conv_graph
 

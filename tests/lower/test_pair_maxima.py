@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.hw.units.pool import PoolConfig
-from atonc.ir import Graph, Op
-from atonc.ops import run_graph
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.ops import run_graph
+from atonc.machine.hw.units.pool import PoolConfig
 from tests.lower.harness import activation, graph_of, lower, run
 
 Shape = tuple[int, ...]

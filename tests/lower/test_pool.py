@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Graph, Op, Tensor
-from atonc.lower.context import Context
-from atonc.lower.pool.maxima import cascade
-from atonc.lower.pool.means import Line, mean_codes
-from atonc.lower.registry import Refusal
-from atonc.ops import run_graph
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.pool.maxima import cascade
+from atonc.compiler.lower.pool.means import Line, mean_codes
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, graph_of, lower, run
 
 PADS = st.tuples(*[st.integers(0, 2)] * 4)

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.ir import Op
-from atonc.lower.context import Context
-from atonc.lower.elementwise.prelu import prelu_form
-from atonc.lower.registry import Refusal
-from atonc.ops.registry import evaluate
+from atonc.compiler.ir import Op
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.elementwise.prelu import prelu_form
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.ops.registry import evaluate
 from tests.lower.harness import activation, constant, facts, graph_of, lower, run
 
 QUANT = st.tuples(st.floats(0.003, 0.3), st.integers(-128, 127))

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.emulation import Emulation
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.frontends.tflite import read_tflite
-from atonc.ir import Graph, Op
-from atonc.lower.product.terms import Features, Kernels, known, terms_of
-from atonc.lower.semantics.run import run_mapped
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_canonical, compile_graph, memories
-from atonc.plan.task import Purpose, tasks_of
-from atonc.select.policy import LEAST_PRODUCT
+from atonc.compiler.compile.pipeline import Compiled, compile_canonical, compile_graph, memories
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.product.terms import Features, Kernels, known, terms_of
+from atonc.compiler.lower.semantics.run import run_mapped
+from atonc.compiler.plan.policy import LEAST_PRODUCT
+from atonc.compiler.plan.task import Purpose, tasks_of
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
 from tests.compiler.layer_checks import soil
 from tests.frontends.onnx_models import Net
 from tests.frontends.tflite_models import O, T, build

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.errors import ModelError
-from atonc.ir import Op, Tensor
-from atonc.lower.registry import Refusal
-from atonc.lower.resize import linear as resize_linear
-from atonc.ops import run_graph
-from atonc.select import policy
+from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.resize import linear as resize_linear
+from atonc.compiler.ops import run_graph
+from atonc.compiler.plan import policy
+from atonc.machine.base.errors import ModelError
 from tests.lower.harness import TARGET, activation, graph_of, lower, run
 
 COORDINATES = ["asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn"]

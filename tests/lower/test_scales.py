@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.ir import Graph, Op
-from atonc.lower.conv.requantise import Accumulated, best_rules, requantisation, two_steps, with_shifts
-from atonc.lower.pool.means import Line, mean_codes
-from atonc.lower.units.affine import CODES, fit_sum
-from atonc.ops import run_graph
-from atonc.ops.rounding import round_half_away
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.conv.requantise import Accumulated, best_rules, requantisation, two_steps, with_shifts
+from atonc.compiler.lower.pool.means import Line, mean_codes
+from atonc.compiler.lower.units.affine import CODES, fit_sum
+from atonc.compiler.ops import run_graph
+from atonc.compiler.ops.rounding import round_half_away
 from tests.lower.harness import activation, constant, graph_of, lower, run
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC", "groups": 1}

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import Grade
-from atonc.ir import Graph, Op
-from atonc.lower.semantics.run import run_mapped
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.semantics.run import run_mapped
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.hw.safety.evidence import Grade
 from tests.compiler.layer_checks import soil
 from tests.compiler.random_graphs import random_inputs
 from tests.lower.harness import activation, constant, graph_of

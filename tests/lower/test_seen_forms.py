@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.hw.safety.evidence import Grade
-from atonc.ir import Graph, Op
-from atonc.options import Options
-from atonc.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.request.options import Options
+from atonc.machine.hw.safety.evidence import Grade
 from tests.lower.harness import activation, constant, graph_of
 
 ATTRS = {"stride": (1, 1), "dilation": (1, 1), "groups": 1, "layout": "NHWC"}

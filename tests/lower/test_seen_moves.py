@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import Grade
-from atonc.ir import Graph, Op
-from atonc.lower.elementwise.function import function_for
-from atonc.lower.semantics.run import run_mapped
-from atonc.lower.units.arith import clip_unit
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph, target_of
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph, target_of
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.elementwise.function import function_for
+from atonc.compiler.lower.semantics.run import run_mapped
+from atonc.compiler.lower.units.arith import clip_unit
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.hw.safety.evidence import Grade
 from tests.lower.harness import activation, constant, graph_of
 
 TRUSTED = {Grade.SEEN, Grade.ONCE, Grade.WITHIN}

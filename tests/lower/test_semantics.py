@@ -9,15 +9,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.hw.fixed import finish
-from atonc.ir import Graph, Op, Tensor
-from atonc.lower.context import Context
-from atonc.lower.elementwise.tables import fit_table
-from atonc.lower.map_ops import map_ops
-from atonc.lower.semantics.arithmetic import limited, shifted, table_codes
-from atonc.lower.semantics.error_model import expected_errors
-from atonc.lower.semantics.run import mapped_op, run_mapped
-from atonc.ops import run_graph
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.elementwise.tables import fit_table
+from atonc.compiler.lower.map_ops import map_ops
+from atonc.compiler.lower.semantics.arithmetic import limited, shifted, table_codes
+from atonc.compiler.lower.semantics.error_model import expected_errors
+from atonc.compiler.lower.semantics.run import mapped_op, run_mapped
+from atonc.compiler.ops import run_graph
+from atonc.machine.hw.fixed import finish
 from tests.lower.harness import facts
 from tests.lower.test_conv import conv_graph
 

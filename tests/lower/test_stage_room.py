@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.ir import Op
-from atonc.lower.product.terms import MOST_DEPTH, terms_of
-from atonc.lower.semantics import arithmetic, blends, means, products, sums
-from atonc.ops import run_graph
+from atonc.compiler.ir import Op
+from atonc.compiler.lower.product.terms import MOST_DEPTH, terms_of
+from atonc.compiler.lower.semantics import arithmetic, blends, means, products, sums
+from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, constant, graph_of, run
 
 ENDS = (-128, 127)

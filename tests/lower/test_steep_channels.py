@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.frontends.tflite_overflows import shifts_overflow
-from atonc.ir import Graph, Op
-from atonc.lower.conv.steep_channels import STEEP, tame
-from atonc.ops import run_graph
+from atonc.compiler.frontends.tflite_overflows import shifts_overflow
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.conv.steep_channels import STEEP, tame
+from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, constant, graph_of, run
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC", "groups": 1}

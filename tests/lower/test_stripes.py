@@ -9,31 +9,31 @@ from functools import cache
 import numpy as np
 import pytest
 
-from atonc.compile_view import CompileView
-from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import Grade
-from atonc.insight import rules
-from atonc.insight.ours import network_view
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.lower.conv.layer_of import layer_of
-from atonc.lower.conv.rows import Rows, with_rows
-from atonc.lower.conv.shift_first import shift_first
-from atonc.lower.map_ops import Mapped, map_ops
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_canonical, memories
-from atonc.place import BoardMemory
-from atonc.plan.contents import strays
-from atonc.plan.task import Task
-from atonc.schedule import schedule
-from atonc.schedule.assign import assign
-from atonc.schedule.check import ONCE, TOPOLOGICAL, check
-from atonc.schedule.types import EpochOfTasks, Schedule, Step
-from atonc.search import goal, log
-from atonc.search.generators import compact, row_tiles
-from atonc.search.generators.row_tiles import runs
-from atonc.select.decisions import Decisions, Stripe
-from atonc.select.form import Refusal, RefusedForm
-from atonc.select.policy import whole_room
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower.conv.layer_of import layer_of
+from atonc.compiler.lower.conv.rows import Rows, with_rows
+from atonc.compiler.lower.conv.shift_first import shift_first
+from atonc.compiler.lower.map_ops import Mapped, map_ops
+from atonc.compiler.place import BoardMemory
+from atonc.compiler.plan.contents import strays
+from atonc.compiler.plan.policy import whole_room
+from atonc.compiler.plan.task import Task
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import schedule
+from atonc.compiler.schedule.assign import assign
+from atonc.compiler.schedule.check import ONCE, TOPOLOGICAL, check
+from atonc.compiler.schedule.types import EpochOfTasks, Schedule, Step
+from atonc.compiler.search import goal, log
+from atonc.compiler.search.generators import compact, row_tiles
+from atonc.compiler.search.generators.row_tiles import runs
+from atonc.compiler.select.decisions import Decisions, Stripe
+from atonc.compiler.select.form import Refusal, RefusedForm
+from atonc.compiler.verify.emulation import Emulation
+from atonc.insight.explain import rules
+from atonc.insight.explain.ours import network_view
+from atonc.machine.hw.safety.evidence import Grade
 from tests.lower.harness import TARGET, activation, constant, facts
 
 ROOM = whole_room(TARGET.machine)
@@ -195,7 +195,7 @@ def test_any_number_of_bands_means_the_same(bands: int) -> None:
 
 
 def test_bands_that_round_otherwise_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atonc.lower.stripes.roundings", lambda semantics: {0: frozenset([id(semantics)])})
+    monkeypatch.setattr("atonc.compiler.lower.stripes.roundings", lambda semantics: {0: frozenset([id(semantics)])})
     mapped = striped_works(3)
     assert not mapped.stripes and isinstance(mapped.unstriped["expand"], RefusedForm)
     assert "rounded otherwise" in mapped.unstriped["expand"].seen

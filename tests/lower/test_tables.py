@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.hw.fixed import finish
-from atonc.hw.units import activ
-from atonc.lower.elementwise.tables import fit_table
-from atonc.lower.units.affine import output_bounds
-from atonc.ops.functions import FUNCTIONS
+from atonc.compiler.lower.elementwise.tables import fit_table
+from atonc.compiler.lower.units.affine import output_bounds
+from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.machine.hw.fixed import finish
+from atonc.machine.hw.units import activ
 
 CODES = np.arange(-128, 128)
 SMOOTH = ("logistic", "tanh", "hard_swish", "silu", "mish", "softplus", "exp", "sqrt", "square", "abs", "erf")
@@ -48,7 +48,7 @@ def test_steps_between_cells_are_exact(step: int) -> None:
 def test_the_same_table_gives_the_same_rows() -> None:
     wanted = np.clip(np.rint(100 * np.sin(CODES / 40)), -128, 127).astype(np.int8)
     first = fit_table(wanted).config
-    from atonc.lower.elementwise import tables
+    from atonc.compiler.lower.elementwise import tables
 
     tables._fit.cache_clear()
     assert fit_table(wanted).config == first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.lower.conv.tiling import _slots
+from atonc.compiler.lower.conv.tiling import _slots
 
 
 @given(st.integers(1, 700), st.integers(1, 4), st.integers(1, 128), st.sampled_from([1, 2, 8]))

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.ir import Graph, Op
-from atonc.lower.conv.kernel_parts import Part, axis_of, widen
-from atonc.lower.registry import Refusal
-from atonc.options import Options
-from atonc.pipeline import compile_canonical, memories
-from atonc.plan.streams import Area
+from atonc.compiler.compile.pipeline import compile_canonical, memories
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.conv.kernel_parts import Part, axis_of, widen
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.plan.streams import Area
+from atonc.compiler.request.options import Options
+from atonc.machine.hw.units.convacc import ConvaccConfig
 from tests.lower.harness import activation, constant, graph_of, lower
 from tests.lower.test_conv import check, conv_graph
 

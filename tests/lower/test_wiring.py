@@ -7,14 +7,14 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from atonc.hw.footprint import share_word
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.ir import Op
-from atonc.lower.conv.kernel_parts import Part
-from atonc.lower.conv.row_tiles import row_tiles
-from atonc.ops import run_graph
-from atonc.plan.streams import Area
-from atonc.plan.types import EpochPlan, StepPlan
+from atonc.compiler.ir import Op
+from atonc.compiler.lower.conv.kernel_parts import Part
+from atonc.compiler.lower.conv.row_tiles import row_tiles
+from atonc.compiler.ops import run_graph
+from atonc.compiler.plan.streams import Area
+from atonc.compiler.plan.types import EpochPlan, StepPlan
+from atonc.machine.hw.footprint import share_word
+from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.lower import harness
 
 

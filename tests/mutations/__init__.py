@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from atonc.errors import AtoncError, ToolError
+from atonc.machine.base.errors import AtoncError, ToolError
 from tests.mutations import arrays, models, networks, pictures, pools, programs
 from tests.patience import HangsError, no_hang
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.app.sample_files import read_labels, read_samples
-from atonc.frontends.tflite import read_tflite
-from atonc.ir import Graph
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.inputs.sample_files import read_labels, read_samples
+from atonc.compiler.ir import Graph
 from tests.frontends.tflite_models import O, T, build
 from tests.mutations.damage import damaged_bytes
 

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from atonc.app.generating import analyze, files_of
-from atonc.options import Options
-from atonc.pipeline import compile_file
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate.generating import analyze, files_of
 from tests.compiler import hostile_models as hostile
 from tests.frontends.tflite_models import build, chain_model
 from tests.mutations.damage import REALS, damaged_bytes

@@ -6,11 +6,12 @@ import random
 from functools import lru_cache
 from pathlib import Path
 
-from atonc.app import generating, runs, safety
-from atonc.cost import network as costs
-from atonc.insight.folder import folder_view
-from atonc.options import Options
-from atonc.report import explain_text, run_text
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.insight.explain.folder import folder_view
+from atonc.insight.report import explain_text, run_text
+from atonc.insight.runs import runs, safety
+from atonc.machine.cost import network as costs
 from tests.emu.files_samples import write_network
 from tests.frontends.tflite_models import O, T, build
 from tests.mutations.damage import damaged_bytes, damaged_values

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.app.images import FORMATS, read_image
+from atonc.compiler.inputs.images import FORMATS, read_image
 from tests.mutations.damage import damaged_bytes
 
 _MODES = ("L", "RGB", "RGBA", "P", "1", "I;16", "CMYK", "LA")

@@ -7,13 +7,13 @@ import random
 from functools import lru_cache
 from pathlib import Path
 
-from atonc.app.generating import analyze
-from atonc.app.profiles import read_profile
-from atonc.frontends.read import read
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.passes import order
-from atonc.pipeline import compile_canonical, memories
+from atonc.compiler.compile.pipeline import compile_canonical, memories
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph
+from atonc.compiler.passes import order
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate.generating import analyze
+from atonc.delivery.generate.profiles import read_profile
 from tests.frontends.tflite_models import O, T, build
 from tests.mutations.damage import damaged_bytes, damaged_values
 
@@ -26,7 +26,10 @@ PROFILE = """{"Globals": {}, "Profiles": {"default": {"memory_pool": "./pool.mpo
 @lru_cache
 def bases() -> tuple[tuple[str, str], ...]:
     """(file name, text)."""
-    files = [ROOT / "examples" / "bare_metal" / "ram_only.mpool", *sorted((ROOT / "atonc/boards").glob("*.toml"))]
+    files = [
+        ROOT / "examples" / "bare_metal" / "ram_only.mpool",
+        *sorted((ROOT / "atonc/machine/boards").glob("*.toml")),
+    ]
     files += sorted(CORPUS.glob("st/*/*.mpool"))[:6]
     return (*((f"pool{path.suffix}", path.read_text("utf-8", "replace")) for path in files), ("profile.json", PROFILE))
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.app import programs, safety
-from atonc.hw.ec import container_of, disassemble
-from atonc.report import epochs
+from atonc.insight.report import epochs
+from atonc.insight.runs import programs, safety
+from atonc.machine.hw.ec import container_of, disassemble
 from tests.hw.ec_programs import sample_program
 from tests.hw.test_ec_mutations import sources, use_blob
 from tests.mutations.damage import damaged_bytes

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import cli, passes
-from atonc.errors import InternalError, ModelError
-from atonc.ir import Graph
-from atonc.ops import registry, run_graph
-from atonc.ops.agreement import RULE, disagreement
-from atonc.passes import order
+from atonc.compiler import passes
+from atonc.compiler.ir import Graph
+from atonc.compiler.ops import registry, run_graph
+from atonc.compiler.ops.agreement import RULE, disagreement
+from atonc.compiler.passes import order
+from atonc.doors.cli import cli
+from atonc.machine.base.errors import InternalError, ModelError
 from tests.compiler.golden_graphs import GRAPHS
 from tests.frontends.tflite_models import chain_model
 from tests.passes.small_graphs import Small

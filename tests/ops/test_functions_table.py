@@ -7,17 +7,17 @@ import re
 import numpy as np
 import pytest
 
-from atonc.emit.c import cpu_calls
-from atonc.emit.c.cpu.site import MAKERS
-from atonc.emu.cpu import atonc_functions
-from atonc.firmware.building import runtime_folder
-from atonc.frontends import onnx_elements
-from atonc.frontends.onnx_node import TRANSLATORS
-from atonc.ops import kinds
-from atonc.ops.functions import C_NUMBERS, C_VARIANTS, FUNCTIONS, Function, FunctionWork
-from atonc.ops.shapes import infer_shape
-from atonc.passes.make_channel_last import RULES
-from atonc.quantizing import islands
+from atonc.compiler.emit.c import cpu_calls
+from atonc.compiler.emit.c.cpu.site import MAKERS
+from atonc.compiler.frontends import onnx_elements
+from atonc.compiler.frontends.onnx_node import TRANSLATORS
+from atonc.compiler.ops import kinds
+from atonc.compiler.ops.functions import C_NUMBERS, C_VARIANTS, FUNCTIONS, Function, FunctionWork
+from atonc.compiler.ops.shapes import infer_shape
+from atonc.compiler.passes.make_channel_last import RULES
+from atonc.delivery.firmware.building import runtime_folder
+from atonc.insight.quantizing import islands
+from atonc.machine.emu.cpu import atonc_functions
 
 assert cpu_calls  # importing it registers the calls of all operators
 CYCLES = {
@@ -69,7 +69,7 @@ def test_everything_is_there(row: Function) -> None:
 
 def test_numbers_are_those_of_the_header() -> None:
     strangers = [twin.name for twin in atonc_functions.UNARY if twin.name not in C_NUMBERS]
-    assert not strangers, f"{', '.join(strangers)} has no row in atonc/ops/functions.py"
+    assert not strangers, f"{', '.join(strangers)} has no row in atonc/compiler/ops/functions.py"
     assert sorted(C_NUMBERS.values()) == list(range(len(atonc_functions.UNARY)))
     for kind, number in C_VARIANTS.items():
         assert all(_in_c(kind, number).values()) and atonc_functions.UNARY[number].name == kind

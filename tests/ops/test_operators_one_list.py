@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emit.c import cpu_calls
-from atonc.emit.c.cpu.site import MAKERS
-from atonc.ops import kinds, shapes
-from atonc.ops.elementwise import BINARY
-from atonc.ops.functions import FUNCTIONS
-from atonc.ops.registry import _move
-from atonc.passes.make_channel_last import RULES
+from atonc.compiler.emit.c import cpu_calls
+from atonc.compiler.emit.c.cpu.site import MAKERS
+from atonc.compiler.ops import kinds, shapes
+from atonc.compiler.ops.elementwise import BINARY
+from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.compiler.ops.registry import _move
+from atonc.compiler.passes.make_channel_last import RULES
 
 assert cpu_calls  # importing it registers the calls of all operators
 ROOT = Path(__file__).parents[2] / "atonc"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.compare.reference import run_tflite
-from atonc.frontends.tflite import read_tflite
-from atonc.ops import run_graph
+from atonc.compiler.compare.reference import run_tflite
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ops import run_graph
 from tests.frontends.tflite_models import O, T, build, chain_model, conv_model
 
 pytest.importorskip("ai_edge_litert", exc_type=ImportError)

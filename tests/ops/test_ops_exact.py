@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.errors import InputError, ModelError, UnsupportedError
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.ops import evaluate, kinds, run_graph
-from atonc.ops.rounding import round_half_away
-from atonc.ops.shapes import broadcast, infer_shape
-from atonc.ops.values import finish
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.ops import evaluate, kinds, run_graph
+from atonc.compiler.ops.rounding import round_half_away
+from atonc.compiler.ops.shapes import broadcast, infer_shape
+from atonc.compiler.ops.values import finish
+from atonc.machine.base.errors import InputError, ModelError, UnsupportedError
 
 
 def half_away(value: Fraction) -> int:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.compare.reference import run_tflite
-from atonc.errors import InputError
-from atonc.frontends.tflite import read_tflite
-from atonc.ops import run_graph
-from atonc.ops.rounding import Multiplier
+from atonc.compiler.compare.reference import run_tflite
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ops import run_graph
+from atonc.compiler.ops.rounding import Multiplier
+from atonc.machine.base.errors import InputError
 from tests.frontends.tflite_models import T
 from tests.ops.test_ops_against_tflite import one_op
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from atonc.ops import portable
+from atonc.compiler.ops import portable
 
 Array = NDArray[Any]
 RANDOM = np.random.default_rng(1).normal(size=20_000) * 10.0 ** np.random.default_rng(2).integers(-8, 3, 20_000)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from atonc.compare.reference import run_onnx, run_tflite
-from atonc.frontends.onnx_qdq import read_onnx
-from atonc.frontends.tflite import read_tflite
-from atonc.ops import run_graph
+from atonc.compiler.compare.reference import run_onnx, run_tflite
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ops import run_graph
 from tests.frontends.onnx_models import Net
 from tests.frontends.tflite_models import O, T, build
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.compare.reference import run_tflite
-from atonc.frontends.read import read
-from atonc.ir import Graph, Op, Quantisation, Tensor
-from atonc.ops import evaluate
-from atonc.ops.rounding import Rounding, lift, rounding_of
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compare.reference import run_tflite
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.ops import evaluate
+from atonc.compiler.ops.rounding import Rounding, lift, rounding_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 

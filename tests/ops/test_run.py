@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.ops import RunOnDemand, run, run_graph
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.ops import RunOnDemand, run, run_graph
 from tests.compiler.golden_graphs import GRAPHS
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.ir import Quantisation, Tensor
-from atonc.ops.rounding import ONCE, Rounding
-from atonc.ops.sums import ConvSums, codes_of
-from atonc.ops.values import finish, to_codes
+from atonc.compiler.ir import Quantisation, Tensor
+from atonc.compiler.ops.rounding import ONCE, Rounding
+from atonc.compiler.ops.sums import ConvSums, codes_of
+from atonc.compiler.ops.values import finish, to_codes
 
 CHANNELS = 24
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from atonc.ir import Graph, Op, Quantisation, Tensor, check
-from atonc.ir.text import dump
-from atonc.ops import run_graph
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.ir.text import dump
+from atonc.compiler.ops import run_graph
 
 PICTURE = (1, 6, 6, 4)
 

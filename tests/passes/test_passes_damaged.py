@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 
-from atonc.errors import AtoncError
-from atonc.ir.text import dump, parse
-from atonc.passes import run
+from atonc.compiler.ir.text import dump, parse
+from atonc.compiler.passes import run
+from atonc.machine.base.errors import AtoncError
 from tests.passes.small_graphs import Small
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?")

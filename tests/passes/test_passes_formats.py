@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.emit.c.cpu_calls import cpu_calls
-from atonc.ops.functions import FUNCTIONS
-from atonc.passes.drop_identities import drop_identities
-from atonc.passes.fold_constants import fold_constants
-from atonc.passes.fuse_activations import fuse_activations
-from atonc.passes.fuse_affine import fuse_affine
-from atonc.passes.fuse_formats import fuse_formats
-from atonc.passes.make_integer_biases import make_integer_biases
-from atonc.passes.make_tables import make_tables
-from atonc.passes.merge_constants import merge_constants
-from atonc.passes.name_conversions import name_conversions
-from atonc.passes.quantise_earlier import quantise_earlier
-from atonc.passes.separate_formats import separate_formats
-from atonc.passes.shift_uint8 import shift_uint8
-from atonc.passes.split_formats import split_formats
-from atonc.passes.split_leaky import split_leaky
+from atonc.compiler.emit.c.cpu_calls import cpu_calls
+from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.compiler.passes.drop_identities import drop_identities
+from atonc.compiler.passes.fold_constants import fold_constants
+from atonc.compiler.passes.fuse_activations import fuse_activations
+from atonc.compiler.passes.fuse_affine import fuse_affine
+from atonc.compiler.passes.fuse_formats import fuse_formats
+from atonc.compiler.passes.make_integer_biases import make_integer_biases
+from atonc.compiler.passes.make_tables import make_tables
+from atonc.compiler.passes.merge_constants import merge_constants
+from atonc.compiler.passes.name_conversions import name_conversions
+from atonc.compiler.passes.quantise_earlier import quantise_earlier
+from atonc.compiler.passes.separate_formats import separate_formats
+from atonc.compiler.passes.shift_uint8 import shift_uint8
+from atonc.compiler.passes.split_formats import split_formats
+from atonc.compiler.passes.split_leaky import split_leaky
 from tests.passes.small_graphs import PICTURE, Small, equal_after, kinds
 
 

@@ -10,26 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.errors import InputError
-from atonc.ir import Graph
-from atonc.ops import run_graph
-from atonc.passes import PassOptions, run
-from atonc.passes.cut_outputs import cut_outputs
-from atonc.passes.drop_identities import drop_identities
-from atonc.passes.fold_pads import fold_pads
-from atonc.passes.lift_sequences import lift_sequences
-from atonc.passes.lower_dense import lower_dense
-from atonc.passes.lower_packs import lower_packs
-from atonc.passes.make_channel_last import make_channel_last
-from atonc.passes.merge_dilation import merge_dilation
-from atonc.passes.merge_groups import merge_groups
-from atonc.passes.merge_repeats import merge_repeats
-from atonc.passes.move_reshapes import move_reshapes
-from atonc.passes.move_transposes import move_transposes
-from atonc.passes.name_reductions import name_reductions
-from atonc.passes.orders import permuted, reshape_order
-from atonc.passes.set_channel_positions import set_channel_positions
-from atonc.passes.widen_operands import widen_operands
+from atonc.compiler.ir import Graph
+from atonc.compiler.ops import run_graph
+from atonc.compiler.passes import PassOptions, run
+from atonc.compiler.passes.cut_outputs import cut_outputs
+from atonc.compiler.passes.drop_identities import drop_identities
+from atonc.compiler.passes.fold_pads import fold_pads
+from atonc.compiler.passes.lift_sequences import lift_sequences
+from atonc.compiler.passes.lower_dense import lower_dense
+from atonc.compiler.passes.lower_packs import lower_packs
+from atonc.compiler.passes.make_channel_last import make_channel_last
+from atonc.compiler.passes.merge_dilation import merge_dilation
+from atonc.compiler.passes.merge_groups import merge_groups
+from atonc.compiler.passes.merge_repeats import merge_repeats
+from atonc.compiler.passes.move_reshapes import move_reshapes
+from atonc.compiler.passes.move_transposes import move_transposes
+from atonc.compiler.passes.name_reductions import name_reductions
+from atonc.compiler.passes.orders import permuted, reshape_order
+from atonc.compiler.passes.set_channel_positions import set_channel_positions
+from atonc.compiler.passes.widen_operands import widen_operands
+from atonc.machine.base.errors import InputError
 from tests.passes.small_graphs import PICTURE, Small, equal_after, kinds, random_inputs
 
 FIRST = (1, 4, 6, 5)  # batch, channels, height, width

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.frontends.tflite import read_tflite
-from atonc.ops import run_graph
-from atonc.passes import order
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ops import run_graph
+from atonc.compiler.passes import order
 from tests.frontends.tflite_models import O, T, build
 from tests.ops.test_ops_against_tflite import one_op
 

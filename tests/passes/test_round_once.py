@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from atonc.ir import Op
-from atonc.passes.round_once import round_once
+from atonc.compiler.ir import Op
+from atonc.compiler.passes.round_once import round_once
 from tests.lower.harness import activation, graph_of
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace as changed
 
 import numpy as np
 
-from atonc.ir import Graph, Quantisation
-from atonc.ops import run_graph
-from atonc.passes import run
-from atonc.passes.sort_channels import sort_channels
+from atonc.compiler.ir import Graph, Quantisation
+from atonc.compiler.ops import run_graph
+from atonc.compiler.passes import run
+from atonc.compiler.passes.sort_channels import sort_channels
 from tests.passes.small_graphs import Small, random_inputs
 
 CHANNELS = 32

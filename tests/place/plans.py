@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from atonc.plan import streams
-from atonc.plan.task import EngineUse
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, Planned, StepPlan
+from atonc.compiler.plan import streams
+from atonc.compiler.plan.task import EngineUse
+from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, Planned, StepPlan
 
 
 @dataclass

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from atonc.errors import ModelError
-from atonc.place import Placed, board, place
-from atonc.place.check import check, require_sound
-from atonc.plan.findings import Finding
-from atonc.plan.types import BufferKind
+from atonc.compiler.place import Placed, board, place
+from atonc.compiler.place.check import check, require_sound
+from atonc.compiler.plan.findings import Finding
+from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.errors import ModelError
 from tests.place.plans import Steps, chain, random_steps
 
 DK = board("stm32n6570-dk")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from atonc.frontends import onnx_qdq, tflite
-from atonc.ir import Graph
-from atonc.lower.context import item_bytes
-from atonc.place import board, place
-from atonc.place.check import check
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, Planned, StepPlan
+from atonc.compiler.frontends import onnx_qdq, tflite
+from atonc.compiler.ir import Graph
+from atonc.compiler.lower.context import item_bytes
+from atonc.compiler.place import board, place
+from atonc.compiler.place.check import check
+from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, Planned, StepPlan
 
 CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")) / "models"
 SMALL = [

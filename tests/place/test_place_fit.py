@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from atonc.place.greedy import PackItem, Problem, pack_in_order
-from atonc.place.pools import PoolWindow
+from atonc.compiler.place.greedy import PackItem, Problem, pack_in_order
+from atonc.compiler.place.pools import PoolWindow
 
 WINDOW = PoolWindow(0, 1 << 20)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.place.greedy import PackItem, Problem, extent_of, pack, pack_in_order, pack_windows, repack
-from atonc.place.pools import PoolWindow
+from atonc.compiler.place.greedy import PackItem, Problem, extent_of, pack, pack_in_order, pack_windows, repack
+from atonc.compiler.place.pools import PoolWindow
 from tests.patience import growth
 
 UP = PoolWindow(0x3420_0000, 0x3420_0000 + (1 << 30))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.place import BoardMemory, Layout, board, place
-from atonc.place.check import check
-from atonc.place.explain import PlacementError
-from atonc.plan.types import BufferKind
+from atonc.compiler.place import BoardMemory, Layout, board, place
+from atonc.compiler.place.check import check
+from atonc.compiler.place.explain import PlacementError
+from atonc.compiler.plan.types import BufferKind
 from tests.place.plans import Steps, chain, random_steps
 
 DK, NUCLEO = board("STM32N6570-DK"), board("nucleo-n657x0-q")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.errors import ModelError
-from atonc.place.lifetimes import Lifetime, lifetimes
-from atonc.plan.types import Buffer, BufferKind, EpochPlan
+from atonc.compiler.place.lifetimes import Lifetime, lifetimes
+from atonc.compiler.plan.types import Buffer, BufferKind, EpochPlan
+from atonc.machine.base.errors import ModelError
 from tests.place.plans import Steps, chain
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from atonc.errors import InputError
-from atonc.hw.machine import stm32n6
-from atonc.place import board, place, read_board
-from atonc.place.check import check
-from atonc.place.pools import board_of, run_windows, segment_windows
-from atonc.plan.types import BufferKind
+from atonc.compiler.place import board, place, read_board
+from atonc.compiler.place.check import check
+from atonc.compiler.place.pools import board_of, run_windows, segment_windows
+from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.machine import stm32n6
 from tests.place.plans import chain, random_steps
 
 KIB = 1 << 10

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from atonc.place import Layout, board, packing, place, solve
-from atonc.place.check import check
-from atonc.place.cost import Meter, Traffic, traffic_of
-from atonc.place.greedy import PackItem, Problem, extent_of, pack
-from atonc.place.lifetimes import lifetimes
-from atonc.place.pools import PoolWindow
-from atonc.plan import streams
-from atonc.plan.task import EngineUse
-from atonc.plan.types import BufferKind, EpochPlan
+from atonc.compiler.place import Layout, board, packing, place, solve
+from atonc.compiler.place.check import check
+from atonc.compiler.place.cost import Meter, Traffic, traffic_of
+from atonc.compiler.place.greedy import PackItem, Problem, extent_of, pack
+from atonc.compiler.place.lifetimes import lifetimes
+from atonc.compiler.place.pools import PoolWindow
+from atonc.compiler.plan import streams
+from atonc.compiler.plan.task import EngineUse
+from atonc.compiler.plan.types import BufferKind, EpochPlan
 from tests.place.plans import Steps, chain, random_steps
 
 DK = board("stm32n6570-dk")
@@ -114,7 +114,7 @@ def test_buffers_of_the_application_take_no_memory() -> None:
 
 
 SCRIPT = """
-from atonc.place import board, place
+from atonc.compiler.place import board, place
 from tests.place.plans import random_steps
 s = random_steps(11, 60, 60_000)
 layout = place(s.planned, board("dk"))

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from atonc.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
-from atonc.place import board, place
-from atonc.place.cost import Traffic
-from atonc.place.greedy import PackItem, Problem
-from atonc.place.packing import PackingProblem, pack
-from atonc.place.pools import BoardMemory, usable
-from atonc.plan.types import BufferKind
+from atonc.compiler.place import board, place
+from atonc.compiler.place.cost import Traffic
+from atonc.compiler.place.greedy import PackItem, Problem
+from atonc.compiler.place.packing import PackingProblem, pack
+from atonc.compiler.place.pools import BoardMemory, usable
+from atonc.compiler.plan.types import BufferKind
+from atonc.machine.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL
 from tests.place.plans import chain
 
 DK = board("stm32n6570-dk")
@@ -38,7 +38,7 @@ def _job(problem: Problem, where: BoardMemory) -> PackingProblem:
 
 
 def test_a_layout_is_proven_where_it_meets_the_lower_bound_and_not_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atonc.place.solve.available", lambda: False)
+    monkeypatch.setattr("atonc.compiler.place.solve.available", lambda: False)
     fitting = pack(_job(Problem((PackItem(64, 0, 1), PackItem(64, 1, 2))), DK))
     assert fitting is not None and fitting.proven
     holes = Problem((PackItem(32, 2, 2, 32), PackItem(48, 2, 2), PackItem(96, 1, 2, 32), PackItem(64, 0, 1, 32)))

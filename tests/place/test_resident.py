@@ -8,16 +8,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from atonc.boards.overlaps import find_overlaps
-from atonc.boards.spans import Kind, Span
-from atonc.emulation import Emulation
-from atonc.errors import InputError
-from atonc.hw.board_file import find_board
-from atonc.options import Options, room
-from atonc.pipeline import Compiled, compile_graph
-from atonc.place import check as place_check
-from atonc.place.resident import free_spans
-from atonc.plan.types import BufferKind
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.place import check as place_check
+from atonc.compiler.place.resident import free_spans
+from atonc.compiler.plan.types import BufferKind
+from atonc.compiler.request.options import Options, room
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.boards.overlaps import find_overlaps
+from atonc.delivery.boards.spans import Kind, Span
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.board_file import find_board
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.emit.generated import default_board, digits
 

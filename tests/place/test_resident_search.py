@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.ir import Graph, Op
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_canonical, compile_graph
+from atonc.compiler.compile.pipeline import Compiled, compile_canonical, compile_graph
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.request.options import Options
 from tests.compiler.test_named_cases import _conv, _net
 from tests.lower.harness import activation, constant
 from tests.lower.test_stripes import network, small_board

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from atonc.place import board
-from atonc.place.cost import traffic_of
-from atonc.place.lifetimes import lifetimes
-from atonc.plan.types import BufferKind
+from atonc.compiler.place import board
+from atonc.compiler.place.cost import traffic_of
+from atonc.compiler.place.lifetimes import lifetimes
+from atonc.compiler.plan.types import BufferKind
 from tests.place.plans import Steps
 
 DK = board("stm32n6570-dk")

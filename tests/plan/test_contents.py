@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.errors import ToolError
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.ir import Op
-from atonc.lower.move.copies import SAME
-from atonc.plan.build import TaskBuilder
-from atonc.plan.contents import require_written, strays
-from atonc.plan.streams import Area, Frames, contiguous, engine
-from atonc.plan.task import EngineUse
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
-from atonc.schedule.assign import assign_epoch
+from atonc.compiler.ir import Op
+from atonc.compiler.lower.move.copies import SAME
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.contents import require_written, strays
+from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
+from atonc.compiler.plan.task import EngineUse
+from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
+from atonc.compiler.schedule.assign import assign_epoch
+from atonc.machine.base.errors import ToolError
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.lower import harness
 
 SIZES = {"x": 64, "a": 64, "b": 64, "y": 64}

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.plan.flow import EACH_ELEMENT, EachChannel, EachWindow, LineFrames, Scan
-from atonc.plan.streams import Area, Frames, contiguous, engine, in_turns
-from atonc.plan.task import EngineUse, Task, TaskGroup
-from atonc.schedule.check_means import stream_of
+from atonc.compiler.plan.flow import EACH_ELEMENT, EachChannel, EachWindow, LineFrames, Scan
+from atonc.compiler.plan.streams import Area, Frames, contiguous, engine, in_turns
+from atonc.compiler.plan.task import EngineUse, Task, TaskGroup
+from atonc.compiler.schedule.check_means import stream_of
+from atonc.machine.hw.units.stream_engine import StrengConfig
 
 PICTURE = Area.whole(6, 5, 8)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.hw.cycles import traffic
-from atonc.hw.limits import INTERFACES, MOST_READERS, MOST_WRITERS
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.plan.interfaces import Interfaces, interface_of, spread
-from atonc.plan.streams import Area, contiguous, engine
+from atonc.compiler.plan.interfaces import Interfaces, interface_of, spread
+from atonc.compiler.plan.streams import Area, contiguous, engine
+from atonc.machine.hw.cycles import traffic
+from atonc.machine.hw.limits import INTERFACES, MOST_READERS, MOST_WRITERS
+from atonc.machine.hw.units.stream_engine import StrengConfig
 
 SHORT, LONG = contiguous(64), contiguous(640)
 ALL = [f"STRENG{k}" for engines in INTERFACES for k in engines]

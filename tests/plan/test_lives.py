@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atonc.plan.lives import live_bytes, spans
+from atonc.compiler.plan.lives import live_bytes, spans
 
 
 def test_a_memory_lives_from_the_first_to_the_last_step_that_touches_it() -> None:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from atonc.hw.units import stream_engine
-from atonc.lower.registry import Refusal
-from atonc.lower.units.access_patterns import walk
-from atonc.lower.units.wiring import require_seen
-from atonc.plan.streams import Area, Frames, engine, in_frames, shape_raster
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.units.access_patterns import walk
+from atonc.compiler.lower.units.wiring import require_seen
+from atonc.compiler.plan.streams import Area, Frames, engine, in_frames, shape_raster
+from atonc.machine.hw.units import stream_engine
 from tests.hw import scalar_models as scalar
 
 

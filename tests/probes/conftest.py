@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main
-from atonc.place import board
-from atonc.probes import PROBES, Probe, with_controls
-from atonc.probes.build import DEFAULT_BOARD, build_all
+from atonc.compiler.place import board
+from atonc.delivery.probes import PROBES, Probe, with_controls
+from atonc.delivery.probes.build import DEFAULT_BOARD, build_all
+from atonc.doors.cli.cli import main
 from tests.probes.planted import CHIPS
 from tests.probes.virtual import firmware, log_of, make_for_virtual_board
 

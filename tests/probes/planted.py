@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from atonc.emu.board.npu import Execute
-from atonc.emu.bus import AddressSpace
-from atonc.emu.npu import run_epoch
-from atonc.errors import InputError
-from atonc.hw.epoch import Epoch
-from atonc.hw.fields import UnitConfig, changed
-from atonc.hw.machine import SPEEDS, Machine, stm32n6
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.hw.units.stream_engine import StrengConfig
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.board.npu import Execute
+from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.npu import run_epoch
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig, changed
+from atonc.machine.hw.machine import SPEEDS, Machine, stm32n6
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.probes.virtual import Chip
 
 _FLASH = range(0x7000_0000, 0x8000_0000)

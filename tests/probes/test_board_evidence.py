@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from atonc.cli import main
-from atonc.errors import InputError
-from atonc.hw.cycles import doubts
-from atonc.hw.safety.evidence import Feature
-from atonc.hw.safety.evidence.board import BoardEvidence
-from atonc.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
-from atonc.insight import reproduce
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.probes import PROBES
-from atonc.probes.document import evidence_bytes
-from atonc.probes.log import parse_log
-from atonc.probes.settle import settle
-from atonc.probes.types import Probe
+from atonc.compiler.compile import reproduce
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import Options
+from atonc.delivery.probes import PROBES
+from atonc.delivery.probes.document import evidence_bytes
+from atonc.delivery.probes.log import parse_log
+from atonc.delivery.probes.settle import settle
+from atonc.delivery.probes.types import Probe
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.cycles import doubts
+from atonc.machine.hw.safety.evidence import Feature
+from atonc.machine.hw.safety.evidence.board import BoardEvidence
+from atonc.machine.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
 from tests.probes.board_logs import BAND, line, log_lines, log_text
 from tests.probes.networks import LANES, LOWEST, ROWS, TWO_WRITERS, plainly, shown
 

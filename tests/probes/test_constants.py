@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.hw.cycles.hardware import epoch_cycles
-from atonc.hw.ec.ec_program import with_words
-from atonc.hw.machine import stm32n6
-from atonc.probes import PROBES, Probe
-from atonc.probes.build import build
+from atonc.delivery.probes import PROBES, Probe
+from atonc.delivery.probes.build import build
+from atonc.machine.hw.cycles.hardware import epoch_cycles
+from atonc.machine.hw.ec.ec_program import with_words
+from atonc.machine.hw.machine import stm32n6
 
 BY_NAME = {probe.name: probe for probe in PROBES}
 MEASURING = [probe for probe in PROBES if probe.measures]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.hw.safety.evidence import EpochGrade, Grade, grade_program
-from atonc.hw.safety.evidence.arguments import ARGUMENTS, Argument
-from atonc.probes import PROBES, Probe
-from atonc.probes.build import build
+from atonc.delivery.probes import PROBES, Probe
+from atonc.delivery.probes.build import build
+from atonc.machine.hw.safety.evidence import EpochGrade, Grade, grade_program
+from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS, Argument
 
 
 def grades(probe: Probe) -> tuple[EpochGrade, ...]:

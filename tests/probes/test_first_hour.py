@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from atonc.cli import main
-from atonc.errors import InputError
-from atonc.hw.cycles import doubts
-from atonc.hw.machine import stm32n6
-from atonc.hw.safety.evidence import Feature, Grade
-from atonc.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.hw.safety.evidence.board_file import read_board_evidence
-from atonc.hw.safety.evidence.trust import Trust
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.probes import PROBES
-from atonc.target import target_of
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import Options
+from atonc.compiler.request.target import target_of
+from atonc.delivery.probes import PROBES
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.cycles import doubts
+from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.safety.evidence import Feature, Grade
+from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.machine.hw.safety.evidence.board_file import read_board_evidence
+from atonc.machine.hw.safety.evidence.trust import Trust
 from tests.board.programs import needs_compiler
 from tests.probes.networks import LANES, ROWS, TOP, TWO_WRITERS, plainly, shown
 from tests.probes.planted import AS_EMULATED, CHIPS, CONSTANTS

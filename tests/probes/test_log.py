@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.cli import main
-from atonc.errors import InputError
-from atonc.probes.log import MAX_BYTES, checksum, parse_log, read_log, signed
+from atonc.delivery.probes.log import MAX_BYTES, checksum, parse_log, read_log, signed
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import InputError
 from tests.probes.board_logs import ASKED, begin, line, log_lines, log_text
 
 NAME = "conv-3x3-pad-2"

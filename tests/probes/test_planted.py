@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from atonc.place import board
-from atonc.probes import with_controls
-from atonc.probes.build import DEFAULT_BOARD, build_all
+from atonc.compiler.place import board
+from atonc.delivery.probes import with_controls
+from atonc.delivery.probes.build import DEFAULT_BOARD, build_all
 from tests.board.programs import needs_compiler
 from tests.probes.planted import BEHAVIOURS, high_nibble_first
 from tests.probes.virtual import Chip, answers_in, firmware, log_of

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from atonc import __version__
-from atonc.cli import main
-from atonc.place import board
-from atonc.plan.streams import contiguous
-from atonc.probes import PROBES, Probe, with_controls
-from atonc.probes.bench import ProbeBuilder
-from atonc.probes.build import DEFAULT_BOARD, BuiltProbe, build, build_all, build_from
-from atonc.probes.folder import folder_files
-from atonc.probes.types import INPUT, OUTPUT, Answer, ProbeEpochs
+from atonc.compiler.place import board
+from atonc.compiler.plan.streams import contiguous
+from atonc.delivery.probes import PROBES, Probe, with_controls
+from atonc.delivery.probes.bench import ProbeBuilder
+from atonc.delivery.probes.build import DEFAULT_BOARD, BuiltProbe, build, build_all, build_from
+from atonc.delivery.probes.folder import folder_files
+from atonc.delivery.probes.types import INPUT, OUTPUT, Answer, ProbeEpochs
+from atonc.doors.cli.cli import main
 from tests.board.programs import needs_compiler
 from tests.probes.virtual import Chip, answers_in, firmware, log_of, make
 

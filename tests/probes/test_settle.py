@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main
-from atonc.errors import InputError
-from atonc.hw.machine import MEASURABLE, implausible, stm32n6
-from atonc.hw.safety.evidence import Feature, Grade, grade_feature
-from atonc.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.hw.safety.evidence.board import BoardEvidence
-from atonc.hw.safety.evidence.board_file import evidence_of_row, evidence_row, read_board_evidence
-from atonc.hw.safety.evidence.trust import Trust
-from atonc.probes import PROBES
-from atonc.probes.log import parse_log
-from atonc.probes.settle import Outcome, Settled, features_of, settle, unpublished
-from atonc.probes.types import Probe
-from atonc.report import probe_text
+from atonc.delivery.probes import PROBES
+from atonc.delivery.probes.log import parse_log
+from atonc.delivery.probes.settle import Outcome, Settled, features_of, settle, unpublished
+from atonc.delivery.probes.types import Probe
+from atonc.delivery.texts import probe_text
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.machine import MEASURABLE, implausible, stm32n6
+from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
+from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.machine.hw.safety.evidence.board import BoardEvidence
+from atonc.machine.hw.safety.evidence.board_file import evidence_of_row, evidence_row, read_board_evidence
+from atonc.machine.hw.safety.evidence.trust import Trust
 from tests.probes.board_logs import ASKED, BAND, CLOCKS, line, log_lines, log_text
 
 BY_NAME = {probe.name: probe for probe in PROBES}

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.emu.board import VirtualBoard, read_firmware
-from atonc.emu.board.npu import Execute
-from atonc.hw.machine import Machine, stm32n6
-from atonc.place import board
-from atonc.probes.build import DEFAULT_BOARD, BuiltProbe
-from atonc.probes.folder import FLASH_IMAGE, folder_files
-from atonc.probes.places import FLASH
+from atonc.compiler.place import board
+from atonc.delivery.probes.build import DEFAULT_BOARD, BuiltProbe
+from atonc.delivery.probes.folder import FLASH_IMAGE, folder_files
+from atonc.delivery.probes.places import FLASH
+from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board.npu import Execute
+from atonc.machine.hw.machine import Machine, stm32n6
 
 EMULATED = "-DATONC_PROBE_EMULATED"
 _QUICK = "-DRUNS=1u -DWATCHDOG_POLLS=8000u"

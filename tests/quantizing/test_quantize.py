@@ -15,10 +15,10 @@ import onnx
 from onnx import numpy_helper
 
 import atonc
-from atonc.cli import main
-from atonc.errors import InputError
-from atonc.quantizing.observe import outputs
-from atonc.report.html.quantize_page import page
+from atonc.doors.cli.cli import main
+from atonc.insight.quantizing.observe import outputs
+from atonc.insight.report.html.quantize_page import page
+from atonc.machine.base.errors import InputError
 from tests.quantizing.float_models import network, samples, save
 
 

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
-from atonc.errors import AtoncError, InputError, ModelError, UnsupportedError
-from atonc.quantizing.loading import load
-from atonc.quantizing.run import quantize
-from atonc.quantizing.samples import read_samples
-from atonc.quantizing.types import QuantizeOptions
+from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.samples import read_samples
+from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.machine.base.errors import AtoncError, InputError, ModelError, UnsupportedError
 from tests.quantizing.float_models import Build, network, samples, save
 
 SHAPES = {"x": (1, 3, 12, 12)}

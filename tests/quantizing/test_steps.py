@@ -10,24 +10,24 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tflite")
 
-from atonc.quantizing import run
-from atonc.quantizing.assign import Tuning, assign, input_range
-from atonc.quantizing.calibrate import calibrate
-from atonc.quantizing.equalise import equalise
-from atonc.quantizing.graph import FloatGraph, own_constants
-from atonc.quantizing.heads import parts_of, unlike_heads
-from atonc.quantizing.islands import WEIGHTED, make_plan
-from atonc.quantizing.judge import QuantizationJudge, judged
-from atonc.quantizing.layers import layers_of, matrix, rows
-from atonc.quantizing.loading import load
-from atonc.quantizing.observe import outputs, session
-from atonc.quantizing.price import QuantizationPrice
-from atonc.quantizing.ranges import Seen, choose, error, scale_of, symmetric
-from atonc.quantizing.rounding import Moments, rounded
-from atonc.quantizing.run import QuantizationWork, TriedModel, best_ranges, quantize
-from atonc.quantizing.run import choose as choose_candidate
-from atonc.quantizing.types import QuantizedCandidate, QuantizeOptions
-from atonc.quantizing.weights import Bounds, channel_scales
+from atonc.insight.quantizing import run
+from atonc.insight.quantizing.assign import Tuning, assign, input_range
+from atonc.insight.quantizing.calibrate import calibrate
+from atonc.insight.quantizing.equalise import equalise
+from atonc.insight.quantizing.graph import FloatGraph, own_constants
+from atonc.insight.quantizing.heads import parts_of, unlike_heads
+from atonc.insight.quantizing.islands import WEIGHTED, make_plan
+from atonc.insight.quantizing.judge import QuantizationJudge, judged
+from atonc.insight.quantizing.layers import layers_of, matrix, rows
+from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.observe import outputs, session
+from atonc.insight.quantizing.price import QuantizationPrice
+from atonc.insight.quantizing.ranges import Seen, choose, error, scale_of, symmetric
+from atonc.insight.quantizing.rounding import Moments, rounded
+from atonc.insight.quantizing.run import QuantizationWork, TriedModel, best_ranges, quantize
+from atonc.insight.quantizing.run import choose as choose_candidate
+from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
+from atonc.insight.quantizing.weights import Bounds, channel_scales
 from tests.frontends.tflite_models import O, T, build
 from tests.quantizing.float_models import Build, detector, nested_detector, network, samples, save
 

@@ -9,15 +9,15 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
-from atonc.errors import InputError
-from atonc.quantizing import observe
-from atonc.quantizing.calibrate import calibrate
-from atonc.quantizing.graph import FloatGraph
-from atonc.quantizing.islands import make_plan
-from atonc.quantizing.layers import layers_of
-from atonc.quantizing.loading import load, read, tidy
-from atonc.quantizing.run import quantize
-from atonc.quantizing.types import QuantizeOptions
+from atonc.insight.quantizing import observe
+from atonc.insight.quantizing.calibrate import calibrate
+from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.islands import make_plan
+from atonc.insight.quantizing.layers import layers_of
+from atonc.insight.quantizing.loading import load, read, tidy
+from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.machine.base.errors import InputError
 from tests.quantizing.float_models import Build, detector, network, samples, save
 
 

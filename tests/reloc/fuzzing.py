@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-RUNTIME = Path(__file__).resolve().parents[2] / "atonc" / "runtime"
+RUNTIME = Path(__file__).resolve().parents[2] / "atonc" / "machine" / "runtime"
 SOURCE = Path(__file__).resolve().parent / "fuzz_loader.c"
 _PARTS = ("atonc_reloc*.c", "atonc_memories.c", "atonc_caches.c", "atonc_lib*.c")
 _STUB = """#include "atonc_runtime.h"

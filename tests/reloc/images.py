@@ -7,12 +7,13 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from atonc.app import generating, loading
-from atonc.app.loading import LoaderRig
-from atonc.compile_view import CompileView
-from atonc.firmware import building
-from atonc.options import Options
-from atonc.reloc.build import BuiltImage, RelocOptions, build
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware import building
+from atonc.delivery.generate import generating
+from atonc.delivery.reloc.build import BuiltImage, RelocOptions, build
+from atonc.delivery.trials import loading
+from atonc.delivery.trials.loading import LoaderRig
 from tests.emit.generated import DIGITS
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="atonc-images-")

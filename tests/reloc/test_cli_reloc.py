@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from atonc.app.relocating import runtime_of
-from atonc.cli import main
-from atonc.emu.network import read_contents
-from atonc.errors import InputError
-from atonc.reloc.pools import pool_table, pool_uses
+from atonc.delivery.reloc.pools import pool_table, pool_uses
+from atonc.delivery.trials.relocating import runtime_of
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.network import read_contents
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS
 from tests.reloc import images

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.app import relocating
-from atonc.errors import AtoncError, InputError
-from atonc.firmware import building
-from atonc.reloc import format as fmt
-from atonc.reloc.abi import ABIS, abi_named, abi_of
-from atonc.reloc.build import CPU_NUMBERS, RelocOptions, facts_of, prepare
-from atonc.reloc.c_files import c_files
-from atonc.reloc.checks import checks
-from atonc.reloc.elf import read_linked
-from atonc.reloc.format import Flags, PoolEntry
-from atonc.reloc.image import Image, read_image
-from atonc.reloc.link import link_image
+from atonc.delivery.firmware import building
+from atonc.delivery.reloc import format as fmt
+from atonc.delivery.reloc.abi import ABIS, abi_named, abi_of
+from atonc.delivery.reloc.build import CPU_NUMBERS, RelocOptions, facts_of, prepare
+from atonc.delivery.reloc.c_files import c_files
+from atonc.delivery.reloc.checks import checks
+from atonc.delivery.reloc.elf import read_linked
+from atonc.delivery.reloc.format import Flags, PoolEntry
+from atonc.delivery.reloc.image import Image, read_image
+from atonc.delivery.reloc.link import link_image
+from atonc.delivery.trials import relocating
+from atonc.machine.base.errors import AtoncError, InputError
 from tests.board.programs import needs_compiler
 from tests.reloc import images
 from tests.reloc.images import FOR_BOARD

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main
+from atonc.doors.cli.cli import main
 from tests.board.programs import needs_compiler
 from tests.reloc import images
 from tests.reloc.images import FOR_BOARD
@@ -30,7 +30,7 @@ def test_on_the_virtual_board(
     split_image: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loader = images.loader()  # the same, built once for all tests
-    monkeypatch.setattr("atonc.app.loading.build_loader", lambda runtime, folder: loader)
+    monkeypatch.setattr("atonc.delivery.trials.loading.build_loader", lambda runtime, folder: loader)
     assert main(["load-and-run", "-i", str(split_image), "--mode", "xip", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [epoch["kind"] for epoch in found["epochs"]] == ["EC", "SW"]
@@ -93,7 +93,7 @@ def pretend(folder: Path, programmer: str) -> None:
 def on_real(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
     monkeypatch.delenv("STM32_CUBE_IDE_DIR", raising=False)
-    monkeypatch.setattr("atonc.app.real_board._SETTLE_S", 0.0)
+    monkeypatch.setattr("atonc.delivery.trials.real_board._SETTLE_S", 0.0)
     elf = path.with_name("firmware.elf")
     elf.write_bytes(b"")
     return main(["load-and-run", str(path), "--real", "--firmware", str(elf), *words])
@@ -121,7 +121,7 @@ def test_times_come_over_the_line(
         opened.append(text)
         return BadLine(FakeBoard())
 
-    monkeypatch.setattr("atonc.wire.links.open_link", open_link)
+    monkeypatch.setattr("atonc.delivery.wire.links.open_link", open_link)
     assert (
         on_real(split_image, tmp_path / "tools", monkeypatch, "--serial", "serial:/dev/ttyACM0:921600", "--json") == 0
     )
@@ -146,7 +146,9 @@ def test_a_missing_tool_is_named(
     folder = tmp_path / "tools"
     pretend(folder, "")
     (folder / name).unlink()
-    monkeypatch.setattr("atonc.app.real_board.shutil.which", lambda tool: str(folder / tool) if tool != name else None)
+    monkeypatch.setattr(
+        "atonc.delivery.trials.real_board.shutil.which", lambda tool: str(folder / tool) if tool != name else None
+    )
     assert on_real(split_image, folder, monkeypatch) == 4
     error = capsys.readouterr().err
     assert f"{name} was not found (it comes with STM32Cube" in error and "--dry-run shows all steps" in error

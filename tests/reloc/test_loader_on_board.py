@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.app import boarding, loading, validating
-from atonc.app.boarding import FirmwareError
-from atonc.app.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
-from atonc.compile_view import CompileView
-from atonc.reloc.build import BuiltImage
-from atonc.reloc.image import code_crc32, read_image
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.delivery.reloc.build import BuiltImage
+from atonc.delivery.reloc.image import code_crc32, read_image
+from atonc.delivery.trials import boarding, loading
+from atonc.delivery.trials.boarding import FirmwareError
+from atonc.delivery.trials.loading import CLEAR, COPY, XIP, InstallError, LoaderRig, Spot
+from atonc.insight.validating import validating
 from tests.board.programs import needs_compiler
 from tests.reloc import images
 from tests.reloc.images import FOR_BOARD

@@ -9,10 +9,10 @@ from typing import get_type_hints
 
 import pytest
 
-from atonc.insight.compare import compare
-from atonc.insight.types import LayerView, NetworkView
-from atonc.report import annotate, columns, compare_text, explain_text
-from atonc.report.html import compare_page, html_page
+from atonc.insight.explain.compare import compare
+from atonc.insight.explain.types import LayerView, NetworkView
+from atonc.insight.report import annotate, columns, compare_text, explain_text
+from atonc.insight.report.html import compare_page, html_page
 from tests.compiler.golden_graphs import GRAPHS
 from tests.insight.views import view
 
@@ -30,7 +30,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
     """A row more, as if it stood in the list."""
     more = columns.Column("weight_of_names_grams", "grams", lambda layer: 7.25 * bool(layer.steps), digits=2)
     monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, more))
-    monkeypatch.setattr("atonc.report.html.data.COLUMNS", columns.COLUMNS)
+    monkeypatch.setattr("atonc.insight.report.html.data.COLUMNS", columns.COLUMNS)
     network = view(GRAPHS["pointwise"]())
     return Shown(network, next(layer for layer in network.layers if layer.steps))
 
@@ -55,7 +55,7 @@ def test_every_figure_of_a_layer_is_shown() -> None:
     found |= {member.name: {"int": int, "float": float}.get(str(member.type), object) for member in fields(LayerView)}
     sources = "".join(Path(file).read_text() for file in (columns.__file__, explain_text.__file__))
     hidden = [n for n, kind in found.items() if kind in (int, float) and f"layer.{n}" not in sources]
-    assert not hidden, f"{', '.join(hidden)} of LayerView has no row in atonc/report/columns.py"
+    assert not hidden, f"{', '.join(hidden)} of LayerView has no row in atonc/insight/report/columns.py"
 
 
 def test_pages_name_no_column_themselves() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.report.html.layout import GAP_X, LINE, layered
+from atonc.insight.report.html.layout import GAP_X, LINE, layered
 
 HEIGHT = 50
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from atonc.app import generating
-from atonc.evaluating.datasets.types import Dataset
-from atonc.evaluating.run import Evaluation
-from atonc.insight.compare import compare
-from atonc.insight.folder import folder_view
-from atonc.insight.loss import AccuracyReport, LayerNoise, LossFinding, Remedy
-from atonc.insight.ours import network_view
-from atonc.insight.types import LayerView, Measured, MeasuredBlock, NetworkView
-from atonc.options import Options
-from atonc.report.html import compare_page, evaluate_page, html_page, sweep_page
-from atonc.report.html.page import POLICY
-from atonc.sweeping.run import Sweep, SweepResult
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.insight.evaluating.datasets.types import Dataset
+from atonc.insight.evaluating.run import Evaluation
+from atonc.insight.explain.compare import compare
+from atonc.insight.explain.folder import folder_view
+from atonc.insight.explain.loss import AccuracyReport, LayerNoise, LossFinding, Remedy
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.types import LayerView, Measured, MeasuredBlock, NetworkView
+from atonc.insight.report.html import compare_page, evaluate_page, html_page, sweep_page
+from atonc.insight.report.html.page import POLICY
+from atonc.insight.sweeping.run import Sweep, SweepResult
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"

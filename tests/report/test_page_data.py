@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from atonc.frontends.coverage import Coverage, FloatNode
-from atonc.insight.band import error_band
-from atonc.insight.roofline import roofline
-from atonc.insight.types import CPU, HYBRID, NPU, Measured, MeasuredBlock, NetworkView
-from atonc.place.usage import MemoryUse, UsageRow, Use
-from atonc.report.html.data import network_data
+from atonc.compiler.frontends.coverage import Coverage, FloatNode
+from atonc.compiler.place.usage import MemoryUse, UsageRow, Use
+from atonc.insight.explain.band import error_band
+from atonc.insight.explain.roofline import roofline
+from atonc.insight.explain.types import CPU, HYBRID, NPU, Measured, MeasuredBlock, NetworkView
+from atonc.insight.report.html.data import network_data
 from tests.compiler.test_named_cases import _conv, _net
 from tests.insight.views import view
 

@@ -14,8 +14,8 @@ import onnx
 import pytest
 
 import atonc
-from atonc.cli import main
-from atonc.insight.compare import compare
+from atonc.doors.cli.cli import main
+from atonc.insight.explain.compare import compare
 from tests.emit.generated import steps_of_digits
 from tests.patience import PATIENCE
 
@@ -73,7 +73,7 @@ def test_a_folder_explains_itself(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_the_page_is_served(folder: Path) -> None:
-    command = [sys.executable, "-m", "atonc.cli", "view", str(folder / "out"), "--port", "0"]
+    command = [sys.executable, "-m", "atonc", "view", str(folder / "out"), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as server:
         try:
             assert server.stdout is not None

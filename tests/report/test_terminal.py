@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from atonc.cli import main
-from atonc.report import terminal
-from atonc.report.marks import Mark, Marked, note
+from atonc.doors.cli.cli import main
+from atonc.insight.report import terminal
+from atonc.insight.report.marks import Mark, Marked, note
 
 DIGITS = str(Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from atonc.cost.network import StepCost
-from atonc.emit.program import ProgramStep
-from atonc.hw.epoch import Epoch
-from atonc.insight import rules
-from atonc.insight.fit import Demand, FitLever
-from atonc.insight.types import Decision, RemedyPrice
-from atonc.lower.map_ops import CpuReason
-from atonc.options import Options
-from atonc.place.usage import MemoryUse, UsageRow, Use
-from atonc.plan.types import CpuPlan, EpochPlan
-from atonc.report import compare_text, compile_text, explain_text, generate_report, perfetto
-from atonc.report import epoch_table as tables
+from atonc.compiler.emit.program import ProgramStep
+from atonc.compiler.lower.map_ops import CpuReason
+from atonc.compiler.place.usage import MemoryUse, UsageRow, Use
+from atonc.compiler.plan.types import CpuPlan, EpochPlan
+from atonc.compiler.request.options import Options
+from atonc.insight.explain import rules
+from atonc.insight.explain.fit import Demand, FitLever
+from atonc.insight.explain.types import Decision, RemedyPrice
+from atonc.insight.report import compare_text, compile_text, explain_text, generate_report, perfetto
+from atonc.insight.report import epoch_table as tables
+from atonc.machine.cost.network import StepCost
+from atonc.machine.hw.epoch import Epoch
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -1,4 +1,4 @@
-"""Driver calls with all members set at random, as C text and as the values that `atonc.hw.ll` takes."""
+"""Driver calls with all members set at random, as C text and as the values that `atonc.machine.hw.ll` takes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from atonc.hw import regs
+from atonc.machine.hw import regs
 
 MEMORY_BASE = 0x1000
 MEMORY = bytes(random.Random(7).randrange(256) for _ in range(8192))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from atonc.hw import regs
+from atonc.machine.hw import regs
 
 HERE = Path(__file__).resolve().parent
-RUNTIME = HERE.parent.parent / "atonc" / "runtime"
+RUNTIME = HERE.parent.parent / "atonc" / "machine" / "runtime"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 _LOG = 200000
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.hw import regs
+from atonc.machine.hw import regs
 from tests.runtime import host
 
 CONTROLLER = regs.UNIT_BY_NAME["EPOCHCTRL0"].id

@@ -1,4 +1,4 @@
-"""The C drivers write word for word what `atonc.hw.ll` says, which published networks have proven."""
+"""The C drivers write word for word what `atonc.machine.hw.ll` says, which published networks have proven."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from atonc.hw import ll, regs
-from atonc.hw.ec import Instruction, Poll, Write, WriteField
-from atonc.hw.ll.generation import FIRST, SECOND, THIRD, Generation
+from atonc.machine.hw import ll, regs
+from atonc.machine.hw.ec import Instruction, Poll, Write, WriteField
+from atonc.machine.hw.ll.generation import FIRST, SECOND, THIRD, Generation
 from tests.runtime import host
 from tests.runtime.driver_cases import Call, c_file, make_cases, plain, read_memory
 

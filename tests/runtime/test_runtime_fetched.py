@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from atonc.emu.files.initialisers import load_initialisers
-from atonc.emu.files.network_c import read_network
-from atonc.emu.files.types import CompiledNetwork
-from atonc.emu.network import memory_of
-from atonc.errors import AtoncError
-from atonc.hw import ll, regs
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.files.initialisers import load_initialisers
+from atonc.machine.emu.files.network_c import read_network
+from atonc.machine.emu.files.types import CompiledNetwork
+from atonc.machine.emu.network import memory_of
+from atonc.machine.hw import ll, regs
 from tests.runtime import host
 from tests.runtime.test_runtime_build import arm_tool
 from tests.runtime.test_runtime_drivers import cpu_stores

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.emu.cpu import run_call
+from atonc.machine.emu.cpu import run_call
 from tests.emu.cpu_calls import BASE
 from tests.runtime import host
 from tests.runtime.library_cases import INFO_TYPES, Maker, c_file

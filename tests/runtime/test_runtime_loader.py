@@ -1,4 +1,4 @@
-"""Containers of all versions, in C: copied, relocated and patched as `atonc.hw.ec` does it."""
+"""Containers of all versions, in C: copied, relocated and patched as `atonc.machine.hw.ec` does it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from atonc.hw.ec.blob import Blob, Container, apply_patches, build_container, relocate
-from atonc.hw.ec.tables import Patch, Relocation
+from atonc.machine.hw.ec.blob import Blob, Container, apply_patches, build_container, relocate
+from atonc.machine.hw.ec.tables import Patch, Relocation
 from tests.runtime import host
 
 PROGRAM = tuple(range(100, 141))

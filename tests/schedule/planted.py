@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from atonc.hw.units.pool import PoolConfig
-from atonc.hw.units.stream_engine import StrengConfig
-from atonc.pipeline import Compiled
-from atonc.plan.task import Task
-from atonc.schedule.check import check
-from atonc.schedule.types import Merge
+from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.plan.task import Task
+from atonc.compiler.schedule.check import check
+from atonc.compiler.schedule.types import Merge
+from atonc.machine.hw.units.pool import PoolConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
 
 Fault = Callable[[Task, Task], Task]  # the task before the merge and after it -> a wrong one after it
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from atonc.hw.units.activ import ActivConfig
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.convacc import ConvaccConfig
-from atonc.lower.move.copies import SAME
-from atonc.plan.build import TaskBuilder
-from atonc.plan.findings import Finding
-from atonc.plan.streams import Area, Frames, contiguous, engine
-from atonc.plan.task import Task, TaskGroup
-from atonc.plan.types import CpuPlan, EpochPlan, StepPlan
-from atonc.schedule import schedule
-from atonc.schedule.assign import assign
-from atonc.schedule.check import check
-from atonc.schedule.types import EpochOfTasks, LoweredOperator, Schedule, Step
+from atonc.compiler.lower.move.copies import SAME
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.findings import Finding
+from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
+from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.compiler.plan.types import CpuPlan, EpochPlan, StepPlan
+from atonc.compiler.schedule import schedule
+from atonc.compiler.schedule.assign import assign
+from atonc.compiler.schedule.check import check
+from atonc.compiler.schedule.types import EpochOfTasks, LoweredOperator, Schedule, Step
+from atonc.machine.hw.units.activ import ActivConfig
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
 
 PIXELS = Area.whole(2, 2, 16)
 WHOLE = contiguous(64)

@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import PUBLISHED, Feature, Grade, Trust
-from atonc.hw.safety.evidence.board import BoardEvidence
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.plan.co_scheduling import may_share_epoch
-from atonc.plan.evidence import chain_texts
-from atonc.plan.task import Task, TaskGroup
-from atonc.schedule.pack import pack
-from atonc.schedule.spacers import spaced
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.plan.co_scheduling import may_share_epoch
+from atonc.compiler.plan.evidence import chain_texts
+from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule.pack import pack
+from atonc.compiler.schedule.spacers import spaced
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.hw.safety.evidence import PUBLISHED, Feature, Grade, Trust
+from atonc.machine.hw.safety.evidence.board import BoardEvidence
 from tests.compiler import golden_graphs
 from tests.schedule.small import move, table, total
 

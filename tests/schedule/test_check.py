@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-import atonc.schedule.check as checker
-import atonc.schedule.check_means as check_means
-import atonc.schedule.check_merges as check_merges
-import atonc.schedule.check_pools as check_pools
-from atonc.errors import InternalError
-from atonc.hw.units.activ import ActivConfig
-from atonc.hw.units.arith import ArithConfig
-from atonc.hw.units.pool import PoolConfig
-from atonc.hw.units.switch import Link
-from atonc.plan.build import TaskBuilder
-from atonc.plan.streams import contiguous
-from atonc.plan.task import EngineUse, Task, TaskGroup
-from atonc.plan.types import CpuPlan
-from atonc.schedule import schedule
-from atonc.schedule.check import require_sound
-from atonc.schedule.types import EpochOfTasks, LoweredOperator
+import atonc.compiler.schedule.check as checker
+import atonc.compiler.schedule.check_means as check_means
+import atonc.compiler.schedule.check_merges as check_merges
+import atonc.compiler.schedule.check_pools as check_pools
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.plan.task import EngineUse, Task, TaskGroup
+from atonc.compiler.plan.types import CpuPlan
+from atonc.compiler.schedule import schedule
+from atonc.compiler.schedule.check import require_sound
+from atonc.compiler.schedule.types import EpochOfTasks, LoweredOperator
+from atonc.machine.base.errors import InternalError
+from atonc.machine.hw.units.activ import ActivConfig
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.pool import PoolConfig
+from atonc.machine.hw.units.switch import Link
 from tests.schedule.small import SUMS, WHOLE, Case, convolution, move, table, total
 
 SLICES, CONV, TABLE, COPY, SUM, CPU = range(6)  # steps of the sound schedule
@@ -326,5 +326,7 @@ def test_the_checker_is_independent() -> None:
     for module in (checker, check_merges, check_means, check_pools):
         tree = ast.parse(Path(module.__file__).read_text())
         imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    own = {name for name in imported if name and name.startswith("atonc.schedule")}
-    assert own == {f"atonc.schedule.{name}" for name in ("types", "check_merges", "check_means", "check_pools")}
+    own = {name for name in imported if name and name.startswith("atonc.compiler.schedule")}
+    assert own == {
+        f"atonc.compiler.schedule.{name}" for name in ("types", "check_merges", "check_means", "check_pools")
+    }

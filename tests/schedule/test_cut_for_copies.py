@@ -9,25 +9,25 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from atonc import pipeline
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.ir import Graph
-from atonc.lower.map_ops import map_ops
-from atonc.lower.move.copies import SAME
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.plan.build import TaskBuilder
-from atonc.plan.streams import contiguous
-from atonc.plan.task import Task, TaskGroup
-from atonc.plan.types import BufferKind
-from atonc.schedule.pack import pack
-from atonc.search.build import build
-from atonc.search.candidate import Setting
-from atonc.search.generators import GENERATORS, cut_kernels, reserve_engines
-from atonc.search.generators.prefetch import free_copies
-from atonc.search.loop import Generator
-from atonc.select.decisions import Decisions
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile import pipeline
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.lower.map_ops import map_ops
+from atonc.compiler.lower.move.copies import SAME
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.compiler.plan.types import BufferKind
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule.pack import pack
+from atonc.compiler.search.build import build
+from atonc.compiler.search.candidate import Setting
+from atonc.compiler.search.generators import GENERATORS, cut_kernels, reserve_engines
+from atonc.compiler.search.generators.prefetch import free_copies
+from atonc.compiler.search.loop import Generator
+from atonc.compiler.select.decisions import Decisions
+from atonc.compiler.verify.emulation import Emulation
 from tests.compiler.golden_graphs import Sketch
 from tests.lower.harness import facts
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from atonc.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
-from atonc.plan.build import TaskBuilder
-from atonc.plan.streams import contiguous
-from atonc.plan.task import ENGINE, Task
-from atonc.schedule.pack import apart, fits, units_of
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.plan.task import ENGINE, Task
+from atonc.compiler.schedule.pack import apart, fits, units_of
+from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 
 MOST = UNITS[ENGINE]
 

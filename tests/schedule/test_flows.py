@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.ir import Graph, Op, Tensor
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.plan.aliases import root
-from atonc.plan.flow import EACH_ELEMENT, EachChannel, EachElement, EachWindow
-from atonc.plan.task import TaskGroup
-from atonc.schedule import check_merges
-from atonc.schedule.check_means import means_of, whole_means
-from atonc.schedule.check_pools import pooled
-from atonc.schedule.fuse import Fused, fuse
-from atonc.schedule.merging import MergeNetwork
-from atonc.schedule.types import LoweredOperator, Merge
-from atonc.select.cycles import cycles_of
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.plan.aliases import root
+from atonc.compiler.plan.flow import EACH_ELEMENT, EachChannel, EachElement, EachWindow
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import check_merges
+from atonc.compiler.schedule.check_means import means_of, whole_means
+from atonc.compiler.schedule.check_pools import pooled
+from atonc.compiler.schedule.fuse import Fused, fuse
+from atonc.compiler.schedule.merging import MergeNetwork
+from atonc.compiler.schedule.types import LoweredOperator, Merge
+from atonc.compiler.select.cycles import cycles_of
 from tests.compiler.golden_graphs import GRAPHS, Sketch
 from tests.compiler.random_graphs import random_graph
 from tests.lower.harness import TARGET, activation, graph_of
@@ -49,7 +49,11 @@ def fusing() -> set[str]:
     while left:
         module = left.pop()
         found.add(module)
-        below = {name.removeprefix("atonc.schedule.") for name in imported(module) if "atonc.schedule." in name}
+        below = {
+            name.removeprefix("atonc.compiler.schedule.")
+            for name in imported(module)
+            if "atonc.compiler.schedule." in name
+        }
         left |= below - found - {"pack"}  # which lays tasks side by side, and counts units and words of the bus
     return found
 
@@ -57,7 +61,9 @@ def fusing() -> set[str]:
 @pytest.mark.parametrize("module", sorted(fusing()))
 def test_fusing_knows_no_registers(module: str) -> None:
     for name in imported(module):
-        assert not name.startswith(("atonc.hw.units", "atonc.hw.fields", "atonc.hw.footprint")), name
+        assert not name.startswith(
+            ("atonc.machine.hw.units", "atonc.machine.hw.fields", "atonc.machine.hw.footprint")
+        ), name
     tree = ast.parse((FOLDER / f"{module}.py").read_text())
     read = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "config"]
     assert not read, f"{module} reads the configuration of a unit in lines {read}: ask TaskGroup.flow or EngineUse.scan"

@@ -9,20 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import Grade
-from atonc.insight.chained import of_schedule
-from atonc.ir import Graph
-from atonc.layer_checks import Layers
-from atonc.lower.move.copies import SAME
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.plan.longer import IDENTITY
-from atonc.plan.task import EngineUse, Task, TaskGroup, Wire
-from atonc.schedule import FUSE
-from atonc.schedule.check import MERGED, ONCE, check
-from atonc.schedule.types import Merge
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.lower.move.copies import SAME
+from atonc.compiler.plan.longer import IDENTITY
+from atonc.compiler.plan.task import EngineUse, Task, TaskGroup, Wire
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import FUSE
+from atonc.compiler.schedule.check import MERGED, ONCE, check
+from atonc.compiler.schedule.types import Merge
+from atonc.compiler.verify.emulation import Emulation
+from atonc.compiler.verify.layer_checks import Layers
+from atonc.insight.explain.chained import of_schedule
+from atonc.machine.hw.safety.evidence import Grade
 from tests.compiler.golden_graphs import Sketch
 from tests.compiler.random_graphs import random_graph, random_inputs
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import Grade
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.plan.task import Task
-from atonc.schedule import FUSE
-from atonc.schedule.check import MERGED
-from atonc.schedule.types import Merge
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.plan.task import Task
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import FUSE
+from atonc.compiler.schedule.check import MERGED
+from atonc.compiler.schedule.types import Merge
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.hw.safety.evidence import Grade
 from tests.compiler.golden_graphs import Sketch
 from tests.schedule.planted import (
     Fault,

@@ -9,24 +9,24 @@ from functools import partial
 import numpy as np
 import pytest
 
-from atonc.compare.inputs import make_inputs
-from atonc.emulation import Emulation
-from atonc.hw.safety.evidence import Grade, unit_grade
-from atonc.hw.units import activ
-from atonc.insight.chained import of_schedule
-from atonc.ir import Graph
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.plan.flow import EachWindow
-from atonc.plan.longer import UNCHANGED
-from atonc.plan.task import Task
-from atonc.schedule import POOLS
-from atonc.schedule.check import MERGED
-from atonc.schedule.fuse import _costs_more
-from atonc.schedule.fuse_pools import after_pools
-from atonc.schedule.merging import MergeCandidate, MergeNetwork, MergeState
-from atonc.schedule.types import Merge
-from atonc.select.cycles import cycles_of
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.plan.flow import EachWindow
+from atonc.compiler.plan.longer import UNCHANGED
+from atonc.compiler.plan.task import Task
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import POOLS
+from atonc.compiler.schedule.check import MERGED
+from atonc.compiler.schedule.fuse import _costs_more
+from atonc.compiler.schedule.fuse_pools import after_pools
+from atonc.compiler.schedule.merging import MergeCandidate, MergeNetwork, MergeState
+from atonc.compiler.schedule.types import Merge
+from atonc.compiler.select.cycles import cycles_of
+from atonc.compiler.verify.emulation import Emulation
+from atonc.insight.explain.chained import of_schedule
+from atonc.machine.hw.safety.evidence import Grade, unit_grade
+from atonc.machine.hw.units import activ
 from tests.compiler.golden_graphs import Sketch
 from tests.lower.harness import TARGET
 from tests.schedule.planted import (

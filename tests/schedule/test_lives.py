@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from atonc.plan.types import Buffer, BufferKind, CpuPlan
-from atonc.schedule.lives import Lives
-from atonc.schedule.pack_ops import TaskNetwork, _Moves, _Slot
+from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan
+from atonc.compiler.schedule.lives import Lives
+from atonc.compiler.schedule.pack_ops import TaskNetwork, _Moves, _Slot
 
 SIZES = {"in": (10, BufferKind.INPUT), "a": (40, BufferKind.ACTIVATION), "b": (30, BufferKind.ACTIVATION),
          "out": (5, BufferKind.OUTPUT), "w": (1000, BufferKind.CONSTANT)}  # fmt: skip

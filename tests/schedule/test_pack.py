@@ -6,17 +6,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from atonc.hw import regs
-from atonc.lower.move.copies import SAME
-from atonc.lower.units.wiring import Wiring, pack
-from atonc.plan.build import TaskBuilder
-from atonc.plan.streams import Area, Frames, contiguous, engine
-from atonc.plan.task import Order, Task, TaskGroup
-from atonc.plan.types import CpuPlan, EpochPlan
-from atonc.schedule import schedule
-from atonc.schedule.assign import assign, assign_epoch
-from atonc.schedule.pack import packed
-from atonc.schedule.types import EpochOfTasks, LoweredOperator
+from atonc.compiler.lower.move.copies import SAME
+from atonc.compiler.lower.units.wiring import Wiring, pack
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
+from atonc.compiler.plan.task import Order, Task, TaskGroup
+from atonc.compiler.plan.types import CpuPlan, EpochPlan
+from atonc.compiler.schedule import schedule
+from atonc.compiler.schedule.assign import assign, assign_epoch
+from atonc.compiler.schedule.pack import packed
+from atonc.compiler.schedule.types import EpochOfTasks, LoweredOperator
+from atonc.machine.hw import regs
 from tests.schedule.small import move, table
 
 

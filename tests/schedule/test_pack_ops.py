@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from atonc.insight.chained import of_schedule
-from atonc.plan.task import Task, TaskGroup
-from atonc.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan
-from atonc.schedule import schedule
-from atonc.schedule.assign import assign
-from atonc.schedule.check import check
-from atonc.schedule.lives import Lives
-from atonc.schedule.pack_ops import TaskNetwork
-from atonc.schedule.shares import shares
-from atonc.schedule.types import EpochOfTasks, LoweredOperator
-from atonc.select.cycles import epoch_cycles
+from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan
+from atonc.compiler.schedule import schedule
+from atonc.compiler.schedule.assign import assign
+from atonc.compiler.schedule.check import check
+from atonc.compiler.schedule.lives import Lives
+from atonc.compiler.schedule.pack_ops import TaskNetwork
+from atonc.compiler.schedule.shares import shares
+from atonc.compiler.schedule.types import EpochOfTasks, LoweredOperator
+from atonc.compiler.select.cycles import epoch_cycles
+from atonc.insight.explain.chained import of_schedule
 from tests.lower.harness import TARGET
 from tests.schedule.small import convolution, move, table, total
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from atonc import schedule as room
-from atonc.errors import InputError
-from atonc.options import SEEN, Options
-from atonc.schedule import ON_REQUEST, PASSES, passes, unused
-from atonc.schedule.passes import ALL, Pass
-from atonc.schedule.types import Schedule
-from atonc.verbs.flags import declared
+from atonc.compiler import schedule as room
+from atonc.compiler.request.options import SEEN, Options
+from atonc.compiler.schedule import ON_REQUEST, PASSES, passes, unused
+from atonc.compiler.schedule.passes import ALL, Pass
+from atonc.compiler.schedule.types import Schedule
+from atonc.doors.verbs.flags import declared
+from atonc.machine.base.errors import InputError
 
 
 def test_every_pass_can_be_left_out() -> None:
@@ -38,8 +38,8 @@ def test_help_names_every_pass() -> None:
 
 @pytest.mark.parametrize("one", [p for p in ALL if p.verb], ids=lambda p: p.name)
 def test_a_verb_stands_in_a_file_of_its_name(one: Pass) -> None:
-    assert callable(getattr(import_module(f"atonc.schedule.{one.verb}"), one.verb, None)), (
-        f"the pass {one.name} names atonc/schedule/{one.verb}.py, which has no function {one.verb}"
+    assert callable(getattr(import_module(f"atonc.compiler.schedule.{one.verb}"), one.verb, None)), (
+        f"the pass {one.name} names atonc/compiler/schedule/{one.verb}.py, which has no function {one.verb}"
     )
 
 
@@ -57,7 +57,7 @@ def test_every_verb_is_in_the_list() -> None:
     verbs = {path.stem for path in Path(room.__file__).parent.glob("*.py") if _is_verb(path)}
     missing = verbs - {one.verb for one in ALL}
     assert "pack_ops" in verbs
-    assert not missing, f"{', '.join(sorted(missing))} has no line in atonc/schedule/passes.py: it never runs"
+    assert not missing, f"{', '.join(sorted(missing))} has no line in atonc/compiler/schedule/passes.py: it never runs"
 
 
 def test_what_nobody_has_seen_is_off_by_default() -> None:

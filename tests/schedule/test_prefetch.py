@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atonc.emulation import Emulation
-from atonc.errors import InputError
-from atonc.options import Options
-from atonc.pipeline import compile_graph
-from atonc.plan.streams import contiguous
-from atonc.plan.types import Buffer, BufferKind, EpochPlan
-from atonc.schedule import check_copies
-from atonc.schedule.prefetch import Ride, with_copies
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.plan.types import Buffer, BufferKind, EpochPlan
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import check_copies
+from atonc.compiler.schedule.prefetch import Ride, with_copies
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.errors import InputError
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.place.plans import Steps
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.lower.units.affine import Affine
-from atonc.lower.units.arith import affine_unit
-from atonc.plan.build import TaskBuilder
-from atonc.plan.streams import contiguous
-from atonc.plan.task import Task
-from atonc.plan.types import CpuPlan, EpochPlan
-from atonc.schedule.assign import assign
-from atonc.schedule.types import EpochOfTasks, Schedule
+from atonc.compiler.lower.units.affine import Affine
+from atonc.compiler.lower.units.arith import affine_unit
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.plan.task import Task
+from atonc.compiler.plan.types import CpuPlan, EpochPlan
+from atonc.compiler.schedule.assign import assign
+from atonc.compiler.schedule.types import EpochOfTasks, Schedule
 
 CALL = CpuPlan(("call",), "call", "call", ("a",), ("b",))
 

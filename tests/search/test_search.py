@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 
 import atonc
-from atonc.errors import InputError
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_graph
-from atonc.search import build as building
-from atonc.search import candidate as judging
-from atonc.search import loop
-from atonc.search.build import build
-from atonc.search.candidate import Candidate, Setting
-from atonc.search.generators import GENERATORS
-from atonc.search.log import Proposal, Verdict
-from atonc.search.loop import Generator, search
-from atonc.search.saved import as_json, read_decisions
-from atonc.select.decisions import FIRST, Decisions, Stripe
-from atonc.select.form import RefusedForm
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.request.options import Options
+from atonc.compiler.search import build as building
+from atonc.compiler.search import candidate as judging
+from atonc.compiler.search import loop
+from atonc.compiler.search.build import build
+from atonc.compiler.search.candidate import Candidate, Setting
+from atonc.compiler.search.generators import GENERATORS
+from atonc.compiler.search.log import Proposal, Verdict
+from atonc.compiler.search.loop import Generator, search
+from atonc.compiler.search.saved import as_json, read_decisions
+from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
+from atonc.compiler.select.form import RefusedForm
+from atonc.machine.base.errors import InputError
 from tests.compiler.golden_graphs import Sketch
 
 PLAIN = Options(verify=False)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.cli import main
-from atonc.compare.inputs import make_inputs
-from atonc.errors import InputError, UnsupportedError
-from atonc.plan.types import CpuPlan
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.plan.types import CpuPlan
+from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import InputError, UnsupportedError
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 

@@ -9,18 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.ir import Graph, Op
-from atonc.lower.context import Context
-from atonc.lower.conv.layer_of import layer_of
-from atonc.lower.conv.pad_first import lower_padded
-from atonc.plan.build import TaskBuilder
-from atonc.plan.streams import contiguous
-from atonc.plan.task import TaskGroup
-from atonc.select import form as form_module
-from atonc.select import policy, preferences
-from atonc.select.choose import Draw, Offer, Way, attempt, choose, in_order, take_best
-from atonc.select.form import Form, Refusal, RefusedForm
-from atonc.select.preferences import Preference
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.layer_of import layer_of
+from atonc.compiler.lower.conv.pad_first import lower_padded
+from atonc.compiler.plan import policy
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select import form as form_module
+from atonc.compiler.select import preferences
+from atonc.compiler.select.choose import Draw, Offer, Way, attempt, choose, in_order, take_best
+from atonc.compiler.select.form import Form, Refusal, RefusedForm
+from atonc.compiler.select.preferences import Preference
 from tests.lower import harness
 
 ORDER = Preference("first", "it is the first")

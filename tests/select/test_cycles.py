@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.hw.cycles import hardware
-from atonc.hw.ec import ec_program
-from atonc.hw.machine import FLASH, HYPERRAM, stm32n6
-from atonc.ir import Op
-from atonc.lower.map_ops import map_ops
-from atonc.options import Options
-from atonc.pipeline import compile_canonical, memories
-from atonc.plan.build import TaskBuilder
-from atonc.plan.streams import contiguous
-from atonc.plan.types import Buffer, BufferKind
-from atonc.schedule.pack import packed
-from atonc.select.cycles import assumed_epoch, cycles_of, epoch_cycles
+from atonc.compiler.compile.pipeline import compile_canonical, memories
+from atonc.compiler.ir import Op
+from atonc.compiler.lower.map_ops import map_ops
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.plan.types import Buffer, BufferKind
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule.pack import packed
+from atonc.compiler.select.cycles import assumed_epoch, cycles_of, epoch_cycles
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.machine import FLASH, HYPERRAM, stm32n6
 from tests.lower import harness
 
 

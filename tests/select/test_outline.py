@@ -6,14 +6,14 @@ from collections.abc import Hashable
 
 import pytest
 
-from atonc.hw.machine import stm32n6
-from atonc.hw.units.arith import ArithConfig
-from atonc.plan.build import TaskBuilder
-from atonc.plan.streams import contiguous
-from atonc.plan.types import Buffer, BufferKind
-from atonc.select.choose import _blamed
-from atonc.select.cycles import _assumed_starts, _outline, _without_table
-from atonc.select.form import RefusedForm
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.plan.types import Buffer, BufferKind
+from atonc.compiler.select.choose import _blamed
+from atonc.compiler.select.cycles import _assumed_starts, _outline, _without_table
+from atonc.compiler.select.form import RefusedForm
+from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.units.arith import ArithConfig
 
 COARSE, ROOM = (RefusedForm(rule, "seen", "limit", "remedy") for rule in ("COARSE", "SUM-ROOM"))
 WIDE, LARGE = (RefusedForm(rule, "seen", "limit", "remedy") for rule in ("CONV-LINES", "CONV-MODE"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from atonc.hw.machine import stm32n6
-from atonc.select import policy
-from atonc.select.policy import CHEAP, CLOSER, ERROR_CODE_CYCLES, FEW_CYCLES, HUGE_SHARES, SPILLING, NpuRamBudget
+from atonc.compiler.plan import policy
+from atonc.compiler.plan.policy import CHEAP, CLOSER, ERROR_CODE_CYCLES, FEW_CYCLES, HUGE_SHARES, SPILLING, NpuRamBudget
+from atonc.machine.hw.machine import stm32n6
 
 LARGE, SMALL = 100 * FEW_CYCLES, FEW_CYCLES // 4
 

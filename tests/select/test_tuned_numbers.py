@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.search import loop
-from atonc.select import policy
+from atonc.compiler.plan import policy
+from atonc.compiler.search import loop
 
 ROOT = Path(policy.__file__).parent
 SEARCH = Path(loop.__file__).parent
@@ -51,7 +51,7 @@ def inside(text: str) -> list[float]:
 @pytest.mark.parametrize("path", list(files()), ids=lambda path: path.stem)
 def test_numbers_stand_in_policy(path: Path) -> None:
     text = path.read_text()
-    assert set(constants(text)) <= FACTS, "a tuned number belongs into select/policy.py, with its reason"
+    assert set(constants(text)) <= FACTS, "a tuned number belongs into plan/policy.py, with its reason"
     if SEARCH in path.parents:
         assert not inside(text), "a number of the search without a name"
 

@@ -80,7 +80,7 @@ def form(fields: list[tuple[str, str, bytes]]) -> bytes:
 
 @contextlib.contextmanager
 def server(folder: Path, *words: str, **environment: str) -> Iterator[Running]:
-    command = [sys.executable, "-m", "atonc.cli", "serve", "--port", "0", "--folder", str(folder), *words]
+    command = [sys.executable, "-m", "atonc", "serve", "--port", "0", "--folder", str(folder), *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | environment)
     try:
         assert process.stdout is not None

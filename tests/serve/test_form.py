@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("starlette", reason="atonc[serve] is not installed")
 
-from atonc.declare import declared
-from atonc.errors import InputError
-from atonc.serve import form
-from atonc.serve.api import options_schema
-from atonc.verbs.generate import DECLARED
+from atonc.doors.serve import form
+from atonc.doors.serve.api import options_schema
+from atonc.doors.verbs.generate import DECLARED
+from atonc.machine.base.declare import declared
+from atonc.machine.base.errors import InputError
 
 
 def test_every_option_is_one_of_the_command_line_and_has_help() -> None:

@@ -12,7 +12,7 @@ pytest.importorskip("starlette", reason="atonc[serve] is not installed")
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
-from atonc.serve.guard import COOKIE, Guard, is_loopback
+from atonc.doors.serve.guard import COOKIE, Guard, is_loopback
 
 TOKEN = "right"
 

@@ -16,8 +16,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="atonc[serve] is not installed")
 
-from atonc.cli import main
-from atonc.serve.guard import COOKIE
+from atonc.doors.cli.cli import main
+from atonc.doors.serve.guard import COOKIE
 from tests.serve.running import Running, endless_model, form, server, small_model
 
 JOBS = 20

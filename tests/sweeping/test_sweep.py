@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 import atonc
-from atonc.cli import main
-from atonc.errors import InputError
-from atonc.options import Options
-from atonc.report import sweep_text
-from atonc.report.html import sweep_page
-from atonc.sweeping.front import on_front
-from atonc.sweeping.plan import compiler_options, read_plan
-from atonc.sweeping.row import unit_of
-from atonc.sweeping.trade_offs import trade_offs
+from atonc.compiler.request.options import Options
+from atonc.doors.cli.cli import main
+from atonc.insight.report import sweep_text
+from atonc.insight.report.html import sweep_page
+from atonc.insight.sweeping.front import on_front
+from atonc.insight.sweeping.plan import compiler_options, read_plan
+from atonc.insight.sweeping.row import unit_of
+from atonc.insight.sweeping.trade_offs import trade_offs
+from atonc.machine.base.errors import InputError
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits"
 

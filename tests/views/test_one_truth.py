@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from atonc.app import generating
-from atonc.cli import main
-from atonc.compilation import Compilation
-from atonc.compile_view import CompileView
-from atonc.insight.compare import compare
-from atonc.insight.folder import folder_view
-from atonc.insight.live import distinct, live_bytes
-from atonc.insight.ours import network_view
-from atonc.insight.roofline import roofline
-from atonc.insight.types import CPU, NPU, NetworkView
-from atonc.options import Gates, Options
-from atonc.pipeline import compile_graph
-from atonc.place.resident import free_spans
-from atonc.report import compare_text, compile_text, error_text, explain_text
-from atonc.report.html.data import network_data
-from atonc.search.generators import cut_kernels
-from atonc.search.generators.compact import short_of_room
-from atonc.search.generators.resident import budget
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.place.resident import free_spans
+from atonc.compiler.request.options import Gates, Options
+from atonc.compiler.search.generators import cut_kernels
+from atonc.compiler.search.generators.compact import short_of_room
+from atonc.compiler.search.generators.resident import budget
+from atonc.delivery.generate import generating
+from atonc.doors.cli.cli import main
+from atonc.doors.python.compilation import Compilation
+from atonc.insight.explain.compare import compare
+from atonc.insight.explain.folder import folder_view
+from atonc.insight.explain.live import distinct, live_bytes
+from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.roofline import roofline
+from atonc.insight.explain.types import CPU, NPU, NetworkView
+from atonc.insight.report import compare_text, compile_text, error_text, explain_text
+from atonc.insight.report.html.data import network_data
 from tests.compiler.candidates import candidate_of
 from tests.compiler.test_named_cases import _conv, _net
 from tests.insight.views import view
@@ -109,7 +109,7 @@ def test_what_lies_outside_is_counted_once_and_is_a_part_of_the_activations() ->
     for _ in range(8):
         name = _conv(net, name, 32, (1, 1))
     options = Options(verify=False, schedule_without=("stripe",))
-    from atonc.pipeline import compile_canonical
+    from atonc.compiler.compile.pipeline import compile_canonical
     from tests.lower.test_stripes import small_board
 
     board = small_board(options)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from atonc.app import generating
-from atonc.options import Options
-from atonc.pipeline import Compiled, compile_file
+from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
 from tests.views.views import MEMORY, TIME, VIEWS, Build, Figures
 
 ROOT = Path(__file__).parents[2]

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import atonc
-from atonc.app import generating
-from atonc.cli import main
-from atonc.compile_view import CompileView
-from atonc.declare import arguments
-from atonc.options import Gates, Options
-from atonc.report import compile_text
-from atonc.serve.worker import summary
-from atonc.sweeping.row import compute
-from atonc.workers import WorkUnit
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.request.options import Gates, Options
+from atonc.delivery.generate import generating
+from atonc.doors.cli.cli import main
+from atonc.doors.serve.worker import summary
+from atonc.insight.report import compile_text
+from atonc.insight.sweeping.row import compute
+from atonc.insight.workers import WorkUnit
+from atonc.machine.base.declare import arguments
 
 Figures = dict[str, Any]
 MEMORY = (

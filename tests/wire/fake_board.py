@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
-from atonc.wire import messages, protobuf
-from atonc.wire.messages import TensorInfo
-from atonc.wire.packets import MORE, PAYLOAD, WIDE, Dialect
-from atonc.wire.protobuf import number, real, text
+from atonc.delivery.wire import messages, protobuf
+from atonc.delivery.wire.messages import TensorInfo
+from atonc.delivery.wire.packets import MORE, PAYLOAD, WIDE, Dialect
+from atonc.delivery.wire.protobuf import number, real, text
 
 CPU_HZ, NPU_HZ = 600_000_000, 800_000_000
 INT8 = 1 << 23 | 2 << 17 | 8 << 7 | 64
@@ -171,7 +171,7 @@ class FakeBoard:
         if address + size > len(self.memory):
             self._ack(identity, messages.ERROR, 4, 4)
         elif command == messages.MEMORY_CHECKSUM:
-            from atonc.wire.client import checksum
+            from atonc.delivery.wire.client import checksum
 
             self._ack(identity, messages.DONE, checksum(bytes(self.memory[address : address + size])))
         elif command == messages.MEMORY_READ:
@@ -187,7 +187,7 @@ class FakeBoard:
             yield from self._write(identity, address, size)
 
     def _write(self, identity: int, address: int, size: int) -> Steps:
-        from atonc.wire.client import checksum
+        from atonc.delivery.wire.client import checksum
 
         self._ack(identity, messages.WAITING, min(size, 1024))
         while size > 0:

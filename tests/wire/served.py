@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from atonc.wire.links import ByteLink
+from atonc.delivery.wire.links import ByteLink
 
 _STOP_S = 30.0
 
@@ -17,7 +17,7 @@ _STOP_S = 30.0
 @contextmanager
 def served(elf: Path, serial: str = "socket:0", ready: str = "ATONC READY") -> Iterator[str]:
     """Gives the line that a client opens, when the firmware has said that it is ready."""
-    command = [sys.executable, "-m", "atonc.cli", "board", "run", str(elf), "--serial", serial, "--seconds", "600"]
+    command = [sys.executable, "-m", "atonc", "board", "run", str(elf), "--serial", serial, "--seconds", "600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         try:

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from atonc.app.targeting import ExpectedSide, TargetValidation, validate_target
-from atonc.cost.network import StepCost
-from atonc.wire.client import Client, TargetError
-from atonc.wire.packets import NARROW, WIDE
+from atonc.delivery.trials.targeting import ExpectedSide, TargetValidation, validate_target
+from atonc.delivery.wire.client import Client, TargetError
+from atonc.delivery.wire.packets import NARROW, WIDE
+from atonc.machine.cost.network import StepCost
 
 from .fake_board import CPU_HZ, INPUT_BYTES, LAYERS, NPU_HZ, OUTPUT_BYTES, BadLine, FakeBoard, compute, script
 

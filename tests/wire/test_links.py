@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from atonc import cli
-from atonc.errors import InputError, ToolError
-from atonc.wire import links
-from atonc.wire.client import Client, TargetError
-from atonc.wire.links import open_link
+from atonc.delivery.wire import links
+from atonc.delivery.wire.client import Client, TargetError
+from atonc.delivery.wire.links import open_link
+from atonc.doors.cli import cli
+from atonc.machine.base.errors import InputError, ToolError
 from tests.emit.generated import DIGITS
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc import cli
-from atonc.app.boarding import stored_input
-from atonc.app.inputs import program_inputs
-from atonc.app.validating import synthetic_samples
-from atonc.emulation import Emulation
-from atonc.firmware import image as firmware
-from atonc.wire import messages
-from atonc.wire.client import BoardRunResult, Client
-from atonc.wire.links import open_link
-from atonc.wire.packets import NARROW
+from atonc.compiler.inputs.inputs import program_inputs
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.trials.boarding import stored_input
+from atonc.delivery.wire import messages
+from atonc.delivery.wire.client import BoardRunResult, Client
+from atonc.delivery.wire.links import open_link
+from atonc.delivery.wire.packets import NARROW
+from atonc.doors.cli import cli
+from atonc.insight.validating.validating import synthetic_samples
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS, digits, steps_of_digits
 

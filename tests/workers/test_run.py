@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from atonc import workers
-from atonc.errors import InputError, ModelError, ToolError
-from atonc.workers import WorkUnit, call, unit
+from atonc.insight import workers
+from atonc.insight.workers import WorkUnit, call, unit
+from atonc.machine.base.errors import InputError, ModelError, ToolError
 from tests.patience import PATIENCE, until
 
 # a module that workers can import; each call leaves a line in a log
 MODULE = '''
 import os, signal, sys, time
 from pathlib import Path
-from atonc.errors import ModelError
+from atonc.machine.base.errors import ModelError
 
 def shout(unit):
     log = Path(unit.options["log"])
@@ -176,7 +176,7 @@ def test_what_workers_cannot_do_is_said_before_they_start(folder: Path) -> None:
 
 def test_no_scheduler_there(folder: Path) -> None:
     pytest.importorskip("distributed")
-    from atonc.workers import cluster
+    from atonc.insight.workers import cluster
 
     cluster_seconds, cluster.CONNECT_SECONDS = cluster.CONNECT_SECONDS, 1
     try:
@@ -189,7 +189,7 @@ def test_no_scheduler_there(folder: Path) -> None:
 def test_leaving_early_ends_the_processes(folder: Path) -> None:
     """Ctrl-C in a process of its own: no traceback of workers, no worker left."""
     script = (
-        "import signal\nfrom atonc import workers\n"
+        "import signal\nfrom atonc.insight import workers\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job of a shell ignores it
         f"unit = workers.WorkUnit('u', (), {{'log': {str(folder / 'pid')!r}}})\n"
         "try:\n    workers.run([unit], 'shouting:sleeps', processes=1)\n"

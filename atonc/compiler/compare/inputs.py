@@ -1,0 +1,168 @@
+"""Deterministic inputs that look like nature: pictures with light, things, a person and texture; spectrograms.
+
+Random noise is a poor judge: it drives first layers into saturation, and the outputs of a detector that sees nothing
+are nothing but rounding errors.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.compiler.compare.figure import draw_person
+from atonc.compiler.ir import Array, Graph, Tensor
+from atonc.compiler.ops import is_move
+
+Real = NDArray[np.float64]
+
+_NEXT_ALIKE = 7919  # between the seeds of inputs of one shape: were they equal, nobody would see them exchanged
+KINDS = ("auto", "photo", "portrait", "audio")
+
+
+def make_inputs(graph: Graph, seed: int = 0, kind: str = "auto") -> dict[str, Array]:
+    """One natural-looking value per graph input, in the input's own number format; states as in the first run."""
+    layout = "NCHW" if graph.source == "onnx" else "NHWC"
+    made = {state.input: state.first for state in graph.states}
+    alike: Counter[tuple[int, ...]] = Counter()
+    for name in graph.inputs:
+        if name not in made:
+            tensor = graph.tensors[name]
+            own = seed + _NEXT_ALIKE * alike[tensor.shape]
+            made[name] = make_input(tensor, own, layout, kind, float_range(graph, name))
+            alike[tensor.shape] += 1
+    return {name: made[name] for name in graph.inputs}
+
+
+def make_noise(like: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """Every value at random, over all codes of a byte or the range of a natural input."""
+    rng = np.random.default_rng(seed)
+    limits = {name: _limits(v) for name, v in like.items()}
+    return {name: rng.uniform(*limits[name], size=v.shape).astype(v.dtype) for name, v in like.items()}
+
+
+def _limits(values: Array) -> tuple[float, float]:
+    codes = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0)}.get(str(values.dtype))
+    if not values.size:
+        return 0.0, 0.0
+    return codes or (float(values.min()), float(values.max()))
+
+
+def make_input(
+    tensor: Tensor, seed: int = 0, layout: str = "NHWC", kind: str = "auto", limits: tuple[float, float] = (0.0, 1.0)
+) -> Array:
+    """Values spread over all codes of the input; float inputs get `limits`."""
+    unit = unit_values(tensor.shape, seed, layout, kind)
+    if tensor.is_float:
+        low, high = limits
+        return (low + unit * (high - low)).astype(tensor.dtype)
+    low_code, high_code = tensor.code_range if tensor.dtype in ("int8", "uint8") else (0, 255)
+    codes = np.floor(low_code + unit * (high_code - low_code + 1))
+    return np.clip(codes, low_code, high_code).astype(tensor.dtype)
+
+
+def float_range(graph: Graph, name: str) -> tuple[float, float]:
+    """The range of the format that a float input is quantised to, 0..1 if it is not."""
+    for _ in range(8):
+        readers = graph.consumers.get(name, [])
+        if not readers:
+            break
+        target = graph.tensors[readers[0].outputs[0]]
+        if readers[0].kind == "quantize" and target.quant is not None and target.dtype in ("int8", "uint8"):
+            low, high = target.code_range
+            return (low - target.zero_point) * target.scale, (high - target.zero_point) * target.scale
+        if not is_move(readers[0].kind) or target.quant is not None:
+            break
+        name = target.name
+    return 0.0, 1.0
+
+
+def unit_values(shape: tuple[int, ...], seed: int, layout: str, kind: str = "auto") -> Real:
+    """Values in 0..1. One channel with unequal sides is taken for a spectrogram, other 4-D shapes for pictures."""
+    rng = np.random.default_rng([seed, zlib.crc32(repr(shape).encode())])
+    if len(shape) != 4:
+        return _walk(rng, shape)
+    first = layout == "NCHW" or (shape[1] in (1, 3) and shape[3] not in (1, 3))  # some TFLite inputs are planar
+    first = first and not (shape[3] in (1, 3) and shape[1] not in (1, 3))
+    height, width, channels = (shape[2], shape[3], shape[1]) if first else shape[1:]
+    if kind == "auto":
+        kind = "audio" if channels == 1 and height != width else "photo"
+    pictures = np.stack([picture(kind, height, width, channels, rng) for _ in range(shape[0])])
+    return np.moveaxis(pictures, -1, 1) if first else pictures
+
+
+def picture(kind: str, height: int, width: int, channels: int, rng: np.random.Generator) -> Real:
+    """[height, width, channels]; more or fewer channels than three are mixtures of red, green and blue."""
+    if kind == "audio":
+        return spectrogram(height, width, channels, rng)
+    colour = scene(height, width, rng, portrait=kind == "portrait")
+    if channels == 3:
+        return colour
+    mix = rng.dirichlet([4.0, 4.0, 4.0], channels) if channels > 1 else np.array([[0.30, 0.59, 0.11]])
+    return colour @ mix.T
+
+
+def scene(height: int, width: int, rng: np.random.Generator, portrait: bool = False) -> Real:
+    """A person in front of a lit background with soft things in it; a portrait shows the face."""
+    size = rng.uniform(3.6, 4.2) if portrait else rng.uniform(0.80, 0.88)
+    top = rng.uniform(0.08, 0.12) if portrait else rng.uniform(0.05, 0.10)
+    colour = draw_person(background(height, width, rng), rng, rng.uniform(0.42, 0.58), top, size)
+    return np.clip(colour + 0.015 * texture(height, width, rng)[..., None], 0.0, 1.0)
+
+
+def background(height: int, width: int, rng: np.random.Generator) -> Real:
+    y, x = (np.arange(height) + 0.5)[:, None] / height, (np.arange(width) + 0.5)[None, :] / width
+    grey = 0.5 + rng.uniform(-0.3, 0.3) * (x - 0.5) + rng.uniform(-0.3, 0.3) * (y - 0.5)
+    grey = grey + 0.07 * texture(height, width, rng)
+    colour = grey * rng.uniform(0.75, 1.1, 3)[:, None, None]  # planes: many times quicker than pixels of three numbers
+    for _ in range(7):
+        mask = 0.7 * _blob(y - rng.uniform(0, 1), x - rng.uniform(0, 1), rng)
+        colour *= 1.0 - mask
+        colour += mask * rng.uniform(0.1, 0.9) * rng.uniform(0.6, 1.1, 3)[:, None, None]
+    return np.moveaxis(np.clip(colour, 0.0, 1.0), 0, -1)
+
+
+def spectrogram(height: int, width: int, channels: int, rng: np.random.Generator) -> Real:
+    """Harmonic tones that start and stop, over a noise floor that falls with frequency; time runs along width."""
+    frequency, time = (np.arange(height) + 0.5)[:, None] / height, (np.arange(width) + 0.5)[None, :] / width
+    values = 0.35 - 0.2 * frequency + 0.08 * texture(height, width, rng)
+    for _ in range(4):
+        base, start, stop, slope = rng.uniform(0.05, 0.2), rng.uniform(0, 0.6), rng.uniform(0.5, 1), rng.normal(0, 0.05)
+        envelope = 1 / (1 + np.exp(-(time - start) * 60)) / (1 + np.exp((time - stop) * 20))
+        for harmonic in range(1, 6):
+            line = np.exp(-(((frequency - harmonic * (base + slope * time)) * height / 1.5) ** 2))
+            values = values + 0.5 / harmonic * envelope * line
+    return np.clip(np.repeat(values[:, :, None], channels, axis=2), 0.0, 1.0)
+
+
+def texture(height: int, width: int, rng: np.random.Generator) -> Real:
+    """Noise with the falling spectrum of natural scenes, mean 0, deviation 1."""
+    frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None, :])
+    frequency[0, 0] = np.inf
+    noise = np.fft.irfft2(np.fft.rfft2(rng.standard_normal((height, width))) / frequency**1.3, s=(height, width))
+    deviation = float(noise.std())
+    return noise / deviation if deviation else noise
+
+
+def _blob(dy: Real, dx: Real, rng: np.random.Generator) -> Real:
+    """A soft-edged ellipse."""
+    (ry, rx), angle = rng.uniform(0.05, 0.3, 2), rng.uniform(0, np.pi)
+    u, v = dx * np.cos(angle) + dy * np.sin(angle), dy * np.cos(angle) - dx * np.sin(angle)
+    u /= rx
+    v /= ry
+    far: Real = np.hypot(u, v, out=u)
+    far -= 1.0
+    far *= 12.0
+    np.exp(np.clip(far, -60, 60, out=far), out=far)
+    far += 1.0
+    return np.divide(1.0, far, out=far)
+
+
+def _walk(rng: np.random.Generator, shape: tuple[int, ...]) -> Real:
+    """Anything else: a smooth random walk along the last axis, scaled to 0..1."""
+    steps = rng.standard_normal(shape or (1,)).cumsum(axis=-1) + rng.standard_normal(shape or (1,))
+    low, high = float(steps.min(initial=0)), float(steps.max(initial=0))
+    return ((steps - low) / (high - low or 1.0)).reshape(shape)

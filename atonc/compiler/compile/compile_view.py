@@ -1,0 +1,38 @@
+"""Everything that one compilation gave, for the files and reports that are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.emit.usage import program_memory
+from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.usage import MemoryUse
+from atonc.compiler.request.options import Options
+from atonc.machine.cost.network import NetworkCost
+
+
+@dataclass(frozen=True, repr=False)
+class CompileView:
+    """Everything that one compilation gave."""
+
+    model: str
+    name: str
+    board: BoardMemory
+    compiled: Compiled
+    cost: NetworkCost
+    macs: int
+    options: Options = field(default_factory=Options)
+    reproduce: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+
+    @cached_property
+    def memory(self) -> MemoryUse:
+        """The one count of what it takes."""
+        return program_memory(self.compiled.program, self.board.pools, self.options.epoch_controller)
+
+    def __repr__(self) -> str:
+        time = f"{self.cost.latency_ms:.3f} ms predicted ({self.cost.band.span(self.cost.latency_ms, 3)})"
+        return f"<CompileView {self.model[:60]!r} for {self.board.name[:60]}: {time}>"

@@ -1,0 +1,195 @@
+"""The stages in code: bytes of a model in, a verified program out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atonc.compiler.compare.extremes import make_extremes
+from atonc.compiler.compare.inputs import make_inputs, make_noise
+from atonc.compiler.emit.program import Program
+from atonc.compiler.frontends.coverage import require_quantised
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Array, Graph
+from atonc.compiler.lower.map_ops import Mapped
+from atonc.compiler.ops import RunOnDemand
+from atonc.compiler.passes import order
+from atonc.compiler.passes.cut_inputs import cut_inputs
+from atonc.compiler.place import BoardMemory, Layout
+from atonc.compiler.price.program import program_cost
+from atonc.compiler.request.calibration import MOST_VERIFIED, given_inputs, spread
+from atonc.compiler.request.options import Options
+from atonc.compiler.request.target import machine_of as machine_of
+from atonc.compiler.request.target import memories as memories
+from atonc.compiler.request.target import target_of as target_of
+from atonc.compiler.request.target import with_asked_clocks as with_asked_clocks
+from atonc.compiler.search import silicon
+from atonc.compiler.search.build import Watch as Watch
+from atonc.compiler.search.build import no_watch as no_watch
+from atonc.compiler.search.candidate import Scheduled as Scheduled
+from atonc.compiler.search.candidate import Setting
+from atonc.compiler.search.generators import GENERATORS
+from atonc.compiler.search.log import Attempt, Verdict
+from atonc.compiler.search.loop import Generator, search
+from atonc.compiler.search.saved import read_decisions
+from atonc.compiler.select.affinity import resolve
+from atonc.compiler.select.decisions import FIRST, Decisions
+from atonc.machine.base import progress
+from atonc.machine.base.errors import CapacityError
+from atonc.machine.base.reasons import Violation
+from atonc.machine.cost.network import NetworkCost
+from atonc.machine.hw.safety.evidence import EpochGrade
+from atonc.machine.hw.safety.evidence.summary import Summary, summarise
+from atonc.machine.hw.target import Target
+
+if TYPE_CHECKING:
+    from atonc.compiler.verify.verify import VerifyReport
+
+_MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
+CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
+
+
+@dataclass(frozen=True, repr=False)
+class Compiled:
+    source: Graph  # as read
+    graph: Graph  # canonical
+    mapped: Mapped
+    scheduled: Scheduled
+    layout: Layout
+    program: Program
+    findings: tuple[Violation, ...]
+    report: VerifyReport | None
+    seconds: float
+    memory: BoardMemory
+    target: Target  # what all cycles are counted for
+    grades: tuple[EpochGrade, ...] = ()  # how near each epoch is to published programs
+    search: tuple[Attempt, ...] = ()  # every program that was built
+    decisions: Decisions = FIRST  # of the one that was taken
+    priced: tuple[Program, NetworkCost] | None = None  # what the search knows already
+
+    @cached_property
+    def cost(self) -> NetworkCost:
+        """Predicted: cycles of every step."""
+        if self.priced is not None and self.priced[0] is self.program:
+            return self.priced[1]
+        return program_cost(self.program, self.graph, self.memory.pools, self.target)
+
+    @property
+    def silicon(self) -> Summary:
+        """How near its epochs are to published ones, with what the board has answered."""
+        return summarise(self.grades, self.target.trust.board)
+
+    def __repr__(self) -> str:
+        """Without its megabytes."""
+        return f"<Compiled {self.source.name[:60]!r}: {len(self.program.steps)} steps, {len(self.graph.ops)} operators>"
+
+
+def compile_file(path: Path, options: Options | None = None, watch: Watch = no_watch) -> Compiled:
+    options = options or Options()
+    source = read_model(path, options)
+    watch("read", source)
+    if not options.allow_float:
+        require_quantised(source)
+    return compile_graph(source, options, watch)
+
+
+def read_model(path: Path, options: Options) -> Graph:
+    """The part of the model that the user wants."""
+    progress.stage("reading the model")
+    source = read(path, options.cut_outputs, options.fixed_shapes)
+    return cut_inputs(source, options.cut_inputs, options.cut_input_layers)
+
+
+def compile_graph(source: Graph, options: Options | None = None, watch: Watch = no_watch) -> Compiled:
+    options = options or Options()
+    started = time.perf_counter()
+    progress.stage("simplifying the graph")
+    graph = order.run(source, options)
+    watch("passes", graph)
+    return compile_canonical(source, graph, options, memories(options), started, watch)
+
+
+def compile_canonical(
+    source: Graph, graph: Graph, options: Options, memory: BoardMemory, started: float = 0.0, watch: Watch = no_watch
+) -> Compiled:
+    """From the canonical graph on; other views change it or the memories to see what that would bring."""
+    started = started or time.perf_counter()
+    given = given_inputs(source, graph, options.calibration)
+    target = target_of(options)
+    memory = replace(memory, machine=target.machine)
+    affinity = resolve(source, graph, options.on_cpu, options.on_npu)
+    setting = Setting(graph, memory, target, options, affinity, cache(partial(typical_runs, graph, memory, given)))
+    best, found = search(setting, *_beginning(graph, options), watch)
+    made = best.made
+    watch("place", made.program)
+    findings = silicon.require_safe(best.found, target.trust)
+    seconds = time.perf_counter() - started
+    report = _verified(made.program, graph, made.mapped, options, memory, given)
+    return Compiled(
+        source,
+        graph,
+        mapped=made.mapped,
+        scheduled=made.scheduled,
+        layout=made.layout,
+        program=made.program,
+        findings=findings,
+        report=report,
+        seconds=seconds,
+        memory=memory,
+        target=target,
+        grades=best.found.grades,
+        search=tuple(found.log),
+        decisions=best.decisions,
+        priced=(made.program, best.cost),
+    )
+
+
+def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:
+    """What is built first, and who looks at it: nobody where the user has decided, but for weights without a place."""
+    if not options.decisions:
+        return Decisions(compact=options.prefer == "memory"), GENERATORS
+    given = read_decisions(Path(options.decisions), graph)
+    return given, tuple(one for one in GENERATORS if one.of == Verdict.UNDECIDED)
+
+
+def _verified(
+    program: Program,
+    graph: Graph,
+    mapped: Mapped,
+    options: Options,
+    memory: BoardMemory,
+    given: Sequence[Mapping[str, Array]],
+) -> VerifyReport | None:
+    if not options.verify:
+        return None
+    from atonc.compiler.verify.verify import verify  # with the emulator, which takes time to import
+
+    return verify(program, graph, mapped, options.seed, spread(given, MOST_VERIFIED), memory.pools)
+
+
+def typical_runs(
+    graph: Graph, memory: BoardMemory | None = None, given: Sequence[Mapping[str, Array]] = ()
+) -> list[Mapping[str, Array]]:
+    """Exact values of all tensors for two natural-looking inputs, for noise, for one at the ends of its range, and for
+    those that the user gave, each worked out when somebody asks."""
+    if memory is not None:
+        _require_room(graph, memory)
+    inputs = [make_inputs(graph, seed) for seed in CALIBRATION_SEEDS]
+    others = make_noise(inputs[0], CALIBRATION_SEEDS[0]), make_extremes(graph, CALIBRATION_SEEDS[0])
+    return [RunOnDemand(graph, values) for values in (*inputs, *others, *given)]
+
+
+def _require_room(graph: Graph, memory: BoardMemory) -> None:
+    """A tensor that no memory holds is not worth computing; else placement says more about it."""
+    room = min(sum(pool.size_bytes for pool in memory.pools if pool.writable), _MOST_BYTES)
+    for name, tensor in graph.tensors.items():
+        if not tensor.is_constant and tensor.elements > room:
+            raise CapacityError(
+                f"{tensor.elements:,} elements, the writable memories have {room:,} bytes",
+                where=name,
+                remedy="use a smaller input, or a board or .mpool with more RAM",
+            )

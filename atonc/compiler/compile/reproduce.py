@@ -1,0 +1,93 @@
+"""How to get the same result again: the command, the versions, the hashes, the clocks."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from atonc.compiler.request.options import Options
+from atonc.machine.base.about import __version__
+from atonc.machine.base.declare import declared, default_of
+from atonc.machine.base.errors import plain
+from atonc.machine.cost.network import NetworkCost
+from atonc.machine.hw.board_file import split_choice
+
+MODEL_HASH, BOARD_HASH, POOLS_HASH = "model sha256", "board sha256", "pools sha256"
+EVIDENCE_HASH = "evidence sha256"
+
+
+def command(model: str, options: Options, name: str = "network") -> str:
+    """The command line that asks for the same; files are named without their folders."""
+    return shlex.join(["atonc", "generate", model, *_flags(options, name)])
+
+
+def _flags(options: Options, name: str) -> Iterator[str]:
+    if name != "network":
+        yield from ("-n", name)
+    for flag, text in _declared(options).items():
+        yield from (flag, text) if text else (flag,)
+    if options.relocatable:
+        yield from ("-r", *(() if options.secure else ("no-secure",)))
+    for place, nodes in (("cpu", options.on_cpu), ("npu", options.on_npu)):
+        for node in nodes:
+            yield from ("--on", place, node)
+
+
+def _declared(options: Options) -> dict[str, str]:
+    """Options that are not at their default: flag -> value as text, empty for switches."""
+    found = {}
+    for member, known in declared(Options):
+        value, default = getattr(options, member.name), default_of(member)
+        if value != default and member.name not in ("verify", "seed"):  # they change no file
+            found[known.flags[0]] = "" if isinstance(value, bool) else _text(member.name, value, known.local)
+    return found
+
+
+def asked(options: Options) -> dict[str, str]:
+    """Everything that was asked of the compiler, to be compared with what was asked of another build."""
+    found = _declared(options)
+    if options.relocatable:
+        found["-r"] = "" if options.secure else "no-secure"
+    on = {"--on cpu": options.on_cpu, "--on npu": options.on_npu}
+    return found | {flag: ", ".join(nodes) for flag, nodes in on.items() if nodes}
+
+
+def _text(name: str, value: object, is_file: bool) -> str:
+    """As the command line takes it; files are named without their folders."""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={size}" for key, size in value.items())
+    if isinstance(value, tuple):
+        return ",".join(Path(one).name if is_file else one for one in value)
+    if name == "board":
+        return _without_folder(str(value))
+    return Path(str(value)).name if is_file else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _board_file(board: str) -> Path | None:
+    """The file of a board that the user brings."""
+    name = split_choice(board)[1]
+    return Path(name) if name.endswith(".toml") else None
+
+
+def _without_folder(board: str) -> str:
+    own = _board_file(board)
+    return board if own is None else board.removesuffix(split_choice(board)[1]) + own.name
+
+
+def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[str, str]:
+    found = {
+        "command": command(plain(model.name), options, name),
+        "atonc": __version__,
+        MODEL_HASH: hashlib.sha256(model.read_bytes()).hexdigest(),
+        "clocks": f"NPU {cost.npu_mhz:g} MHz, CPU {cost.cpu_mhz:g} MHz",
+        "latency": "predicted by the hardware model; not measured on a board",
+    }
+    if own := _board_file(options.board):
+        found[BOARD_HASH] = hashlib.sha256(own.read_bytes()).hexdigest()
+    if options.mpool:
+        found[POOLS_HASH] = hashlib.sha256(Path(options.mpool).read_bytes()).hexdigest()
+    if options.evidence:
+        found[EVIDENCE_HASH] = hashlib.sha256(Path(options.evidence).read_bytes()).hexdigest()
+    return found

@@ -1,0 +1,75 @@
+"""CPU steps as epoch functions: calls of our kernels with addresses, numbers and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from atonc.compiler.emit.c import caches, names
+from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct
+from atonc.compiler.emit.c.cpu_calls import cpu_calls
+from atonc.compiler.emit.c.network import Block, CNetwork
+from atonc.compiler.ir import Op
+from atonc.compiler.plan.types import CpuPlan
+
+ARGUMENTS = "ATONC_EPOCH_ARGUMENTS"  # differs between releases of the runtime: network_c.py defines it
+
+
+def end_function(block: Block) -> str:
+    return f"LL_ATON_End_EpochBlock_{block.first}"
+
+
+def text(network: CNetwork, block: Block, ops: Mapping[str, Op]) -> str:
+    plan = block.steps[0].plan
+    assert isinstance(plan, CpuPlan)
+    body = _Body(network)
+    calls = [body.call(call) for call in cpu_calls(ops[plan.op], network.graph, network.shifts)]
+    lines = [*body.tables, *caches.before_cpu(network, block), *calls, *caches.after_cpu(network, block)]
+    inner = "".join(f"  {line}\n" for line in lines)
+    title = names.comment(plan.title)
+    return f"/* epoch {block.first}: {title} */\nstatic void {end_function(block)}({ARGUMENTS})\n{{\n{inner}}}\n"
+
+
+@dataclass
+class _Body:
+    """Statements of one function; equal tables appear once."""
+
+    network: CNetwork
+    tables: list[str] = field(default_factory=list)
+    known: dict[ConstantTable, str] = field(default_factory=dict)
+
+    def call(self, call: CpuCall) -> str:
+        arguments = ",\n    ".join(self.argument(argument) for argument in call.arguments)
+        return f"{call.function}(\n    {arguments});"
+
+    def argument(self, value: Argument) -> str:
+        if isinstance(value, Pointer):
+            const = "const " if value.constant else ""
+            return f"({const}{value.ctype} *){self.network.address(value.buffer, value.offset_bytes)}"
+        if isinstance(value, ConstantTable):
+            return self.table(value)
+        if isinstance(value, Struct):
+            members = ", ".join(f".{name} = {self.argument(member)}" for name, member in value.members)
+            return f"&(const {value.ctype}){{ {members} }}"
+        return _number(value)
+
+    def table(self, table: ConstantTable) -> str:
+        if table not in self.known:
+            name = f"table_{len(self.known)}"
+            self.known[table] = name
+            values = names.lines_of(_numbers(table), 12, "    ")
+            self.tables.append(f"static const {table.ctype} {name}[{len(table.values)}] = {{\n{values}  }};")
+        return self.known[table]
+
+
+def _numbers(table: ConstantTable) -> Iterable[str]:
+    if table.ctype == "float":
+        return names.float_literals(table.values)
+    if table.ctype == "double":
+        return map(names.double_literal, map(float, table.values))
+    return names.int_literals([int(value) for value in table.values])
+
+
+def _number(value: int | float) -> str:
+    """Floats are doubles: kernels compute in double precision, and scales must arrive exactly."""
+    return names.double_literal(value) if isinstance(value, float) else names.int_literal(value)

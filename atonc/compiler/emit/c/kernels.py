@@ -1,0 +1,47 @@
+"""Our CPU kernels as a network brings them: one header and one C file, made of the families in `runtime/kernels/parts`.
+
+One file is one line in an application's Makefile, for any number of networks, and the linker drops the functions that
+nobody calls; so it always has all families.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+HEADER, SOURCE = "atonc_kernels.h", "atonc_kernels.c"
+PARTS = (
+    "numbers.h", "functions.h", "loops.h", "vectors.h", "memory.c", "elementwise.c", "windows.c",
+    "products.c", "rows.c", "states.c",
+)  # fmt: skip
+_PROTOTYPES = re.compile(r"^/\* Prototypes: [^\n]*\n", re.MULTILINE)  # where the header has room for them
+_SHOWN = re.compile(  # of a part: titles, and functions that are not static with the comment above them
+    r"^(?:/\* --- [^\n]*|(?:/\*(?:(?!\*/).)*\*/\n)?void atonc_\w+\([^)]*\)(?=\n\{))", re.MULTILINE | re.DOTALL
+)
+_SECTION = "/* --- "  # what stands before the first one serves editors, and compilers of a single part
+
+_FOLDER = resources.files("atonc.machine").joinpath("runtime", "kernels")
+
+
+def kernel_files() -> dict[str, bytes]:
+    return {HEADER: header().encode(), SOURCE: source().encode()}
+
+
+@cache
+def header() -> str:
+    """Types and numbers as they are written, and a prototype of every function: it cannot differ from the body."""
+    shown = (match[0] for name in PARTS if name.endswith(".c") for match in _SHOWN.finditer(_part(name)))
+    lines = (f"\n{text}\n\n" if text.startswith(_SECTION) else f"{text};\n" for text in shown)
+    prototypes = "".join(lines).lstrip("\n")
+    return _PROTOTYPES.sub(lambda _: f"{prototypes}\n", _FOLDER.joinpath(HEADER).read_text(encoding="utf-8"))
+
+
+def _part(name: str) -> str:
+    return _FOLDER.joinpath("parts", name).read_text(encoding="utf-8")
+
+
+@cache
+def source() -> str:
+    parts = map(_part, PARTS)
+    return _part("prologue.h") + "".join(part[part.index(_SECTION) :] for part in parts)

@@ -1,0 +1,113 @@
+"""The program as files for people and tools: assembly text and a description. What firmware needs is in `emit.c`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from json.encoder import encode_basestring_ascii
+from typing import Any
+
+from atonc.compiler.emit import relocs
+from atonc.compiler.emit.program import Program, ProgramStep
+from atonc.compiler.emit.runs import npu_runs
+from atonc.compiler.ir import Graph
+from atonc.compiler.place.types import Placed
+from atonc.compiler.plan.types import BufferKind, CpuPlan
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw.ec import format_program
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+def check_name(name: str) -> str:
+    """Names become parts of file names and of C identifiers."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name[:70]!r} cannot be a name", rule="letters, digits and _, at most 64", remedy="-n NAME")
+    return name
+
+
+def blob_name(name: str, run: list[ProgramStep]) -> str:
+    return f"_ec_blob_{name}_{run[0].number}"
+
+
+def assembly(program: Program, name: str) -> str:
+    """All epochs as text, in the order in which they run."""
+    parts = []
+    for run in npu_runs(program):
+        titles = "".join(f";; epoch {step.number}: {_plain(step.plan.title)}\n" for step in run)
+        text = format_program(relocs.instructions(program, run))
+        parts.append(f";; {blob_name(name, run)}\n{titles}{text}")
+    return "\n".join(parts)
+
+
+def description(program: Program, graph: Graph, name: str) -> dict[str, Any]:
+    """Steps and buffers as plain data."""
+    blobs = {step.number: blob_name(name, run) for run in npu_runs(program) for step in run}
+    homes = [h for h in program.placed.values() if h.buffer.kind != BufferKind.CONSTANT or h.buffer.data]
+    return {
+        "name": name,
+        "inputs": list(program.inputs),
+        "outputs": list(program.outputs),
+        "steps": [_step(step, blobs) for step in program.steps],
+        "buffers": [_buffer(home, graph) for home in sorted(homes, key=lambda h: (h.address, h.buffer.name))],
+    }
+
+
+def _step(step: ProgramStep, blobs: Mapping[int, str]) -> dict[str, Any]:
+    plan = step.plan
+    data: dict[str, Any] = {
+        "number": step.number,
+        "kind": "cpu" if isinstance(plan, CpuPlan) else "npu",
+        "title": plan.title,
+        "origin": list(plan.origin),
+        "reads": sorted(plan.reads()),
+        "writes": sorted(plan.writes()),
+    }
+    if isinstance(plan, CpuPlan):
+        return data | {"op": plan.op}
+    return data | {"blob": blobs[step.number], "units": sorted(step.epoch.units) if step.epoch else []}
+
+
+def _buffer(home: Placed, graph: Graph) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": home.buffer.name,
+        "kind": str(home.buffer.kind),
+        "address": home.address,
+        "size_bytes": home.buffer.size_bytes,
+        "reserved_bytes": home.reserved_bytes,
+        "pool": home.pool,
+        "first_step": home.first + 1,
+        "last_step": home.last + 1,
+    }
+    if home.buffer.offset:
+        data["stored_offset"] = home.buffer.offset  # memory holds code + offset
+    tensor = graph.tensors.get(home.buffer.name)
+    if tensor is None:
+        return data
+    quant = {"scale": tensor.scale, "zero_point": tensor.zero_point} if tensor.quant is not None else {}
+    return data | {"shape": list(tensor.shape), "dtype": tensor.dtype} | quant
+
+
+def to_json(document: Mapping[str, Any]) -> bytes:
+    return (_json(document) + "\n").encode()
+
+
+def _json(value: Any, line: str = "\n") -> str:
+    """What `json.dumps(value, indent=1)` gives, which takes twice as long; `line` begins the line of the value."""
+    if type(value) is str:
+        return encode_basestring_ascii(value)
+    if type(value) is int:
+        return str(value)
+    inner = f"{line} "
+    if isinstance(value, dict) and value:
+        rows = [f"{encode_basestring_ascii(key)}: {_json(item, inner)}" for key, item in value.items()]
+        return f"{{{inner}{f',{inner}'.join(rows)}{line}}}"
+    if isinstance(value, (list, tuple)) and value:
+        return f"[{inner}{f',{inner}'.join([_json(item, inner) for item in value])}{line}]"
+    return json.dumps(value)
+
+
+def _plain(text: str) -> str:
+    """Names come from the model: nothing in them may end a comment line."""
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,222 @@
+"""The graph while an ONNX file is being read.
+
+ONNX says DequantizeLinear - operator - QuantizeLinear where we say one operator on quantised tensors. Both sides are
+fused while reading: a dequantised value *is* its quantised tensor (every kernel computes on real numbers anyway), and
+a quantised result replaces the float one if nobody else reads that. What cannot be fused stays a float operator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.frontends import limits, onnx_codes
+from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
+from atonc.compiler.ir.types import FLOAT_TYPES
+from atonc.compiler.ops import evaluate
+from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
+from atonc.machine.base.errors import ModelError, UnsupportedError
+
+MAX_FOLDED_ELEMENTS = 1 << 22
+
+
+class Builder:
+    """Tensors and operators so far, and which tensor holds the value of each ONNX name."""
+
+    def __init__(self, readers: Mapping[str, int], outputs: Sequence[str]) -> None:
+        self.readers = Counter(readers)  # how many nodes read a name
+        self.outputs = set(outputs)
+        self.tensors: dict[str, Tensor] = {}
+        self.ops: list[Op] = []
+        self.holder: dict[str, str] = {}  # ONNX name -> tensor that holds its (real) value
+        self.held: dict[str, list[str]] = {}  # tensor -> ONNX names
+        self.writer: dict[str, int] = {}  # tensor -> index of its operator
+        self.read_by: dict[str, list[int]] = {}  # tensor -> indices of operators
+        self.half_bytes: set[str] = set()  # constants of 4 bits
+        self.codes: set[str] = set()  # ONNX names that mean codes, where others mean the numbers behind them
+        self.plain: dict[str, Tensor] = {}  # quantised tensor -> its codes as numbers
+
+    def value(self, name: str) -> Tensor:
+        if name not in self.holder:
+            raise ModelError(f"{name!r} is used before it is computed", rule="nodes come in the order of execution")
+        return self.tensors[self.holder[name]]
+
+    def add_tensor(self, tensor: Tensor) -> Tensor:
+        name = tensor.name
+        while name in self.tensors:
+            name += "'"
+        limits.shape(tensor.shape, name)
+        limits.count(len(self.tensors), limits.MAX_TENSORS, "tensors")
+        self.tensors[name] = tensor = replace(tensor, name=name)
+        return tensor
+
+    def bind(self, name: str, tensor: Tensor) -> None:
+        if name in self.holder:
+            raise ModelError(f"{name!r} is computed twice", rule="every value has one producer")
+        self._hold(name, tensor)
+
+    def _hold(self, name: str, tensor: Tensor) -> None:
+        self.holder[name] = tensor.name
+        self.held.setdefault(tensor.name, []).append(name)
+
+    def constant(self, name: str, data: Array, quant: Quantisation | None = None) -> Tensor:
+        return self.add_tensor(Tensor(name, data.shape, data.dtype.name, quant, data))
+
+    def emit(
+        self, kind: str, node: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> list[Tensor]:
+        """Adds an operator, or its result if all inputs are constants."""
+        made = [self.add_tensor(tensor) for tensor in outputs]
+        op = Op(
+            kind, node, tuple("" if t is None else t.name for t in inputs), tuple(t.name for t in made), attrs, (node,)
+        )
+        limits.count(len(self.ops), limits.MAX_OPS, "operators")
+        if self._foldable(inputs, made):
+            return self._fold(op, made)
+        for tensor in made:
+            self.writer[tensor.name] = len(self.ops)
+        for name in op.inputs:
+            self.read_by.setdefault(name, []).append(len(self.ops))
+        self.ops.append(op)
+        return made
+
+    def renamed(self, tensor: Tensor, name: str) -> Tensor:
+        """The same tensor under a name of the file, unless somebody knows it by now."""
+        old = tensor.name
+        if name in self.tensors or old in self.read_by or old in self.held:
+            return tensor
+        self.tensors[name] = made = replace(self.tensors.pop(old), name=name)
+        if old in self.writer:
+            index = self.writer[name] = self.writer.pop(old)
+            outputs = tuple(name if output == old else output for output in self.ops[index].outputs)
+            self.ops[index] = replace(self.ops[index], outputs=outputs)
+        return made
+
+    def touching(self, tensor: str) -> list[int]:
+        """The operators that read or write a tensor."""
+        return [*self.read_by.get(tensor, ()), *([self.writer[tensor]] if tensor in self.writer else ())]
+
+    def _foldable(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> bool:
+        constant = all(tensor is None or tensor.is_constant for tensor in inputs)
+        return constant and sum(tensor.elements for tensor in outputs) <= MAX_FOLDED_ELEMENTS
+
+    def _fold(self, op: Op, outputs: Sequence[Tensor]) -> list[Tensor]:
+        scratch = Graph(self.tensors, (), (), ())
+        results = evaluate(scratch, op, [self.tensors[name].data if name else None for name in op.inputs])
+        folded = []
+        for tensor, result in zip(outputs, results, strict=True):
+            data = result.codes.astype(tensor.dtype).reshape(tensor.shape)
+            self.tensors[tensor.name] = replace(tensor, data=data)
+            folded.append(self.tensors[tensor.name])
+        return folded
+
+    # --- quantisation ------------------------------------------------------------------------------------------
+
+    def give_quantisation(self, name: str, quant: Quantisation, node: str) -> Tensor:
+        """The quantised tensor behind an integer value; other readers may know it by another format, or as numbers."""
+        tensor = self.value(name)
+        if tensor.is_float or tensor.dtype == "bool" or (tensor.quant is not None and name not in self.codes):
+            found = "float32" if tensor.quant is not None else tensor.dtype
+            raise ModelError(f"{name!r} holds {found}, not codes", where=node)
+        if tensor.quant is None and tensor.is_constant:
+            if self.readers[name] > 1:  # shared by readers with other scales
+                return self.constant(f"{tensor.name}@{node}", tensor.data, quant)  # type: ignore[arg-type]
+            onnx_codes.give_format(self, {tensor.name}, quant)
+        elif tensor.quant is None:
+            connected = onnx_codes.unformatted(self, tensor) if quant.is_per_tensor else None
+            if connected is None:
+                return onnx_codes.as_codes(self, tensor, quant, node)
+            onnx_codes.give_format(self, connected, quant)
+        elif not tensor.quant.same_as(quant):
+            return onnx_codes.as_codes(self, tensor, quant, node)
+        return self.tensors[tensor.name]
+
+    def quantise(self, source: str, target: str, dtype: str, quant: Quantisation, node: str) -> None:
+        """QuantizeLinear: the producer writes codes at once if nobody else wants the real value."""
+        self.codes.add(target)
+        x = self.value(source)
+        index = self.writer.get(x.name)
+        alone = self.readers[source] == 1 and source not in self.outputs and not self._is_shared(x)
+        if index is not None and alone and (x.is_float or onnx_codes.passes_codes(self.ops[index])):
+            self._rewrite_output(index, x, Tensor(target, x.shape, dtype, quant), target, node)
+            return
+        made = self.emit("quantize", node, [x], [Tensor(target, x.shape, dtype, quant)], {ATTRIBUTE: TO_EVEN})
+        self.bind(target, made[0])
+
+    def _is_shared(self, tensor: Tensor) -> bool:
+        """True if other ONNX names are held by the same tensor."""
+        return len(self.held.get(tensor.name, ())) > 1
+
+    def _rewrite_output(self, index: int, old: Tensor, new: Tensor, target: str, node: str) -> None:
+        op = self.ops[index]
+        made = self.add_tensor(new)
+        outputs = tuple(made.name if name == old.name else name for name in op.outputs)
+        self.ops[index] = replace(op, outputs=outputs, origin=(*op.origin, node))
+        self.writer[made.name] = index
+        del self.tensors[old.name], self.writer[old.name]
+        self.bind(target, made)
+        for name in self.held.pop(old.name, []):
+            self._hold(name, made)
+
+    def unquantised(self, tensor: Tensor) -> Tensor:
+        """The real values behind codes as a tensor of their own; others stay as they are."""
+        if tensor.quant is None:
+            return tensor
+        real = Tensor(f"{tensor.name}:real", tensor.shape, "float32")
+        return self.emit("dequantize", f"dequantize {tensor.name}", [tensor], [real], {})[0]
+
+    def finish(self, inputs: Sequence[str], name: str) -> Graph:
+        """Graph outputs mean what their names mean: codes, or real values in float."""
+        made = {output: self._output(output).name for output in sorted(self.outputs)}
+        used = {n for op in self.ops for n in (*op.inputs, *op.outputs)} | set(made.values()) | set(inputs)
+        tensors = {n: t for n, t in self.tensors.items() if n in used}
+        aliases = {n: held for n, held in self.holder.items() if n != held and held in tensors}
+        outputs = tuple(made[output] for output in self.output_types)
+        notes = tuple(self._notes(made))
+        return Graph(tensors, tuple(self.ops), tuple(inputs), outputs, name, "onnx", notes, aliases)
+
+    def _output(self, output: str) -> Tensor:
+        tensor = self.value(output)
+        declared = self.output_types[output]
+        if tensor.quant is not None and output not in self.codes and declared is not None:
+            dtype = declared if declared in FLOAT_TYPES else "float32"
+            real = Tensor(output if output not in self.tensors else f"{output}:real", tensor.shape, dtype)
+            tensor = self.emit("dequantize", f"dequantize {output}", [tensor], [real], {})[0]
+        return self._written(output, tensor) if tensor.is_constant else tensor
+
+    def _written(self, output: str, tensor: Tensor) -> Tensor:
+        """A constant that is a result needs an operator that writes it."""
+        made = self.add_tensor(replace(tensor, name=f"{output}:written", data=None))
+        node = f"write {output}"
+        self.ops.append(Op("identity", node, (tensor.name,), (made.name,), {}, (node,)))
+        return made
+
+    def _notes(self, outputs: Mapping[str, str]) -> Iterator[str]:
+        for output, name in outputs.items():
+            declared, dtype = self.output_types[output], self.tensors[name].dtype
+            if declared not in (None, "", dtype):
+                yield f"the output {output!r} is declared as {declared}, but its node gives {dtype}: it is {dtype}"
+
+    # outputs in their order with the declared element type, "" where the file says none, None where the user cut
+    output_types: Mapping[str, str | None] = {}
+
+
+def per_tensor_or_axis(scales: Array, zero_points: Array | None, axis: int, rank: int, node: str) -> Quantisation:
+    with np.errstate(invalid="ignore"):
+        scale = scales.astype(np.float64).reshape(-1)
+    if zero_points is not None and zero_points.dtype.kind not in "iu":
+        raise UnsupportedError(f"zero points of type {zero_points.dtype}", where=node, rule="zero points are integers")
+    zero = np.zeros(scale.size, np.int64) if zero_points is None else zero_points.astype(np.int64).reshape(-1)
+    if zero.size == 1 and scale.size > 1:
+        zero = np.repeat(zero, scale.size)
+    if scale.size != zero.size or scales.ndim > 1:
+        raise UnsupportedError("scales and zero points of different or blocked shapes", where=node)
+    if scale.size == 1:
+        return Quantisation(scale, zero)
+    if not -rank <= axis < rank:
+        raise ModelError(f"quantisation axis {axis} of a tensor with {rank} dimensions", where=node)
+    return Quantisation(scale, zero, axis % rank)

@@ -1,0 +1,273 @@
+"""ONNX nodes with windows, and everything that quantises."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.frontends.onnx_composed import number
+from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES
+from atonc.compiler.frontends.onnx_moves import padded
+from atonc.compiler.frontends.onnx_node import Node, translates
+from atonc.compiler.frontends.onnx_norms import powers, root
+from atonc.compiler.ir import Quantisation, Tensor
+from atonc.compiler.ops.shapes import infer_shape
+from atonc.machine.base.errors import ModelError, UnsupportedError
+
+Pair = tuple[int, int]
+SAME_SCALE = 1e-5  # scales that differ by less were meant to be equal
+
+
+@translates("QuantizeLinear", "com.microsoft.QuantizeLinear")
+def quantize(node: Node) -> None:
+    x = node.stored(0)
+    quant = node.quantisation(1, 2, node.integer("axis", 1), len(x.shape))
+    dtype = node.input(2).dtype if node.has(2) else ELEMENT_TYPES.get(node.integer("output_dtype", 0), "uint8")
+    if node.integer("block_size", 0):
+        raise UnsupportedError("blocked quantisation", where=node.name)
+    if node.has(2) and node.inputs[2] in node.builder.half_bytes:
+        raise UnsupportedError(
+            "codes of 4 bits that are computed",
+            where=node.name,
+            rule="activations have 8 or 16 bits, weights 4 or 8",
+            remedy="quantise activations to int8",
+        )
+    node.builder.quantise(node.inputs[0], node.outputs[0], dtype, quant, node.name)
+
+
+@translates("DequantizeLinear", "com.microsoft.DequantizeLinear")
+def dequantize(node: Node) -> None:
+    quant = node.quantisation(1, 2, node.integer("axis", 1), len(node.stored(0).shape))
+    node.builder.bind(node.outputs[0], node.builder.give_quantisation(node.inputs[0], quant, node.name))
+
+
+def as_pair(values: tuple[int, ...], node: Node) -> Pair:
+    if len(values) == 1:
+        return 1, values[0]
+    if len(values) != 2:
+        raise UnsupportedError(f"{node.kind} in {len(values)} spatial dimensions", where=node.name)
+    return values[0], values[1]
+
+
+def window_attrs(node: Node, x: Tensor, kernel: tuple[int, ...]) -> dict[str, Any]:
+    """Stride, dilation and explicit padding of a window over the spatial axes (2 and up)."""
+    spatial = len(x.shape) - 2
+    if spatial > 2 and len(kernel) == spatial:
+        raise UnsupportedError(f"{node.kind} in {spatial} spatial dimensions", where=node.name)
+    if spatial < 1 or len(kernel) != spatial or min(kernel) < 1:
+        raise ModelError(f"{node.kind} with kernel {kernel} over shape {x.shape}", where=node.name)
+    stride = as_pair(node.ints("strides", (1,) * spatial), node)
+    dilation = as_pair(node.ints("dilations", (1,) * spatial), node)
+    if min(*stride, *dilation) < 1 or max(*stride, *dilation) > 1 << 16:
+        raise ModelError(f"stride {stride}, dilation {dilation}", where=node.name)
+    size = (1, x.shape[2]) if spatial == 1 else (x.shape[2], x.shape[3])
+    reach = tuple((k - 1) * d + 1 for k, d in zip(as_pair(kernel, node), dilation, strict=True))
+    padding = _padding(node, size, (reach[0], reach[1]), stride, spatial)
+    return {"stride": stride, "dilation": dilation, "padding": padding, "layout": "NCHW"}
+
+
+def _padding(node: Node, size: Pair, reach: Pair, stride: Pair, spatial: int) -> tuple[int, int, int, int]:
+    """(top, left, bottom, right)"""
+    mode = node.text("auto_pad", "NOTSET")
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        total = [max(0, (-(-n // s) - 1) * s + r - n) for n, r, s in zip(size, reach, stride, strict=True)]
+        small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+        first, last = (small, large) if mode == "SAME_UPPER" else (large, small)
+        return first[0], first[1], last[0], last[1]
+    pads = node.ints("pads", (0,) * (2 * spatial)) if mode == "NOTSET" else (0,) * (2 * spatial)
+    if len(pads) != 2 * spatial or min(pads) < 0:
+        raise ModelError(f"{pads} are no paddings for {spatial} dimensions", where=node.name)
+    return (0, pads[0], 0, pads[1]) if spatial == 1 else (pads[0], pads[1], pads[2], pads[3])
+
+
+def ceil_mode(node: Node, x: Tensor, attrs: dict[str, Any], kernel: Pair) -> None:
+    """Rounding up the number of windows means padding the end; windows that start in that padding do not count."""
+    if not node.integer("ceil_mode", 0):
+        return
+    top, left, bottom, right = attrs["padding"]
+    size = (1, x.shape[2]) if len(x.shape) == 3 else (x.shape[2], x.shape[3])
+    ends = []
+    for n, k, s, d, before, after in zip(
+        size, kernel, attrs["stride"], attrs["dilation"], (top, left), (bottom, right), strict=True
+    ):
+        reach = (k - 1) * d + 1
+        count = -(-(n + before + after - reach) // s) + 1
+        if (count - 1) * s >= n + before:
+            count -= 1
+        ends.append(max(after, (count - 1) * s + reach - n - before))
+    attrs["padding"] = (top, left, ends[0], ends[1])
+
+
+# --- convolutions ----------------------------------------------------------------------------------------------
+
+
+def conv_weights(node: Node, weights: Tensor) -> Tensor:
+    """[out, in/groups, height, width] -> [out, height, width, in/groups]; sequences get height 1."""
+    if weights.data is None:
+        raise UnsupportedError(f"{node.kind} with weights computed at run time", where=node.name)
+    data = weights.data[:, :, None] if weights.data.ndim == 3 else weights.data
+    if data.ndim != 4:
+        raise UnsupportedError(f"{node.kind} with weights {weights.shape}", where=node.name)
+    quant = weights.quant
+    if quant is not None and not quant.is_per_tensor and quant.axis != 0:
+        raise UnsupportedError("weights with scales along another axis than the outputs", where=node.name)
+    return node.builder.constant(f"{weights.name}:ohwi", np.ascontiguousarray(data.transpose(0, 2, 3, 1)), quant)
+
+
+def conv_attrs(node: Node, x: Tensor, weights: Tensor) -> dict[str, Any]:
+    attrs = window_attrs(node, x, weights.shape[2:])
+    attrs["groups"] = node.integer("group", 1)
+    return attrs
+
+
+def plain_bias(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor | None:
+    """A bias whose scale is the product of the other scales, up to float rounding, counts in accumulator units."""
+    if bias is None or bias.data is None or bias.quant is None or x.quant is None or weights.quant is None:
+        return bias
+    units = x.scale * weights.quant.scales
+    if bias.dtype != "int32" or bias.quant.scales.size != units.size or np.any(bias.quant.zero_points):
+        return bias
+    if not np.allclose(bias.quant.scales, units, rtol=SAME_SCALE, atol=0):
+        return bias
+    return node.builder.constant(f"{bias.name}:bias", bias.data)
+
+
+@translates("Conv")
+def conv(node: Node) -> None:
+    x, weights = node.input(0), node.input(1)
+    attrs = conv_attrs(node, x, weights)
+    kernel = conv_weights(node, weights)
+    node.result("conv", [x, kernel, plain_bias(node, x, kernel, node.optional(2))], attrs)
+
+
+@translates("QLinearConv")
+def qlinear_conv(node: Node) -> None:
+    """The bias counts in accumulator units, as a bias without quantisation does here."""
+    builder = node.builder
+    x = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    quant = node.quantisation(4, 5, 0, len(node.stored(3).shape))
+    weights = builder.give_quantisation(node.inputs[3], quant, node.name)
+    attrs = conv_attrs(node, x, weights)
+    inputs = [x, conv_weights(node, weights), node.optional(8)]
+    node.result("conv", inputs, attrs, dtype=node.input(7).dtype, quant=node.quantisation(6, 7))
+
+
+@translates("ConvTranspose")
+def conv_transpose(node: Node) -> None:
+    """Weights [in, out/groups, height, width] -> [out, height, width, in/groups]."""
+    x, weights = node.input(0), node.input(1)
+    if weights.data is None:
+        raise UnsupportedError("ConvTranspose with weights computed at run time", where=node.name)
+    groups = node.integer("group", 1)
+    attrs = window_attrs(node, x, weights.shape[2:]) | {"groups": groups}
+    data = weights.data[:, :, None] if weights.data.ndim == 3 else weights.data
+    if groups < 1 or data.shape[0] % groups or data.shape[0] != x.shape[1]:
+        raise ModelError(f"weights {weights.shape} in {groups} groups for shape {x.shape}", where=node.name)
+    sizes = _transposed_sizes(node, x, attrs, (data.shape[2], data.shape[3]))
+    made = np.concatenate([part.transpose(1, 2, 3, 0) for part in np.split(data, groups, axis=0)], axis=0)
+    quant = weights.quant
+    if quant is not None and not quant.is_per_tensor:
+        if quant.axis != 1 or groups != 1:
+            raise UnsupportedError("ConvTranspose with scales along another axis than the outputs", where=node.name)
+        quant = Quantisation(quant.scales, quant.zero_points, 0)
+    kernel = node.builder.constant(f"{weights.name}:ohwi", np.ascontiguousarray(made), quant)
+    shape = (x.shape[0], kernel.shape[0], *sizes)
+    node.result("transpose_conv", [x, kernel, node.optional(2)], attrs, shape=shape)
+
+
+def _transposed_sizes(node: Node, x: Tensor, attrs: dict[str, Any], kernel: Pair) -> tuple[int, ...]:
+    """Spatial sizes of the result, and the padding that is cut off: where the size is given, it follows from that."""
+    spatial = len(x.shape) - 2
+    size = (1, x.shape[2]) if spatial == 1 else (x.shape[2], x.shape[3])
+    extra = (0,) * (2 - spatial) + node.ints("output_padding", (0,) * spatial)
+    wanted = (1,) * (2 - spatial) + node.ints("output_shape", ()) if "output_shape" in node.attrs else None
+    mode = node.text("auto_pad", "NOTSET")
+    if mode in ("SAME_UPPER", "SAME_LOWER") and wanted is None:
+        wanted = tuple(n * s for n, s in zip(size, attrs["stride"], strict=True))
+    if len(extra) != 2 or (wanted is not None and len(wanted) != 2):
+        raise ModelError("output_shape or output_padding of another rank than the kernel", where=node.name)
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + e
+        for n, s, k, d, e in zip(size, attrs["stride"], kernel, attrs["dilation"], extra, strict=True)
+    ]
+    if wanted is None:
+        top, left, bottom, right = attrs["padding"]
+        wanted = (full[0] - top - bottom, full[1] - left - right)
+    else:
+        if any(f < w for f, w in zip(full, wanted, strict=True)):
+            raise UnsupportedError(
+                f"ConvTranspose to {wanted} values where kernel and stride give {tuple(full)}",
+                where=node.name,
+                rule="onnxruntime does not fill up results",
+            )
+        total = [f - w for f, w in zip(full, wanted, strict=True)]
+        before = [t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total]
+        attrs["padding"] = (*before, *(t - b for t, b in zip(total, before, strict=True)))
+    if min(wanted) < 1:
+        raise ModelError(f"ConvTranspose gives a result of {wanted}", where=node.name)
+    return wanted[2 - spatial :]
+
+
+# --- pooling ---------------------------------------------------------------------------------------------------
+
+
+@translates("MaxPool", "AveragePool")
+def pool(node: Node) -> None:
+    x = node.stored(0) if node.kind == "MaxPool" else node.input(0)
+    kernel = node.ints("kernel_shape", ())
+    attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node)}
+    if node.kind == "MaxPool":
+        _require_padding(node, x, attrs)
+        ceil_mode(node, x, attrs, as_pair(kernel, node))
+        if len([name for name in node.outputs if name]) > 1:
+            raise UnsupportedError("MaxPool with indices", where=node.name)
+        keep = x.quant is None or x.quant.is_per_tensor  # the largest code is the largest value
+        shape = infer_shape("max_pool", attrs, [x.shape])
+        node.result("max_pool", [x], attrs, shape, x.dtype if keep else "float32", x.quant if keep else None)
+        return
+    node.result("average_pool", [averaged(node, x, attrs)], attrs)
+
+
+def _require_padding(node: Node, x: Tensor, attrs: dict[str, Any]) -> None:
+    """onnxruntime does not run what would remove values; other kernels take it as no padding."""
+    size = (1, x.shape[2]) if len(x.shape) == 3 else x.shape[2:]
+    gaps = zip(size, attrs["window"], attrs["dilation"], attrs["stride"], strict=True)
+    removes = any((-n) % s + (k - 1) * d + 1 < s for n, k, d, s in gaps)
+    if removes and node.text("auto_pad", "NOTSET").startswith("SAME"):
+        raise UnsupportedError("MaxPool with auto_pad whose windows leave out values at the end", where=node.name)
+
+
+def averaged(node: Node, x: Tensor, attrs: dict[str, Any]) -> Tensor:
+    """The input of an average pool, whose attributes are completed. Padding may count as values, but never what only
+    rounding up the number of windows adds: where there is both, values are padded by an operator of their own."""
+    counted = bool(node.integer("count_include_pad", 0))
+    top, left, bottom, right = attrs["padding"]
+    ceil_mode(node, x, attrs, attrs["window"])
+    if counted and attrs["padding"] != (top, left, bottom, right):
+        attrs["padding"] = (0, 0, attrs["padding"][2] - bottom, attrs["padding"][3] - right)
+        counted = False
+        pads = [(0, 0), (0, 0), (top, bottom), (left, right)]
+        x = padded(node, x, pads if len(x.shape) == 4 else [*pads[:2], pads[3]], 0.0)
+    attrs["count_include_pad"] = counted
+    return x
+
+
+@translates("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(node: Node) -> None:
+    x = node.input(0)
+    kind = "mean" if node.kind == "GlobalAveragePool" else "reduce_max"
+    node.result(kind, [x], {"axes": tuple(range(2, len(x.shape))), "keepdims": True})
+
+
+@translates("LpPool")
+def lp_pool(node: Node) -> None:
+    """A mean of powers times the number of values in a window; padding is zero."""
+    x, power, kernel = node.input(0), node.integer("p", 2), node.ints("kernel_shape", ())
+    if power < 1:
+        raise ModelError(f"LpPool with p = {power}", where=node.name)
+    attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node), "count_include_pad": True}
+    ceil_mode(node, x, attrs, as_pair(kernel, node))
+    mean = node.step("average_pool", [powers(node, x, power)], attrs)
+    node.bind(node.outputs[0], root(node, node.step("mul", [mean, number(node, math.prod(kernel), mean)], {}), power))

@@ -1,0 +1,285 @@
+"""ONNX (QDQ and QLinear forms, float islands) -> Graph. Values keep ONNX's order of dimensions (channels second)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.frontends import (
+    limits,
+    onnx_composed,
+    onnx_dense,
+    onnx_elements,
+    onnx_layers,
+    onnx_moves,
+    onnx_norms,
+    onnx_qlinear,
+    onnx_recurrent,
+    onnx_resize,
+)
+from atonc.compiler.frontends.fixed_shapes import require_names
+from atonc.compiler.frontends.onnx_builder import Builder
+from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
+from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, type_name
+from atonc.compiler.frontends.onnx_node import TRANSLATORS, Node
+from atonc.compiler.frontends.operands import check_operands, check_work
+from atonc.compiler.frontends.refusals import refuse
+from atonc.compiler.ir import Array, Graph, Tensor, check
+from atonc.compiler.ops.agreement import REPORT, said
+from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError, plain
+
+_REGISTERED = (
+    onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_recurrent,
+    onnx_resize,
+)  # fmt: skip
+_EXTERNAL = 1  # TensorProto.data_location
+_MOST_OPSETS = 1 << 30
+_WELL_FORMED = "a node has the inputs and attributes that its operator asks for, with values it can take"
+HALF_BYTES = {21: "uint8", 22: "int8"}  # constants of 4 bits are codes that use little of the element type
+
+
+def read_file(path: Path) -> Graph:
+    return read_onnx(limits.read_bytes(path), path.stem)
+
+
+def read_onnx(
+    data: bytes, name: str = "", cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str, int] | None = None
+) -> Graph:
+    """The graph of the file; anything damaged is a ModelError. External data is never followed."""
+    model = _parse(data, name)
+    graph = model.graph
+    limits.count(len(graph.node), limits.MAX_OPS, "nodes")
+    limits.count(len(graph.initializer), limits.MAX_TENSORS, "constants")
+    if model.functions or graph.sparse_initializer:
+        raise UnsupportedError("local functions and sparse constants are not supported", where=name)
+    outputs = find_cuts(graph, cut_outputs) if cut_outputs else [output.name for output in graph.output]
+    builder = _start(graph, outputs)
+    notes = require_names(fixed_shapes or {}, {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim})
+    inputs = _read_edges(graph, builder, fixed_shapes or {})
+    opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
+    needed = needed_nodes(graph, outputs) if cut_outputs else None
+    for index in in_order(graph.node):
+        if needed is None or index in needed:
+            _translate(_node(graph.node[index], index, opsets, builder))
+    found = check_work(check_operands(check(builder.finish(inputs, name))))
+    return replace(found, notes=(*found.notes, *notes))
+
+
+def in_order(nodes: Sequence[Any]) -> list[int]:
+    """Numbers of the nodes, producers first, else as in the file; what waits for itself comes last."""
+    producer = {name: index for index, node in enumerate(nodes) for name in node.output}
+    waits = [{producer[name] for name in node.input if name in producer} for node in nodes]
+    if all(all(other < index for other in others) for index, others in enumerate(waits)):
+        return list(range(len(nodes)))
+    readers: dict[int, list[int]] = {}
+    for index, others in enumerate(waits):
+        for other in others:
+            readers.setdefault(other, []).append(index)
+    open_inputs = [len(others) for others in waits]
+    ready, found = [index for index, count in enumerate(open_inputs) if not count], list[int]()
+    while ready:
+        found.append(heappop(ready))
+        for reader in readers.get(found[-1], ()):
+            open_inputs[reader] -= 1
+            if not open_inputs[reader]:
+                heappush(ready, reader)
+    return found + sorted(set(range(len(nodes))) - set(found))
+
+
+def _parse(data: bytes, name: str) -> Any:
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ToolError("the package onnx is not installed", remedy="pip install 'onnx>=1.21'") from error
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except (DecodeError, ValueError, RuntimeError) as error:
+        raise ModelError(f"not an ONNX file: {error}", where=name) from error
+    if not model.graph.node and not model.graph.output:
+        raise ModelError("not an ONNX file: it has no graph", where=name)
+    _require_text(model.graph, name)
+    return model
+
+
+def _require_text(graph: Any, where: str) -> None:
+    """Strings of a damaged file may be no text; then they come as bytes."""
+    listed = [part.name for part in (*graph.initializer, *graph.input, *graph.output, *graph.node)]
+    listed += [text for node in graph.node for text in (node.op_type, node.domain, *node.input, *node.output)]
+    listed += [attribute.name for node in graph.node for attribute in node.attribute]
+    if not all(isinstance(text, str) for text in listed):
+        raise ModelError("not an ONNX file: a name is no text", where=where)
+    if not all(text.isprintable() for text in listed):
+        _rename(graph)
+
+
+def _rename(graph: Any) -> None:
+    """So that no name can act on a terminal, wherever it is shown."""
+    for part in (*graph.initializer, *graph.input, *graph.output, *graph.node):
+        part.name = plain(part.name)
+    for node in graph.node:
+        node.input[:], node.output[:] = map(plain, node.input), map(plain, node.output)
+
+
+def _start(graph: Any, outputs: Sequence[str]) -> Builder:
+    readers = Counter(name for node in graph.node for name in node.input if name)
+    builder = Builder(readers, outputs)
+    types = {o.name: ELEMENT_TYPES.get(int(o.type.tensor_type.elem_type), "") for o in graph.output}
+    builder.output_types = {name: types.get(name) for name in outputs}
+    return builder
+
+
+def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, int]) -> list[str]:
+    """Constants and graph inputs; old files list their constants among the inputs."""
+    total = 0
+    for proto in graph.initializer:
+        data = constant_data(proto)
+        total = limits.count(total + data.nbytes, limits.MAX_TOTAL_CONSTANT_BYTES, "bytes of constants")
+        builder.bind(proto.name, builder.constant(proto.name, data))
+        if proto.data_type in HALF_BYTES:
+            builder.half_bytes.add(proto.name)
+    inputs = []
+    for value in graph.input:
+        if value.name in builder.holder:
+            continue
+        tensor = builder.add_tensor(Tensor(value.name, _input_shape(value, fixed_shapes), _element_type(value)))
+        builder.bind(value.name, tensor)
+        inputs.append(tensor.name)
+    return inputs
+
+
+def _element_type(value: Any) -> str:
+    code = int(value.type.tensor_type.elem_type)
+    if value.type.WhichOneof("value") not in (None, "tensor_type"):
+        raise UnsupportedError("an input that is no tensor is not supported", where=value.name)
+    if code not in ELEMENT_TYPES:
+        raise UnsupportedError(f"element type {type_name(code)} is not supported", where=value.name)
+    return ELEMENT_TYPES[code]
+
+
+def _input_shape(value: Any, fixed_shapes: Mapping[str, int]) -> tuple[int, ...]:
+    """Named sizes may be given; a batch that is left open becomes 1."""
+    dims = []
+    for index, dim in enumerate(value.type.tensor_type.shape.dim):
+        size = int(dim.dim_value) or fixed_shapes.get(dim.dim_param, 0)
+        if size <= 0 and index:
+            label = (dim.dim_param or "unknown")[:40]
+            raise ModelError(
+                f"dimension {index} of input {value.name!r} is not fixed ({label!r})",
+                rule="all shapes are known when the model is compiled",
+                remedy=f"""give its size, for example --fix-parametric-shapes "{{'{label}': 1}}\"""",
+            )
+        dims.append(max(size, 1))
+    return limits.shape(tuple(dims), value.name)
+
+
+def constant_data(proto: Any) -> Array:
+    """The values of a TensorProto whose data lie in the file itself."""
+    from onnx import numpy_helper
+
+    if proto.data_location == _EXTERNAL or proto.external_data:
+        raise UnsupportedError(
+            "constants in other files are not supported",
+            where=proto.name[:200],
+            remedy="save the model as one file: onnx.save(onnx.load(path), new_path)",
+        )
+    if proto.data_type not in ELEMENT_TYPES and proto.data_type not in HALF_BYTES:
+        raise UnsupportedError(f"element type {type_name(proto.data_type)} is not supported", where=proto.name[:200])
+    shape = limits.shape(tuple(int(dim) for dim in proto.dims), proto.name[:200])
+    elements = int(np.prod(shape, dtype=np.int64))
+    _check_stored(proto, -(-elements // 2) if proto.data_type in HALF_BYTES else elements)
+    try:
+        data = np.asarray(numpy_helper.to_array(proto))
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"constant cannot be read: {error}", where=proto.name[:200]) from error
+    return data.astype(HALF_BYTES.get(proto.data_type, data.dtype)).reshape(shape)
+
+
+def _check_stored(proto: Any, elements: int) -> None:
+    """A few bytes must not claim to be millions of values."""
+    stored = len(proto.raw_data) + sum(
+        len(field)
+        for field in (proto.float_data, proto.int32_data, proto.int64_data, proto.double_data, proto.uint64_data)
+    )
+    if elements > max(stored, 1):
+        raise ModelError(f"constant of {elements} values stores {stored} bytes", where=proto.name[:200])
+
+
+def _node(proto: Any, index: int, opsets: dict[str, int], builder: Builder) -> Node:
+    domain = "" if proto.domain in ("", "ai.onnx") else proto.domain
+    kind = f"{_text(domain)}.{_text(proto.op_type)}" if domain else _text(proto.op_type)
+    name = (_text(proto.name) or f"{kind}_{index}")[: limits.MAX_NAME]
+    if max(len(proto.input), len(proto.output)) > limits.MAX_OPERANDS or not proto.output:
+        raise ModelError(f"{len(proto.input)} inputs and {len(proto.output)} outputs", where=name)
+    attrs = {attribute.name: _attribute(attribute, name) for attribute in proto.attribute}
+    opset = opsets.get(proto.domain, opsets.get(domain, 1))
+    if not domain and opsets:
+        _require_known(kind, opset, name)
+    return Node(kind[:200], name, tuple(proto.input), tuple(proto.output), attrs, opset, builder)
+
+
+def _require_known(kind: str, opset: int, node: str) -> None:
+    """What came with a later opset means nothing in this one; unknown names are refused elsewhere."""
+    from onnx import defs
+
+    if kind not in TRANSLATORS or not defs.has(kind):
+        return
+    try:
+        defs.get_schema(kind, max(0, min(opset, _MOST_OPSETS)), "")
+    except defs.SchemaError:
+        raise ModelError(
+            f"{kind} is no operator of opset {opset}",
+            where=node,
+            rule="a file names the opset that its nodes belong to",
+            remedy="save it with a later opset: onnx.version_converter.convert_version",
+        ) from None
+
+
+def _text(value: str | bytes) -> str:
+    """Damaged names come as bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _attribute(proto: Any, node: str) -> Any:
+    from onnx import AttributeProto
+
+    readers = {
+        AttributeProto.FLOAT: lambda: float(proto.f),
+        AttributeProto.INT: lambda: int(proto.i),
+        AttributeProto.STRING: lambda: bytes(proto.s),
+        AttributeProto.TENSOR: lambda: constant_data(proto.t),
+        AttributeProto.FLOATS: lambda: [float(v) for v in proto.floats],
+        AttributeProto.INTS: lambda: [int(v) for v in proto.ints],
+        AttributeProto.STRINGS: lambda: [bytes(v) for v in proto.strings],
+    }
+    if proto.type not in readers:
+        raise UnsupportedError(f"attribute {proto.name[:80]!r} holds a graph or an unknown type", where=node)
+    return readers[proto.type]()
+
+
+def _translate(node: Node) -> None:
+    if node.kind not in TRANSLATORS:
+        raise refuse(node.kind, node.name)
+    try:
+        TRANSLATORS[node.kind](node)
+    except AtoncError as error:
+        error.where = error.where or node.name
+        raise
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        MemoryError,
+        StopIteration,
+        ZeroDivisionError,
+    ) as error:
+        what = f"{node.kind} is malformed{said(error)}"
+        raise ModelError(what, where=node.name, rule=_WELL_FORMED, remedy=REPORT) from error

@@ -1,0 +1,263 @@
+"""LSTM and GRU of ONNX, unrolled: a sequence of fixed length is the same few operators again and again, in floats.
+
+The part of the gates that only depends on the inputs is one product for all steps; what is left in each step is the
+product with the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.frontends.onnx_composed import number
+from atonc.compiler.frontends.onnx_node import Node, translates
+from atonc.compiler.ir import Array, Tensor
+from atonc.compiler.ops.values import Arg
+from atonc.machine.base.errors import ModelError, UnsupportedError
+
+MOST_STEPS = 256
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh")}
+GATES = {"LSTM": 4, "GRU": 3}
+
+
+@dataclass(frozen=True)
+class RecurrentLayer:
+    """One direction: gates of all steps as far as inputs decide them, [steps x batch, gates x hidden]."""
+
+    node: Node
+    given: Tensor
+    steps: int
+    batch: int
+    hidden: int
+    recurrent: Array  # [hidden, gates x hidden]
+    recurrent_bias: Array
+    start: Sequence[Tensor | None]  # states before the first step
+
+    def at(self, step: int) -> Tensor:
+        return part(self.node, self.given, 0, step * self.batch, self.batch)
+
+    def gate(self, values: Tensor, index: int, count: int = 1) -> Tensor:
+        return part(self.node, values, 1, index * self.hidden, count * self.hidden)
+
+    def product(self, state: Tensor | None, first: int, count: int, like: Tensor, biased: bool) -> Tensor | None:
+        """The state times the recurrent weights of some gates; None for no state and no bias."""
+        some = slice(first * self.hidden, (first + count) * self.hidden)
+        bias = self.recurrent_bias[some] if biased else np.zeros(1)
+        made = None
+        if state is not None:
+            made = self.node.step("matmul", [state, self._constant(self.recurrent[:, some], like)], {})
+        if not bias.any():
+            return made
+        added = self._constant(np.broadcast_to(bias, (self.batch, bias.size)), like)
+        return added if made is None else self.node.step("add", [made, added], {})
+
+    def _constant(self, data: Array, like: Tensor) -> Tensor:
+        dtype = like.dtype if like.is_float else "float32"
+        return self.node.builder.constant(f"{self.node.name}:recurrent", np.ascontiguousarray(data.astype(dtype)))
+
+
+Step = Callable[[RecurrentLayer, Tensor, list[Tensor | None]], list[Tensor | None]]
+
+
+@translates("LSTM")
+def lstm(node: Node) -> None:
+    if node.has(7):
+        raise refusal(node, "peepholes")
+    if node.integer("input_forget", 0):
+        raise refusal(node, "coupled gates (input_forget)")
+    _unroll(node, _lstm_step, states=2)
+
+
+@translates("GRU")
+def gru(node: Node) -> None:
+    step = _gru_step_after if node.integer("linear_before_reset", 0) else _gru_step
+    _unroll(node, step, states=1)
+
+
+def _lstm_step(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
+    """Gates in the order input, output, forget, cell; biases of both kinds are in what was given."""
+    node, (hidden, cell) = layer.node, states
+    kept = layer.product(hidden, 0, 4, given, biased=False)
+    total = given if kept is None else node.step("add", [given, kept], {})
+    enter, leave, forget = (node.step("logistic", [layer.gate(total, k)], {}) for k in range(3))
+    new = node.step("mul", [enter, node.step("tanh", [layer.gate(total, 3)], {})], {})
+    if cell is not None:
+        new = node.step("add", [node.step("mul", [forget, cell], {}), new], {})
+    return [node.step("mul", [leave, node.step("tanh", [new], {})], {}), new]
+
+
+def _gru_step(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
+    """Gates in the order update, reset, hidden; the state is reset before its product."""
+    node, (hidden,) = layer.node, states
+    update, reset = _gru_gates(layer, given, hidden)
+    old = None if hidden is None else node.step("mul", [reset, hidden], {})
+    kept = layer.product(old, 2, 1, given, biased=True)
+    return [_gru_result(layer, layer.gate(given, 2), kept, update, hidden)]
+
+
+def _gru_step_after(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
+    """The product with the state is reset."""
+    node, (hidden,) = layer.node, states
+    update, reset = _gru_gates(layer, given, hidden)
+    kept = layer.product(hidden, 2, 1, given, biased=True)
+    kept = None if kept is None else node.step("mul", [reset, kept], {})
+    return [_gru_result(layer, layer.gate(given, 2), kept, update, hidden)]
+
+
+def _gru_gates(layer: RecurrentLayer, given: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
+    node, kept = layer.node, layer.product(hidden, 0, 2, given, biased=True)
+    total = layer.gate(given, 0, 2)
+    total = total if kept is None else node.step("add", [total, kept], {})
+    update, reset = (node.step("logistic", [layer.gate(total, k)], {}) for k in range(2))
+    return update, reset
+
+
+def _gru_result(
+    layer: RecurrentLayer, given: Tensor, kept: Tensor | None, update: Tensor, hidden: Tensor | None
+) -> Tensor:
+    node = layer.node
+    new = node.step("tanh", [given if kept is None else node.step("add", [given, kept], {})], {})
+    made = node.step("mul", [node.step("sub", [number(node, 1.0, update), update], {}), new], {})
+    return made if hidden is None else node.step("add", [made, node.step("mul", [update, hidden], {})], {})
+
+
+# ------------------------------------------------------------------------------------------------------ all directions
+
+
+def _unroll(node: Node, step: Step, states: int) -> None:
+    directions = _directions(node)
+    x, weights, recurrent = node.input(0), _reals(node, 1, "weights"), _reals(node, 2, "recurrent weights")
+    gates = GATES[node.kind]
+    hidden = recurrent.shape[-1] if recurrent.ndim == 3 else 0
+    count = len(directions)
+    if len(x.shape) != 3 or weights.shape != (count, gates * hidden, x.shape[2]) or not hidden:
+        raise ModelError(f"{node.kind} of {x.shape} with weights {weights.shape}, {recurrent.shape}", where=node.name)
+    if recurrent.shape != (count, gates * hidden, hidden):
+        raise ModelError(f"{node.kind} with recurrent weights {recurrent.shape}", where=node.name)
+    _require_whole_sequences(node, x.shape)
+    biases = _reals(node, 3, "biases") if node.has(3) else np.zeros((count, 2 * gates * hidden))
+    if biases.shape != (count, 2 * gates * hidden):
+        raise ModelError(f"{node.kind} with biases {biases.shape}", where=node.name)
+    found = []
+    for index, reverse in enumerate(directions):
+        start = [_start(node, 5 + k, index, (x.shape[1], hidden)) for k in range(states)]
+        layer = _layer(node, x, weights[index], recurrent[index], biases[index], start)
+        found.append(_run(layer, step, reverse))
+    _bind(node, found, (x.shape[0], x.shape[1], hidden), states)
+
+
+def _layer(
+    node: Node, x: Tensor, weights: Array, recurrent: Array, biases: Array, start: Sequence[Tensor | None]
+) -> RecurrentLayer:
+    """Biases of the state join those of the inputs where no reset comes in between."""
+    steps, batch, inputs = x.shape
+    given_bias, state_bias = np.split(biases.astype(np.float64), 2)
+    if node.kind == "LSTM":
+        given_bias, state_bias = given_bias + state_bias, np.zeros_like(state_bias)
+    flat = node.step("reshape", [x], {}, (steps * batch, inputs))
+    dtype = x.dtype if x.is_float else "float32"
+    given = node.step("matmul", [flat, node.builder.constant(f"{node.name}:weights", _turned(weights, dtype))], {})
+    if given_bias.any():
+        added = node.builder.constant(f"{node.name}:biases", given_bias.astype(dtype))
+        given = node.step("add", [given, added], {})
+    return RecurrentLayer(node, given, steps, batch, recurrent.shape[1], recurrent.T, state_bias, start)
+
+
+def _run(layer: RecurrentLayer, step: Step, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:
+    """States after each step in the order of time, and those after the last one."""
+    states, shown = list(layer.start), dict[int, Tensor]()
+    for at in reversed(range(layer.steps)) if reverse else range(layer.steps):
+        states = step(layer, layer.at(at), states)
+        assert states[0] is not None
+        shown[at] = states[0]
+    return [shown[at] for at in range(layer.steps)], [state for state in states if state is not None]
+
+
+def _bind(
+    node: Node, found: list[tuple[list[Tensor], list[Tensor]]], sizes: tuple[int, int, int], states: int
+) -> None:
+    """Y [steps, directions, batch, hidden], then the last states [directions, batch, hidden]; unused ones are left."""
+    steps, batch, hidden = sizes
+    if node.outputs and node.outputs[0]:
+        rows = [part_shape(node, shown[k], (1, 1, batch, hidden)) for k in range(steps) for shown, _ in found]
+        whole = joined(node, rows, 0)
+        node.bind(node.outputs[0], part_shape(node, whole, (steps, len(found), batch, hidden)))
+    for k, name in enumerate(node.outputs[1 : 1 + states]):
+        if name:
+            last = [part_shape(node, end[k], (1, batch, hidden)) for _, end in found]
+            node.builder.bind(name, joined(node, last, 0))
+
+
+def _directions(node: Node) -> tuple[bool, ...]:
+    directions = DIRECTIONS.get(node.text("direction", "forward"))
+    if directions is None:
+        raise ModelError(f"direction {node.text('direction', '')!r}", where=node.name)
+    given: Any = node.attrs.get("activations")
+    names = [a.decode() if isinstance(a, bytes) else str(a) for a in given] if given else []
+    if names and tuple(name.lower() for name in names) != DEFAULTS[node.kind] * len(directions):
+        raise refusal(node, f"activations {', '.join(names)}")
+    for key in ("clip", "layout"):
+        if node.attrs.get(key):
+            raise refusal(node, f"the attribute {key}")
+    return directions
+
+
+def _require_whole_sequences(node: Node, shape: tuple[int, ...]) -> None:
+    if shape[0] > MOST_STEPS:
+        raise refusal(node, f"{shape[0]} steps, at most {MOST_STEPS}")
+    if node.has(4) and any(length != shape[0] for length in node.integers(4, "lengths")):
+        raise refusal(node, "sequences of different lengths")
+
+
+def _start(node: Node, index: int, direction: int, shape: tuple[int, int]) -> Tensor | None:
+    """A state before the first step; None where it is zero."""
+    if not node.has(index):
+        return None
+    state = node.input(index)
+    if state.data is not None and not np.any(node.constant(index, "state")):
+        return None
+    return part_shape(node, part(node, state, 0, direction, 1), shape)
+
+
+def refusal(node: Node, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{node.kind} with {what}",
+        where=node.name,
+        rule="sequences of fixed length, sigmoid and tanh, time as the first axis",
+        remedy="export the layer in its plain form, or unroll it in the source of the model",
+    )
+
+
+def part(node: Node, x: Tensor, axis: int, first: int, count: int) -> Tensor:
+    """Some positions along an axis."""
+    starts, stops = (list[int | None]([None] * len(x.shape)) for _ in range(2))
+    starts[axis], stops[axis] = first, first + count
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    if shape == x.shape:
+        return x
+    attrs = {"starts": tuple(starts), "stops": tuple(stops), "steps": (1,) * len(x.shape)}
+    return node.step("slice", [x], attrs, shape)
+
+
+def part_shape(node: Node, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return x if x.shape == shape else node.step("reshape", [x], {}, shape)
+
+
+def joined(node: Node, parts: list[Tensor], axis: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else node.step("concat", parts, {"axis": axis})
+
+
+def _reals(node: Node, index: int, what: str) -> Array:
+    """A constant as the numbers behind its codes, whatever scales it has."""
+    if not node.has(index):
+        raise refusal(node, f"no {what}")
+    tensor = node.input(index)
+    return node.constant(index, what) if tensor.data is None else Arg(tensor, tensor.data).real
+
+
+def _turned(weights: Array, dtype: str) -> Array:
+    return np.ascontiguousarray(weights.T.astype(dtype))

@@ -1,0 +1,62 @@
+"""A model file of any kind that we know -> Graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from atonc.compiler.frontends import limits
+from atonc.compiler.frontends.fixed_shapes import require_names
+from atonc.compiler.frontends.refusals import advise
+from atonc.compiler.ir import Graph
+from atonc.machine.base.errors import UnsupportedError
+
+TFLITE_MARK = b"TFL3"
+FOREIGN = {
+    ".h5": "Keras", ".keras": "Keras", ".pb": "TensorFlow", ".pt": "PyTorch", ".pth": "PyTorch", ".pt2": "PyTorch",
+    ".pte": "ExecuTorch", ".mlmodel": "Core ML", ".xml": "OpenVINO",
+}  # fmt: skip
+ST_INTERMEDIATE = re.compile(r"_OE_\d+_\d+_\d+$")
+
+
+def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str, int] | None = None) -> Graph:
+    """Reads TFLite and ONNX. `cut_outputs` names tensors to stop at: what comes after them need not be supported."""
+    if path.suffix.lower() in FOREIGN:
+        raise UnsupportedError(
+            f"{FOREIGN[path.suffix.lower()]} models are not read",
+            where=str(path),
+            remedy="export the quantised model as TFLite or ONNX",
+        )
+    try:
+        return _read(path, limits.read_bytes(path), cut_outputs, fixed_shapes or {})
+    except UnsupportedError as error:
+        advise(error)
+        raise
+
+
+def _read(path: Path, data: bytes, cut_outputs: Sequence[str], fixed_shapes: Mapping[str, int]) -> Graph:
+    if is_tflite(path, data):
+        from atonc.compiler.frontends.tflite import read_tflite
+
+        graph = read_tflite(data, path.stem, cut_outputs)
+        return replace(graph, notes=(*graph.notes, *require_names(fixed_shapes, ())))
+    from atonc.compiler.frontends.onnx_qdq import read_onnx
+
+    graph = read_onnx(data, path.stem, cut_outputs, fixed_shapes)
+    return replace(graph, notes=(*graph.notes, *_notes(path.stem)))
+
+
+def is_tflite(path: Path, data: bytes) -> bool:
+    """Whether a file is TFLite: by its content, damaged files by their name."""
+    return data[4:8] == TFLITE_MARK or path.suffix.lower() == ".tflite"
+
+
+def _notes(stem: str) -> list[str]:
+    if not ST_INTERMEDIATE.search(stem):
+        return []
+    return [
+        f"{stem}.onnx looks like an intermediate file of ST's tool (_OE_): its layers were rewritten already, "
+        "the original model usually compiles to fewer epochs"
+    ]

@@ -1,0 +1,43 @@
+"""How large the coefficients of a channel may be."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from atonc.machine.hw.memoise import memoise
+from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.safety.evidence.seen import operands
+
+A_MAX = (1 << 15) - 1
+C_MAX = 2.0**31 - 2**24
+_WORD = (-(1 << 15), (1 << 15) - 1)
+
+
+_CODES = (-128, 127)
+
+
+class Coefficients(NamedTuple):
+    factor: int = A_MAX  # A
+    addend: float = C_MAX  # B and C together
+    lower: tuple[int, int] = _CODES  # limits of codes that a unit may clip to
+    upper: tuple[int, int] = _CODES
+    spared: int = 0  # codes by which addends may grow later
+
+    def clips(self, clip: tuple[int, int] | None) -> bool:
+        """Whether a unit may clip so by itself."""
+        if clip is None:
+            return True
+        low, high = clip
+        return self.lower[0] <= low <= self.lower[1] and self.upper[0] <= high <= self.upper[1]
+
+
+WHOLE_FORMAT = Coefficients()
+
+
+@memoise
+def coefficients(trust: Trust) -> Coefficients:
+    """All numbers of their format, or those that tables were seen with."""
+    most = operands("ARITH A of a table", "AFFINE X2", (0, A_MAX), trust)[1]
+    low, high = operands("ARITH B of a table", "AFFINE X2", _WORD, trust)
+    lower, upper = (operands(f"ARITH {limit}", "AFFINE CLIPOUT", _CODES, trust) for limit in ("CLIPMIN", "CLIPMAX"))
+    return Coefficients(most, min(C_MAX, 65536.0 * min(-low, high)), lower, upper)

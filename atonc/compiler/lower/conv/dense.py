@@ -1,0 +1,328 @@
+"""Convolutions that mix all channels: a chain of CONVACCs over the input channels, one ARITH that requantises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import lcm
+
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.bordered import lower_bordered
+from atonc.compiler.lower.conv.chains import FeatureMode, no_setting
+from atonc.compiler.lower.conv.channel_groups import ranges
+from atonc.compiler.lower.conv.channel_slices import holding, slicings
+from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, meaning
+from atonc.compiler.lower.conv.forms_2x import lower_2x
+from atonc.compiler.lower.conv.in_turn import in_turn
+from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
+from atonc.compiler.lower.conv.lanes import ChainJob, in_lanes
+from atonc.compiler.lower.conv.layer import (
+    ConvLayer,
+)
+from atonc.compiler.lower.conv.one_patch import one_patch
+from atonc.compiler.lower.conv.partial_sums import PartialSum, Results, chunks, sum_pieces
+from atonc.compiler.lower.conv.reading import nearest
+from atonc.compiler.lower.conv.requantise import TwoSteps
+from atonc.compiler.lower.conv.shift_first import needs_shifting, shift_first, worth_shifting
+from atonc.compiler.lower.conv.tiling import FREE, Constraints, Tiling, choose
+from atonc.compiler.lower.conv.wide import lower_side_by_side, side_by_side_cycles
+from atonc.compiler.lower.conv.wide_windows import MOST_BATCH, wide_parts
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.semantics.record import record
+from atonc.compiler.lower.semantics.sums import LoweredSums
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.policy import (
+    CHEAP,
+    EPOCH_CYCLES,
+    FEW_PIXELS,
+    SOME_CHANNELS,
+    TOO_COARSE,
+    WINDOW_CHANNELS,
+    WORTH_ALWAYS,
+    WORTH_MORE,
+    WORTH_MUCH,
+    affordable,
+    closer,
+    worth,
+)
+from atonc.compiler.plan.streams import Area
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.choose import Way, attempt, in_order
+from atonc.compiler.select.choose import choose as choose_form
+from atonc.compiler.select.form import Form, RefusedForm
+from atonc.compiler.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
+from atonc.machine.hw.limits import ALIGNED, MAX_CHAIN
+from atonc.machine.hw.units.arith import ROWS
+
+ON_A_COPY, AS_STORED = "on a copy of the features without zero point", "on the features as stored"
+
+
+def lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
+    by = lower_2x if layer.numerics == "2.x" else lower_bordered
+    layer = one_patch(layer)
+    faster = needs_shifting(layer) or _faster_shifted(layer)
+    better = faster is True or worth_shifting(layer) or _closer_shifted(layer)
+    if not better and faster is False:
+        return by(layer, context, _lower)
+
+    def on_a_copy(context: Context) -> list[TaskGroup]:
+        copies, shifted = shift_first(layer, context)
+        return [*copies, *by(replace(shifted, zero=layer.zero + 128), context, _lower)]
+
+    def as_it_is(context: Context) -> list[TaskGroup]:  # some forms were seen with signed features only
+        return by(layer, context, _lower)
+
+    if better:
+        return choose_form(context, in_order(SHIFTED_COPY, [on_a_copy, as_it_is]), blame_last=True)
+    return choose_form(context, [Way(on_a_copy, ON_A_COPY), Way(as_it_is, AS_STORED)], blame_last=True)
+
+
+def _closer_shifted(layer: ConvLayer) -> bool:
+    """Whether features without sign are worth a copy: all channels fit one pass, nothing is rounded in between."""
+    plain = layer.weights.shape[1:3] == (1, 1) and layer.stride == (1, 1) and not any(layer.padding)
+    if layer.features_shifted or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
+        return False
+    if layer.area.channels < SOME_CHANNELS or layer.whole_bytes:
+        return False
+    phases = layer.phases((layer.out.height, layer.out.width))
+    first, count = max(layer.runs(ROWS), key=lambda run: run[1])
+    parts, other = unit_parts(phases[0], first, count, layer.trust), layer.shifted()
+    if len(phases) > 1 or len(parts) > 1:
+        return False
+    signed, unsigned = (_tiling(some, parts, first, count) for some in (layer, other))
+    if signed is None or unsigned is None:
+        return False
+    before = layer.requantisation_of(signed.mode.offset, signed.passes, first, count)
+    after = other.requantisation_of(unsigned.mode.offset, unsigned.passes, first, count)
+    if isinstance(before, TwoSteps) or isinstance(after, TwoSteps):
+        return False
+    cycles = unsigned.cycles + layer.area.height * layer.area.line // 3
+    return worth(cycles, after.mean_error, signed.cycles, before.mean_error)
+
+
+def _faster_shifted(layer: ConvLayer) -> bool | None:
+    """Whether a window over few channels holds so many more kernels without a zero point that a copy pays. None: forms
+    must tell, since a shorter chain leaves units for other lanes."""
+    few = layer.area.channels <= WINDOW_CHANNELS and max(layer.weights.shape[1:3]) > 1
+    if layer.zero != -128 or layer.features_shifted or layer.numerics == "2.x" or not (few and layer.area.contiguous):
+        return False
+    signed, unsigned = (_window_cycles(some) for some in (layer, layer.shifted()))
+    if signed is None or unsigned is None:
+        return False
+    copy = EPOCH_CYCLES + layer.area.height * layer.area.line // 3
+    if unsigned[0] + copy < signed[0]:
+        return True
+    return None if unsigned[0] * unsigned[1] + copy < signed[0] * signed[1] else False
+
+
+def _window_cycles(layer: ConvLayer) -> tuple[int, int] | None:
+    """Prices a kernel that one window, or two side by side, can hold: cycles and units of a chain; None for others."""
+    if layer.area.channels <= MOST_BATCH and wide_parts(layer):
+        cycles = side_by_side_cycles(layer)
+        return None if cycles is None else (cycles, 1)
+    first, count = max(layer.runs(ROWS), key=lambda run: run[1])
+    try:
+        phases = layer.phases((layer.out.height, layer.out.width))
+        parts = unit_parts(phases[0], first, count, layer.trust)
+    except Refusal:
+        return None
+    tiling = _tiling(layer, parts, first, count) if len(phases) == len(parts) == 1 else None
+    return None if tiling is None else (tiling.cycles, tiling.units)
+
+
+def _lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
+    """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
+    every second pixel."""
+    if layer.area.channels <= MOST_BATCH:
+        draws = [partial(lower_side_by_side, layer), partial(_in_windows, layer)]
+        return choose_form(context, in_order(WIDE_WINDOWS, draws), blame_last=True)
+    return _in_windows(layer, context)
+
+
+def _in_windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
+    plain = attempt(context, partial(_windows, layer))
+    if isinstance(plain, Form) or plain.rule != "CONV-MODE" or layer.stride != (2, 2) or layer.numerics == "2.x":
+        return context.take(plain)
+    context.refused.append(plain)
+    return _windows(replace(layer, native=False), context)
+
+
+def _windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
+    jobs: list[ChainJob] = []
+    summed: list[TaskGroup] = []
+    size = (layer.out.height, layer.out.width)
+    for phase in layer.phases(size):
+        target = layer.outputs_of(phase)
+        for first, count in layer.runs(ROWS):
+            parts = unit_parts(phase, first, count, layer.trust)
+            found = _output_range(layer, context, parts, target, first, count)
+            jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
+    return [*(in_turn(layer, context, jobs) or in_lanes(layer, context, jobs)), *summed]
+
+
+def _output_range(
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+) -> tuple[list[ChainJob], list[TaskGroup]]:
+    """Output channels first..first+count: whole groups of kernels, then a smaller group for the rest. Chains, and
+    tasks of what no single chain does."""
+    jobs: list[ChainJob] = []
+    summed: list[TaskGroup] = []
+    while count:
+        tiling = None
+        if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
+            tiling = _tiling(layer, parts, first, count)
+        if tiling is None and not _held(layer, first, count):
+            return jobs, [*summed, *_sliced(layer, context, parts, target, first, count)]
+        if tiling is None:
+            return jobs, [*summed, *_summed(layer, context, parts, target, first, count)]
+        whole = count // tiling.kernels * tiling.kernels
+        step = lcm(tiling.kernels, layer.alignment)
+        for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, step):
+            halves = _halves(layer, parts, tiling, start, some)
+            for half in halves:
+                found = _output_range(layer, context, parts, target, *half)
+                jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
+            if not halves:
+                rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, start, some)
+                jobs.append(ChainJob(parts, target, tiling, start, some, rule))
+        first, count = first + whole, count - whole
+    return jobs, summed
+
+
+def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
+    """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
+    point in them are larger, so more of their bits are cut off."""
+    modes, channels, target = _held(layer, first, count), layer.area.channels, layer.made_for
+    if layer.numerics == "2.x":
+        share = layer.share()
+        for aligned in dict.fromkeys((layer.alignment, 1)):
+            if tiling := choose(parts, channels, count, modes, target, Constraints(share, aligned)):
+                return tiling
+    within = Constraints(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge else FREE
+    if layer.huge and choose(parts, channels, count, modes, target, within) is None:
+        within = FREE
+    fastest = choose(parts, channels, count, modes, target, within)
+    modes = nearest(modes, layer.zero)
+    if fastest is None or fastest.mode in modes:
+        return fastest
+    plain = choose(parts, channels, count, modes, target, within)
+    if plain is None or not affordable(plain.cycles, fastest.cycles):
+        return fastest
+    if plain.passes > fastest.passes and layer.out.height * layer.out.width > FEW_PIXELS:
+        return fastest  # roundings between passes are hardly better, and need typical inputs to judge
+    rules = [layer.requantisation_of(t.mode.offset, t.passes, first, count) for t in (plain, fastest)]
+    errors = [rule.mean_error for rule in rules if not isinstance(rule, TwoSteps)]
+    return plain if len(errors) == 2 and closer(*errors) else fastest
+
+
+def _held(layer: ConvLayer, first: int, count: int) -> list[FeatureMode]:
+    """How features may be read so that their sums, all channels together, stay within what units hand on."""
+    return [mode for mode in layer.modes() if layer.holds(mode.offset, first, count)]
+
+
+def _sliced(
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+) -> list[TaskGroup]:
+    """Slices of the channels, each summed by itself; for fewer kernels at a time where one shift is too coarse."""
+    form = attempt(context, partial(_cheapest_slices, layer, parts, target, first, count))
+    if isinstance(form, Form) or form.rule != "COARSE":
+        return context.take(form)
+    gain, cut = layer.best_cut(layer.subtracted()[0], len(parts) + 1, first, count, layer.alignment)
+    if not cut or gain < WORTH_ALWAYS:
+        return context.take(form)
+    halves = ((first, cut), (first + cut, count - cut))
+    return [group for half in halves for group in _sliced(layer, context, parts, target, *half)]
+
+
+def _cheapest_slices(
+    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
+) -> list[TaskGroup]:
+    """Few slices with roundings on the way, or many without."""
+
+    def way(slices: tuple[Part, ...]) -> Way[Context]:
+        number = len({part.group for part in slices})
+        draw = partial(_summed_slices, layer, slices, target, first, count)
+        return Way(draw, f"{number} slices of channels")
+
+    seen = f"sums of {layer.op.name} beyond 24 bits"
+    none = RefusedForm("SUM-ROOM", seen, "24 bits between units", "fewer inputs a sum: cut the layer in two")
+    ways = [way(slices) for slices in slicings(layer, parts, first, count)]
+    return choose_form(context, ways, none, blame_last=True)
+
+
+def _summed_slices(
+    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
+) -> list[TaskGroup]:
+    return _summed(layer, context, parts, target, first, count)
+
+
+def _halves(layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:
+    """Two smaller groups of kernels, where the scale of one kernel is far from those of its neighbours."""
+    rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
+    if isinstance(rule, TwoSteps) or not 1 < count <= tiling.kernels:
+        return []
+    gain, cut = layer.best_cut(tiling.mode.offset, tiling.passes, first, count, layer.alignment)
+    if not cut or gain < WORTH_ALWAYS:
+        return []
+    needed = rule.error > TOO_COARSE or gain > WORTH_MUCH * count
+    needed = needed or (gain > WORTH_MORE * count and _cheap(layer, parts, (cut, count - cut)))
+    return [(first, cut), (first + cut, count - cut)] if needed else []
+
+
+def _cheap(layer: ConvLayer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bool:
+    """Whether two groups take hardly longer than one."""
+    channels, modes, target = layer.area.channels, layer.modes(), layer.made_for
+    one, *two = (choose(parts, channels, count, modes, target) for count in (sum(counts), *counts))
+    return one is not None and None not in two and sum(t.cycles for t in two if t) <= CHEAP * one.cycles
+
+
+def _summed(
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+) -> list[TaskGroup]:
+    """Parts in several chains, one after the other."""
+    channels = layer.area.channels
+    group, found = _chains(layer, parts, first, count)
+    if len(found) < 2 or (layer.cut and len(found) > len({part.group for part in parts})):
+        raise no_setting(parts[0], channels, layer.op.name)
+    roundings = 1 + sum(tiling.passes for _, tiling in found)
+    rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
+    pieces = [_piece(layer, chain, tiling, rule.out_shift) for chain, tiling in found]
+    groups, order = sum_pieces(context, pieces, Results(layer, target, rule, first, count, group))
+    chains = tuple(meaning(*found[k]) for k in order)
+    record(context, layer, LoweredSums(layer.stored, chains, rule, target, first, count))
+    return groups
+
+
+def _piece(layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, out_shift: int) -> PartialSum:
+    def add(b: TaskBuilder, context: Context, first: int, count: int) -> str:
+        return add_chain(b, layer, context, Sets(parts, tiling, first, count // tiling.kernels), out_shift)
+
+    return PartialSum(add, tiling.units, tiling.passes)
+
+
+def _chains(
+    layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int
+) -> tuple[int, list[tuple[tuple[Part, ...], Tiling]]]:
+    """Kernels a frame, the same in every chain, and the chains; none where nothing fits.
+
+    All chains subtract the same from the features, since one bias makes up for it: whatever makes them faster, of the
+    numbers with which no input saturates a sum, if there are any.
+    """
+    numbers = layer.subtracted() if layer.numerics == "2.x" else holding(layer, parts, first, count)
+    for group in (k for k in (4, 2, 1) if count % k == 0):
+        tried = (chunks(parts, partial(_with_kernels, layer, group, n)) for n in numbers or layer.subtracted())
+        best = min((found for found in tried if found), key=_chain_cycles, default=None)
+        if best:
+            return group, best
+    return 1, []
+
+
+def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
+    return sum(tiling.cycles for _, tiling in found)
+
+
+def _with_kernels(layer: ConvLayer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
+    channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
+    modes = [mode for mode in layer.modes() if mode.offset == subtracted]
+    tiling = choose(parts, channels, kernels, modes, layer.made_for, Constraints(memory_loops=False))
+    return tiling if tiling is not None and tiling.kernels == kernels else None

@@ -1,0 +1,56 @@
+"""The engines of a convolution, and the ARITHs behind its sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from atonc.compiler.lower.conv.chains import FeatureMode
+from atonc.compiler.lower.units.wiring import require_seen
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
+from atonc.machine.hw.fields import changed
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+
+PACKED = 4  # words of three bytes were read in steps of pixels and lines by so many
+
+
+@lru_cache(maxsize=1 << 10)
+def kernel_engine(size_bytes: int, mode: FeatureMode) -> StrengConfig:
+    return changed(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
+
+
+@lru_cache(maxsize=1 << 12)
+def feature_engine(view: Area, frames: Frames, mode: FeatureMode) -> StrengConfig:
+    """Features are always read in a loop, even if it turns only once."""
+    if not mode.deep:
+        return require_seen(engine(view, frames, signed=mode.simd == 2, looped=True))
+    depth = 0 if mode.packed_frame else -(-view.channels // 3)
+    if depth and view.height == view.width == 1:  # a step that is never taken, as long as those that were seen
+        view = replace(view, pixel=-(-3 * depth // PACKED) * PACKED)
+    return require_seen(changed(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1))
+
+
+SHIFT_CODES = ArithConfig(  # (x + 128) mod 256, exactly as every public network writes it
+    a=16384, b=32, combine_bc=1, shift_out=14, round_mode=1, out_bytes=1, bytes_x=1, out_bytes_x=1, bytes_y=1,
+    out_bytes_y=1,
+)  # fmt: skip
+
+
+def requantise(b: TaskBuilder, units: list[ArithConfig], source: str, gate: dict[str, int]) -> str:
+    """The ARITHs one behind the other; a gate in front of the first keeps only finished sums."""
+    for unit in units:
+        source = b.unit(unit, source, **gate)
+        gate = {}
+    return source
+
+
+@lru_cache(maxsize=1 << 12)
+def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:
+    """Groups of channels side by side in a channel-last picture. A single one is written without a loop."""
+    view = target.channels_from(first, kernels)
+    if target.height == target.width == 1:  # frames of a single pixel lie one behind the other
+        view = replace(view, pixel=kernels, line=kernels)
+    looped = groups > 1 and not view.contiguous
+    return require_seen(engine(view, Frames(groups, kernels), write=True, looped=looped))

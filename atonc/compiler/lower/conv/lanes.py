@@ -1,0 +1,241 @@
+"""One convolution on several chains of units side by side: some of its kernels each, or some of its rows.
+
+Every lane has engines of its own, on the same features, and a writer of its own, as published programs have them. It
+keeps the rule of the chain that it is cut from, and its roundings, so results are the same bit for bit. Which cut pays
+is asked of the cycle model: lanes share the flash and the banks, and every additional engine makes the program longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from math import gcd
+
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.chains import chain_configs
+from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, kernel_stream, meaning
+from atonc.compiler.lower.conv.engines import output_engine, requantise
+from atonc.compiler.lower.conv.kernel_parts import Part
+from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
+from atonc.compiler.lower.conv.row_tiles import row_tiles, rows_together
+from atonc.compiler.lower.conv.tiling import EVEN, Tiling, narrower
+from atonc.compiler.lower.semantics.record import record
+from atonc.compiler.lower.semantics.sums import LoweredSums
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.policy import MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
+from atonc.compiler.plan.streams import Area
+from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.compiler.plan.types import Buffer
+from atonc.compiler.select.choose import Way, choose
+from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
+from atonc.machine.hw.machine import Machine
+from atonc.machine.hw.safety.evidence.seen import frame_seen, units_trusted
+
+ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
+BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
+FEW_KERNELS = {1: "eight kernels a frame", 2: "2 lanes of eight kernels a frame"}
+EVEN_ROWS = "2 lanes of rows that are pooled together"
+SAME_BITS = frozenset(
+    {ONE_BY_ONE, SIDE_BY_SIDE, EVEN_ROWS, *BY_ROWS.values(), *BY_KERNELS.values(), *FEW_KERNELS.values()}
+)
+POOLED = 8  # channels of a frame that a POOL takes
+POOLING = ("mean", "max_pool", "average_pool")
+
+
+@dataclass(frozen=True, eq=False)
+class ChainJob:
+    """One chain: output channels that share a shift."""
+
+    parts: tuple[Part, ...]
+    target: Area
+    tiling: Tiling
+    first: int
+    count: int
+    rule: Requantisation | TwoSteps
+
+    @property
+    def sets(self) -> int:
+        return self.count // self.tiling.kernels
+
+    @cached_property
+    def whole(self) -> LanePiece:
+        """All of it: the same piece in every way."""
+        return LanePiece(self, self.parts, self.target, self.tiling, 0, self.sets)
+
+
+@dataclass(frozen=True, eq=False)
+class LanePiece:
+    """Some kernels of a job, on some of its rows."""
+
+    job: ChainJob
+    parts: tuple[Part, ...]
+    target: Area
+    tiling: Tiling
+    first: int  # set of kernels
+    sets: int
+
+    @cached_property
+    def cycles(self) -> int:
+        """A lower bound: the longer of features and results."""
+        longest = max(max(unit.feature_words, unit.out_elements) for unit in self.tiling.configs)
+        return longest * self.tiling.passes * self.sets
+
+
+Groups = list[list[LanePiece]]
+
+
+def in_lanes(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> list[TaskGroup]:
+    """The tasks of all jobs: one after the other, or side by side where that is faster."""
+    ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, context, jobs)]
+    drawn = Drawn()
+    return choose(context, [Way(partial(build, layer, groups, drawn), label) for label, groups in ways])
+
+
+def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
+    if "lanes" in context.facts.without or not 0 < len(jobs) <= MOST_LANE_JOBS:
+        return
+    whole = [job.whole for job in jobs]
+    if len(jobs) > 1:
+        yield SIDE_BY_SIDE, [whole]
+    if any(op.kind in POOLING for op in context.graph.consumers.get(layer.op.outputs[0], ())):
+        yield from _few_kernels(layer, jobs)
+    cycles = sum(piece.cycles for piece in whole)
+    if cycles < WORTH_LANES * max(1.0, sum(_flash_cycles(job, layer.machine) for job in jobs)):
+        return
+    ariths = max(_ariths(layer, job) for job in jobs)
+    for lanes in range(2, min(MAX_CHAINS, UNITS["ARITH"] // ariths) + 1):
+        for by_rows in (False, True):
+            cut = [_cut(layer, job, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
+            if any(len(pieces) > 1 for pieces in cut):
+                yield (BY_ROWS if by_rows else BY_KERNELS)[lanes], [[piece for pieces in cut for piece in pieces]]
+    together = rows_together(layer, context.graph)
+    if together > 1 and UNITS["ARITH"] >= 2 * ariths:
+        even = [_cut(layer, job, 2, _share(job, cycles, 2), True, together) for job in jobs]
+        if any(len(pieces) > 1 for pieces in even):
+            yield EVEN_ROWS, [[piece for pieces in even for piece in pieces]]
+
+
+def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
+    """Frames that a POOL behind the convolution could take: slower, unless it follows in the same epoch."""
+    if max(job.tiling.kernels for job in jobs) <= POOLED or any(job.count % POOLED for job in jobs):
+        return
+    for lanes, label in FEW_KERNELS.items():
+        found = [_pooled(layer, job, lanes) for job in jobs]
+        if all(found):
+            yield label, [[piece for pieces in found for piece in pieces]]
+
+
+def _pooled(layer: ConvLayer, job: ChainJob, lanes: int) -> list[LanePiece]:
+    """The job in frames of few kernels; nothing where that needs roundings in between."""
+    like, reads = replace(job.tiling, kernels=POOLED), ALIGNED // 2 if layer.huge else 1
+    units = UNITS["CONVACC"] // lanes
+    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.made_for, units, reads)
+    if tiling is None or tiling.passes > 1:
+        return []
+    narrow = replace(job, tiling=tiling)
+    return _by_kernels(layer, narrow, lanes) if lanes > 1 else [narrow.whole]
+
+
+def _share(job: ChainJob, cycles: int, lanes: int) -> int:
+    """Into how many pieces a job is cut, so that none is longer than a lane's part of all jobs."""
+    return min(lanes, -(-job.whole.cycles * lanes // max(1, cycles)))
+
+
+def _flash_cycles(job: ChainJob, machine: Machine) -> float:
+    return machine.flash_byte_cycles * job.count * sum(part.weights[0].size for part in job.parts)
+
+
+def _ariths(layer: ConvLayer, job: ChainJob) -> int:
+    return job.rule.ariths(min(job.count, 2)) + layer.codes_shifted
+
+
+# --------------------------------------------------------------------------------------------------------------- cuts
+
+
+def _cut(layer: ConvLayer, job: ChainJob, lanes: int, pieces: int, by_rows: bool, together: int = 1) -> list[LanePiece]:
+    """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut."""
+    units, engines = UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes
+    reads = ALIGNED // 2 if layer.huge else 1
+    modes, few = layer.modes(), min(units, engines - 2)
+    tiling = narrower(job.parts, layer.area.channels, job.tiling, modes, layer.made_for, few, reads)
+    if tiling is None or pieces < 2:
+        return [job.whole]
+    narrow = replace(job, tiling=tiling)
+    found = _by_rows(layer, narrow, pieces, together) if by_rows else _by_kernels(layer, narrow, pieces)
+    return found if len(found) > 1 else [job.whole]
+
+
+def _by_kernels(layer: ConvLayer, job: ChainJob, pieces: int) -> list[LanePiece]:
+    """Cut where channels begin at whole words: no two writers share one."""
+    kernels = job.tiling.kernels
+    for aligned in (ALIGNED,) if layer.large else (ALIGNED, BUS_BYTES):
+        step = aligned // gcd(aligned, kernels)
+        starts = sorted({job.sets * k // pieces // step * step for k in range(pieces)})
+        if len(starts) == pieces and not (job.target.pixel | job.target.line) % BUS_BYTES:
+            ends = [*starts[1:], job.sets]
+            return [replace(job.whole, first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
+    return []
+
+
+def _by_rows(layer: ConvLayer, job: ChainJob, pieces: int, together: int) -> list[LanePiece]:
+    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
+    tiling, found = job.tiling, []
+    for parts, target in row_tiles(job.parts, job.target, pieces, writes, reads, together, layer.trust):
+        configs = chain_configs(parts, tiling.mode, tiling.batch, tiling.kernels, tiling.units, tiling.passes)
+        if configs is None or not all(map(frame_seen, configs)) or not units_trusted(configs, layer.trust):
+            return []
+        found.append(LanePiece(job, parts, target, replace(tiling, configs=configs), 0, job.sets))
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------------- tasks
+
+
+class Drawn:
+    """What the ways of one layer have in common: whole jobs, and the kernels of pieces that differ in their rows."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[LanePiece, Task] = {}
+        self._kernels: dict[Hashable, Buffer] = {}
+
+    def task(self, layer: ConvLayer, context: Context, piece: LanePiece) -> Task:
+        stream = self._stream(piece)
+        known = self._tasks.get(piece)
+        if known is not None:
+            context.keep(stream)
+            return known
+        task = _task(layer, context, piece, stream)
+        if piece.tiling.loop != "memory":  # which has scratch memory of its own in every way
+            self._tasks[piece] = task
+        return task
+
+    def _stream(self, piece: LanePiece) -> Buffer:
+        tiling, first = piece.tiling, piece.job.first + piece.first * piece.tiling.kernels
+        order = tiling.slots, tiling.units, tiling.kernels, tiling.mode.deep
+        asked = (*order, first, piece.sets, *(id(part.weights) for part in piece.parts))  # jobs keep them alive
+        if asked not in self._kernels:
+            self._kernels[asked] = kernel_stream(Sets(piece.parts, tiling, first, piece.sets))
+        return self._kernels[asked]
+
+
+def build(layer: ConvLayer, groups: Groups, drawn: Drawn, context: Context) -> list[TaskGroup]:
+    for job in dict.fromkeys(piece.job for group in groups for piece in group):
+        chains = (meaning(job.parts, job.tiling),)
+        record(context, layer, LoweredSums(layer.stored, chains, job.rule, job.target, job.first, job.count))
+    return [TaskGroup(tuple(drawn.task(layer, context, piece) for piece in group)) for group in groups]
+
+
+def _task(layer: ConvLayer, context: Context, piece: LanePiece, stream: Buffer) -> Task:
+    job, tiling, target = piece.job, piece.tiling, piece.target
+    start, count = piece.first * tiling.kernels, piece.sets * tiling.kernels
+    b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
+    first = job.first + start
+    sets = Sets(piece.parts, tiling, first, piece.sets)
+    tail = add_chain(b, layer, context, sets, job.rule.out_shift, stream)
+    gate = {"drop": tiling.passes - 1, "keep": 1} if tiling.passes > 1 else {}
+    units = layer.code_units(job.rule.units(start, count, tiling.kernels, target.height * target.width))
+    codes = requantise(b, units, tail, gate)
+    b.write(codes, layer.target, output_engine(target, tiling.kernels, first, piece.sets))
+    return b.done(piece.cycles)

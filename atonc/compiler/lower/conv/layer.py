@@ -1,0 +1,337 @@
+"""A convolution or dense layer in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.compiler.ir import Op
+from atonc.compiler.lower.conv.chains import FeatureMode
+from atonc.compiler.lower.conv.coefficients import coefficients
+from atonc.compiler.lower.conv.engines import SHIFT_CODES
+from atonc.compiler.lower.conv.kernel_parts import Phase, Ring, Sides, Sliding, phases, stepped
+from atonc.compiler.lower.conv.passes_2x import PassShape, channels_a_pass
+from atonc.compiler.lower.conv.reach import ends, expected, possible
+from atonc.compiler.lower.conv.reading import modes
+from atonc.compiler.lower.conv.requantise import (
+    Accumulated,
+    Requantisation,
+    TwoSteps,
+    ariths_behind,
+    best_rules,
+    cut_costs,
+    matters,
+    narrowed,
+    require_usable,
+    two_steps,
+)
+from atonc.compiler.lower.conv.taps import tap_phases
+from atonc.compiler.lower.conv.transposed import transposed_phases
+from atonc.compiler.lower.conv.typical_sums import Codes
+from atonc.compiler.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
+from atonc.compiler.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.plan.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, NpuRamBudget
+from atonc.compiler.plan.streams import Area
+from atonc.machine.hw.limits import ALIGNED, SUM_LIMIT
+from atonc.machine.hw.machine import Machine
+from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.target import Target
+from atonc.machine.hw.units.arith import ArithConfig
+
+Real = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ConvLayer:
+    """codes = scale[c] * sum((x - zero) * w) + offset[c], then clipped."""
+
+    op: Op
+    source: str  # buffers
+    target: str
+    area: Area
+    out: Area
+    weights: Weights  # [out, rows, columns, in]
+    zero: int
+    scale: Real
+    offset: Real
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: Sides
+    clip: tuple[int, int] | None
+    out_scale: float
+    out_zero: int
+    numerics: str
+    typical: Callable[[], tuple[Codes, ...]]  # codes of the features for typical inputs, as pictures
+    features_shifted: bool  # stored as code + 128, so that zero is 0
+    codes_shifted: bool
+    room: NpuRamBudget
+    made_for: Target
+    stored: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda codes: codes  # what `source` holds of the input
+    usual: float = 0.0  # a typical code of the results of all channels
+    cut: int = 0  # columns of a window, where large kernels are cut and rounded as ST's releases 2.x do
+    native: bool = True  # stride 2 in the units, else views of every second pixel
+    by_taps: bool = False  # every tap of the kernel by itself
+    border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
+    all_inputs: bool = False  # sums get room for every input, whatever that costs
+    whole_bytes: int = 0  # of the larger tensor, where this is a band of rows
+    whole_results: int = 0  # of all rows, where this is a band of them that rounds as all do
+    rounds_as: Mapping[int, frozenset[Hashable]] | None = None  # these bands: what all rows do, by output channel
+    skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
+    ring: Ring | None = None  # `out` is what its windows give
+    known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
+
+    @property
+    def machine(self) -> Machine:
+        return self.made_for.machine
+
+    @property
+    def trust(self) -> Trust:
+        return self.made_for.trust
+
+    @property
+    def origin(self) -> tuple[str, ...]:
+        return self.op.origin or (self.op.name,)
+
+    @property
+    def outputs(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def large(self) -> bool:
+        """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
+        return self.largest_bytes > self.room.large_bytes
+
+    @property
+    def huge(self) -> bool:
+        """Does not fit the NPU's own RAM beside what else lives: engines start aligned, whatever that costs."""
+        return self.largest_bytes > self.room.huge_bytes
+
+    @property
+    def largest_bytes(self) -> int:
+        return max(self.area.height * self.area.line, self.out.height * self.out.line, self.whole_bytes)
+
+    @property
+    def results(self) -> int:
+        return max(self.out.height * self.out.width * self.outputs, self.whole_results)
+
+    @property
+    def bands(self) -> float:
+        """How many row tiles of this size the whole layer has."""
+        return self.results / (self.out.height * self.out.width * self.outputs)
+
+    def shifted(self) -> ConvLayer:
+        """The same layer on features stored as code + 128."""
+
+        def typical() -> tuple[Codes, ...]:
+            return tuple(codes + 128 for codes in self.typical())
+
+        return replace(self, zero=self.zero + 128, features_shifted=True, typical=typical)
+
+    @property
+    def alignment(self) -> int:
+        """Parts of the output begin at channels that are multiples of this."""
+        return ALIGNED if self.large else 1
+
+    @property
+    def magnitudes(self) -> NDArray[np.int64]:
+        return magnitudes(self.weights)
+
+    def runs(self, most: int, step: int = 0) -> list[tuple[int, int]]:
+        """Stretches of at most so many output channels: apart from each other those with a weight beyond 8 bits, which
+        costs a second unit, and those without. They begin at multiples of `step`."""
+        step = step or self.alignment
+        wide = has_wide(self.weights)
+        if self.outputs <= most and wide.all() == wide.any():
+            return [(0, self.outputs)]
+        found: list[tuple[int, int]] = []
+        flag = None
+        for first in range(0, self.outputs, step):
+            count, own = min(step, self.outputs - first), bool(wide[first : first + step].any())
+            if found and own == flag and found[-1][1] + count <= most:
+                found[-1] = (found[-1][0], found[-1][1] + count)
+            else:
+                found.append((first, count))
+            flag = own
+        return found
+
+    def requantisation(self, subtracted: int, roundings: int) -> Requantisation | TwoSteps:
+        """For sums in which `subtracted` instead of the zero point was taken from the features, rounded that often."""
+        return self.requantisation_of(subtracted, roundings, 0, self.outputs)
+
+    def requantisation_of(self, subtracted: int, roundings: int, first: int, count: int) -> Requantisation | TwoSteps:
+        """The same for some output channels; the others do not matter.
+
+        Sums that are rounded on the way may not saturate. What can happen at worst is far from what does happen, so
+        where typical inputs are known, a multiple of their sums is provided for.
+        """
+        key = ("rule", (subtracted, roundings, first, count))
+        if key not in self.known:
+            self.known[key] = self._rule(subtracted, roundings, first, count)
+        found: Requantisation | TwoSteps = self.known[key]
+        return found
+
+    def _rule(self, subtracted: int, roundings: int, first: int, count: int) -> Requantisation | TwoSteps:
+        if self.numerics == "2.x" and subtracted == self.zero:
+            sums = weight_sums(self.weights)
+            whole = two_steps(self.scale, self.offset, self.out_scale, self.out_zero, sums, self.clip)
+            return whole.channels(first, count)  # one shift for all channels, whatever a unit takes of them
+        return self._rules(subtracted, roundings, first, [count])[0]
+
+    def _rules(self, subtracted: int, roundings: int, first: int, counts: list[int]) -> list[Requantisation]:
+        """Finds the rules of consecutive runs of output channels. Sums that are rounded on the way get room for every
+        input where that costs next to nothing."""
+        some = slice(first, first + sum(counts))
+        usual = self._usual_codes()[some]
+        scale, offset, needed = self._problem(subtracted, roundings, first, sum(counts))
+        within = coefficients(self.made_for.trust)
+        acc = Accumulated(scale, offset, needed, usual, roundings)
+        rules = best_rules(acc, self.clip, counts, within)
+        if roundings == 1:
+            return rules
+        worst = replace(acc, needed=self.possible(subtracted)[some])
+        safe = best_rules(worst, self.clip, counts, within)
+        if self.all_inputs:
+            return safe
+        return [b if b.mean_error <= max(a.mean_error, SAFE_ERROR) else a for a, b in zip(rules, safe, strict=True)]
+
+    def _usual_codes(self) -> Real:
+        """A typical code of the results of each channel: near its bias, and rather on the side of small values."""
+        key = ("usual", 0)
+        if key not in self.known:
+            spread = USUAL_PART * 255.0 * self.scale * self.magnitudes
+            self.known[key] = np.clip(self.usual, self.offset - spread, self.offset + spread)
+        found: Real = self.known[key]
+        return found
+
+    def _problem(self, subtracted: int, roundings: int, first: int, count: int) -> tuple[Real, Real, Real]:
+        """Scale and offset of some output channels, and up to where their accumulators may not saturate."""
+        key = ("sums that may not saturate" if roundings > 1 else "sums", subtracted)
+        if key not in self.known:
+            self.known[key] = self._whole_problem(subtracted, roundings)
+        scale, offset, needed = self.known[key]
+        some = slice(first, first + count)
+        return scale[some], offset[some], needed[some]
+
+    def _whole_problem(self, subtracted: int, roundings: int) -> tuple[Real, Real, Real]:
+        offset = self.offset + self.scale * weight_sums(self.weights) * (subtracted - self.zero)
+        shown = matters(self.scale, offset)
+        if roundings == 1:
+            low, high = ends(self.features_shifted)
+            largest = self.magnitudes.astype(np.float64) * max(high - subtracted, subtracted - low)
+            return self.scale, offset, np.minimum(largest, shown)
+        needed = self.possible(subtracted) if self.numerics == "2.x" else expected(self, subtracted, shown)
+        return self.scale, offset, needed
+
+    def possible(self, subtracted: int) -> Real:
+        """Per output channel: no input takes any partial sum further."""
+        key = ("possible", subtracted)
+        if key not in self.known:
+            self.known[key] = possible(self, subtracted)
+        found: Real = self.known[key]
+        return found
+
+    def holds(self, subtracted: int, first: int, count: int) -> bool:
+        """Whether sums of some output channels stay within what units hand on to each other."""
+        some = slice(first, first + count)
+        if self.numerics == "2.x" or self.possible(subtracted)[some].max(initial=0.0) <= SUM_LIMIT:
+            return True
+        return float(self._problem(subtracted, 2, first, count)[2].max(initial=0.0)) <= SUM_LIMIT
+
+    @cached_property
+    def pictures(self) -> tuple[Codes, ...]:
+        return self.typical()
+
+    def best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
+        """Where to cut a row of output channels so that both sides get better shifts (a multiple of `step`, 0 for
+        nowhere), and in how many channels' worth of values that mends a code."""
+        rule = self.requantisation_of(subtracted, roundings, first, count)
+        if isinstance(rule, TwoSteps) or count < 2 * step:
+            return 0.0, 0
+        scale, _, needed = self._problem(subtracted, roundings, first, count)
+        cut = step * (1 + int(np.argmin(cut_costs(scale, needed)[step - 1 :: step])))
+        if cut >= count:
+            return 0.0, 0
+        halves = ((first, cut), (first + cut, count - cut))
+        keys = [("rule", (subtracted, roundings, *half)) for half in halves]
+        if not any(key in self.known for key in keys):  # both at once take hardly longer than one
+            self.known.update(zip(keys, self._rules(subtracted, roundings, first, [cut, count - cut]), strict=True))
+        after = 0.0
+        for start, some in halves:
+            half = self.requantisation_of(subtracted, roundings, start, some)
+            after += half.mean_error * some if isinstance(half, Requantisation) else 0.0
+        return rule.mean_error * count - after, cut
+
+    def code_units(self, units: list[ArithConfig]) -> list[ArithConfig]:
+        """The ARITHs that make codes, and the one that shifts them where they are stored so."""
+        return [*units, SHIFT_CODES] if self.codes_shifted else units
+
+    def code_units_behind(self, subtracted: int, roundings: int, channels: int) -> int:
+        """ARITHs behind the sums of so many channels."""
+        count = min(channels, 2, self.outputs)
+        require_usable(*self._problem(subtracted, roundings, 0, count)[:2])
+        in_two = self.numerics == "2.x" and subtracted == self.zero
+        clip = narrowed(self.clip)
+        saturating = not coefficients(self.made_for.trust).clips(clip)
+        return ariths_behind(clip, count, in_two, saturating) + self.codes_shifted
+
+    def modes(self) -> list[FeatureMode]:
+        """How units may read the features."""
+        return list(self._modes)
+
+    @cached_property
+    def _modes(self) -> list[FeatureMode]:
+        """Padding needs the zero point, and so do numbers as in ST's releases 2.x.
+
+        (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
+        """
+        padded = any(self.padding) or any(self.border)
+        exactly = padded or self.op.kind == "transpose_conv" or bool(self.cut)
+        return modes(self.zero, self.features_shifted, exactly, self.made_for.trust)
+
+    def subtracted(self) -> tuple[int, ...]:
+        """What units can take from the features, the zero point first."""
+        return tuple(dict.fromkeys(mode.offset for mode in self.modes()))
+
+    def share(self) -> int:
+        """Channels that ST's releases 2.x sum before they round."""
+        return channels_a_pass(self.form_2x)
+
+    @property
+    def form_2x(self) -> PassShape:
+        outputs, *window, channels = self.weights.shape
+        pixels, wide = self.out.height * self.out.width, self.op_zero not in (0, -128)
+        return PassShape(channels, outputs, pixels, int(np.prod(window)), wide)
+
+    @property
+    def op_zero(self) -> int:
+        """The zero point of the codes, however they are stored."""
+        return self.zero - 128 if self.features_shifted else self.zero
+
+    def phases(self, size: tuple[int, int]) -> list[Phase]:
+        found = self._phases(size)
+        if len(found) > MOST_PARTS:
+            raise Refusal("CONV-PHASES", f"{len(found):,} parts", f"at most {MOST_PARTS}", "a smaller stride")
+        return found
+
+    def _phases(self, size: tuple[int, int]) -> list[Phase]:
+        if self.ring is not None:
+            return [Phase(0, 0, 1, 1, *size, self.ring.parts)]
+        if self.op.kind == "transpose_conv":
+            cut = (self.padding[0], self.padding[1])
+            return transposed_phases(self.area, self.weights, self.stride, cut, size)
+        if self.cut == TOGETHER and has_pairs(self.weights, self.stride, self.dilation, self.padding):
+            return paired_phases(self.area, self.weights, self.padding, size, self.border)
+        sliding = Sliding(self.stride, self.dilation, self.padding, size, self.border)
+        if self.by_taps:
+            return tap_phases(self.area, self.weights, sliding)
+        return phases(self.area, self.weights, sliding, self.cut, self.native)
+
+    def outputs_of(self, phase: Phase) -> Area:
+        """Where the outputs of a phase lie."""
+        return stepped(self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width)

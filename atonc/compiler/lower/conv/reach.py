@@ -1,0 +1,52 @@
+"""How far sums of a layer go: at worst, and on typical inputs with a margin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.compiler.lower.conv.typical_sums import Shown, farthest, largest_sums, with_border
+from atonc.compiler.lower.conv.weight_sums import extreme_sums
+from atonc.compiler.plan.policy import EXPECTED_MARGIN, UNSEEN_MARGIN
+
+if TYPE_CHECKING:
+    from atonc.compiler.lower.conv.layer import ConvLayer
+
+Real = NDArray[np.float64]
+
+
+def ends(features_shifted: bool) -> tuple[int, int]:
+    """The lowest and the highest number that units read."""
+    return (0, 255) if features_shifted else (-128, 127)
+
+
+def possible(layer: ConvLayer, subtracted: int) -> Real:
+    """Per output channel: no input takes any partial sum further."""
+    low, high = ends(layer.features_shifted)
+    return extreme_sums(layer.weights, low - subtracted, high - subtracted).astype(np.float64)
+
+
+def expected(layer: ConvLayer, subtracted: int, shown: Real) -> Real:
+    """Per output channel, from typical inputs where some are known. `shown`: up to where formats tell sums apart; they
+    were calibrated on more than is known here."""
+    worst = possible(layer, subtracted)
+    if not layer.pictures:
+        return worst
+    times = margin(layer)
+    return np.minimum(worst, np.maximum(times * _observed(layer, subtracted, Shown(shown, times)), shown))
+
+
+def margin(layer: ConvLayer) -> float:
+    """More where typical inputs leave most of the format unused: other inputs will not."""
+    low, high = ends(layer.features_shifted)
+    reach = max(high - layer.zero, layer.zero - low)
+    return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / farthest(layer.pictures, layer.zero))
+
+
+def _observed(layer: ConvLayer, subtracted: int, shown: Shown) -> Real:
+    """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
+    top, left, bottom, right = layer.op.attrs.get("padding", (0, 0, 0, 0))
+    pictures = with_border(layer.pictures, ((top, bottom), (left, right), (0, 0)), layer.zero)
+    return largest_sums(pictures, subtracted, layer.weights, layer.stride, layer.dilation, shown)

@@ -1,0 +1,389 @@
+"""Accumulator to output codes: the shift behind the CONVACC and one 32-bit ARITH with coefficients per channel.
+
+    y = sat8(round((A[c] * acc16 + C[c]) >> R)),   acc16 = sat16(round(acc >> OS))
+
+OS need not hold every possible sum: an accumulator beyond what maps to -128..127 saturates anyway. So OS follows from
+the sums that matter, or from the largest possible sum if that is smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, floor, log2, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.compiler.lower.conv.coefficients import A_MAX, C_MAX, WHOLE_FORMAT, Coefficients
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.units.arith import clip_unit, moving_units, saturating_steps
+from atonc.compiler.plan.policy import MOST_SPREADS, SPREAD, TOLERATED
+from atonc.machine.hw.fields import changed
+from atonc.machine.hw.fixed import finish
+from atonc.machine.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
+from atonc.machine.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
+
+Real = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
+_CODES = 256.0
+_NEARLY = 1e-3  # steps of an accumulator by which a whole number may be off
+
+
+@dataclass(frozen=True)
+class Requantisation:
+    out_shift: int
+    factors: Ints  # A
+    addends: Ints  # C, 32 bit
+    shift: int  # R
+    clip: tuple[int, int] | None = None  # in output codes, where narrower than int8
+    error: float = 0.0  # expected largest distance from exact arithmetic, in codes, before the final rounding
+    mean_error: float = 0.0  # expected distance of a usual value: so many values get another code
+    short: float = 0.0  # the part of `error` that factors of 16 bits cost channels whose steps are less than a code
+    saturating: bool = False  # clips by the ends of int8, moved to where they are needed
+
+    def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
+        """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
+        part = slice(first, first + count)
+        steps = saturating_steps(self.clip) if self.saturating else (0,)
+        addends = self.addends[part] + (steps[0] << self.shift)
+        unit = _unit(self.factors[part], addends, batch, pixels, self.shift)
+        return [unit, *moving_units(steps)] if self.saturating else _clipped(unit, self.clip)
+
+    def ariths(self, count: int) -> int:
+        """How many `units` there are for so many channels."""
+        return ariths_behind(self.clip, count, saturating=self.saturating)
+
+    def apply(self, sums: Ints) -> Ints:
+        """What the units compute from exact sums [..., channels]."""
+        acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
+        steps = saturating_steps(self.clip) if self.saturating else (0,)
+        sums = acc * self.factors + self.addends + (steps[0] << self.shift)
+        codes = finish(sums, self.shift, 1, True, True) - steps[0]  # which end a half is rounded to depends on steps
+        return codes if self.clip is None else np.clip(codes, *self.clip)
+
+
+def requantisation(
+    scale: Real,
+    offset: Real,
+    largest: Real,
+    sums: int = 1,
+    clip: tuple[int, int] | None = None,
+    usual: Real | None = None,
+) -> Requantisation:
+    """For codes = scale[c] * acc + offset[c]; `largest` bounds |acc| per channel, `usual` are typical codes of the
+    results (those of no sum unless said), where factors of 16 bits are made to do no harm.
+
+    `sums`: how often a partial result is rounded to 16 bits on the way; then saturation before the end is an error.
+    The shift is the one with the smallest error: small ones saturate, large ones round away too much.
+    """
+    needed = largest if sums > 1 else np.minimum(largest, matters(scale, offset))
+    usual = offset if usual is None else usual
+    return best_rules(Accumulated(scale, offset, needed, usual, sums), clip, [scale.size])[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulated:
+    """Sums of some channels, and what they mean: codes = scale[c] * sum + offset[c]."""
+
+    scale: Real
+    offset: Real
+    needed: Real  # up to where sums may not saturate
+    usual: Real  # typical codes of the results
+    sums: int  # how often a partial result is rounded to 16 bits on the way
+
+
+def best_rules(
+    acc: Accumulated, clip: tuple[int, int] | None, counts: Sequence[int], within: Coefficients = WHOLE_FORMAT
+) -> list[Requantisation]:
+    """The same for stretches of so many channels, one behind the other."""
+    require_usable(acc.scale, acc.offset)
+    stretches, first, sums = [], 0, acc.sums
+    for count in counts:
+        some = slice(first, first + count)
+        room = PARTIAL_LIMIT - (sums if sums > 1 else 0)  # roundings on the way add up
+        fits = max(0, ceil(log2(max(float(acc.needed[some].max()), 1.0) / room)))  # nothing saturates from here on
+        least = fits if sums > 1 else max(0, fits - 2)  # what is lost on the way never comes back
+        shifts = range(min(least, MOST_OUT_SHIFT), min(fits + 2, MOST_OUT_SHIFT) + 1)
+        stretches.append((some, shifts))
+        first += count
+    clip = narrowed(clip)
+    saturating = not within.clips(clip)
+    if saturating:
+        within = within._replace(spared=saturating_steps(clip)[0])
+    tried = with_shifts(acc, stretches, within)
+    return [replace(_best(one, clip), saturating=saturating) for one in tried]
+
+
+def _best(tried: TriedRules, clip: tuple[int, int] | None) -> Requantisation:
+    allowed = min(tried.error) + TOLERATED
+    best = min((k for k, error in enumerate(tried.error) if error <= allowed), key=lambda k: tried.mean_error[k])
+    return tried.rule(best, clip)
+
+
+def require_usable(scale: Real, offset: Real) -> None:
+    """Whether factors and addends exist at all."""
+    steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
+    if not (steepest <= A_MAX and farthest <= C_MAX):  # also what is not a number
+        raise Refusal(
+            "coefficients",
+            f"a step of the sum is worth {steepest:g} codes of the output, its offset {farthest:g}",
+            f"{A_MAX} and {C_MAX:.0f} codes",
+            "check the scales: they differ beyond all use",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TriedRules:
+    """Rules with several shifts: of each field one, or a row, for every shift."""
+
+    out_shifts: Sequence[int]
+    factors: Ints
+    addends: Ints
+    shifts: list[int]
+    error: list[float]
+    mean_error: list[float]
+    short: list[float]
+
+    def rule(self, k: int, clip: tuple[int, int] | None = None) -> Requantisation:
+        errors = self.error[k], self.mean_error[k], self.short[k]
+        return Requantisation(self.out_shifts[k], self.factors[k], self.addends[k], self.shifts[k], clip, *errors)
+
+
+Stretches = Sequence[tuple[slice, Sequence[int]]]  # of channels, each with shifts to try
+
+
+def with_shifts(acc: Accumulated, stretches: Stretches, within: Coefficients = WHOLE_FORMAT) -> list[TriedRules]:
+    """A rule for each shift. All of them at once, in few steps: layers have few channels and many rules are tried."""
+    scale, offset, needed, usual, sums = acc.scale, acc.offset, acc.needed, acc.usual, acc.sums
+    size = np.abs(scale)
+    fine = [
+        _shifts(float(size[some].max()), float(np.abs(offset[some]).max()), shifts, within)
+        for some, shifts in stretches
+    ]
+    coarse = _rows([[2.0**shift for shift in shifts] for _, shifts in stretches], stretches)
+    parts = _rows([[2.0**shift for shift in one] for one in fine], stretches)
+    cut = _rows([[float(shift > 0) for shift in shifts] for _, shifts in stretches], stretches)
+    unit = scale * coarse  # codes per step of the 16-bit accumulator
+    exact = unit * parts
+    rounded_factors = np.rint(exact)
+    reach = needed / coarse
+    steep = np.maximum(size * coarse, 1e-30)
+    most = np.minimum(reach, 32767.0)
+    middle = np.maximum((usual - offset) / np.where(unit == 0, 1e-30, unit), -most)
+    np.minimum(middle, most, out=middle)
+    missing = exact - rounded_factors
+    addends = np.rint(offset * parts + missing * middle)
+    lost = np.maximum(reach - 32767.0, 0.0) * steep  # by saturation
+    skew = np.abs(missing) / parts  # by the short factors, per step away from the usual accumulator
+    short = skew * np.minimum(reach + np.abs(middle), _CODES / steep)
+    error = lost + short + _together(sums) * cut * steep + 0.5 / parts
+    spread = np.sqrt(sums / (6 * np.pi)) * cut * steep  # mean size of a normal error
+    mean = lost + skew * np.minimum(reach / 2, SPREAD / steep) + spread + 0.25 / parts
+    ordinary = np.where(steep < 1.0, short, 0.0)
+    found = []
+    for (some, shifts), fine_shifts in zip(stretches, fine, strict=True):
+        at = slice(0, len(shifts)), some
+        found.append(
+            TriedRules(
+                shifts,
+                rounded_factors[at].astype(np.int64),
+                addends[at].astype(np.int64),
+                fine_shifts,
+                error[at].max(axis=1).tolist(),
+                (np.add.reduce(mean[at], axis=1) / (some.stop - some.start)).tolist(),
+                ordinary[at].max(axis=1).tolist(),
+            )
+        )
+    return found
+
+
+def _together(sums: int) -> float:
+    """How many steps so many roundings are off, at most: all of them by half a step, or many of them by as far as
+    independent ones ever go."""
+    return min(0.5 * sums, MOST_SPREADS * sqrt(sums / 12))
+
+
+def _rows(numbers: list[list[float]], stretches: Stretches) -> Real:
+    """A row for every shift: the number of the stretch in each of its channels. Those with fewer shifts repeat their
+    last one."""
+    if len(numbers) == 1:
+        return np.array(numbers[0])[:, None]
+    most = max(map(len, numbers))
+    columns = [np.array([*some, *some[-1:] * (most - len(some))]) for some in numbers]
+    return np.repeat(np.stack(columns, axis=1), [some.stop - some.start for some, _ in stretches], axis=1)
+
+
+def cut_costs(scale: Real, largest: Real) -> Real:
+    """For every place 1.. to cut a row of channels: what rounding costs when both sides have shifts of their own.
+
+    Accumulators are cut to the largest one of their side, factors to the largest scale of their side.
+    """
+    steep = np.maximum(np.abs(scale), 1e-30)
+    sides = []
+    for forward in (True, False):
+        s, a = (steep, largest) if forward else (steep[::-1], largest[::-1])
+        cost = np.cumsum(s) * np.maximum.accumulate(a) + np.cumsum(a) * np.maximum.accumulate(s)
+        sides.append(cost[:-1] if forward else cost[:-1][::-1])
+    return sides[0] + sides[1]
+
+
+def matters(scale: Real, offset: Real) -> Real:
+    """The largest |acc| whose result is not yet saturated."""
+    slope = np.maximum(np.abs(scale), 1e-30)
+    ends = [np.abs((end - offset) / slope) for end in (-128.0 - _MARGIN, 127.0 + _MARGIN)]
+    return np.maximum(*ends)
+
+
+def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int], within: Coefficients) -> list[int]:
+    """As large as the 16-bit factors and the 32-bit addends allow, for every shift of the sums."""
+    most = min(floor(log2(within.addend / max(farthest + within.spared, 1.0))), MOST_TABLE_SHIFT)
+    by_factor = (floor(log2(within.factor / max(steepest * 2.0**shift, 1e-30))) for shift in out_shifts)
+    return [max(0, min(one, most)) for one in by_factor]
+
+
+@dataclass(frozen=True)
+class TwoSteps:
+    """What ST's releases 2.x do: 16-bit products in steps of a power of two, then scale, bias and zero point."""
+
+    out_shift: int
+    factors: Ints
+    shift: int
+    bias_factor: int
+    addends: Ints
+    clip: tuple[int, int] | None = None
+    bias_shift: int = 20  # less where the biases are large
+
+    BIAS_SHIFT = 20
+
+    def channels(self, first: int, count: int) -> TwoSteps:
+        part = slice(first, first + count)
+        return replace(self, factors=self.factors[part], addends=self.addends[part])
+
+    def ariths(self, count: int) -> int:
+        return ariths_behind(self.clip, count, in_two_steps=True)
+
+    def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
+        part = slice(first, first + count)
+        same = np.full(count, self.bias_factor)
+        zeros = np.zeros(count, np.int64)
+        scale = _unit(self.factors[part], zeros, batch, pixels, self.shift)
+        scale = changed(scale, combine_bc=0, out_bytes=2, a=1 if scale.is_vector else scale.a)
+        bias = _unit(same, self.addends[part], batch, pixels, self.bias_shift)
+        return [scale, *_clipped(bias, self.clip)]
+
+
+def two_steps(
+    scale: Real, offset: Real, out_scale: float, zero: int, weight_sums: Ints, clip: tuple[int, int] | None = None
+) -> TwoSteps:
+    """For codes = scale[c] * acc + offset[c]; `weight_sums` are the signed sums of the kernels, `zero` is the zero
+    point inside the offsets. Scales and biases are 32-bit floating-point numbers there."""
+    out_shift = max(0, int(np.abs(weight_sums).max()).bit_length() - 7)
+    accumulator = _single(scale * out_scale)
+    bias = _single_bias(scale, offset - zero, out_scale, accumulator)
+    usual = ceil(log2(out_scale) - 6)
+    middle = max(usual, ceil(log2(max(float(np.abs(bias).max()), 1e-30) / 32767.0)))  # biases of 16 bits there
+    bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
+    real = accumulator * 2.0 ** (out_shift - middle)
+    shift = factor_shift(real)
+    factor = min(A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
+    if bias.size <= ROWS:
+        addends = cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
+    else:  # more channels than coefficients: there biases are a second input of 16 bits
+        addends = factor * half_away(bias / 2.0**middle) + (zero << bias_shift)
+    factors = half_away(real * 2.0**shift)
+    return TwoSteps(out_shift, factors, shift, factor, addends, narrowed(clip), bias_shift)
+
+
+def factor_shift(gains: Real) -> int:
+    """With which the largest factor has 15 bits, also where it is rounded up to the next power of two."""
+    shift = 14 - floor(log2(float(np.abs(gains).max())))
+    return shift if half_away(np.abs(gains) * 2.0**shift).max() <= A_MAX else shift - 1
+
+
+def _single(values: Real) -> Real:
+    return values.astype(np.float32).astype(np.float64)
+
+
+def _single_bias(scale: Real, offset: Real, out_scale: float, accumulator: Real) -> Real:
+    """Biases count steps of the accumulator, unless the model has them as real numbers."""
+    steps = np.divide(offset, scale, out=np.full_like(offset, 0.5), where=scale != 0)
+    whole = np.rint(steps)
+    counted = np.abs(steps - whole) < _NEARLY
+    return _single(np.where(counted, whole * accumulator, offset * out_scale))
+
+
+def cut_to_32_bits(values: Real) -> Ints:
+    """Rounded to the numbers of 32 bits that hold all of them, then the bits behind the point are cut off."""
+    largest = max(float(np.abs(values).max()), 1.0)
+    kept = max(0, 31 - ceil(log2(largest)))
+    rounded: Ints = np.rint(values * 2.0**kept).astype(np.int64) >> kept
+    return rounded
+
+
+def half_away(values: Real) -> Ints:
+    return (np.sign(values) * np.floor(np.abs(values) + 0.5)).astype(np.int64)
+
+
+def narrowed(clip: tuple[int, int] | None) -> tuple[int, int] | None:
+    """None where saturation to int8 does the same."""
+    return None if clip is None or (clip[0] <= -128 and clip[1] >= 127) else (int(clip[0]), int(clip[1]))
+
+
+def channel_table(factors: Ints, addends: Ints) -> bytes:
+    table = np.zeros((ROWS, 3), "<i2")
+    table[: factors.size, 0] = factors.astype(np.int16)
+    table[: factors.size, 1] = (addends >> 16).astype(np.int16)
+    table[: factors.size, 2] = (addends & 0xFFFF).astype(np.uint16).view(np.int16)
+    return table.tobytes()
+
+
+def ariths_behind(
+    clip: tuple[int, int] | None, count: int, in_two_steps: bool = False, saturating: bool = False
+) -> int:
+    """ARITHs of a rule for so many channels; behind one without a table another one clips."""
+    if saturating:
+        return 1 + len(saturating_steps(clip))
+    return 1 + in_two_steps + (clip is not None and count == 1)
+
+
+def _clipped(unit: ArithConfig, clip: tuple[int, int] | None) -> list[ArithConfig]:
+    """Units with tables clip what they give; behind scalar coefficients there is a unit for that."""
+    if clip is None or unit.is_vector:
+        return [unit if clip is None else changed(unit, clip_out=1, clip_min=clip[0], clip_max=clip[1])]
+    return [unit, clip_unit(*clip)]
+
+
+_PLAIN = ArithConfig(
+    combine_bc=1, rounded=1, saturated=1, round_mode=1, out_bytes=1, bytes_x=2, out_bytes_x=2, bytes_y=2, out_bytes_y=2
+)
+
+
+def _unit(factors: Ints, addends: Ints, batch: int, pixels: int, shift: int) -> ArithConfig:
+    """A and a 32-bit addend per channel; channels come in groups of `batch`, each with all its pixels."""
+    count = factors.size
+    if count == 1:  # tables of one row were never seen
+        low = int(addends[0]) & 0xFFFF
+        a, b, c = int(factors[0]), int(addends[0]) >> 16, low - (low >> 15 << 16)
+        return changed(_PLAIN, shift_out=shift, a=a, b=b, c=c)
+    return changed(
+        _PLAIN,
+        shift_out=shift,
+        vector_a=1,
+        vector_b=1,
+        vector_c=1,
+        count1=1,
+        count2=1,
+        count3=1,
+        step=1,
+        reset1_every=batch - 1,
+        offset1=1 - batch,
+        reset2_every=batch * pixels - 1,
+        offset2=1,
+        reset3_every=count * pixels - 1,
+        offset3=1 - count,
+        translate=int(count <= WINDOW_ROWS),
+        table=channel_table(factors, addends),
+    )

@@ -1,0 +1,350 @@
+"""How a convolution is cut for the CONVACC units: features a pass, kernels a pass, units in a chain, passes.
+
+Candidates come from the limits of the unit; only those whose settings occur in public networks are kept, and the one
+with the fewest cycles is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil, gcd, lcm
+from typing import NamedTuple
+
+from atonc.compiler.lower.conv.chains import (
+    ChainForm,
+    FeatureMode,
+    Outline,
+    chain_configs,
+    form_of,
+    least_batch,
+    limits,
+    pictures_trusted,
+    shape_of,
+)
+from atonc.compiler.lower.conv.engines import PACKED, feature_engine
+from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part
+from atonc.compiler.plan.evidence import untrusted_unit
+from atonc.compiler.plan.policy import CHEAP, MOST_TRIED
+from atonc.compiler.plan.streams import Area, Frames
+from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
+from atonc.machine.hw.machine import Timing
+from atonc.machine.hw.memoise import memoise
+from atonc.machine.hw.target import Target
+from atonc.machine.hw.units.convacc import ConvaccConfig
+
+EVEN = 2  # words of three bytes were read from even addresses
+FEATURES = "to CONVACC:0"
+FLAT = 16  # and a whole frame of them, without steps, from such an address
+
+
+class Slots(NamedTuple):
+    """Which channels each unit of a chain reads in each pass.
+
+    Passes begin `step` channels apart and see `reach` channels each; what is left of the last unit's batch lies over
+    that of the unit before, so that nothing behind the channels is read.
+    """
+
+    batch: int  # channels of one feature frame
+    passes: int  # frames that are summed through a loop
+    reach: int
+    step: int
+
+    def start(self, unit: int, number: int = 0) -> int:
+        return min(unit * self.batch, self.reach - self.batch) + number * self.step
+
+    def aligned(self, units: int, step: int) -> bool:
+        """Whether all units begin at multiples of this, in every pass."""
+        if step == 1:
+            return True
+        starts = [*(self.start(unit) for unit in range(units)), *([self.step] if self.passes > 1 else [])]
+        return not any(start % step for start in starts)
+
+    def own(self, unit: int, number: int) -> tuple[int, int]:
+        """First and one past the last channel that nobody has read before."""
+        earlier = (number - 1) * self.step + self.reach if number else 0
+        first = max(earlier, number * self.step + min(unit * self.batch, self.reach))
+        return first, max(first, self.start(unit, number) + self.batch)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    mode: FeatureMode
+    slots: Slots
+    kernels: int  # outputs of one frame
+    units: int  # CONVACCs in the chain
+    configs: tuple[ConvaccConfig, ...]
+    cycles: int  # at least: the longer of features and results of every frame. Hundreds of candidates have no tasks yet
+
+    @property
+    def batch(self) -> int:
+        return self.slots.batch
+
+    @property
+    def passes(self) -> int:
+        return self.slots.passes
+
+    @property
+    def loop(self) -> str:
+        """How partial sums return to the first unit: not at all, through the switch, through memory."""
+        return "" if self.passes == 1 else "ring" if self.configs[0].generate_first_sum else "memory"
+
+
+class Constraints(NamedTuple):
+    """What a tiling has to keep to."""
+
+    share: int | None = None  # that many channels in every pass
+    aligned: int = 1  # parts of the channels begin at multiples of this
+    whole: int = 1  # kernels that are left over begin at multiples of this
+    memory_loops: bool = True  # partial sums may return through memory
+    most_units: int = MAX_CHAIN
+
+
+FREE = Constraints()
+
+
+def choose(
+    parts: tuple[Part, ...],
+    channels: int,
+    outputs: int,
+    modes: list[FeatureMode],
+    target: Target,
+    constraints: Constraints = FREE,
+) -> Tiling | None:
+    """The cheapest proven tiling of `outputs` kernels over `channels` inputs; None when there is none."""
+    return _chosen(tuple(map(_outline, parts)), channels, outputs, tuple(modes), target, constraints)
+
+
+@memoise
+def _outline(part: Part) -> Outline:
+    step = FLAT if part.area.contiguous else EVEN
+    return Outline(replace(part.area, offset=part.area.offset % step), part.window, part.padding, part.stride)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(
+    parts: tuple[Outline, ...],
+    channels: int,
+    outputs: int,
+    modes: tuple[FeatureMode, ...],
+    target: Target,
+    within: Constraints,
+) -> Tiling | None:
+    if any(max(part.padding) > MAX_PADDING for part in parts):
+        return None
+    loops, whole = within.memory_loops, within.whole
+    candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, target, within)]
+    candidates = [c for c in candidates if loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
+    candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
+    best = _first_trusted(candidates, _preference, parts, outputs, target)
+    if best is None or not best[0].bank_bound:
+        return None if best is None else _tiled(*best)
+    # units that are left for other kernels do more than the last few cycles
+    fastest = best[0]
+    near = [c for c in candidates if c.slots.passes == fastest.slots.passes and c.cycles <= CHEAP * fastest.cycles]
+    best = _first_trusted(near, lambda c: (c.units, *_preference(c)), parts, outputs, target)
+    assert best is not None  # the fastest is one of them
+    return _tiled(*best)
+
+
+def _tiled(candidate: TilingCandidate, configs: tuple[ConvaccConfig, ...]) -> Tiling:
+    return Tiling(candidate.mode, candidate.slots, candidate.kernels, candidate.units, configs, candidate.cycles)
+
+
+def _first_trusted(
+    candidates: Iterable[TilingCandidate],
+    key: Callable[[TilingCandidate], tuple[int, ...]],
+    parts: tuple[Outline, ...],
+    outputs: int,
+    target: Target,
+) -> tuple[TilingCandidate, tuple[ConvaccConfig, ...]] | None:
+    """The best one whose units and readers may be relied on."""
+    for best in sorted(candidates, key=key):
+        configs = chain_configs(parts, best.mode, best.slots.batch, best.kernels, best.units, best.slots.passes)
+        if configs is not None and _trusted(best, configs, parts, outputs, target):
+            return best, configs
+    return None
+
+
+def _trusted(
+    c: TilingCandidate, configs: tuple[ConvaccConfig, ...], parts: tuple[Outline, ...], outputs: int, target: Target
+) -> bool:
+    trust = target.trust
+    if any(untrusted_unit(config, "", trust) for config in configs):
+        return False
+    frames = Frames(c.slots.passes, c.slots.step, max(1, outputs // c.kernels), 0)
+    for unit in range(c.units):
+        area = parts[unit if len(parts) > 1 else 0].area
+        view = area.channels_from(c.slots.start(unit if len(parts) == 1 else 0), c.slots.batch)
+        if untrusted_unit(feature_engine(view, frames, c.mode), FEATURES, trust):
+            return False
+    return True
+
+
+def narrower(
+    parts: tuple[Part, ...],
+    channels: int,
+    like: Tiling,
+    modes: list[FeatureMode],
+    target: Target,
+    most_units: int,
+    aligned: int = 1,
+) -> Tiling | None:
+    """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
+    alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
+    outlines = tuple(map(_outline, parts))
+    within = Constraints(aligned=aligned, most_units=most_units)
+    return _narrower(outlines, channels, like.passes, like.kernels, alike, target, within)
+
+
+@lru_cache(maxsize=4096)
+def _narrower(
+    parts: tuple[Outline, ...],
+    channels: int,
+    passes: int,
+    kernels: int,
+    modes: tuple[FeatureMode, ...],
+    target: Target,
+    within: Constraints,
+) -> Tiling | None:
+    found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, target, within)]
+    fitting = [c for c in found if c.units <= within.most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
+    fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
+    best = _first_trusted(fitting, lambda c: (c.cycles, c.units, -c.slots.batch), parts, kernels, target)
+    return None if best is None else _tiled(*best)
+
+
+class TilingCandidate(NamedTuple):
+    mode: FeatureMode
+    slots: Slots
+    kernels: int
+    units: int
+    form: ChainForm
+    cycles: int
+    bank_bound: bool  # by the memory that holds the features
+
+
+def _preference(c: TilingCandidate) -> tuple[int, ...]:
+    return c.cycles, c.units, -c.kernels, -c.slots.batch
+
+
+def _candidates(
+    parts: tuple[Outline, ...],
+    channels: int,
+    outputs: int,
+    mode: FeatureMode,
+    target: Target,
+    within: Constraints,
+) -> Iterator[TilingCandidate]:
+    aligned = within.aligned
+    rows, columns = parts[0].window
+    if (mode.deep and (rows, columns) != (1, 1)) or not pictures_trusted(parts, mode, target.trust):
+        return
+    most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
+    width = max(part.area.width for part in parts)
+    rows_out, columns_out = parts[0].out_size
+    shapes = tuple(map(shape_of, parts))
+    if mode.deep and not mode.packed_frame:
+        if not all(_packable(part.area) for part in parts):
+            return
+        aligned = lcm(aligned, EVEN)
+    for units in _unit_counts(parts, channels):
+        beside = units if len(parts) == 1 else 1  # units that read different channels
+        for slots in _slots(channels, beside, min(most_batch, most_line // width), within.share, aligned):
+            batch, passes = slots.batch, slots.passes
+            if batch < least_batch(mode, rows):
+                continue
+            if mode.packed_frame and not (batch == channels and all(_in_a_row(part.area) for part in parts)):
+                continue
+            if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
+                continue
+            kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), within.whole)
+            if not kernels or passes > MOST_PASSES:
+                continue
+            results = rows_out * columns_out * kernels
+            form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
+            if form is not None:
+                multiplying = ceil(mode.multiplying(results, parts[0].window, batch))
+                frame = max(*(_feature_words(part, mode, batch) for part in parts), results, multiplying, 1)
+                bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
+                cycles = max(frame, bank) * -(-outputs // kernels) * passes
+                yield TilingCandidate(mode, slots, kernels, units, form, cycles, bank > frame)
+
+
+def _in_a_row(area: Area) -> bool:
+    """Whether packed words may be read across all pixels."""
+    return area.contiguous and area.offset % FLAT == 0
+
+
+def _packable(area: Area) -> bool:
+    """Whether packed words may be read from all pixels."""
+    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
+    return area.offset % EVEN == 0 and not any(step % PACKED for step in steps)
+
+
+def _words_fit(area: Area, batch: int) -> bool:
+    """Whether the last word of a pixel ends inside it: words that reach into the next pixel were never seen."""
+    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
+    return all(-(-batch // 3) * 3 <= step for step in steps)
+
+
+def _feature_words(part: Outline, mode: FeatureMode, batch: int) -> int:
+    pixels = part.area.height * part.area.width
+    if not mode.deep:
+        return pixels * batch
+    return -(-pixels * batch // 3) if mode.packed_frame else pixels * -(-batch // 3)
+
+
+def _bank_cycles(parts: tuple[Outline, ...], batch: int, units: int, timing: Timing) -> float:
+    """For one frame of every unit, all of them in the memory that holds the features: runs of few bytes cost a beat of
+    the bus each, or two where they lie across its words."""
+    total = 0.0
+    for part in parts if len(parts) > 1 else parts * units:
+        area = part.area
+        if batch == area.pixel:
+            total += timing.read_beat * area.height * -(-area.width * batch // BUS_BYTES)
+            continue
+        step = gcd(area.pixel, BUS_BYTES)
+        starts = range(area.offset % step, BUS_BYTES, step)
+        beats = sum(-(-(start + batch) // BUS_BYTES) for start in starts) / len(starts)
+        beat = timing.single_read_beat if batch <= BUS_BYTES else timing.read_beat
+        total += beat * beats * area.height * area.width
+    return total
+
+
+def _unit_counts(parts: tuple[Outline, ...], channels: int) -> list[int]:
+    if len(parts) > 1:
+        return [len(parts)]
+    return list(range(1, MAX_CHAIN + 1))
+
+
+def _slots(channels: int, units: int, most: int, wanted: int | None, aligned: int) -> list[Slots]:
+    """Ways worth trying to spread the channels over units and passes: evenly, all of them beginning at aligned
+    places, the largest batches first."""
+    if wanted is not None:
+        found = [Slots(wanted // units, channels // wanted, wanted, wanted)] if wanted % units == 0 else []
+        return [slots for slots in found if 0 < slots.batch <= most and slots.aligned(units, aligned)]
+    kept: list[Slots] = []
+    for passes in range(1, -(-channels // units) + 1):
+        step = channels // passes // aligned * aligned
+        reach = channels - (passes - 1) * step
+        batch = min(reach, -(-reach // units // aligned) * aligned) if units > 1 else reach
+        if not 0 < batch <= most or (kept and batch >= kept[-1].batch):
+            continue
+        slots = Slots(batch, passes, reach, step)
+        if slots.aligned(units, aligned):
+            kept.append(slots)
+            if len(kept) == MOST_TRIED:
+                break
+    return kept
+
+
+def _kernels(outputs: int, most: int, whole: int) -> int:
+    """As many as fit, spread evenly over the groups, or in groups that begin at multiples of `whole`."""
+    if most < 1:
+        return 0
+    groups = -(-outputs // most)
+    if whole > 1 and groups > 1:
+        return most - most % whole if most >= whole else 1 << (most.bit_length() - 1)
+    return -(-outputs // groups)

@@ -1,0 +1,114 @@
+"""Convolutions of 5x5 over few channels, mostly the first one of a network: two units side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, lcm
+
+import numpy as np
+
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.chains import FeatureMode, no_setting
+from atonc.compiler.lower.conv.channel_groups import ranges
+from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
+from atonc.compiler.lower.conv.kernel_parts import Part
+from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.semantics.record import record
+from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.streams import Frames
+from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.machine.hw.limits import BUS_BYTES, UNITS
+from atonc.machine.hw.safety.evidence.seen import units_trusted
+from atonc.machine.hw.units.arith import ROWS
+from atonc.machine.hw.units.convacc import ConvaccConfig
+
+LANES = 2  # in an epoch, two units each
+ROUNDINGS = 3  # of both parts and of their sum
+
+
+@dataclass(frozen=True)
+class Units:
+    mode: FeatureMode
+    kernels: int  # outputs of a frame
+    configs: tuple[ConvaccConfig, ...]
+
+
+def lower_side_by_side(layer: ConvLayer, context: Context) -> list[TaskGroup]:
+    parts, groups = wide_parts(layer), list[TaskGroup]()
+    if not parts:
+        raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
+    for first, count in layer.runs(ROWS):
+        while count:
+            units = _units(layer, parts, count)
+            whole = count // units.kernels * units.kernels
+            groups += _epochs(layer, context, parts, units, first, whole)
+            first, count = first + whole, count - whole
+    return groups
+
+
+def side_by_side_cycles(layer: ConvLayer) -> int | None:
+    """Roughly, with two chains in an epoch; None where there is no such form."""
+    parts = wide_parts(layer)
+    try:
+        units = _units(layer, parts, layer.outputs)
+    except Refusal:
+        return None
+    read = layer.area.height * layer.area.width * layer.area.channels
+    written = layer.out.height * layer.out.width * units.kernels
+    multiplying = max(ceil(units.mode.multiplying(written, part.window, layer.area.channels)) for part in parts)
+    return max(read, written, multiplying) * -(-layer.outputs // (LANES * units.kernels))
+
+
+def _units(layer: ConvLayer, parts: tuple[Part, ...], outputs: int) -> Units:
+    """Makes units with as many kernels as fit, in groups of one size if possible."""
+    for mode in (mode for mode in layer.modes() if not mode.deep):
+        most = min(MOST_KERNELS[mode.simd], outputs)
+        kernels = next((k for k in range(most, most // 2, -1) if outputs % k == 0), most)
+        configs = side_by_side(parts, mode, layer.area.channels, kernels)
+        if configs is not None and units_trusted(configs, layer.trust):
+            return Units(mode, kernels, configs)
+    raise no_setting(parts[0], layer.area.channels, layer.op.name)
+
+
+def _epochs(
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
+) -> list[TaskGroup]:
+    """Two chains at a time where their results do not share words of memory."""
+    ariths = 1 + layer.code_units_behind(units.mode.offset, ROUNDINGS, count)
+    step = lcm(units.kernels, layer.alignment)
+    jobs = ranges(layer, units.mode.offset, ROUNDINGS, first, count, step)
+    apart = lcm(units.kernels, BUS_BYTES)
+    lanes = LANES if LANES * ariths <= UNITS["ARITH"] and layer.outputs % BUS_BYTES == 0 else 1
+    if lanes > 1 and len(jobs) == 1 and count > apart:
+        half = -(-count // 2 // apart) * apart
+        jobs = [(first, half), (first + half, count - half)]
+    if any(start % BUS_BYTES for start, _ in jobs):
+        lanes = 1
+    groups: list[TaskGroup] = []
+    for k in range(0, len(jobs), lanes):
+        tasks = [_chain(layer, context, parts, units, *job) for job in jobs[k : k + lanes]]
+        groups.append(TaskGroup(tuple(tasks)))
+    return groups
+
+
+def _chain(
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
+) -> Task:
+    b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
+    rule = layer.requantisation_of(units.mode.offset, ROUNDINGS, first, count)
+    groups, sums = count // units.kernels, []
+    for part, config in zip(parts, units.configs, strict=True):
+        data = np.ascontiguousarray(part.weights[first : first + count].astype(np.int8)).tobytes()
+        kernels = b.read(context.constant(data, "kernels"), kernel_engine(len(data), units.mode))
+        features = b.read(layer.source, feature_engine(frame(part), Frames(1, 0, groups, 0), units.mode))
+        sums.append(b.unit(replace(config, out_shift=rule.out_shift), features, kernels))
+    pixels = layer.out.height * layer.out.width
+    codes = requantise(b, layer.code_units(rule.units(0, count, units.kernels, pixels)), joined(b, sums), {})
+    b.write(codes, layer.target, output_engine(layer.out, units.kernels, first, groups))
+    channels = layer.area.channels
+    chains = tuple(SumChain(((SumTerm(part, 0, channels),),), units.mode.offset) for part in parts)
+    record(context, layer, LoweredSums(layer.stored, chains, rule, layer.out, first, count))
+    return b.done()

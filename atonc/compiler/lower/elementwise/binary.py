@@ -1,0 +1,391 @@
+"""Arithmetic on two values with broadcasting: sums, products, minimum and maximum, gains and offsets per channel.
+
+Minimum and maximum come out of saturation: sat8(y - x - 128) + 128 is the positive part of y - x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+
+from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.elementwise.channels import channel_lines, channel_steps, common_block
+from atonc.compiler.lower.elementwise.function import (
+    chain_wirings,
+    fitted,
+    function_for,
+    function_steps,
+    require_int8,
+    table_of,
+)
+from atonc.compiler.lower.elementwise.operands import (
+    Operand,
+    code_operand,
+    is_of_bytes,
+    operand_codes,
+    operand_of,
+    requantised,
+    swapped,
+)
+from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.semantics.arithmetic import ints
+from atonc.compiler.lower.semantics.arithmetic import line as line_codes
+from atonc.compiler.lower.semantics.arithmetic import pair as pair_codes
+from atonc.compiler.lower.units.affine import (
+    CODES,
+    FULL_RANGE,
+    Affine,
+    AffinePair,
+    Array,
+    affine_error,
+    best_pair,
+    fit_pair,
+    fit_sum,
+    output_shift,
+    pair_error,
+)
+from atonc.compiler.lower.units.arith import affine_unit, clip_unit, multiply_unit, pair_unit
+from atonc.compiler.lower.units.parts import parts
+from atonc.compiler.lower.units.wiring import Wiring, pack
+from atonc.compiler.ops.registry import evaluate
+from atonc.compiler.ops.rounding import ONCE, Rounding, lift, rounding_of
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.evidence import untrusted_unit
+from atonc.compiler.plan.flow import EACH_ELEMENT
+from atonc.compiler.plan.policy import MAX_CHAINS
+from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.choose import choose, in_order
+from atonc.compiler.select.preferences import IN_THE_UNIT
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.limits import MOST_READERS, UNITS
+from atonc.machine.hw.safety.evidence import Trust
+
+_SUMS = ("add", "sub", "minimum", "maximum")
+_LARGEST_PRODUCT = 32767  # with what the zero points add
+_GRID = 5  # every fifth code is tried
+_MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
+
+
+@dataclass(frozen=True)
+class Product:
+    """y = (x - zx) * (y - zy) * scale + zo: the exact product of the codes, then what the zero points add."""
+
+    scale: float
+    zero_x: int
+    zero_y: int
+    zero_out: int
+    whole: bool  # all three units, as ST's releases 2.x have it, even where a zero point is 0
+    rounding: Rounding = ONCE
+    lift: float = 0.0  # codes that are added for the sake of a rounding that is not simple
+
+    @property
+    def offset(self) -> float:
+        return self.zero_out + self.lift
+
+    @property
+    def minus_x(self) -> AffinePair | None:
+        """p - zy*x, exact in 16 bits; None when the last unit does it or there is nothing to do."""
+        needed = self.whole or (self.zero_x and self.zero_y)
+        return fit_pair(1.0, float(-self.zero_y), 0.0, out_bytes=2) if needed else None
+
+    @property
+    def last_takes_x(self) -> bool:
+        return not self.whole and not self.zero_x
+
+    @property
+    def last(self) -> AffinePair | Affine:
+        if not (self.whole or self.zero_x or self.zero_y):
+            gain, offset = np.array([self.scale]), np.array([self.offset])
+            shift = output_shift(gain, offset)
+            a, c = (np.rint(v * 2.0**shift).astype(np.int64) for v in (gain, offset))
+            return Affine(a, c, shift)
+        return _last_of_product(self)
+
+    @property
+    def nominal(self) -> AffinePair:
+        """The last unit with coefficients nearest to the real ones."""
+        if self.last_takes_x:
+            return fit_pair(self.scale, -self.zero_y * self.scale, self.offset)
+        offset_out = self.offset + (self.scale * self.zero_x * self.zero_y)
+        return fit_pair(self.scale, -self.zero_x * self.scale, offset_out)
+
+    def before_last(self, x: Array, y: Array) -> Array:
+        """The product as the last unit gets it."""
+        total = ints(x) * y
+        return total if self.minus_x is None else pair_codes(self.minus_x, total, x)
+
+    @property
+    def error(self) -> float:
+        """The error in codes, before the last rounding."""
+        last = self.last
+        if isinstance(last, Affine):
+            return affine_error(last, np.array([self.scale]), np.array([self.offset]), _LARGEST_PRODUCT)
+        zero = self.zero_y if self.last_takes_x else self.zero_x
+        offset = self.offset + (0.0 if self.last_takes_x else self.scale * self.zero_x * self.zero_y)
+        return pair_error(last, self.scale, -zero * self.scale, offset, _LARGEST_PRODUCT)
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        """What the units compute."""
+        total, last = self.before_last(x, y), self.last
+        if isinstance(last, Affine):
+            return line_codes(last, total)
+        return pair_codes(last, total, x if self.last_takes_x else y)
+
+
+@lru_cache(maxsize=1024)
+def _last_of_product(form: Product) -> AffinePair:
+    """Finds, among the coefficients around the real ones, those with which most results are exact."""
+    if form.whole:
+        return form.nominal
+    x, y = CODES[None, ::_GRID], CODES[::_GRID, None]
+    products = ((x - form.zero_x) * (y - form.zero_y)).astype(np.float64) * form.scale
+    exact = form.rounding(products) + form.zero_out
+    wanted, total = np.clip(exact, *FULL_RANGE), form.before_last(x, y)
+    other = np.broadcast_to(x if form.last_takes_x else y, total.shape)
+    return best_pair(form.nominal, lambda pair: int(np.count_nonzero(pair_codes(pair, total, other) != wanted)))
+
+
+@recipe("add", "sub", "mul", "minimum", "maximum", "squared_difference", "pow", "affine")
+def lower_elementwise(op: Op, context: Context) -> list[TaskGroup]:
+    out = context.tensor(op.outputs[0])
+    varying = [k for k, name in enumerate(op.inputs) if context.tensor(name).data is None]
+    require_int8(op, out, *(context.tensor(op.inputs[k]) for k in varying))
+    constants = [context.tensor(name) for name in op.inputs if context.tensor(name).data is not None]
+    x = context.tensor(op.inputs[varying[0] if varying else 0])
+    alone = len({op.inputs[k] for k in varying}) == 1 and x.elements == out.elements
+    if alone and all(c.elements == 1 for c in constants):
+        return function_steps(op, context, x.name, table_of(op, context, varying[0]))
+    streamable = op.kind in _SUMS or (op.kind == "mul" and all(is_of_bytes(c) for c in constants))
+    block = common_block(constants, out, streamable) if alone else None
+    lines = channel_lines(op, context, varying[0]) if block is not None else None
+    if block is None or lines is None:
+        return _of_two(op, context)
+    by_channel = partial(channel_steps, op, varying=varying[0], block=block, lines=lines)
+    others = [partial(_of_two, op)] if streamable else []
+    return choose(context, in_order(IN_THE_UNIT, [by_channel, *others]))
+
+
+def _of_two(op: Op, context: Context) -> list[TaskGroup]:
+    """Both operands as streams, also constants."""
+    if op.kind in ("add", "sub"):
+        return lower_sum(op, context)
+    if op.kind == "mul":
+        return lower_product(op, context)
+    if op.kind in ("minimum", "maximum"):
+        return lower_extreme(op, context)
+    raise Refusal(
+        "elementwise operators",
+        f"{op.kind} of two tensors",
+        "add, sub, mul, minimum, maximum; others by constants",
+        "leave it to the CPU",
+    )
+
+
+def clip_of(op: Op) -> tuple[int, int] | None:
+    low, high = op.attrs.get("clip", FULL_RANGE)
+    return None if (low, high) == FULL_RANGE else (int(low), int(high))
+
+
+def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
+    x, y, pair = sum_form(op, context)
+    return _pair_steps(op, context, x, y, pair)
+
+
+def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, AffinePair]:
+    """Operands in the order of the ports, and the coefficients."""
+    out = context.tensor(op.outputs[0])
+    x, y = (operand_of(op, context, name) for name in op.inputs)
+    gain_x, gain_y = x.scale / out.scale, y.scale / out.scale * (-1 if op.kind == "sub" else 1)
+    if swapped(op, x, y):
+        x, y, gain_x, gain_y = y, x, gain_y, gain_x
+    if context.numerics == "2.x" or x.element_bytes > 1:
+        return x, y, fit_pair(gain_x, gain_y, out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y)
+    return x, y, fit_sum(gain_x, x.zero_point, gain_y, y.zero_point, out.zero_point)
+
+
+def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: AffinePair) -> list[TaskGroup]:
+    def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
+        return epoch.unit(pair_unit(pair, x.element_bytes, y.element_bytes), read(x), read(y))
+
+    out = context.tensor(op.outputs[0])
+    gain_x, gain_y = (np.copysign(o.scale / out.scale, k) for o, k in ((x, pair.a), (y, pair.b)))
+    offset = out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y
+    reach_x, reach_y = (128 if o.element_bytes == 1 else 32767 for o in (x, y))
+    error = pair_error(pair, gain_x, gain_y, offset, reach_x, reach_y)
+    _explain(op, context, (x, y), partial(pair_codes, pair), error)
+    return _steps(op, context, (x, y), wire, 1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class TwoOperands:
+    """What an operator of two operands means: `codes` from the numbers in both, clipped."""
+
+    op: Op
+    context: Context
+    operands: tuple[Operand, Operand]
+    codes: Callable[[Array, Array], Array]  # element by element
+
+    def __call__(self, values: Sequence[Array]) -> list[Array]:
+        given = dict(zip(self.op.inputs, values, strict=True))
+        return [self.clipped(*(operand_codes(operand, self.op, self.context, given) for operand in self.operands))]
+
+    def clipped(self, x: Array, y: Array) -> Array:
+        return np.clip(self.codes(x, y), *self.op.attrs.get("clip", FULL_RANGE))
+
+
+def _explain(
+    op: Op,
+    context: Context,
+    operands: tuple[Operand, Operand],
+    codes: Callable[[Array, Array], Array],
+    error: float = 0.0,
+) -> None:
+    context.explain(op, TwoOperands(op, context, operands, codes), error)
+
+
+def lower_product(op: Op, context: Context) -> list[TaskGroup]:
+    x, y, form = product_form(op, context)
+    return product_steps(op, context, x, y, form, form.error)
+
+
+def product_steps(
+    op: Op, context: Context, x: Operand, y: Operand, form: Product, error: float
+) -> list[TaskGroup]:
+    last, minus_x = form.last, form.minus_x
+
+    def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
+        product = epoch.unit(multiply_unit(), read(x), read(y))
+        if minus_x is not None:
+            product = epoch.unit(pair_unit(minus_x, 2, 1), product, read(x))
+        if isinstance(last, Affine):
+            return epoch.unit(affine_unit(last, 1, in_bytes=2), product)
+        return epoch.unit(pair_unit(last, 2, 1), product, read(x if form.last_takes_x else y))
+
+    _explain(op, context, (x, y), form, error)
+    units = 2 + (minus_x is not None)
+    return _steps(op, context, (x, y), wire, units, 1 + units - isinstance(last, Affine))
+
+
+def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
+    out = context.tensor(op.outputs[0])
+    x, y = (operand_of(op, context, name, bytes_only=True) for name in op.inputs)
+    for own, other, name in ((x, y, op.inputs[0]), (y, x, op.inputs[1])):
+        _require_fine(op, context.tensor(name), own.scale / 2 * 255 * other.scale / out.scale)
+    if swapped(op, x, y):
+        x, y = y, x
+    zeros, scale = (x.zero_point, y.zero_point, out.zero_point), x.scale * y.scale / out.scale
+    if context.numerics == "2.x":
+        return x, y, Product(scale, *zeros, whole=True)
+    rounding = rounding_of(op, [context.tensor(name) for name in op.inputs], out)
+    lifted = float(np.max(lift(rounding, out, op.attrs.get("clip"))))
+    return x, y, Product(scale, *zeros, False, rounding, lifted)
+
+
+def _require_fine(op: Op, tensor: Tensor, error: float) -> None:
+    """A real constant is rounded to 8 bits here: the product must not show it."""
+    if tensor.data is not None and not is_of_bytes(tensor) and error > _MOST_CONSTANT_ERROR:
+        raise Refusal(
+            "constants of products",
+            f"rounding {tensor.name} to 8 bits costs up to {error:.2f} codes",
+            f"{_MOST_CONSTANT_ERROR} codes",
+            "quantise the constant",
+        )
+
+
+def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
+    """max(x, y) = x + (y - x)+, min(x, y) = y - (y - x)+, on codes of the output."""
+    out, before, operands = context.tensor(op.outputs[0]), [], []
+    for name in op.inputs:
+        operand, wirings = _as_output(op, context, name, out)
+        operands.append(operand)
+        before += wirings
+    x, y = (operands[1], operands[0]) if swapped(op, *operands) else operands
+    difference = fit_pair(-1.0, 1.0, -128.0)
+    last = fit_pair(1.0, 1.0, 128.0) if op.kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)
+
+    def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
+        trust = context.facts.target.trust
+        positive = _sum(epoch, difference, (read(x), read(y)), trust)
+        return _sum(epoch, last, (positive, read(x if op.kind == "maximum" else y)), trust)
+
+    _explain(op, context, (x, y), partial(extreme_codes, op.kind))
+    alone = sum(bool(operand.source) for operand in operands) == 1
+    first = pack(before, _origin(op), "requantize", flow=EACH_ELEMENT if alone else None)
+    return [*first, *_steps(op, context, (x, y), wire, 2, 3)]
+
+
+def _sum(epoch: TaskBuilder, pair: AffinePair, streams: tuple[str, str], trust: Trust) -> str:
+    """Adds two streams, which change places where the gain of the first has a sign that no unit was seen to have."""
+    unit = pair_unit(pair)
+    if untrusted_unit(unit, "", trust) is None:
+        return epoch.unit(unit, *streams)
+    return epoch.unit(pair_unit(pair.turned), *reversed(streams))
+
+
+def extreme_codes(kind: str, x: Array, y: Array) -> Array:
+    """What the two units compute from codes of the output; exact."""
+    difference = fit_pair(-1.0, 1.0, -128.0)
+    last = fit_pair(1.0, 1.0, 128.0) if kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)
+    return pair_codes(last, pair_codes(difference, x, y), x if kind == "maximum" else y)
+
+
+def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operand, list[Wiring]]:
+    """An operand in codes of the output, and what converts it first. Rounding is monotonic: the result is exact."""
+    tensor = context.tensor(name)
+    convert = Op("requantize", op.name, (name,), op.outputs, {}, op.origin)
+    if tensor.data is not None:
+        codes = evaluate(context.graph, convert, [tensor.data])[0].codes
+        return code_operand(context, np.ascontiguousarray(np.broadcast_to(codes, out.shape)), out, name), []
+    operand = operand_of(op, context, name)
+    if tensor.quant is not None and tensor.quant.same_as(out.quant):
+        return operand, []
+    scratch = context.scratch(tensor.elements, f"{op.name}:{name}")
+    found = function_for(table_of(convert, context, 0), context.facts.target.trust)
+    done = requantised(operand, scratch, out, name, found.codes)
+    return done, chain_wirings(operand.buffer, scratch, tensor.elements, found.units)
+
+
+def _steps(
+    op: Op,
+    context: Context,
+    operands: tuple[Operand, Operand],
+    wire: Callable[[TaskBuilder, Callable[[Operand], str]], str],
+    ariths: int,
+    readers: int,
+) -> list[TaskGroup]:
+    """The output in parallel parts, each by the units that `wire` puts down, then clipped if need be."""
+    target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
+    after = _clip_units(op, ariths, context.facts.target.trust)
+    ariths += sum(unit.KIND == "ARITH" for unit in after)
+    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // readers, MAX_CHAINS)
+    block = max(operand.repeats.block for operand in operands)
+
+    def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:
+        stream = wire(epoch, lambda operand: epoch.read(operand.buffer, operand.reader(*cut)))
+        for unit in after:
+            stream = epoch.unit(unit, stream)
+        epoch.write(stream, target, contiguous(cut[1], offset=cut[0], write=True))
+
+    cuts = parts(elements, ways, block)
+    wirings = [Wiring(partial(build, cut), cost=cut[1]) for cut in cuts]
+    same_places = all(operand.repeats.plain and operand.element_bytes == 1 for operand in operands)
+    return pack(wirings, _origin(op), op.kind, flow=EACH_ELEMENT if same_places else None)
+
+
+def _clip_units(op: Op, ariths: int, trust: Trust) -> list[UnitConfig]:
+    """Behind three ARITH units only an ACTIV was seen, and at most limits no ARITH that clips."""
+    clip = clip_of(op)
+    if clip is None:
+        return []
+    if ariths < 3 and not untrusted_unit(clip_unit(*clip), "", trust):
+        return [clip_unit(*clip)]
+    return [fitted(np.clip(np.arange(-128, 128), *clip), trust).config]
+
+
+def _origin(op: Op) -> tuple[str, ...]:
+    return op.origin or (op.name,)

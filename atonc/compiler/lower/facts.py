@@ -1,0 +1,141 @@
+"""What is known of the graph before any operator is lowered; the same for all recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from atonc.compiler.ir import Array, Graph, Op, Tensor
+from atonc.compiler.lower.conv.passes_2x import PassShape, needs_unsigned
+from atonc.compiler.lower.conv.reading import LOWEST, subtractable
+from atonc.compiler.lower.sizes import free_bytes
+from atonc.compiler.ops import is_move
+from atonc.compiler.plan.policy import MANY_CHANNELS, MOST_CODES, NpuRamBudget
+from atonc.machine.hw.safety.evidence.trust import ANYTHING
+from atonc.machine.hw.target import Target
+
+CONVOLUTIONS = ("conv", "dense", "transpose_conv")
+EDGES = ("quantize", "uint8_to_int8", "requantize", "identity")  # change the format of an input only
+
+
+@dataclass(frozen=True)
+class Facts:
+    graph: Graph
+    target: Target  # what forms are priced for
+    room: NpuRamBudget  # the NPU's own RAM
+    numerics: str = "best"  # or "2.x": the lowering of ST's releases 2.x, number for number
+    calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # runs of the graph on typical inputs
+    on_cpu: frozenset[str] = frozenset()  # operators that the user wants there
+    user_allocated: frozenset[str] = frozenset()  # inputs and outputs whose memory the application brings
+    without: frozenset[str] = frozenset()  # passes of the schedule that the user leaves out
+    asked: frozenset[str] = frozenset()  # what no published program proves and the user wants all the same
+    cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kernels -> bytes where another epoch begins
+    coarse: float = MOST_CODES  # codes that an operator may be from exact arithmetic
+
+    def tensor(self, name: str) -> Tensor:
+        return self.graph.tensors[name]
+
+    @cached_property
+    def shifted(self) -> frozenset[str]:
+        """Tensors that are stored as code + 128: their zero is -128, so that they become features without an offset.
+
+        Worth it where a convolution reads them that has a window or many channels, and possible where convolutions
+        write and read them and nobody else does. Inputs of type uint8 are stored so by whoever writes them.
+        """
+        worth = self._summed_in_large_parts if self.numerics == "2.x" else self._worth_shifting
+        return frozenset(name for name in self.graph.tensors if worth(name))
+
+    def _worth_shifting(self, name: str) -> bool:
+        readers = self.graph.consumers.get(name, [])
+        if any(self._wants_signs(op) for op in readers if op.kind in CONVOLUTIONS):
+            return False
+        if self._between_convolutions(name):
+            return any(self._gains(op) for op in readers)
+        return self._is_picture(name)
+
+    def _is_picture(self, name: str) -> bool:
+        """An input of type uint8 as int8: its bytes are code + 128 already, and convolutions read them as they come."""
+        producer = self.graph.producers.get(name)
+        return producer is not None and producer.kind == "uint8_to_int8" and self._read_by_convolutions(name, producer)
+
+    def _between_convolutions(self, name: str) -> bool:
+        """Written and read by convolutions only, as codes whose zero is -128."""
+        producer = self.graph.producers.get(name)
+        return producer is not None and producer.kind in CONVOLUTIONS and self._read_by_convolutions(name, producer)
+
+    def _read_by_convolutions(self, name: str, producer: Op) -> bool:
+        tensor, readers = self.tensor(name), self.graph.consumers.get(name, [])
+        if name in self.graph.outputs:
+            return False
+        if tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
+            return False
+        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name for op in readers):
+            return False
+        return not any(op.name in self.on_cpu for op in (producer, *readers))
+
+    def _summed_in_large_parts(self, name: str) -> bool:
+        """All readers sum more channels at once than signed features allow, as ST's releases 2.x do."""
+        return self._between_convolutions(name) and all(map(self._in_large_parts, self.graph.consumers[name]))
+
+    def _in_large_parts(self, op: Op) -> bool:
+        weights, y = self.tensor(op.inputs[1]), self.tensor(op.outputs[0])
+        outputs, *window, channels = weights.shape
+        plain = op.kind in ("conv", "dense") and int(op.attrs.get("groups", 1)) == 1 and set(window) <= {1}
+        form = PassShape(channels, outputs, y.elements // max(outputs, 1), 1, wide=False)
+        return plain and needs_unsigned(form)
+
+    def _wants_signs(self, op: Op) -> bool:
+        """Chains of windows with stride 2 or without padding were seen with signed features only."""
+        weights = self.tensor(op.inputs[1])
+        dense = int(op.attrs.get("groups", 1)) == 1 and len(weights.shape) == 4 and max(weights.shape[1:3]) > 1
+        seen = tuple(op.attrs.get("stride", (1, 1))) == (1, 1) and any(op.attrs.get("padding", ()))
+        return dense and weights.shape[-1] > 8 and not seen
+
+    def _gains(self, op: Op) -> bool:
+        weights = self.tensor(op.inputs[1])
+        channels = weights.shape[-1]
+        window = weights.shape[1:3] if len(weights.shape) == 4 else (1, 1)
+        if max(window) > 1 and not subtractable(LOWEST, self.target.trust):
+            return True
+        return channels > (1 if max(window) > 1 else MANY_CHANNELS)
+
+    @cached_property
+    def any_error(self) -> Facts:
+        """The same without a bound of the error."""
+        return replace(self, coarse=inf)
+
+    @cached_property
+    def any_evidence(self) -> Facts:
+        """The same with forms that nobody has shown."""
+        return replace(self, target=replace(self.target, trust=ANYTHING))
+
+    @cached_property
+    def free_bytes(self) -> Mapping[str, int]:
+        """By operator: what may live beside it without the peak of all activations growing."""
+        return free_bytes(self.graph)
+
+    def typical_codes(self, name: str) -> list[Array]:
+        """Codes of a tensor for typical inputs; of one that the application writes also all codes at either end, since
+        nothing keeps pictures from being white or black."""
+        found = [np.asarray(run[name]) for run in self.typical]
+        if found and self._written_outside(name):
+            low, high = self.tensor(name).code_range
+            found += [np.full_like(found[0], end) for end in (low, high)]
+        return found
+
+    def _written_outside(self, name: str) -> bool:
+        while name not in self.graph.inputs:
+            producer = self.graph.producers.get(name)
+            if producer is None or not (is_move(producer.kind) or producer.kind in EDGES):
+                return False
+            name = producer.inputs[0]
+        return True
+
+    @cached_property
+    def typical(self) -> list[Mapping[str, Array]]:
+        """Values of all tensors for a few typical inputs; empty when nobody provides them."""
+        return [] if self.calibrate is None else self.calibrate()

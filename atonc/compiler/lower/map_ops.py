@@ -1,0 +1,248 @@
+"""Each operator on the NPU or the CPU, with the reason for everything that stays on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from atonc.compiler.ir import Op, layer_name
+from atonc.compiler.lower import rules
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.facts import CONVOLUTIONS, Facts
+from atonc.compiler.lower.registry import Recipe, recipe_for
+from atonc.compiler.lower.semantics.error_model import local_error
+from atonc.compiler.lower.semantics.run import farthest
+from atonc.compiler.lower.stripes import lower_stripe
+from atonc.compiler.ops import kinds
+from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.compiler.ops.values import same_codes
+from atonc.compiler.plan.policy import MOST_CODES
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.plan.types import CpuPlan
+from atonc.compiler.schedule.types import LoweredOperator
+from atonc.compiler.select.affinity import NO_AFFINITY, Affinity, chosen_by_user
+from atonc.compiler.select.choose import attempt
+from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
+from atonc.compiler.select.form import Form, Refusal, RefusedForm
+from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.progress import stage
+
+RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
+
+
+@dataclass(frozen=True)
+class CpuReason:
+    """Why an operator runs on the CPU."""
+
+    node: str  # as all views call the layer
+    op: str
+    rule: str
+    seen: str
+    limit: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Mapped:
+    works: tuple[LoweredOperator, ...]  # one of each operator, in the order of the graph
+    context: Context
+    reasons: tuple[CpuReason, ...]
+    forms: Mapping[str, Form] = field(default_factory=dict)  # of operators on the NPU
+    stripes: tuple[Stripe, ...] = ()  # whose bands are computed in turn
+    unstriped: Mapping[str, RefusedForm] = field(default_factory=dict)  # why others are not, by first operator
+
+    @property
+    def on_cpu(self) -> frozenset[str]:
+        return frozenset(work.op for work in self.works if work.call)
+
+
+def map_ops(
+    facts: Facts, decisions: Decisions = FIRST, affinity: Affinity = NO_AFFINITY, known: Mapped | None = None
+) -> Mapped:
+    """`decisions`: which operators run on the CPU for lack of evidence, and whose rows shall be computed in turn, where
+    they can. `known`: the same network with other decisions, whose forms are taken over where nothing changed."""
+    graph, context = facts.graph, Context(facts)
+    again = _Known(known, facts)
+    if known is not None:
+        context.names = known.context.names  # scratch memories of both have names of their own
+    for name in graph.inputs:
+        context.buffer(name)
+    works: list[LoweredOperator] = []
+    forms: dict[str, Form] = {}
+    reasons: list[CpuReason] = []
+    striped = _Striped(decisions.stripes, known)
+    for number, op in enumerate(graph.ops):
+        stage("mapping operators", number, len(graph.ops))
+        if op.name in striped.begin(graph.ops[number:], context):
+            forms[op.name] = striped.forms[op.name]
+            works.append(striped.work(op.name))
+            continue
+        form, reason = again.form(op, context) or _where_wanted(op, context, affinity, decisions.on_cpu)
+        if isinstance(form, Form):
+            forms[op.name] = form
+            works.append(LoweredOperator(op.name, form.groups))
+        else:
+            works.append(LoweredOperator(op.name, call=form))
+        reasons += [reason] if reason else []
+    for name in graph.outputs:
+        context.buffer(name)
+    return Mapped(tuple(works), context, tuple(reasons), forms, tuple(striped.kept), striped.refused)
+
+
+class _Known:
+    """Forms of the same network that was lowered with other decisions."""
+
+    def __init__(self, known: Mapped | None, facts: Facts) -> None:
+        before = known.context.facts if known else facts
+        same = before.room == facts.room and before.on_cpu == facts.on_cpu
+        self.forms = known.forms if known and same else {}
+        self.cut = {name for name in (*facts.cuts, *before.cuts) if facts.cuts.get(name) != before.cuts.get(name)}
+        if not self.cut.isdisjoint(before.cuts):
+            self.forms = {}  # pieces do not tell what they were cut from
+
+    def form(self, op: Op, context: Context) -> tuple[Form, None] | None:
+        """The form that it had, if all that it needs of earlier operators is there."""
+        form = self.forms.get(op.name)
+        if form is None or not context.buffers.keys() >= form.earlier.keys() or not self.cut.isdisjoint(form.buffers):
+            return None
+        context.take(form)
+        return form, None
+
+
+class _Striped:
+    """The wanted stripes as far as they are lowered."""
+
+    def __init__(self, wanted: Sequence[Stripe], known: Mapped | None) -> None:
+        self.known = known
+        self.wanted = {stripe.ops[0]: stripe for stripe in wanted}
+        self.kept: list[Stripe] = []
+        self.forms: dict[str, Form] = {}
+        self.refused: dict[str, RefusedForm] = {}
+
+    def begin(self, ops: Sequence[Op], context: Context) -> Collection[str]:
+        """Lowers all operators of the stripe that begins with the first of these; all that were ever lowered so."""
+        stripe = self.wanted.get(ops[0].name)
+        if stripe is None:
+            return self.forms
+        found = self._again(stripe, context) or lower_stripe(ops[: len(stripe.ops)], stripe.bands, context)
+        if isinstance(found, RefusedForm):
+            self.refused[stripe.ops[0]] = found
+            return self.forms
+        for form in found:
+            context.take(form)
+        self.kept.append(stripe)
+        self.forms |= dict(zip(stripe.ops, found, strict=True))
+        return self.forms
+
+    def _again(self, stripe: Stripe, context: Context) -> list[Form] | None:
+        if self.known is None or stripe not in self.known.stripes:
+            return None
+        forms = [self.known.forms[op] for op in stripe.ops]
+        there = {*context.buffers, *(name for form in forms for name in form.buffers)}
+        return forms if all(there >= form.earlier.keys() for form in forms) else None
+
+    def work(self, op: str) -> LoweredOperator:
+        number = next(k for k, stripe in enumerate(self.kept, 1) if op in stripe.ops)
+        return LoweredOperator(op, self.forms[op].groups, stripe=number)
+
+
+def _where_wanted(
+    op: Op, context: Context, affinity: Affinity, avoided: Mapping[str, RefusedForm]
+) -> tuple[Form | CpuPlan, CpuReason | None]:
+    if op.name in affinity.on_cpu:
+        return _on_cpu(op, context, chosen_by_user())
+    refusal = avoided.get(op.name)
+    form, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
+    if reason is not None and op.name in affinity.on_npu:
+        raise UnsupportedError(
+            f"{op.kind} cannot run on the NPU: {reason.seen} (limit: {reason.limit})",
+            where=reason.node,
+            rule=reason.rule,
+            remedy=f"{reason.remedy}, or leave out --on npu for this node",
+        )
+    return form, reason
+
+
+def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
+    recipe = recipe_for(op.kind)
+    if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
+        return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
+    form = attempt(context, partial(_fine, op, recipe))
+    if isinstance(form, RefusedForm) and context.facts.target.trust.unproven:
+        form = attempt(context, partial(_unproven, op, recipe))
+    if isinstance(form, RefusedForm) and op.kind in CONVOLUTIONS and context.numerics == "best":
+        shown = attempt(context, partial(_shown_fine, op, recipe, form))
+        form = shown if isinstance(shown, Form) else form
+    if isinstance(form, RefusedForm):
+        return _on_cpu(op, context, form)
+    context.take(form)
+    return form, None
+
+
+def _fine(op: Op, recipe: Recipe, context: Context) -> list[TaskGroup]:
+    """What a recipe makes of an operator; moves explain nothing, and the line that requantises them may be coarse."""
+    groups = recipe(op, context)
+    context.require_fine(op, local_error(op, context, context.semantics.get(op.name)))
+    return groups
+
+
+def _unproven(op: Op, recipe: Recipe, context: Context) -> list[TaskGroup]:
+    context.facts = context.facts.any_evidence
+    return _fine(op, recipe, context)
+
+
+def _shown_fine(op: Op, recipe: Recipe, refused: RefusedForm, context: Context) -> list[TaskGroup]:
+    """Channels whose scales are degenerate may be far off in theory and hardly ever are. A form that is right in many
+    values, of typical inputs and of codes at random, is taken; verification holds it to that."""
+    context.facts = context.facts.any_error
+    groups = recipe(op, context)
+    meaning, codes = context.semantics[op.name], farthest(context, op)
+    if codes > MOST_CODES:
+        raise Refusal(refused.rule, refused.seen, refused.limit, refused.remedy)
+    context.semantics[op.name] = replace(meaning, error=min(meaning.error, MOST_CODES))
+    context.refused.append(refused)
+    return groups
+
+
+def _by_nature(op: Op, context: Context, has_recipe: bool) -> RefusedForm:
+    possible = has_recipe or op.kind in FUNCTIONS  # on codes they would be tables
+    rule = rules.BY_NATURE.get(op.kind) or (rules.NOT_CODES if possible else rules.NO_RECIPE)
+    names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
+    seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"
+    return RefusedForm(rule.id, seen, rule.limit, rule.remedy)
+
+
+def _on_codes(op: Op, context: Context) -> bool:
+    """Whether all values that flow are bytes."""
+    names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
+    return all(context.tensor(n).dtype in ("int8", "uint8") for n in names)
+
+
+def _is_renaming(op: Op, context: Context) -> bool:
+    """A reshape moves nothing, whatever its elements are: one memory under two names."""
+    if op.kind not in RENAMINGS or "clip" in op.attrs:
+        return False
+    source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    return not source.is_constant and source.dtype == target.dtype and same_codes(source, target)
+
+
+def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> tuple[CpuPlan, CpuReason]:
+    node = layer_name(op)
+    if op.kind not in kinds():
+        raise UnsupportedError(
+            f"operator {op.kind} is not supported", where=node, rule=refusal.rule, remedy="remove or replace the node"
+        )
+    for name in (*op.inputs, *op.outputs):
+        if name and not context.tensor(name).is_constant and context.tensor(name).dtype == "float16":
+            raise UnsupportedError(
+                f"{op.kind}: {name} has elements of type float16",
+                where=node,
+                rule="what runs on the CPU needs a kernel in atonc_kernels.c, and these know float32 and float64",
+                remedy="export the model with float32 inputs and outputs, or quantise what is float16",
+            )
+    inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
+    outputs = tuple(context.buffer(n) for n in op.outputs)
+    call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
+    reason = CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy)
+    return call, reason

@@ -1,0 +1,341 @@
+"""Operators that move values: pairs of views for the copies, an alias where nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+
+from atonc.compiler.ir import Array, Op, Tensor
+from atonc.compiler.lower import rules
+from atonc.compiler.lower.context import Context, item_bytes
+from atonc.compiler.lower.move.copies import Move, Units, constant_move, copy, requantising_line, wirings
+from atonc.compiler.lower.move.padding import Pads, borders, inside, pad_view
+from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.units.arith import affine_unit, clip_unit
+from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.wiring import Wiring, pack, placeable
+from atonc.compiler.ops.values import to_codes
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.choose import attempt
+from atonc.compiler.select.form import RefusedForm
+
+
+def view_of(context: Context, name: str, shape: tuple[int, ...] | None = None) -> StridedView:
+    tensor = context.tensor(name)
+    return StridedView.whole(context.buffer(name), tensor.shape if shape is None else shape, item_bytes(tensor))
+
+
+def change_between(op: Op, source: Tensor, target: Tensor) -> Units:
+    """From one tensor's codes to another's: requantisation and the clip of a fused activation, where needed."""
+    clip = (clip_unit(*op.attrs["clip"]),) if "clip" in op.attrs else ()
+    if source.quant is None or source.quant.same_as(target.quant):
+        if source.dtype != target.dtype or (source.quant is None) != (target.quant is None):
+            raise Refusal("types of a move", f"{source.dtype} to {target.dtype}", "equal types", "add a conversion")
+        return clip
+    if source.dtype != "int8" or target.dtype != "int8" or target.quant is None:
+        raise Refusal("requantising move", f"{source.dtype} to {target.dtype}", "int8 to int8", "quantise both to int8")
+    return (affine_unit(requantising_line(source, target), 0), *clip)
+
+
+def _moved(op: Op, context: Context, pairs: list[tuple[StridedView, StridedView]], output: int = 0) -> list[TaskGroup]:
+    """Copies from the first input to one output."""
+    change = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[output]))
+    return copy(context, [Move(a, b, change) for a, b in pairs], op.origin, f"{op.kind} {op.name}")
+
+
+@recipe("reshape", "squeeze", "expand_dims", "flatten", "identity")
+@placeable
+def lower_reshape(op: Op, context: Context) -> list[TaskGroup]:
+    """Memory holds the flat order, so the shape may change without a move."""
+    source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    if source.is_constant:
+        codes, whole = _constant_codes(source, target), view_of(context, op.outputs[0])
+        return pack(constant_move(context, codes, whole, f"{op.name} constant"), op.origin, f"{op.kind} {op.name}")
+    change = change_between(op, source, target)
+    if not change and context.may_share(op.outputs[0], op.inputs[0]):
+        context.alias(op.outputs[0], op.inputs[0])
+        return []
+    return _moved(op, context, [(view_of(context, op.inputs[0], target.shape), view_of(context, op.outputs[0]))])
+
+
+@recipe("concat", "pack")
+@placeable
+def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
+    target = context.tensor(op.outputs[0])
+    axis = op.attrs["axis"] % len(target.shape)
+    whole, start = view_of(context, op.outputs[0]), 0
+    moves: list[Move] = []
+    fixed: list[Wiring] = []
+    for name in op.inputs:
+        source = context.tensor(name)
+        size = 1 if op.kind == "pack" else source.shape[axis]
+        part = whole.pick(axis, start) if op.kind == "pack" else whole.cut(axis, start, size)
+        start += size
+        if source.is_constant:
+            fixed += constant_move(context, _constant_codes(source, target), part, f"{op.name} constant")
+        else:
+            moves.append(Move(view_of(context, name), part, change_between(op, source, target)))
+    if not fixed:
+        return copy(context, moves, op.origin, f"{op.kind} {op.name}")
+    return pack([*wirings(context, moves), *fixed], op.origin, f"{op.kind} {op.name}")
+
+
+def _constant_codes(source: Tensor, target: Tensor) -> Array:
+    if source.data is None or target.dtype != "int8":
+        raise Refusal("constant part", f"{source.name} of type {target.dtype}", "int8", "fold the constant")
+    if source.quant is None or source.quant.same_as(target.quant):
+        return source.data.astype(np.int8)
+    return to_codes((source.data.astype(np.float64) - source.zero_point) * source.scale / target.scale, target)
+
+
+@recipe("split", "unpack")
+@placeable
+def lower_split(op: Op, context: Context) -> list[TaskGroup]:
+    source = context.tensor(op.inputs[0])
+    axis = op.attrs["axis"] % len(source.shape)
+    whole, start = view_of(context, op.inputs[0]), 0
+    moves = []
+    for name in op.outputs:
+        target = context.tensor(name)
+        size = 1 if op.kind == "unpack" else target.shape[axis]
+        part = whole.pick(axis, start) if op.kind == "unpack" else whole.cut(axis, start, size)
+        start += size
+        moves.append(Move(part, view_of(context, name), change_between(op, source, target)))
+    return copy(context, moves, op.origin, f"{op.kind} {op.name}")
+
+
+@recipe("slice")
+@placeable
+def lower_slice(op: Op, context: Context) -> list[TaskGroup]:
+    part = view_of(context, op.inputs[0])
+    shape = context.tensor(op.inputs[0]).shape
+    for axis, bounds in enumerate(zip(op.attrs["starts"], op.attrs["stops"], op.attrs["steps"], strict=True)):
+        kept = range(*slice(*bounds).indices(shape[axis]))
+        part = part.cut(axis, kept.start, len(kept), kept.step)
+    return _moved(op, context, [(part, view_of(context, op.outputs[0], part.shape[: len(shape)]))])
+
+
+@recipe("transpose")
+@placeable
+def lower_transpose(op: Op, context: Context) -> list[TaskGroup]:
+    source = view_of(context, op.inputs[0])
+    return _moved(op, context, [(source.transpose(tuple(op.attrs["perm"])), view_of(context, op.outputs[0]))])
+
+
+@recipe("reverse")
+@placeable
+def lower_reverse(op: Op, context: Context) -> list[TaskGroup]:
+    source = view_of(context, op.inputs[0])
+    shape = context.tensor(op.inputs[0]).shape
+    for axis in op.attrs["axes"]:
+        source = source.cut(axis % len(shape), shape[axis] - 1, shape[axis], -1)
+    return _moved(op, context, [(source, view_of(context, op.outputs[0]))])
+
+
+@recipe("tile", "expand")
+@placeable
+def lower_tile(op: Op, context: Context) -> list[TaskGroup]:
+    shape, wanted = context.tensor(op.inputs[0]).shape, context.tensor(op.outputs[0]).shape
+    padded = (1,) * (len(wanted) - len(shape)) + shape
+    source, target = view_of(context, op.inputs[0], padded), view_of(context, op.outputs[0])
+    for axis in range(len(wanted) - 1, -1, -1):
+        times = wanted[axis] // padded[axis]
+        target = target.split(axis, times, padded[axis])
+        source = source.repeat(axis, times)
+    return _moved(op, context, [(source, target)])
+
+
+@recipe("gather")
+@placeable
+def lower_gather(op: Op, context: Context) -> list[TaskGroup]:
+    """Constant indices in runs of even steps become slices."""
+    indices = context.tensor(op.inputs[1])
+    if indices.data is None:
+        raise Refusal("gather", "indices that are computed", "constant indices", "the CPU gathers")
+    shape = context.tensor(op.inputs[0]).shape
+    axis = op.attrs["axis"] % len(shape)
+    wanted = (indices.data.reshape(-1).astype(np.int64) % shape[axis]).tolist()
+    source = view_of(context, op.inputs[0])
+    target = view_of(context, op.outputs[0], (*shape[:axis], len(wanted), *shape[axis + 1 :]))
+    pairs = [
+        (source.cut(axis, wanted[at], count, step), target.cut(axis, at, count)) for at, count, step in runs(wanted)
+    ]
+    return _moved(op, context, pairs)
+
+
+def runs(indices: list[int]) -> Iterator[tuple[int, int, int]]:
+    """(position, count, step) of stretches that step evenly."""
+    at = 0
+    while at < len(indices):
+        step = indices[at + 1] - indices[at] if at + 1 < len(indices) else 1
+        count = 1
+        while at + count < len(indices) and indices[at + count] - indices[at + count - 1] == step:
+            count += 1
+        yield at, count, step
+        at += count
+
+
+@recipe("space_to_depth")
+@placeable
+def lower_space_to_depth(op: Op, context: Context) -> list[TaskGroup]:
+    _need_channel_last(op)
+    block, (n, h, w, c) = op.attrs["block"], context.tensor(op.inputs[0]).shape
+    source = view_of(context, op.inputs[0]).split(2, w // block, block).split(1, h // block, block)
+    inner, order = (block, block, c), (0, 1, 3, 2, 4, 5)
+    if op.attrs.get("order", "DCR") == "CRD":
+        inner, order = (c, block, block), (0, 1, 3, 5, 2, 4)
+    target = view_of(context, op.outputs[0], (n, h // block, w // block, *inner))
+    return _moved(op, context, [(source.transpose(order), target)])
+
+
+@recipe("depth_to_space")
+@placeable
+def lower_depth_to_space(op: Op, context: Context) -> list[TaskGroup]:
+    _need_channel_last(op)
+    block, (n, h, w, c) = op.attrs["block"], context.tensor(op.inputs[0]).shape
+    deep = c // block**2
+    inner, order = ((block, block, deep), (0, 1, 3, 2, 4, 5))
+    if op.attrs.get("order", "DCR") == "CRD":
+        inner, order = ((deep, block, block), (0, 1, 4, 2, 5, 3))
+    source = view_of(context, op.inputs[0], (n, h, w, *inner)).transpose(order)
+    return _moved(op, context, [(source, view_of(context, op.outputs[0], (n, h, block, w, block, deep)))])
+
+
+def _need_channel_last(op: Op) -> None:
+    if op.attrs.get("layout", "NHWC") != "NHWC":
+        raise Refusal("layout", f"{op.kind} with channels first", "channel last", "let the passes transpose it")
+
+
+@recipe("batch_to_space")
+@placeable
+def lower_batch_to_space(op: Op, context: Context) -> list[TaskGroup]:
+    """For every place in a block, one batch goes to every block-th pixel."""
+    blocks, crops = op.attrs["blocks"], op.attrs["crops"]
+    source, target = view_of(context, op.inputs[0]), view_of(context, op.outputs[0])
+    shape = context.tensor(op.inputs[0]).shape
+    batches = context.tensor(op.outputs[0]).shape[0]
+    pairs = []
+    for number, place in enumerate(product(*(range(b) for b in blocks))):
+        part, whole = source.cut(0, number * batches, batches), target
+        for axis, (at, block, (before, after)) in enumerate(zip(place, blocks, crops, strict=True), 1):
+            first = max(0, -(-(before - at) // block))
+            last = (shape[axis] * block - after - 1 - at) // block
+            part = part.cut(axis, first, last - first + 1)
+            whole = whole.cut(axis, first * block + at - before, last - first + 1, block)
+        if part.elements > 0 and min(part.shape) > 0:
+            pairs.append((part, whole))
+    return _moved(op, context, pairs)
+
+
+@recipe("space_to_batch")
+@placeable
+def lower_space_to_batch(op: Op, context: Context) -> list[TaskGroup]:
+    """For every place in a block, every block-th pixel goes to one batch; padding is filled first."""
+    blocks, pads = op.attrs["blocks"], op.attrs["pads"]
+    source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    whole, result = view_of(context, op.inputs[0]), view_of(context, op.outputs[0])
+    change, batches = change_between(op, source, target), source.shape[0]
+    moves: list[Move] = []
+    fills: list[StridedView] = []
+    for number, place in enumerate(product(*(range(b) for b in blocks))):
+        part, goal = whole, result.cut(0, number * batches, batches)
+        inside = []
+        for axis, (at, block, (before, _)) in enumerate(zip(place, blocks, pads, strict=True), 1):
+            first = max(0, -(-(before - at) // block))  # blocks before the first pixel
+            start = first * block + at - before
+            count = max(0, min(target.shape[axis] - first, -(-(source.shape[axis] - start) // block)))
+            part = part.cut(axis, start, count, block)
+            inside.append((first, count))
+        moves += [Move(part, _inside(goal, inside), change)] if min(part.shape) > 0 else []
+        fills += _around(goal, inside)
+    filled = pad_view(context, fills, target.zero_point, op.inputs[0], source.elements) if fills else []
+    return pack([*wirings(context, moves), *filled], op.origin, f"{op.kind} {op.name}")
+
+
+def _inside(goal: StridedView, inside: list[tuple[int, int]]) -> StridedView:
+    for axis, (first, count) in enumerate(inside, 1):
+        goal = goal.cut(axis, first, count)
+    return goal
+
+
+def _around(goal: StridedView, inside: list[tuple[int, int]]) -> Iterator[StridedView]:
+    """The rest of a view, in pieces that do not overlap."""
+    for axis, (first, count) in enumerate(inside, 1):
+        after = goal.shape[axis] - first - count
+        if first:
+            yield goal.cut(axis, 0, first)
+        if after > 0:
+            yield goal.cut(axis, first + count, after)
+        if count < 1:
+            return
+        goal = goal.cut(axis, first, count)
+
+
+@recipe("pad")
+@placeable
+def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
+    """The inside is copied; constant borders are filled beside it, others copied from it axis by axis."""
+    source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    change = change_between(op, source, target)
+    inner, pads = _cropped(view_of(context, op.inputs[0]), op.attrs["pads"])
+    whole, mode = view_of(context, op.outputs[0]), op.attrs.get("mode", "constant")
+    title = f"{op.kind} {op.name}"
+    if mode == "constant":
+        if target.dtype != "int8":
+            raise Refusal("pad", f"constant borders of {target.dtype}", "int8", "pad after the quantisation")
+        code = int(np.clip(round(op.attrs.get("value", 0.0) / target.scale) + target.zero_point, -128, 127))
+        around = pad_view(context, borders(whole, pads), code, inner.buffer, source.elements)
+        moves = [Move(inner, inside(whole, pads), change)]
+        return pack([*wirings(context, moves), *around], op.origin, title)
+    steps = _mirrored(inner, whole, pads, mode, change)
+    form = attempt(context, lambda draft: [g for moves in steps for g in copy(draft, moves, op.origin, title)])
+    if isinstance(form, RefusedForm) and form.rule == rules.NO_EVIDENCE.id:
+        return copy(context, _from_source(inner, whole, pads, mode, change), op.origin, title)
+    return context.take(form)
+
+
+def _cropped(source: StridedView, pads: Pads) -> tuple[StridedView, Pads]:
+    """Negative padding cuts off."""
+    for axis, (before, after) in enumerate(pads):
+        first, last = max(0, -before), max(0, -after)
+        source = source.cut(axis, first, source.shape[axis] - first - last)
+    return source, tuple((max(0, a), max(0, b)) for a, b in pads)
+
+
+def _mirrored(inner: StridedView, whole: StridedView, pads: Pads, mode: str, change: Units) -> Iterator[list[Move]]:
+    """Axis by axis: the first borders from the source, others from the result, where the axes before are complete."""
+    moves = [Move(inner, inside(whole, pads), change)]
+    for axis, both in enumerate(pads):
+        if not any(both):
+            continue
+        part = inside(whole, tuple((0, 0) if i <= axis else later for i, later in enumerate(pads)))
+        size = part.shape[axis] - sum(both)
+        near, units = (inner, change) if moves else (part.cut(axis, both[0], size), ())
+        for first, length, start, step in _border_runs(size, both, mode):
+            moves.append(Move(near.cut(axis, start, length, step), part.cut(axis, first, length), units))
+        yield moves
+        moves = []
+    if moves:
+        yield moves
+
+
+def _from_source(inner: StridedView, whole: StridedView, pads: Pads, mode: str, change: Units) -> Iterator[Move]:
+    """Every piece of the result, corners too, from the source: no chain reads what it writes beside."""
+    sizes = zip(inner.shape, pads, strict=False)
+    runs_by_axis = [[(both[0], size, 0, 1), *_border_runs(size, both, mode)] for size, both in sizes]
+    for place in product(*runs_by_axis):
+        near, far = inner, whole
+        for axis, (first, length, start, step) in enumerate(place):
+            near, far = near.cut(axis, start, length, step), far.cut(axis, first, length)
+        yield Move(near, far, change)
+
+
+def _border_runs(size: int, both: tuple[int, int], mode: str) -> Iterator[tuple[int, int, int, int]]:
+    """Lists the border of one axis in runs: place and length in the result, place and step in the source."""
+    index = np.pad(np.arange(size), both, mode=cast(Any, mode)).tolist()
+    for first, count in ((0, both[0]), (both[0] + size, both[1])):
+        for at, length, step in runs(index[first : first + count]):
+            yield first + at, length, index[first + at], step

@@ -1,0 +1,238 @@
+"""Maximum over windows: cascades of 2x2 and 3x3 windows, padded by an identity CONVACC on the way.
+
+Lines or columns alone: the POOL has square windows only, so every line is stored two or three times.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.move.copies import Units
+from atonc.compiler.lower.move.padding import identity_pad
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.units.access_patterns import EnginePort, walk, walk_as
+from atonc.compiler.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
+from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.wiring import Wiring
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.evidence import untrusted_unit
+from atonc.compiler.plan.flow import EachWindow, TaskFlow, Unfollowing
+from atonc.compiler.plan.policy import WORTH_SPLITTING
+from atonc.compiler.plan.streams import Area, engine
+from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, POOL_THREE_LINES, most_pooled
+from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.units.pool import PoolConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+
+Stage = tuple[int, int]  # window and stride
+Pads = tuple[int, int, int, int]  # top, left, bottom, right
+NO_PADS: Pads = (0, 0, 0, 0)
+LOWEST = -128
+MOST_STAGES = 32
+
+
+def cascade(window: int, stride: int) -> tuple[list[Stage], int]:
+    """Stages of 2x2 and 3x3 windows that together have this window, and the stride that remains to be done."""
+    heap: list[tuple[float, int, int, list[Stage], bool]] = [(0.0, 1, 1, [], False)]
+    seen: set[tuple[int, int]] = set()
+    while heap:
+        cost, reach, step, stages, ended = heapq.heappop(heap)
+        if ended:
+            return stages, stride // step
+        if (reach, step) in seen or len(stages) > MOST_STAGES:
+            continue
+        seen.add((reach, step))
+        if reach == window:
+            rest = 0.0 if step == stride else 0.75 / step**2
+            heapq.heappush(heap, (cost + rest, reach, step, stages, True))
+        for size in (3, 2):
+            for pace in (1, 2):
+                wide, far = reach + (size - 1) * step, step * pace
+                if wide <= window and stride % far == 0:
+                    heapq.heappush(heap, (cost + 1.01 / step**2, wide, far, [*stages, (size, pace)], False))
+    raise Refusal("pooling window", f"{window} with stride {stride}", f"{MOST_STAGES} stages of 3x3", "use the CPU")
+
+
+def after(size: int, stages: list[Stage]) -> int:
+    for window, stride in stages:
+        size = (size - window) // stride + 1
+    return size
+
+
+@dataclass(frozen=True)
+class MaximumWindows:
+    """One or two stages on pictures [h, w, c]."""
+
+    source: StridedView
+    target: StridedView
+    stages: tuple[Stage, ...]
+    pads: Pads = NO_PADS
+    average: bool = False
+    units: Units = ()  # behind a single stage
+
+    @property
+    def flow(self) -> TaskFlow:
+        if any(self.pads):
+            return Unfollowing("a CONVACC in front of the POOL, which pads")
+        if len(self.stages) > 1:
+            return Unfollowing("windows in several stages or parts")
+        return EachWindow(_area(self.source), _area(self.target), *self.stages[0])
+
+    def wirings(self, context: Context) -> list[Wiring]:
+        parts = [part for strip in self._strips() for part in strip._by_channels(context.room.half_bytes)]
+        if len(parts) == 1 and len(self.stages) == 1 and self.source.elements > 2 * WORTH_SPLITTING:
+            parts = parts[0][0]._halves(parts[0])
+        return [part._chain(context, first, batch, count) for part, first, batch, count in parts]
+
+    def _strips(self) -> Iterator[MaximumWindows]:
+        """Columns that fit the line buffer at least for one channel; only pictures without padding are cut."""
+        height, width, channels = self.source.shape
+        three = not any(self.pads) and any(window > 2 for window, _ in self.stages)
+        line, beside = (POOL_THREE_LINES, 1) if three else (POOL_LINE, min(channels, POOL_CHANNELS))
+        most = line // beside if width > line else width
+        if width + self.pads[1] + self.pads[3] <= line and height + self.pads[0] + self.pads[2] <= MOST_HEIGHT:
+            yield self
+            return
+        if any(self.pads):
+            raise Refusal("pooling picture", f"{height}x{width}", f"{MOST_HEIGHT}x{POOL_LINE}", "pad it first")
+        reach, step = 1, 1
+        for window, stride in self.stages:
+            reach, step = reach + (window - 1) * step, step * stride
+        yield from self._cut((MOST_HEIGHT - reach) // step + 1, reach, step, (most - reach) // step + 1)
+
+    def _cut(self, rows: int, reach: int, step: int, columns: int) -> Iterator[MaximumWindows]:
+        out_height, out_width, _channels = self.target.shape
+        for y in range(0, out_height, rows):
+            for x in range(0, out_width, columns):
+                h, w = min(rows, out_height - y), min(columns, out_width - x)
+                near = self.source.cut(0, y * step, (h - 1) * step + reach).cut(1, x * step, (w - 1) * step + reach)
+                yield replace(self, source=near, target=self.target.cut(0, y, h).cut(1, x, w))
+
+    def _by_channels(self, half_bytes: int) -> Iterator[tuple[MaximumWindows, int, int, int]]:
+        width = self.source.shape[1] + self.pads[1] + self.pads[3]
+        most = POOL_LINE // width
+        if any(self.pads):  # identity CONVACCs were seen with one channel only
+            most = 1
+        if not self.average:
+            most = min(most, *(most_pooled(*stage) for stage in self.stages))
+        for first, batch, count in channel_groups(self.source.shape[2], most):
+            if count > 1 and len(self.stages) == 1:  # for both POOL units
+                half = -(-count // 2)
+                half += (half * batch % ALIGNED > 0) * (half + 1 < count)  # where any memory takes it
+                if (first + batch * half) % ALIGNED and self.source.elements > half_bytes:
+                    half = count  # such pictures do not fit the NPU's own RAM
+                if (first + batch * half) % BUS_BYTES or any(step % BUS_BYTES for step in self.target.strides[:2]):
+                    half = count  # both would write into the same words
+                yield self, first, batch, half
+                if half < count:
+                    yield self, first + batch * half, batch, count - half
+            else:
+                yield self, first, batch, count
+
+    def _halves(self, part: tuple[MaximumWindows, int, int, int]) -> list[tuple[MaximumWindows, int, int, int]]:
+        """Upper and lower half, if there is no padding."""
+        (window, stride), rows = self.stages[0], self.target.shape[0]
+        if any(self.pads) or rows < 4:
+            return [part]
+        cut = self._cut(-(-rows // 2), window, stride, self.target.shape[1])
+        return [(half, *part[1:]) for half in cut]
+
+    def _engines(
+        self, context: Context, first: int, batch: int, count: int
+    ) -> tuple[StridedView, StridedView, StrengConfig, StrengConfig]:
+        near, far = (view.cut(2, first, batch * count).split(2, count, batch) for view in (self.source, self.target))
+        (read, write), trust = self._roles, context.facts.target.trust
+        return near, far, _frames(near, read, trust), _frames(far, write, trust)
+
+    @property
+    def _roles(self) -> tuple[str, str]:
+        return "to CONVACC:0" if any(self.pads) else "to POOL:0", "from ARITH" if self.units else "from POOL"
+
+    def _trusted_sizes(self, context: Context, first: int, batch: int, count: int) -> tuple[int, int]:
+        """Fewer channels at a time, in more frames, where no engine may be relied on otherwise."""
+        trust = context.facts.target.trust
+        for parts in (n for n in range(1, batch + 1) if batch % n == 0):
+            engines = zip(self._engines(context, first, batch // parts, count * parts)[2:], self._roles, strict=True)
+            if not any(untrusted_unit(engine, role, trust) for engine, role in engines):
+                return batch // parts, count * parts
+        return batch, count
+
+    def _chain(self, context: Context, first: int, batch: int, count: int) -> Wiring:
+        batch, count = self._trusted_sizes(context, first, batch, count)
+        near, far, reader, writer = self._engines(context, first, batch, count)
+        height, width = near.shape[:2]
+        tall, wide = height + self.pads[0] + self.pads[2], width + self.pads[1] + self.pads[3]
+        pools = []
+        for window, stride in self.stages:
+            pools.append(windows_unit(tall, wide, batch, window, stride, self.average))
+            tall, wide = after(tall, [(window, stride)]), after(wide, [(window, stride)])
+
+        def build(builder: TaskBuilder) -> None:
+            if any(self.pads):
+                stream = padded(builder, context, near, reader, batch, count, self.pads)
+            else:
+                stream = builder.read(near.buffer, reader)
+            for unit in (*pools, *self.units):
+                stream = builder.unit(unit, stream)
+            builder.write(stream, far.buffer, writer)
+
+        return Wiring(build, reader.elements)
+
+
+def _area(view: StridedView) -> Area:
+    (height, width, channels), (line, pixel, _) = view.shape, view.strides
+    return Area(height, width, channels, line, pixel, view.offset)
+
+
+def _frames(view: StridedView, role: str, trust: Trust) -> StrengConfig:
+    """Pictures [h, w, groups, batch], one group of channels after the other."""
+    h, w, groups_step, channel = zip(view.shape, view.strides, strict=True)
+    found = walk_as(EnginePort(role), [groups_step, h, w, channel], view.offset, trust)
+    if found is None:
+        raise Refusal("picture", f"{view.shape}", "lines of pixels", "copy it first")
+    return found
+
+
+def padded(
+    builder: TaskBuilder, context: Context, near: StridedView, reader: StrengConfig, batch: int, count: int, pads: Pads
+) -> str:
+    """The CONVACC that surrounds every frame with the lowest code."""
+    height, width = near.shape[:2]
+    config, kernels = identity_pad(height, width, batch, pads, LOWEST)
+    name = context.constant(kernels * count, "identity")
+    one = engine(Area(1, 1, len(kernels), len(kernels), len(kernels)))
+    stream = replace(one, frames=count, continuous=1, single=int(count == 1))
+    looped = reader if reader.frame_repeat else replace(reader, frame_repeat=reader.frames)
+    return builder.unit(config, builder.read(near.buffer, looped), builder.read(name, stream))
+
+
+def line_wirings(source: StridedView, target: StridedView) -> Iterator[Wiring]:
+    """Windows of 2 or 3 pixels along rows [rows, window, pixels, channels] that are stored once for every line of the
+    window; channel by channel, half of them in each POOL."""
+    _rows, window, pixels, channels = source.shape
+    if pixels > POOL_LINE:
+        raise Refusal("pooling line", f"{pixels} pixels", f"{POOL_LINE}", "pool in two dimensions")
+    half = -(-channels // 2)
+    for first in range(0, channels, half):
+        some = min(half, channels - first)
+        near, far = source.cut(3, first, some), target.cut(2, first, some)
+        loops = (list(zip(view.shape, view.strides, strict=True)) for view in (near, far))
+        reader, writer = (
+            walk([loop[-1], *loop[:-1]], view.offset, write=write)
+            for loop, view, write in zip(loops, (near, far), (False, True), strict=True)
+        )
+        if reader is None or writer is None:
+            raise Refusal("pooling line", f"{near.shape} in steps {near.strides}", "two loops", "use the CPU")
+        config = windows_unit(window, pixels, 1, window, 1)
+        build = partial(_build_line, near.buffer, reader, config, far.buffer, writer)
+        yield Wiring(build, near.elements)
+
+
+def _build_line(
+    near: str, reader: StrengConfig, config: PoolConfig, far: str, writer: StrengConfig, builder: TaskBuilder
+) -> None:
+    builder.write(builder.unit(config, builder.read(near, reader)), far, writer)

@@ -1,0 +1,292 @@
+"""Means over anything: the POOL's global average on frames that the reading engine cuts out.
+
+Every window is a frame of its own, so any window, stride and count goes; the result has 8 fractional bits, and an ARITH
+turns it into codes. Sums over more pixels than one average holds are means of parts, averaged with 16 bits.
+
+    m = sat16(round(sum * MUL >> S)),   y = sat8(round((round(A * m >> 8) + C) >> R))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import floor, lcm, log2, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.units.access_patterns import walk
+from atonc.compiler.lower.units.arith import clip_unit
+from atonc.compiler.lower.units.pool import MOST_PIXELS, channel_groups, division, frame_of, global_unit
+from atonc.compiler.lower.units.wiring import Wiring, pack
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.flow import EachChannel
+from atonc.compiler.plan.policy import MOST_PARTS, WORTH_SPLITTING
+from atonc.compiler.plan.streams import Area, Loop, engine
+from atonc.compiler.plan.task import TaskGroup
+from atonc.machine.hw.fixed import finish, shift_right_rounded
+from atonc.machine.hw.limits import BUS_BYTES, MOST_TABLE_SHIFT, POOL_CHANNELS
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+
+Kept = tuple[int, int, int]  # turns, bytes in the source, bytes in the target
+Ints = NDArray[np.int64]
+
+FRACTION = 8
+_STEEPEST = 64.0  # codes per code: beyond, the fraction of the mean is too coarse
+
+
+@dataclass(frozen=True)
+class Line:
+    """The line from a mean with 8 fractional bits to codes."""
+
+    a: int
+    c: int
+    shift: int
+    clip: tuple[int, int] | None = None
+
+    @staticmethod
+    def of(
+        gain: float,
+        offset: float,
+        clip: tuple[int, int] | None = None,
+        usual: float | None = None,
+        divisor: int = 1,
+        ties_up: bool = False,
+    ) -> Line:
+        """codes = gain * mean + offset. Around the `usual` mean neither short factors nor the division by `divisor` do
+        harm. The unit rounds ties away from code zero, with `ties_up` upwards."""
+        if gain > _STEEPEST:
+            raise Refusal(
+                "steep mean", f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
+            )
+        multiplier, power = division(divisor)
+        divided = 1.0 if usual is None else multiplier * divisor / 2.0 ** (power + FRACTION)  # nearly 1
+        shift = max(0, min(MOST_TABLE_SHIFT, 14 - floor(log2(gain))))
+        a = round(gain / divided * 2**shift)
+        if a > 32767:
+            a, shift = round(gain / divided * 2 ** (shift - 1)), shift - 1
+        missing = (gain * 2**shift - a * divided) * (usual or 0.0)
+        return Line(a, round(offset * 2**shift + missing) + ties_up, shift, clip)
+
+    def error(self, gain: float) -> float:
+        """In codes, before the last rounding: by the fraction of the mean, the divisor and the factor."""
+        return gain * (2.0**-9 + 128 * 2.0**-15) + 128 * abs(self.a / 2.0**self.shift - gain) + 2.0**-self.shift
+
+    def codes(self, means: Ints) -> Ints:
+        """What the units compute from 16-bit means."""
+        result = finish(shift_right_rounded(means * self.a, FRACTION) + self.c, self.shift, 1, True, True)
+        return result if self.clip is None else np.clip(result, *self.clip)
+
+    def units(self) -> tuple[ArithConfig, ...]:
+        low = self.c & 0xFFFF
+        unit = ArithConfig(
+            a=self.a,
+            b=self.c >> 16,
+            c=low - (1 << 16) if low >= 1 << 15 else low,
+            combine_bc=1,
+            shift_a=FRACTION,
+            shift_out=self.shift,
+            rounded=1,
+            saturated=1,
+            round_mode=1,
+            out_bytes=1,
+            bytes_x=2,
+            out_bytes_x=2,
+            bytes_y=1,
+            out_bytes_y=1,
+        )
+        return (unit,) if self.clip is None else (unit, clip_unit(*self.clip))
+
+
+def mean_codes(sums: Ints, divisor: int, line: Line) -> Ints:
+    """The codes of exact sums in one part."""
+    multiplier, shift = division(divisor)
+    return line.codes(finish(sums * multiplier, shift, 2, True, True))
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means over the `reduced` loops for every turn of the `kept` ones; `batch` neighbouring channels at a time."""
+
+    source: str
+    target: str
+    kept: tuple[Kept, ...]
+    reduced: tuple[Loop, ...]
+    batch: int
+    divisor: int  # of the sum; the number of pixels unless padding counts
+    line: Line
+    near: int = 0  # offsets
+    far: int = 0
+
+    @property
+    def pixels(self) -> int:
+        return prod(count for count, _ in self.reduced)
+
+    @property
+    def whole_frames(self) -> bool:
+        """Whether one average holds all pixels."""
+        return frame_of(self.pixels, self.batch) is not None
+
+    @property
+    def results(self) -> int:
+        return prod(count for count, _, _ in self.kept) * self.batch
+
+    def halves(self) -> tuple[Means, ...]:
+        """For both POOL units, where their results lie in words of their own and the work is worth it."""
+        *outer, (count, near, far) = self.kept
+        word = lcm(far, BUS_BYTES) // far if far else count
+        half = -(-count // 2 // word) * word
+        aligned = not (self.far % BUS_BYTES or any(step % BUS_BYTES for _, _, step in outer))
+        if not (0 < half < count and aligned) or self.pixels * self.results < 2 * WORTH_SPLITTING:
+            return (self,)
+        first = replace(self, kept=(*outer, (half, near, far)))
+        rest = replace(self, near=self.near + half * near, far=self.far + half * far)
+        return first, replace(rest, kept=(*outer, (count - half, near, far)))
+
+    def wirings(self) -> Iterator[Wiring]:
+        """IN > POOL > ARITH > OUT, one for every turn of a loop too many."""
+        frame = frame_of(self.pixels, self.batch)
+        if frame is None:
+            raise Refusal("mean", f"{self.pixels} pixels", f"{MOST_PIXELS}", "use smaller windows")
+        reader = walk(
+            [*((n, near) for n, near, _ in self.kept), *self.reduced, (self.batch, 1)], self.near, write=False
+        )
+        writer = walk([*((n, far) for n, _, far in self.kept), (self.batch, 1)], self.far, write=True)
+        if reader is None or writer is None:
+            yield from (p for part in self._unrolled() for p in part.wirings())
+            return
+        units = (global_unit(*frame, self.batch, self.divisor), *self.line.units())
+
+        def build(builder: TaskBuilder) -> None:
+            stream = builder.read(self.source, reader)
+            for unit in units:
+                stream = builder.unit(unit, stream)
+            builder.write(stream, self.target, writer)
+
+        yield Wiring(build, reader.elements)
+
+    def _unrolled(self) -> Iterator[Means]:
+        if not self.kept:
+            raise Refusal("mean", f"windows {self.reduced}", "two loops", "use the CPU")
+        axis = min(range(len(self.kept)), key=lambda i: self.kept[i][0])
+        count, near, far = self.kept[axis]
+        if count > MOST_PARTS:
+            raise Refusal("mean", f"{count} separate pieces", f"{MOST_PARTS}", "use the CPU")
+        rest = (*self.kept[:axis], *self.kept[axis + 1 :])
+        for k in range(count):
+            yield replace(self, kept=rest, near=self.near + k * near, far=self.far + k * far)
+
+
+def all_pixels(picture: Area) -> EachChannel:
+    """What the means of a whole picture are, as long as one average holds its pixels."""
+    pixels, (_, batch, _) = picture.height * picture.width, next(channel_groups(picture.channels, POOL_CHANNELS))
+    return EachChannel(picture, frame_of(pixels, batch) or (picture.height, picture.width))
+
+
+def parts_of(pixels: int, batch: int) -> list[int]:
+    """How many pixels each part has: equal parts if possible, else rows of 64 x 64 and a rest."""
+    least = -(-pixels // MOST_PIXELS)
+    for count in range(least, min(4 * least, pixels) + 1):
+        if pixels % count == 0 and frame_of(pixels // count, batch):
+            return [pixels // count] * count
+    size = 4096 if pixels > 4096 else max(n for n in range(1, pixels) if frame_of(n, batch))
+    return [size, *parts_of(pixels - size, batch)]
+
+
+def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str) -> list[TaskGroup]:
+    """A mean over one long loop of pixels: parts with 16 bits, then weighted averages of two at a time."""
+    if len(means.reduced) > 1 or means.divisor != means.pixels:
+        raise Refusal("mean", f"{means.pixels} pixels in windows", f"{MOST_PIXELS}", "use smaller windows")
+    ((_, step),) = means.reduced
+    sizes = parts_of(means.pixels, means.batch)
+    parts: list[tuple[str, int]] = []
+    wirings: list[Wiring] = []
+    at = 0
+    for size in sizes:
+        name = context.scratch(2 * means.results, f"{title} part")
+        part = replace(means, reduced=((size, step),), near=means.near + at * step, divisor=size)
+        wirings += [_part(part, name)]
+        parts.append((name, size))
+        at += size
+    groups = pack(wirings, origin, title)
+    fewest = 2 if means.line.clip is None else 1  # the last average and the line fit one chain, a clip does not
+    while len(parts) > fewest:
+        joined, pairs = [], []
+        for (a, m), (b, n) in zip(parts[::2], parts[1::2], strict=False):
+            name = context.scratch(2 * means.results, f"{title} sum")
+            pairs.append(_join(a, b, m, n, means.results, name))
+            joined.append((name, m + n))
+        groups += pack(pairs, origin, title)
+        parts = joined + (parts[-1:] if len(parts) % 2 else [])
+    return groups + pack([_last(parts, means)], origin, title)
+
+
+def _words(count: int, write: bool = False) -> StrengConfig:
+    return engine(Area(1, 1, count, 2 * count, 2 * count, 0, 2), write=write)
+
+
+def _part(means: Means, name: str) -> Wiring:
+    frame = frame_of(means.pixels, means.batch)
+    loops = [*((n, near) for n, near, _ in means.kept), *means.reduced, (means.batch, 1)]
+    reader = walk(loops, means.near, write=False)
+    if frame is None or reader is None:
+        raise Refusal("mean", f"{means.pixels} pixels in loops {loops}", f"{MOST_PIXELS}", "use the CPU")
+    unit = global_unit(*frame, means.batch, means.divisor)
+
+    def build(builder: TaskBuilder) -> None:
+        stream = builder.unit(unit, builder.read(means.source, reader))
+        builder.write(stream, name, _words(means.results, True))
+
+    return Wiring(build, reader.elements)
+
+
+def average_weights(m: int, n: int) -> tuple[int, int]:
+    """Weighs two means of m and n values, in units of 1/2^14."""
+    a = round((1 << 14) * m / (m + n))
+    return a, (1 << 14) - a
+
+
+def average_unit(m: int, n: int) -> ArithConfig:
+    """The mean of two 16-bit means of m and n values."""
+    a, b = average_weights(m, n)
+    return ArithConfig(
+        dual_input=1,
+        a=a,
+        b=b,
+        shift_out=14,
+        rounded=1,
+        saturated=1,
+        round_mode=1,
+        out_bytes=2,
+        bytes_x=2,
+        out_bytes_x=2,
+        bytes_y=2,
+        out_bytes_y=2,
+    )
+
+
+def _join(a: str, b: str, m: int, n: int, count: int, name: str) -> Wiring:
+    def build(builder: TaskBuilder) -> None:
+        streams = [builder.read(part, _words(count)) for part in (a, b)]
+        builder.write(builder.unit(average_unit(m, n), *streams), name, _words(count, True))
+
+    return Wiring(build, count)
+
+
+def _last(parts: list[tuple[str, int]], means: Means) -> Wiring:
+    writer = walk([*((n, far) for n, _, far in means.kept), (means.batch, 1)], means.far, write=True)
+    if writer is None:
+        raise Refusal("mean", f"results {means.kept}", "two loops", "use the CPU")
+    units = means.line.units()
+
+    def build(builder: TaskBuilder) -> None:
+        streams = [builder.read(name, _words(means.results)) for name, _ in parts]
+        stream = builder.unit(average_unit(*(size for _, size in parts)), *streams) if len(parts) > 1 else streams[0]
+        for unit in units:
+            stream = builder.unit(unit, stream)
+        builder.write(stream, means.target, writer)
+
+    return Wiring(build, means.results)

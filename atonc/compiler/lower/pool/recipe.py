@@ -1,0 +1,396 @@
+"""Pooling and means: maxima as cascades, averages as global averages of what the engine cuts out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from math import gcd, prod
+
+import numpy as np
+
+from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.lower import rules
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.move.copies import Move, Units, copy, wirings
+from atonc.compiler.lower.move.padding import borders, inside, pad_view
+from atonc.compiler.lower.move.recipe import change_between
+from atonc.compiler.lower.pool.addends import with_best_addend
+from atonc.compiler.lower.pool.maxima import LOWEST, NO_PADS, MaximumWindows, Pads, after, cascade, line_wirings
+from atonc.compiler.lower.pool.means import Kept, Line, Means, all_pixels, in_parts
+from atonc.compiler.lower.pool.pair_maxima import widen
+from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.semantics import means as meaning
+from atonc.compiler.lower.units.pool import channel_groups
+from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.wiring import Wiring, computable, pack
+from atonc.compiler.ops.rounding import lift, rounding_of
+from atonc.compiler.ops.windows import Geometry, pair
+from atonc.compiler.plan.streams import Area, Loop
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.choose import attempt
+from atonc.compiler.select.form import RefusedForm
+
+Shape = tuple[int, ...]
+Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
+
+_ABOVE_ZERO = 16  # codes by which means usually are above the zero point
+_MOSTLY_ABOVE = -64  # with a zero point below, most codes are above it
+_MOST_WIDER = 4  # pixels that a picture gets to be as wide as those that were seen
+_MOST_PAD = 31  # pixels that the identity CONVACC adds on a side
+
+
+def picture_of(context: Context, name: str) -> StridedView:
+    """[height, width, channels]; sequences have height 1."""
+    shape = context.tensor(name).shape
+    if len(shape) not in (3, 4) or shape[0] != 1:
+        raise Refusal("pooling shape", f"{shape}", "one picture, channel last", "fix the batch to 1")
+    return StridedView.whole(context.buffer(name), (1,) * (4 - len(shape)) + shape[1:])
+
+
+def geometry_of(op: Op) -> Geometry:
+    if op.attrs["layout"] != "NHWC":
+        raise Refusal("layout", f"{op.kind} with channels first", "channel last", "let the passes transpose it")
+    geometry = Geometry.of(op.attrs, pair(op.attrs["window"]))
+    if geometry.dilation != (1, 1):
+        raise Refusal("dilated pooling", f"{geometry.dilation}", "dilation 1", "use the CPU")
+    return geometry
+
+
+@recipe("max_pool")
+@computable
+def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
+    name, geometry = _smaller(op, context, geometry_of(op))
+    source, target = picture_of(context, name), picture_of(context, op.outputs[0])
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    context.explain(op, meaning.maximum(op, x, y, _windows(op, target)))
+    return _maximum(op, context, source, target, geometry, change_between(op, x, y))
+
+
+def _maximum(
+    op: Op, context: Context, source: StridedView, target: StridedView, geometry: Geometry, units: Units
+) -> list[TaskGroup]:
+    """By POOL units; where such small pictures were never seen in them with more padding than needed, or by pairs."""
+
+    def padded(draft: Context, more: int) -> list[TaskGroup]:
+        return Cascade(op, draft, source, target, geometry, units, more).groups()
+
+    for more in range(_MOST_WIDER + 1):
+        form = attempt(context, partial(padded, more=more))
+        if not (isinstance(form, RefusedForm) and form.rule == rules.NO_EVIDENCE.id):
+            return context.take(form)
+    return Cascade(op, context, source, target, geometry, units).by_pairs()
+
+
+def _windows(op: Op, target: StridedView) -> meaning.Windows:
+    return geometry_of(op), (target.shape[0], target.shape[1])
+
+
+def _smaller(op: Op, context: Context, geometry: Geometry) -> tuple[str, Geometry]:
+    """Pyramids pool one picture with ever larger windows: the next one needs only the maxima of the one before."""
+    best, name = geometry, op.inputs[0]
+    for other in context.graph.ops:
+        if other is op:
+            break
+        if other.kind != "max_pool" or other.inputs[0] != op.inputs[0] or "clip" in other.attrs:
+            continue
+        done = geometry_of(other)
+        if not (_keeps_size(geometry) and _keeps_size(done)) or done.kernel > geometry.kernel:
+            continue
+        same = context.tensor(other.outputs[0]).quant
+        rest = tuple(a - b + 1 for a, b in zip(geometry.kernel, done.kernel, strict=True))
+        if min(rest) > 0 and rest < best.kernel and same is not None and same.same_as(context.tensor(name).quant):
+            pads = tuple(a - b for a, b in zip(geometry.padding, done.padding, strict=True))
+            best, name = (
+                Geometry((rest[0], rest[1]), (1, 1), (1, 1), (pads[0], pads[1], pads[2], pads[3])),
+                other.outputs[0],
+            )
+    return name, best
+
+
+def _keeps_size(geometry: Geometry) -> bool:
+    """Stride 1 with windows centred on their pixel."""
+    half = tuple((k - 1) // 2 for k in geometry.kernel)
+    odd = all(k % 2 for k in geometry.kernel)
+    return odd and geometry.stride == (1, 1) and geometry.padding == (*half, *half)
+
+
+class Cascade:
+    """The epochs of one maximum: padding, square stages, stages along one axis, then what remains of the stride."""
+
+    def __init__(
+        self,
+        op: Op,
+        context: Context,
+        source: StridedView,
+        target: StridedView,
+        geometry: Geometry,
+        units: Units,
+        more: int = 0,
+    ) -> None:
+        self.op, self.context, self.target, self.units = op, context, target, units
+        self.title = f"{op.kind} {op.name}"
+        self.steps: list[TaskGroup] = []
+        self.now, (top, left, bottom, right) = _needed(source, target.shape, geometry)
+        self.pads = top, left, bottom + more, right + more
+        self.wider = more > 0  # then results are cut out of those of the last stage
+        self.geometry = geometry
+
+    def groups(self) -> list[TaskGroup]:
+        (tall, wide), (down, right) = self.geometry.kernel, self.geometry.stride
+        square = min(tall, wide)
+        even = tall == wide
+        stages, rest = cascade(square, gcd(down, right) if even else 1)
+        done = gcd(down, right) // rest if even else 1
+        if any(self.pads) and (square == 1 or max(self.pads) > _MOST_PAD):
+            self._pad_in_memory()
+        lines = [(axis, size) for axis in (0, 1) for size, _ in cascade((tall, wide)[axis] - square + 1, 1)[0]]
+        direct = (done, done) == (down, right) and not self.units and not self.wider  # the last stage gives the result
+        self._squares(stages, direct and not lines)
+        for number, (axis, size) in enumerate(lines, 1):
+            self._along(axis, size, direct and number == len(lines))
+        if not direct or not (stages or lines):
+            self._finish(down // done, right // done)
+        return self.steps
+
+    def by_pairs(self) -> list[TaskGroup]:
+        """Without POOL units, whose smallest pictures are known."""
+        if any(self.pads):
+            self._pad_in_memory()
+        for axis, window in enumerate(self.geometry.kernel):
+            found, self.now = widen(self.now, axis, window, self._scratch)
+            for wiring in found:
+                self.steps += pack([wiring], self.op.origin, self.title)
+        self._finish(*self.geometry.stride)
+        return self.steps
+
+    def _scratch(self, shape: tuple[int, ...]) -> StridedView:
+        return StridedView.whole(self.context.scratch(prod(shape), self.op.name), shape)
+
+    def _pad_in_memory(self) -> None:
+        top, left, bottom, right = self.pads
+        height, width, channels = self.now.shape
+        whole = self._scratch((height + top + bottom, width + left + right, channels))
+        pads = ((top, bottom), (left, right), (0, 0))
+        moves = wirings(self.context, [Move(self.now, inside(whole, pads))])
+        fills = pad_view(self.context, borders(whole, pads), LOWEST, self.now.buffer, height * width * channels)
+        self.steps += pack([*moves, *fills], self.op.origin, self.title)
+        self.now, self.pads = whole, NO_PADS
+
+    def _squares(self, stages: list[tuple[int, int]], last: bool) -> None:
+        for start in range(0, len(stages), 2):
+            two = tuple(stages[start : start + 2])
+            top, left, bottom, right = self.pads
+            height, width, channels = self.now.shape
+            shape = (after(height + top + bottom, list(two)), after(width + left + right, list(two)), channels)
+            result = self.target if last and start + 2 >= len(stages) else self._scratch(shape)
+            windows = MaximumWindows(self.now, result, two, self.pads)
+            self.steps += pack(windows.wirings(self.context), self.op.origin, self.title, flow=windows.flow)
+            self.now, self.pads = result, NO_PADS
+
+    def _along(self, axis: int, window: int, last: bool) -> None:
+        """Columns (axis 0) or rows (axis 1) alone."""
+        height, width, channels = self.now.shape
+        shape = (height - window + 1, width, channels) if axis == 0 else (height, width - window + 1, channels)
+        result = self.target if last else self._scratch(shape)
+        near, far = (view if axis == 1 else _columns(view) for view in (self.now, result))
+        rows, pixels, elements = near.shape
+        again = self._scratch((rows, window, pixels, elements))
+        moves = [Move(near, again.pick(1, k)) for k in range(window)]
+        self.steps += copy(self.context, moves, self.op.origin, self.title)
+        self.steps += pack(list(line_wirings(again, far)), self.op.origin, self.title)
+        self.now = result
+
+    def _finish(self, down: int, right: int) -> None:
+        height, width, _ = self.target.shape
+        kept = self.now.cut(0, 0, height, down).cut(1, 0, width, right)
+        self.steps += copy(self.context, [Move(kept, self.target, self.units)], self.op.origin, self.title)
+
+
+def _needed(source: StridedView, out: tuple[int, ...], geometry: Geometry) -> tuple[StridedView, Pads]:
+    """The part of the picture that the windows see, and the padding around it."""
+    pads = []
+    for axis in (0, 1):
+        before, size = geometry.padding[axis], source.shape[axis]
+        reach = (out[axis] - 1) * geometry.stride[axis] + geometry.kernel[axis]
+        source = source.cut(axis, 0, min(size, reach - before))
+        pads.append((before, max(0, reach - before - size)))
+    return source, (pads[0][0], pads[1][0], pads[0][1], pads[1][1])
+
+
+def _columns(picture: StridedView) -> StridedView:
+    """[1, lines, elements of a line]: along the columns all elements of a line are alike."""
+    height, width, channels = picture.shape
+    return StridedView(picture.buffer, (1, height, width * channels), (0, picture.strides[0], 1), picture.offset)
+
+
+@recipe("average_pool")
+@computable
+def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
+    geometry = geometry_of(op)
+    source, target = picture_of(context, op.inputs[0]), picture_of(context, op.outputs[0])
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    title = f"{op.kind} {op.name}"
+    plain = (geometry.kernel, geometry.stride, geometry.padding) == ((2, 2), (2, 2), (0, 0, 0, 0))
+    if plain and x.scale <= y.scale:  # the second rounding then costs half a code at most
+        context.explain(op, meaning.average_of_four(op, x, y, _windows(op, target)), 0.5 * x.scale / y.scale)
+        near, _ = _needed(source, target.shape, geometry)
+        windows = MaximumWindows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
+        return pack(windows.wirings(context), op.origin, title, flow=windows.flow)
+    groups: list[TaskGroup] = []
+    found: list[Wiring] = []
+    area = geometry.kernel[0] * geometry.kernel[1] if op.attrs.get("count_include_pad", False) else 0
+    context.explain(
+        op,
+        meaning.averages(y, _windows(op, target), area, lambda n: _line(op, x, y, 1.0, n / (area or n))),
+        _line(op, x, y, 1.0).error(x.scale / y.scale),
+    )
+    pooled = _Pooled(op, (x, y), source, target, geometry.stride, area)
+    classes = [window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1)]
+    whole = classes == [[WindowClass(0, 1, 0, size)] for size in source.shape[:2]]
+    for rows, columns in product(*classes):
+        for means in _window_means(pooled, rows, columns):
+            if means.whole_frames:
+                found += [wiring for half in means.halves() for wiring in half.wirings()]
+            else:
+                groups += in_parts(means, context, op.origin, title)
+    flow = all_pixels(Area.whole(*source.shape)) if whole and not groups else None
+    return pack(found, op.origin, title, flow=flow) + groups
+
+
+@dataclass(frozen=True)
+class WindowClass:
+    """Windows along one axis that see equally many pixels and follow each other by the stride."""
+
+    first: int  # output index
+    count: int
+    start: int  # first pixel of the first window
+    size: int
+
+
+def window_classes(geometry: Geometry, size: Shape, out: Shape, axis: int) -> list[WindowClass]:
+    found: list[WindowClass] = []
+    stride = geometry.stride[axis]
+    for index in range(out[axis]):
+        begin = index * stride - geometry.padding[axis]
+        start, end = max(0, begin), min(size[axis], begin + geometry.kernel[axis])
+        last = found[-1] if found else None
+        if last and last.size == end - start and last.start + last.count * stride == start:
+            found[-1] = replace(last, count=last.count + 1)
+        else:
+            found.append(WindowClass(index, 1, start, end - start))
+    return found
+
+
+@dataclass(frozen=True)
+class _Pooled:
+    """A picture and the means of its windows."""
+
+    op: Op
+    ends: Ends
+    source: StridedView
+    target: StridedView
+    stride: Shape
+    area: int  # pixels that a mean is divided by; 0: those that its window sees
+
+
+def _window_means(pooled: _Pooled, rows: WindowClass, columns: WindowClass) -> Iterator[Means]:
+    area, stride = pooled.area, pooled.stride
+    near = pooled.source.cut(0, rows.start, 1).cut(1, columns.start, 1)
+    far = pooled.target.cut(0, rows.first, 1).cut(1, columns.first, 1)
+    pixels = rows.size * columns.size
+    line = _line(pooled.op, *pooled.ends, 1.0, pixels / (area or pixels))
+    down, right = near.strides[:2]
+    window: tuple[Loop, ...] = ((rows.size, down), (columns.size, right))
+    if columns.size * right == down or rows.size == 1:
+        window = ((pixels, right),)
+    for first, batch, count in channel_groups(pooled.source.shape[2], 8):
+        kept = (
+            (rows.count, stride[0] * down, far.strides[0]),
+            (columns.count, stride[1] * right, far.strides[1]),
+            (count, batch, batch),
+        )
+        offsets = near.offset + first, far.offset + first
+        yield Means(near.buffer, far.buffer, kept, window, batch, area or pixels, line, *offsets)
+
+
+def _line(op: Op, x: Tensor, y: Tensor, times: float, share: float = 1.0) -> Line:
+    """Codes of `times` the mean; `share` of the pixels are real, the others stand for zero."""
+    gain = x.scale / y.scale * times
+    return Line.of(gain, y.zero_point - x.zero_point * gain * share, op.attrs.get("clip"))
+
+
+def _mean_line(op: Op, x: Tensor, y: Tensor, pixels: int) -> Line:
+    """Coefficients for the means that occur. Ties go away from the zero point, behind a ReLU that is upwards; where the
+    codes themselves are rounded, the unit does the same."""
+    gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
+    offset, usual = y.zero_point - x.zero_point * gain, x.zero_point + _ABOVE_ZERO
+    rounding, clip = rounding_of(op, [x], y), op.attrs.get("clip")
+    lifted = float(np.max(lift(rounding, y, clip)))
+    turn = y.zero_point + rounding.zero  # the code that ties go away from
+    ties_up = turn < _MOSTLY_ABOVE
+    line = Line.of(gain, offset + lifted, clip, usual, pixels, ties_up)
+    return with_best_addend(line, rounding, gain, (x.zero_point, y.zero_point), usual, pixels)
+
+
+@recipe("mean", "sum")
+@computable
+def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
+    """Over any axes that are at most two stretches of neighbours."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    axes = {axis % len(x.shape) for axis in op.attrs["axes"]}
+    pixels = prod(x.shape[axis] for axis in axes)
+    plain = _line(op, x, y, pixels if op.kind == "sum" else 1.0)
+    line = plain if context.numerics == "2.x" else _mean_line(op, x, y, pixels)
+    kept, reduced, channels = _stretches(x.shape, axes)
+    gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
+    context.explain(op, meaning.means(x, y, axes, line, channels), line.error(gain))
+    names = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
+    title, groups = f"{op.kind} {op.name}", []
+    found: list[Wiring] = []
+    for first, batch, count in channel_groups(channels, 8):
+        loops = (*kept, (count, batch, batch))
+        means = Means(*names, loops, reduced, batch, pixels, line, first, first)
+        if means.whole_frames:
+            found += [wiring for half in means.halves() for wiring in half.wirings()]
+        else:
+            groups += in_parts(means, context, op.origin, title)
+    width = prod(x.shape[axis] for axis in sorted(axes)[-1:])
+    picture = Area.whole(pixels // width, width, channels)
+    return pack(found, op.origin, title, flow=None if kept or groups else all_pixels(picture)) + groups
+
+
+def _stretches(shape: Shape, axes: set[int]) -> tuple[tuple[Kept, ...], tuple[Loop, ...], int]:
+    """Kept loops, reduced loops, and the channels that are kept at the end (1 if the last axis is reduced)."""
+    near = far = 1
+    loops: list[tuple[bool, int, int, int]] = []
+    for axis in range(len(shape) - 1, -1, -1):
+        gone, size = axis in axes, shape[axis]
+        if loops and loops[-1][0] == gone:
+            loops[-1] = (gone, loops[-1][1] * size, *loops[-1][2:])
+        elif size > 1:
+            loops.append((gone, size, near, far))
+        near, far = near * size, far if gone else far * size
+    channels = loops.pop(0)[1] if loops and not loops[0][0] else 1
+    kept = tuple((size, step, out) for gone, size, step, out in reversed(loops) if not gone)
+    reduced = tuple((size, step) for gone, size, step, _ in reversed(loops) if gone)
+    if len(reduced) > 2:
+        raise Refusal("mean", f"axes {sorted(axes)}", "two stretches of axes", "use the CPU")
+    return kept, reduced or ((1, 1),), channels
+
+
+@recipe("reduce_max")
+@computable
+def lower_reduce_max(op: Op, context: Context) -> list[TaskGroup]:
+    """Over height and width: the maximum of one window."""
+    shape = context.tensor(op.inputs[0]).shape
+    spatial = set(range(1, len(shape) - 1))
+    if {axis % len(shape) for axis in op.attrs["axes"]} != spatial or len(shape) not in (3, 4):
+        raise Refusal("maximum", f"axes {op.attrs['axes']}", "height and width", "use the CPU")
+    source = picture_of(context, op.inputs[0])
+    target = StridedView.whole(context.buffer(op.outputs[0]), (1, 1, shape[-1]))
+    geometry = Geometry((source.shape[0], source.shape[1]), (1, 1), (1, 1), (0, 0, 0, 0))
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    context.explain(op, meaning.largest(op, x, y))
+    return _maximum(op, context, source, target, geometry, change_between(op, x, y))

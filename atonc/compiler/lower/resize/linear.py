@@ -1,0 +1,283 @@
+"""Linear resizing as weighted sums of neighbours, first along the lines, then along the columns.
+
+Pixels that share their weights and follow each other evenly form one chain. Between the two passes values have 16
+bits with 8 fractional ones; weights are rounded to 1/256, so sums are exact where the weights are (scales 2, 4, 8).
+
+    m = sat16(a1 * x1 + (256 - a1) * x2),   y = sat8(round((A * m1 + B * m2 + C) >> R))
+
+The last rounding and the weights stay within one code of exact arithmetic as long as an input code is not worth two
+output codes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.move.copies import Move, Units, copy, wirings
+from atonc.compiler.lower.move.padding import pad_view
+from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.semantics.blends import along
+from atonc.compiler.lower.semantics.blends import between as along_lines
+from atonc.compiler.lower.units.access_patterns import EnginePort, all_trusted, walk_together
+from atonc.compiler.lower.units.affine import WIDE_ERROR, AffinePair, fit_pair, fit_wide_pair
+from atonc.compiler.lower.units.arith import clip_unit, pair_unit, product_unit
+from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.wiring import Wiring, computable, pack
+from atonc.compiler.ops.resize import source_positions
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.task import TaskGroup
+from atonc.machine.hw.limits import ALIGNED
+from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+
+ONE = 256  # of the weights
+_STEEPEST = 1.9  # output codes for an input code
+_MOST_PIECES = 64  # along an axis
+READ_X, READ_Y, WRITE = EnginePort("to ARITH:0"), EnginePort("to ARITH:1"), EnginePort("from ARITH")
+_ALIGNED_CHANNELS = ALIGNED // 2  # of 16 bits: pixels begin at aligned addresses
+
+
+@dataclass(frozen=True)
+class ResizePiece:
+    """Outputs start, start + ahead, ... from inputs low + k * step and high + k * step with one pair of weights."""
+
+    start: int
+    ahead: int
+    low: int
+    high: int
+    step: int
+    count: int
+    weight: int  # of `high`, in 1/256
+
+    def halves(self) -> tuple[ResizePiece, ResizePiece]:
+        some = self.count // 2
+        start, way = self.start + some * self.ahead, some * self.step
+        rest = replace(self, start=start, low=self.low + way, high=self.high + way, count=self.count - some)
+        return replace(self, count=some), rest
+
+    def between(self, first: int, end: int) -> Iterator[ResizePiece]:
+        """What of it lies there, counted from the first; nothing, or one piece."""
+        skipped = max(0, -(-(first - self.start) // self.ahead))
+        count = min(self.count, -(-(end - self.start) // self.ahead)) - skipped
+        if count > 0:
+            start, way = self.start + skipped * self.ahead - first, skipped * self.step
+            yield replace(self, start=start, low=self.low + way, high=self.high + way, count=count)
+
+
+def pieces(size_in: int, positions: Sequence[float]) -> list[ResizePiece]:
+    """The outputs of one axis in as few pieces as their weights allow."""
+    alike: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for index, position in enumerate(positions):
+        low = int(np.floor(position))
+        weight = round((position - low) * ONE)
+        if weight == ONE:
+            low, weight = low + 1, 0
+        gap = int(weight > 0 and low + 1 < size_in)
+        alike[weight if gap else 0, gap].append((index, low))
+    return [piece for key, places in sorted(alike.items()) for piece in _even(places, *key)]
+
+
+def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[ResizePiece]:
+    """Stretches whose outputs and inputs both step evenly forward."""
+    found, at = [], 0
+    while at < len(places):
+        (start, low), count, ahead, step = places[at], 1, 1, 1
+        if at + 1 < len(places):
+            ahead, step = places[at + 1][0] - start, places[at + 1][1] - low
+            while at + count < len(places) and places[at + count] == (start + count * ahead, low + count * step):
+                count += 1
+        if step < 0 or count == 1:
+            count, ahead, step = 1, 1, 1
+        found.append(ResizePiece(start, ahead, low, low + gap, step, count, weight))
+        at += count
+    return found
+
+
+@recipe("resize_linear")
+@computable
+def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    _check(op, x, y)
+    axes = {axis: _axis_pieces(op, x, y, axis) for axis in (1, 2)}
+    title, trust = f"{op.kind} {op.name}", context.facts.target.trust
+    source = StridedView.whole(context.buffer(op.inputs[0]), x.shape[1:])
+    target = StridedView.whole(context.buffer(op.outputs[0]), y.shape[1:])
+    changed = [axis for axis in (1, 2) if x.shape[axis] != y.shape[axis]]
+    if len(changed) < 2:
+        axis = changed[0] if changed else 1
+        ends = _ends(op, x, y, 1)
+        error = 128 / ONE * ends.gain
+        context.explain(op, lambda values: [along(values[0], axis, y.shape[axis], axes[axis], ends)], error)
+        found = _one_axis(axis - 1, ends, trust).wirings(source, target, axes[axis])
+        return pack(found, op.origin, title)
+
+    def codes(values: Sequence[Any]) -> list[Any]:
+        middle = along_lines(values[0], 2, y.shape[2], axes[2])
+        return [along(middle, 1, y.shape[1], axes[1], _ends(op, x, y, ONE))]
+
+    context.explain(op, codes, 256 / ONE * x.scale / y.scale + WIDE_ERROR)
+    ends = _ends(op, x, y, ONE)
+    channels, whole = x.shape[3], -(-x.shape[3] // _ALIGNED_CHANNELS) * _ALIGNED_CHANNELS
+    groups: list[TaskGroup] = []
+    if channels < whole:
+        near = StridedView.whole(
+            context.scratch(source.elements // channels * whole, op.name), (*source.shape[:2], whole)
+        )
+        moves = wirings(context, [Move(source, near.cut(2, 0, channels))])
+        fills = pad_view(context, [near.cut(2, channels, whole - channels)], 0, source.buffer, source.elements)
+        groups, source = pack([*moves, *fills], op.origin, title), near
+    shape = (source.shape[0], y.shape[2], whole)
+    between = StridedView.whole(context.scratch(2 * prod(shape), op.name), shape, 2)
+    groups += pack(_along_lines(trust).wirings(source, between, axes[2]), op.origin, title)
+    for first, rows in bands(y.shape[1], prod(y.shape[2:]), y.shape[2] * whole, context.room.band_bytes):
+        band = target.cut(0, first, rows)
+        parts = [part for piece in axes[1] for part in piece.between(first, first + rows)]
+        groups += _columns(op, context, between, band, parts, ends)
+    return groups
+
+
+def _columns(
+    op: Op, context: Context, between: StridedView, band: StridedView, parts: Sequence[ResizePiece], ends: Ends
+) -> list[TaskGroup]:
+    """Some rows of the result from lines of 16 bits, whose engines begin at aligned addresses: by way of a memory with
+    room behind the channels where pixels do not."""
+    title, whole, sums = f"{op.kind} {op.name}", between.shape[2], _along_columns(ends, context.facts.target.trust)
+    rows, width, channels = band.shape
+    if channels == whole:
+        return pack(sums.wirings(between, band, parts), op.origin, title)
+    far = StridedView.whole(context.scratch(rows * width * whole, op.name), (rows, width, whole))
+    groups = pack(sums.wirings(between, far, parts), op.origin, title)
+    return groups + copy(context, [Move(far.cut(2, 0, channels), band)], op.origin, title)
+
+
+def bands(height: int, line_bytes: int, row_bytes: int, most_bytes: int) -> list[tuple[int, int]]:
+    """First row and rows of parts of a result that begin where any memory takes them and fit the NPU's RAM beside the
+    lines that they are made of; `row_bytes` is what a row takes there."""
+    step = ALIGNED // gcd(ALIGNED, line_bytes)
+    rows = height if height * row_bytes <= most_bytes else max(1, most_bytes // row_bytes // step) * step
+    return [(first, min(rows, height - first)) for first in range(0, height, rows)]
+
+
+def _check(op: Op, x: Tensor, y: Tensor) -> None:
+    if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[3] != y.shape[3] or x.shape[0] != y.shape[0]:
+        raise Refusal("bilinear resize", f"{x.shape} to {y.shape}", "height and width of one picture", "use the CPU")
+    if x.scale / y.scale > _STEEPEST:
+        raise Refusal(
+            "bilinear resize", f"{x.scale / y.scale:.2f} output codes for an input code", f"{_STEEPEST}", "CPU"
+        )
+
+
+def _axis_pieces(op: Op, x: Tensor, y: Tensor, axis: int) -> list[ResizePiece]:
+    scales = op.attrs.get("scales")
+    a, b = x.shape[axis], y.shape[axis]
+    positions = source_positions(a, b, float(scales[axis]) if scales else b / a, op.attrs["coordinates"])
+    found = pieces(a, np.clip(positions, 0, a - 1).tolist())
+    if len(found) > _MOST_PIECES:
+        raise Refusal(
+            "bilinear resize",
+            f"{a} to {b} pixels have {len(found)} different pairs of weights",
+            f"{_MOST_PIECES}",
+            "use half-pixel coordinates and an integer scale",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Ends:
+    """codes = gain * value + offset."""
+
+    gain: float
+    offset: float
+    clip: tuple[int, int] | None
+    bytes_in: int  # of the values
+
+    def pair(self, piece: ResizePiece) -> AffinePair:
+        high = piece.weight / ONE
+        fit = fit_pair if self.bytes_in == 1 else fit_wide_pair
+        return fit(self.gain * (1 - high), self.gain * high, self.offset)
+
+    def units(self, piece: ResizePiece) -> tuple[ArithConfig, ...]:
+        unit = pair_unit(self.pair(piece), self.bytes_in, self.bytes_in)
+        return (unit,) if self.clip is None else (unit, clip_unit(*self.clip))
+
+
+def _ends(op: Op, x: Tensor, y: Tensor, one: int) -> Ends:
+    gain = x.scale / y.scale
+    return Ends(gain / one, y.zero_point - x.zero_point * gain, op.attrs.get("clip"), 1 if one == 1 else 2)
+
+
+@dataclass(frozen=True)
+class AxisSums:
+    """Along one axis: two readers, units on the first, the unit that joins both, units behind it."""
+
+    axis: int
+    ports: tuple[EnginePort, EnginePort, EnginePort]
+    units: Callable[[ResizePiece], tuple[Units, Units]]  # on the first, from the joining one on
+    trust: Trust
+
+    def wirings(self, source: StridedView, target: StridedView, parts: Iterable[ResizePiece]) -> list[Wiring]:
+        return [chain for part in parts for chain in self._chains(source, target, part)]
+
+    def _chains(self, source: StridedView, target: StridedView, piece: ResizePiece) -> Iterator[Wiring]:
+        """One, or where its engines may not be relied on, those of both halves."""
+        low, high = (source.cut(self.axis, first, piece.count, piece.step) for first in (piece.low, piece.high))
+        far = target.cut(self.axis, piece.start, piece.count, piece.ahead)
+        engines = walk_together(self.ports, (low, high, far), self.trust)
+        if engines is None:
+            seen = f"steps {low.strides} to {far.strides} for {low.shape}"
+            raise Refusal("bilinear resize", seen, "lines of pixels", "use the CPU")
+        if piece.count > 1 and not all_trusted(self.ports, engines, self.trust):
+            for half in piece.halves():
+                yield from self._chains(source, target, half)
+        else:
+            yield _chain(low, high, far, engines, *self.units(piece))
+
+
+def _one_axis(axis: int, ends: Ends, trust: Trust) -> AxisSums:
+    """[x, y] > ARITH > OUT, bytes to bytes."""
+    return AxisSums(axis, (READ_X, READ_Y, WRITE), lambda piece: ((), ends.units(piece)), trust)
+
+
+def _along_lines(trust: Trust) -> AxisSums:
+    """[x > ARITH, y] > ARITH > OUT, bytes to 16 bits with 8 fractional ones."""
+
+    def units(piece: ResizePiece) -> tuple[Units, Units]:
+        first = product_unit(np.array([ONE - piece.weight]), 0)
+        return (first,), (pair_unit(AffinePair(1, piece.weight, 0, 0, 0, 0, 0, 2), 2, 1),)
+
+    return AxisSums(1, (READ_X, READ_Y, replace(WRITE, word=2)), units, trust)
+
+
+def _along_columns(ends: Ends, trust: Trust) -> AxisSums:
+    """[x, y] > ARITH > OUT, 16 bits to bytes; lines are read without gaps."""
+    x, y = (replace(port, word=2, raw=True) for port in (READ_X, READ_Y))
+    return AxisSums(0, (x, y, WRITE), lambda piece: ((), ends.units(piece)), trust)
+
+
+def _chain(
+    low: StridedView,
+    high: StridedView,
+    far: StridedView,
+    engines: Sequence[StrengConfig],
+    first: Units,
+    after: Units,
+) -> Wiring:
+    def build(builder: TaskBuilder) -> None:
+        x, y = builder.read(low.buffer, engines[0]), builder.read(high.buffer, engines[1])
+        for unit in first:
+            x = builder.unit(unit, x)
+        stream = builder.unit(after[0], x, y)
+        for unit in after[1:]:
+            stream = builder.unit(unit, stream)
+        builder.write(stream, far.buffer, engines[2])
+
+    return Wiring(build, engines[2].elements)

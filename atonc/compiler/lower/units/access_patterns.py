@@ -1,0 +1,136 @@
+"""Nested loops over memory as stream engines.
+
+An engine walks five loops: frames in two nested loops, lines, pixels, elements. Readers keep lines and pixels apart
+from each other, writers may also store transposed; no engine steps backwards. Rasters always use the frame loop:
+that is the form in which networks use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.plan.evidence import untrusted_unit
+from atonc.compiler.plan.streams import Area, Frames, Loop, Raster, engine, in_frames, merged, shape_raster
+from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.units.stream_engine import StrengConfig
+
+
+def walk(
+    loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1, signed: bool = False, raw: bool = False
+) -> StrengConfig | None:
+    """The engine for loops (outermost first; bytes, the last one contiguous if `word` is above 1), or None.
+
+    `raw`: only frames without gaps will do.
+    """
+    found = _walks(loops, offset, write, word, signed)
+    return next((raster_loop(config) for config in found if config.raw or not raw), None)
+
+
+def other_walks(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1) -> Iterator[StrengConfig]:
+    """The same walk with more or fewer of its loops as frames, and rasters of a single frame."""
+    for config in _walks(loops, offset, write, word):
+        yield config
+        if not config.raw and raster_loop(config) != config:
+            yield raster_loop(config)
+
+
+@dataclass(frozen=True)
+class EnginePort:
+    """What an engine is for: `to POOL:0`, `from ARITH`; bytes of a word; whether gaps need evidence of their own."""
+
+    role: str
+    word: int = 1
+    raw: bool = False
+
+    @property
+    def write(self) -> bool:
+        return self.role.startswith("from")
+
+
+def walk_as(port: EnginePort, loops: Sequence[Loop], offset: int, trust: Trust) -> StrengConfig | None:
+    """The engine for loops, in whatever form may be relied on."""
+    usual = walk(loops, offset, write=port.write, word=port.word, raw=port.raw)
+    if usual is not None and untrusted_unit(usual, port.role, trust) is None:
+        return usual
+    others = other_walks(loops, offset, write=port.write, word=port.word)
+    return next((config for config in others if untrusted_unit(config, port.role, trust) is None), usual)
+
+
+def walk_together(ports: Sequence[EnginePort], views: Sequence[StridedView], trust: Trust) -> list[StrengConfig] | None:
+    """Engines that walk pictures [h, w, c] in one order: that of their memory, or where that may not be relied on some
+    channels of all pixels after the others, which is how published programs store parts of a picture."""
+    usual: list[StrengConfig] | None = None
+    for ordered in _orders(views):
+        loops = [(list(zip(view.shape, view.strides, strict=True)), view.offset) for view in ordered]
+        walks = [walk_as(port, *loop, trust) for port, loop in zip(ports, loops, strict=True)]
+        found = [one for one in walks if one is not None]
+        if len(found) < len(ports):
+            continue
+        if all_trusted(ports, found, trust):
+            return found
+        usual = usual or found
+    return usual
+
+
+def all_trusted(ports: Sequence[EnginePort], engines: Sequence[StrengConfig], trust: Trust) -> bool:
+    return not any(untrusted_unit(one, port.role, trust) for one, port in zip(engines, ports, strict=True))
+
+
+def _orders(views: Sequence[StridedView]) -> Iterator[Sequence[StridedView]]:
+    yield views
+    channels = views[0].shape[2]
+    for parts in (n for n in range(2, channels + 1) if channels % n == 0):
+        yield [view.split(2, parts, channels // parts).transpose((2, 0, 1, 3)) for view in views]
+
+
+def _walks(
+    loops: Sequence[Loop], offset: int, write: bool, word: int, signed: bool = False
+) -> Iterator[StrengConfig]:
+    """Yields walks, those with as few loops as possible as frames first."""
+    left = merged(loops)
+    run = left.pop()[0] if left and left[-1][1] == 1 else 1
+    if run % word or len(left) > 4 or any(step < 0 for _, step in left):
+        return
+    for count in range(max(0, len(left) - 2), min(2, len(left)) + 1):
+        outer, body = left[:count], left[count:]
+        if not body and len(outer) < 2:  # a raw engine with two loops was never seen
+            area = Area(1, 1, run, run, run, offset)
+            yield engine(area, _frames(outer), write=write, word_bytes=word, signed=signed)
+            return
+        raster = shape_raster(body, run // word, word, write)
+        if raster is not None and _apart(raster, word, write):
+            yield _raster(outer, raster, offset, write, word, signed)
+
+
+def _apart(raster: Raster, word: int, write: bool) -> bool:
+    """Whether lines and pixels do not overlap; a writer may store transposed."""
+    (lines, line), (pixels, pixel) = raster.lines, raster.pixels
+    if pixel < raster.depth * word or pixels * pixel >= 1 << 32:
+        return False
+    return lines == 1 or line >= pixels * pixel or (write and 0 < line < pixel)
+
+
+def _raster(
+    outer: Sequence[Loop], raster: Raster, offset: int, write: bool, word: int, signed: bool
+) -> StrengConfig:
+    (lines, line), (pixels, pixel) = raster.lines, raster.pixels
+    wide = signed or (word == 3 and not write)  # 24-bit rasters are read right aligned wherever they occur
+    area = Area(lines, pixels, raster.depth * word, line, pixel, offset)
+    return engine(area, _frames(outer), write=write, word_bytes=word, depth=raster.depth, signed=wide)
+
+
+def raster_loop(config: StrengConfig) -> StrengConfig:
+    """Rasters run in the frame loop, which has several turns wherever it was seen."""
+    if config.raw or config.frame_repeat:
+        return config
+    return replace(in_frames(config), frame_repeat=in_frames(config).frames)
+
+
+def _frames(outer: Sequence[Loop]) -> Frames:
+    if not outer:
+        return Frames()
+    if len(outer) == 1:
+        return Frames(*outer[0])
+    return Frames(outer[1][0], outer[1][1], outer[0][0], outer[0][1])

@@ -1,0 +1,46 @@
+"""Constants: one after the other in flash, in the order in which the network reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from atonc.compiler.place.lifetimes import Lifetime
+from atonc.compiler.place.pools import BoardMemory, usable
+from atonc.compiler.plan.types import Buffer
+from atonc.machine.hw.limits import ALIGNED
+
+
+@dataclass(frozen=True)
+class ConstantLayout:
+    addresses: dict[str, int]
+    ends: dict[str, int]  # pool -> first free address
+    left: tuple[Lifetime, ...]  # no room outside the chip: they have to live in RAM
+
+
+def place_constants(constants: Sequence[Lifetime], board: BoardMemory) -> ConstantLayout:
+    """Read-only memory first, then external RAM that the board wants used for constants."""
+    homes = [*board.read_only, *(pool for pool in board.external_ram if pool.constants_preferred)]
+    limits = {pool.name: usable([pool]) for pool in homes}
+    cursors = {name: start for name, (start, _) in limits.items()}
+    addresses: dict[str, int] = {}
+    left = []
+    for constant in sorted(constants, key=_reading_order):
+        size = constant_room(constant.buffer)
+        home = next((name for name, (_, end) in limits.items() if cursors[name] + size <= end), None)
+        if home is None:
+            left.append(constant)
+            continue
+        addresses[constant.buffer.name] = cursors[home]
+        cursors[home] += size
+    ends = {name: end for name, end in cursors.items() if end > limits[name][0]}
+    return ConstantLayout(addresses, ends, tuple(left))
+
+
+def constant_room(buffer: Buffer) -> int:
+    """Counts bytes with padding: the next one begins where engines may start."""
+    return -(-buffer.size_bytes // ALIGNED) * ALIGNED
+
+
+def _reading_order(constant: Lifetime) -> tuple[int, str]:
+    return min((a.step for a in constant.accesses), default=0), constant.buffer.name

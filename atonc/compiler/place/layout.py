@@ -1,0 +1,95 @@
+"""Every buffer gets an address: constants in flash, the rest in the fastest memory that holds it all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from atonc.compiler.place import explain
+from atonc.compiler.place.constants import constant_room, place_constants
+from atonc.compiler.place.cost import traffic_of
+from atonc.compiler.place.greedy import PackItem, Problem
+from atonc.compiler.place.lifetimes import Lifetime, lifetimes, with_scratch
+from atonc.compiler.place.packing import PackingProblem, pack
+from atonc.compiler.place.pools import BoardMemory, banks_of
+from atonc.compiler.place.types import USER_BASE, USER_BYTES, USER_POOL, Layout, Placed
+from atonc.compiler.place.usage import memory_use
+from atonc.compiler.plan.aliases import root
+from atonc.compiler.plan.types import Buffer, BufferKind, Planned
+from atonc.machine.base.errors import CapacityError
+from atonc.machine.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES
+
+_SMALL_BYTES = 1 << 16
+_USER_GAP = 64  # between stand-ins, so that every address behind an end still tells whose it is
+
+
+def place(planned: Planned, board: BoardMemory, prefer: str = "speed", user_allocated: Collection[str] = ()) -> Layout:
+    """`prefer`: "speed" spreads what one epoch uses over the banks, "memory" keeps to the smallest extent.
+
+    Buffers in `user_allocated` take no memory here; they stand at addresses without memory (`Placed.user_allocated`).
+    """
+    plans, aliases = planned.plans, planned.aliases
+    used = lifetimes(planned, exclude=user_allocated)
+    constants = place_constants([life for life in used if life.buffer.kind == BufferKind.CONSTANT], board)
+    ram = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
+    problem = Problem(tuple(_items(ram)))
+    every = with_scratch(plans, planned.buffers)
+    job = PackingProblem(
+        problem, board, traffic_of(plans, every, aliases, ram, board), constants.ends, prefer == "speed"
+    )
+    packing = pack(job)
+    if packing is None:
+        raise explain.PlacementError(explain.shortage(ram, problem, plans, board))
+    addresses = dict(constants.addresses)
+    addresses |= {life.buffer.name: address for life, address in zip(ram, packing.addresses, strict=True)}
+    reserved = {life.buffer.name: item.size for life, item in zip(ram, problem.items, strict=True)}
+    placed = _placed(used, addresses, reserved, every, board)
+    placed |= _user_buffers(user_allocated, aliases, every, len(plans))
+    memory = memory_use(placed.values(), banks_of(board.pools))
+    return Layout(placed, problem.lower_bound, memory, board.cached, packing.solver, packing.proven)
+
+
+def _items(ram: Sequence[Lifetime]) -> Iterator[PackItem]:
+    """Among small buffers mixed alignments leave holes that matter: there one alignment serves all."""
+    small = sum(life.buffer.size_bytes for life in ram) < _SMALL_BYTES
+    for life in ram:
+        alignment = CPU_CACHE_LINE if small else life.alignment
+        size = -(-life.padded_bytes // alignment) * alignment
+        yield PackItem(size, life.first, life.last, alignment, life.traffic_bytes, life.npu_ram_only)
+
+
+def _placed(
+    used: Sequence[Lifetime],
+    addresses: Mapping[str, int],
+    reserved: Mapping[str, int],
+    buffers: Mapping[str, Buffer],
+    board: BoardMemory,
+) -> dict[str, Placed]:
+    """`reserved`: what packing gave to buffers in RAM; constants elsewhere are padded as their layout does it."""
+    placed = {}
+    for life in used:
+        address = addresses[life.buffer.name]
+        pool = board.pool_name(address, address + max(1, life.buffer.size_bytes))
+        room = reserved.get(life.buffer.name, constant_room(life.buffer))
+        for name in life.members:
+            buffer = buffers.get(name) or replace(life.buffer, name=name)
+            placed[name] = Placed(buffer, address, pool, life.first, life.last, reserved_bytes=room)
+    return placed
+
+
+def _user_buffers(
+    names: Collection[str], aliases: Mapping[str, str], buffers: Mapping[str, Buffer], steps: int
+) -> dict[str, Placed]:
+    placed, address = {}, USER_BASE
+    for owner in dict.fromkeys(root(name, aliases) for name in names):
+        sharing = [name for name in buffers if root(name, aliases) == owner]
+        for name in sharing:
+            placed[name] = Placed(buffers[name], address, USER_POOL, 0, max(0, steps - 1), user_allocated=True)
+        size = max((buffers[name].size_bytes for name in sharing), default=0) + PREFETCH_BYTES
+        address += -(-size // _USER_GAP) * _USER_GAP
+    if address > USER_BASE + USER_BYTES:
+        raise CapacityError(
+            f"inputs and outputs of {address - USER_BASE:,} bytes",
+            rule=f"buffers of the application have {USER_BYTES:,} bytes of addresses",
+        )
+    return placed

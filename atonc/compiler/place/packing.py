@@ -1,0 +1,118 @@
+"""Which memories: the fastest alone, else all of the chip as one region, else external RAM too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from atonc.compiler.place import greedy, solve
+from atonc.compiler.place.cost import Meter, Traffic
+from atonc.compiler.place.greedy import Problem
+from atonc.compiler.place.pools import BoardMemory, PoolWindow, run_windows, same_end, segment_windows, usable
+from atonc.compiler.place.spread import best_shift, spread
+
+
+@dataclass(frozen=True)
+class PackingProblem:
+    problem: Problem
+    board: BoardMemory
+    traffic: Traffic
+    taken: Mapping[str, int]  # pool -> first address behind its constants
+    fast: bool  # spread over banks
+
+    def cycles(self, addresses: Sequence[int]) -> float:
+        sizes = [item.size for item in self.problem.items]
+        return Meter(self.traffic, self.board, sizes, list(addresses)).cycles
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Addresses of the RAM buffers, in the order of the problem's items."""
+
+    addresses: Sequence[int]
+    solver: str = "greedy"
+    proven: bool = False  # no layout has a smaller extent
+
+
+def pack(job: PackingProblem) -> Packing | None:
+    fast, whole = segment_windows(job.board), run_windows(job.board)
+    for windows in _regions(fast, whole):
+        if (found := _in_one_region(job, windows)) is not None:
+            return found
+    outside = _external_windows(job)
+    for rest in ([], outside) if outside else ([],):
+        choices = [c for c in ([*whole, *fast, *rest], [*fast, *whole, *rest], [*fast, *rest]) if c]
+        layouts = [greedy.pack_windows(job.problem, windows, job.cycles) for windows in choices]
+        fitting = [addresses for addresses in layouts if addresses is not None]
+        if fitting:
+            best = min(fitting, key=job.cycles)
+            return Packing(_spread_beside_spills(job, best, [*whole, *fast]))
+    return None
+
+
+def _spread_beside_spills(job: PackingProblem, addresses: Sequence[int], windows: Sequence[PoolWindow]) -> list[int]:
+    """In the space that the layout has on the chip; in all of it only where that is faster."""
+    rooms = (_filled(job.problem, addresses, windows), windows)
+    close, wide = (spread(job.problem, addresses, room, job.traffic, job.board) for room in rooms)
+    return wide if job.cycles(wide) < job.cycles(close) else close
+
+
+def _filled(problem: Problem, addresses: Sequence[int], windows: Sequence[PoolWindow]) -> list[PoolWindow]:
+    """The parts of windows between the first and the last byte that a layout has there: what it leaves stays free."""
+    ends = [(address, address + item.size) for address, item in zip(addresses, problem.items, strict=True)]
+    found = []
+    for window in windows:
+        inside = [(low, end) for low, end in ends if window.start <= low and end <= window.end]
+        if inside:
+            start, end = min(low for low, _ in inside), max(end for _, end in inside)
+            found.append(PoolWindow(start, end, npu_ram=window.npu_ram))
+    return found
+
+
+def _regions(fast: Sequence[PoolWindow], whole: Sequence[PoolWindow]) -> list[list[PoolWindow]]:
+    """Single regions to try, each with the part of it for buffers that need the NPU's own RAM."""
+    found = [[fast[0]]] if fast else []
+    for region in whole[:1]:
+        parts = [part for window in fast if window.npu_ram and (part := same_end(window, region))]
+        found.append([region, *parts])
+    return found
+
+
+def _in_one_region(job: PackingProblem, windows: Sequence[PoolWindow]) -> Packing | None:
+    problem, window = job.problem, windows[0]
+    if problem.lower_bound > window.size_bytes:
+        return None
+    found = greedy.pack(problem, windows)
+    extent = window.size_bytes + 1 if found is None else found[1]
+    if extent > problem.lower_bound:
+        found = greedy.repack(problem, windows, extent) or found
+    if found is None:
+        return None
+    (addresses, extent), name = found, "greedy"
+    proven = extent == problem.lower_bound
+    if not proven and len(windows) == 1 and solve.available():
+        solved = solve.smallest_peak(problem, window, addresses)
+        if solved is not None:
+            addresses, name, proven = solved.addresses, "cp-sat", solved.optimal
+    if job.fast:
+        addresses = _faster(job, addresses, window)
+    return Packing(addresses, name, proven)
+
+
+def _faster(job: PackingProblem, addresses: Sequence[int], window: PoolWindow) -> list[int]:
+    """The same extent, but at the place and in the order that keeps the banks apart."""
+    if not window.downward:
+        addresses = best_shift(job.problem, addresses, window, job.traffic, job.board)
+    sizes = [item.size for item in job.problem.items]
+    end = max((a + s for a, s in zip(addresses, sizes, strict=True)), default=window.start)
+    room = PoolWindow(min(addresses, default=window.start), end, npu_ram=window.npu_ram)
+    return spread(job.problem, addresses, [room], job.traffic, job.board)
+
+
+def _external_windows(job: PackingProblem) -> list[PoolWindow]:
+    found = []
+    for pool in job.board.external_ram:
+        start, end = usable([pool])
+        start = -(-job.taken.get(pool.name, start) // 32) * 32
+        found.append(PoolWindow(start, end, npu_ram=False))
+    return found

@@ -1,0 +1,54 @@
+"""What a compiled program costs: both cycle models on its epochs, constants measured on boards on its CPU steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from atonc.compiler.emit.program import Program, ProgramStep
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.plan.types import CpuPlan
+from atonc.machine.cost.network import NetworkCost, StepCost, cpu_cost, epoch_cost, nothing
+from atonc.machine.hw.machine import Machine, PoolTiming
+from atonc.machine.hw.mpool import MemoryPool
+from atonc.machine.hw.target import Target
+
+if TYPE_CHECKING:
+    from atonc.machine.emu.cpu.cycles import CallCost
+
+
+def program_cost(
+    program: Program, graph: Graph, pools: Iterable[MemoryPool], target: Target, count_runs: bool = True
+) -> NetworkCost:
+    """`count_runs`: estimate as ST's tools from 3.0 on do, which is the figure of all reports."""
+    timings, clocks = tuple(pool.timing for pool in pools), target.machine.clocks
+    ops = {op.name: op for op in graph.ops}
+    on_cpu = {s.plan.op: ops[s.plan.op] for s in program.steps if isinstance(s.plan, CpuPlan)}
+    cpu_costs = _cpu_costs(on_cpu, graph, target.machine)
+    steps = tuple(_step_cost(step, cpu_costs, timings, target, count_runs) for step in program.steps)
+    guessed = {op.kind for name, op in on_cpu.items() if not cpu_costs[name].known}
+    return NetworkCost(steps, clocks.npu_mhz, clocks.cpu_mhz, tuple(sorted(guessed)))
+
+
+def _cpu_costs(ops: Mapping[str, Op], graph: Graph, machine: Machine) -> dict[str, CallCost]:
+    if not ops:
+        return {}
+    from atonc.compiler.price.cpu_steps import (
+        cpu_step_cost,  # and with it the emulator's library: not where nobody asks
+    )
+
+    return {name: cpu_step_cost(op, graph, machine) for name, op in ops.items()}
+
+
+def _step_cost(
+    step: ProgramStep,
+    cpu_costs: Mapping[str, CallCost],
+    pools: tuple[PoolTiming, ...],
+    target: Target,
+    count_runs: bool,
+) -> StepCost:
+    if isinstance(step.plan, CpuPlan):
+        return cpu_cost([cpu_costs[step.plan.op]], target.machine, step.plan.title)
+    if step.epoch is None:
+        return nothing(step.plan.title)
+    return epoch_cost(target.with_words(step.epoch), target, pools, count_runs, step.plan.title)

@@ -1,0 +1,274 @@
+"""What the user may ask of the compiler: every option once, with its flag, its group and its help."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
+from atonc.machine.base.declare import Takes, check, did_you_mean, option
+from atonc.machine.base.errors import InputError
+
+MODEL = "the model"
+EDGES = "inputs and outputs"
+MEMORY = "board and memory"
+MAPPING = "how operators are mapped"
+CLOCKS = "clocks"
+CHECKS = "checks"
+OUTPUT = "what is written and shown"
+GATES = "gates: exit code 1 where they do not hold"
+STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
+ALL_FREE = "all"
+SEEN, COMPOSED = "seen", "composed"  # values of `--silicon`
+_POSITIONS = ("chfirst", "chlast")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g)(i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Separated by commas."""
+    return tuple(filter(None, (word.strip() for word in text.split(","))))
+
+
+def positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise InputError(f"{text[:60]!r} is not a number above zero")
+    return value
+
+
+def size(text: str) -> int:
+    """Bytes."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"{text[:60]!r} is not a size", remedy="write bytes, or 640k, or 1.5M")
+    return round(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def room(text: str) -> str:
+    """Nothing, `ALL_FREE`, or a size in bytes as text."""
+    return text if text in ("", ALL_FREE) else str(size(text))
+
+
+def whole(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise InputError(f"{text[:60]!r} is not a whole number") from None
+
+
+def require_passes(without: tuple[str, ...], extra: tuple[str, ...]) -> None:
+    """They are passes of the schedule: those that are on by default, and those that are not."""
+    for given, known in ((without, PASSES), (extra, ON_REQUEST)):
+        for name in given:
+            if name not in known:
+                raise InputError(
+                    f"the schedule has no pass {name[:60]!r}",
+                    rule=f"its passes are {', '.join(known)}",
+                    remedy=did_you_mean(name, known, "leave it out"),
+                )
+
+
+def require_arguments(ids: tuple[str, ...]) -> None:
+    """They are arguments for forms that nobody has shown as a whole."""
+    if not ids:
+        return
+    from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
+
+    known = [argument.id for argument in ARGUMENTS]
+    for name in ids:
+        if name not in known:
+            raise InputError(
+                f"there is no argument {name[:60]!r}",
+                rule=f"docs/silicon.md has {', '.join(known)}",
+                remedy=did_you_mean(name, known, "leave it out"),
+            )
+
+
+def shapes(text: str) -> dict[str, int]:
+    from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
+
+    return parse_fixed_shapes(text)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Arguments of `atonc.compile`; flags of the command line with their help; rows of the reference."""
+
+    board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
+    mpool: str = option(
+        "",
+        "--mpool --memory-pool",
+        MEMORY,
+        "memory pools instead of the board's",
+        metavar="FILE",
+        takes=Takes(local=True),
+    )
+    numerics: str = option(
+        "best",
+        "--numerics",
+        MAPPING,
+        "2.x: the numbers that ST's compilers 2.x give",
+        takes=Takes(choices=("best", "2.x")),
+    )
+    prefer: str = option("speed", "--prefer", MEMORY, "what counts more", takes=Takes(choices=("speed", "memory")))
+    resident: str = option(
+        "",
+        "--resident",
+        MEMORY,
+        "copy weights into RAM once, at initialisation: BYTES of it, or without BYTES all that activations leave free; "
+        "published programs hardly show kernels in RAM",
+        metavar="BYTES",
+        parse=room,
+        takes=Takes(bare=ALL_FREE),
+    )
+    cut_inputs: tuple[str, ...] = option(
+        (),
+        "--cut-input-tensors",
+        MODEL,
+        "the model begins at these tensors, separated by commas",
+        metavar="NAMES",
+        parse=names,
+    )
+    cut_input_layers: tuple[str, ...] = option(
+        (), "--cut-input-layers", MODEL, "the model begins with these layers", metavar="NAMES", parse=names
+    )
+    cut_outputs: tuple[str, ...] = option(
+        (),
+        "--cut-output-tensors --cut-output-layers",
+        MODEL,
+        "the model ends at these tensors or layers, separated by commas",
+        metavar="NAMES",
+        parse=names,
+    )
+    input_type: str = option(
+        "", "--input-data-type", EDGES, "float32, int8 or uint8; or one for each: a,b", metavar="TYPE"
+    )
+    output_type: str = option("", "--output-data-type", EDGES, "the same for the outputs", metavar="TYPE")
+    inputs_channel_position: str = option(
+        "", "--inputs-ch-position", EDGES, "channels of the inputs", takes=Takes(choices=_POSITIONS)
+    )
+    outputs_channel_position: str = option(
+        "", "--outputs-ch-position", EDGES, "channels of the outputs", takes=Takes(choices=_POSITIONS)
+    )
+    fixed_shapes: dict[str, int] = option(
+        dict,
+        "--fix-parametric-shapes",
+        MODEL,
+        "sizes of free dimensions: B=1,T=16 or {'B': 1}",
+        metavar="SHAPES",
+        parse=shapes,
+    )
+    inputs_allocation: bool = option(
+        True, "--no-inputs-allocation", EDGES, "the application supplies the memory of the inputs"
+    )
+    outputs_allocation: bool = option(
+        True, "--no-outputs-allocation", EDGES, "the application supplies the memory of the outputs"
+    )
+    epoch_controller: bool = option(True, "--no-epoch-controller", MAPPING, "the processor starts every epoch")
+    relocatable: bool = False  # memories outside the chip have no fixed base (`-r`)
+    secure: bool = True  # False: addresses of the chip's memories are those of the non-secure state (`-r no-secure`)
+    on_cpu: tuple[str, ...] = ()  # nodes of the model (`--on cpu NODE`)
+    on_npu: tuple[str, ...] = ()
+    allow_float: bool = option(False, "--allow-float", MODEL, "also models without any quantised value")
+    silicon: str = option(
+        COMPOSED,
+        "--silicon",
+        MAPPING,
+        "seen: only forms that published programs have as a whole; composed: also combinations of seen parts",
+        takes=Takes(choices=(SEEN, COMPOSED)),
+    )
+    allow_unproven: bool = option(False, "--allow-unproven", MAPPING, "also forms that no published program comes near")
+    distrust: tuple[str, ...] = option(
+        (),
+        "--distrust",
+        MAPPING,
+        "arguments of docs/silicon.md that no form may rest on, separated by commas: S2,S6",
+        metavar="IDS",
+        parse=names,
+    )
+    evidence: str = option(
+        "",
+        "--evidence",
+        MAPPING,
+        "what your board answered (`atonc probe read`): forms that it confirmed are seen, forms that it refuted are "
+        "refused, constants that it measured replace ours",
+        metavar="FILE",
+        takes=Takes(local=True),
+    )
+    schedule_without: tuple[str, ...] = option(
+        (),
+        "--schedule-without",
+        MAPPING,
+        help_without(),
+        metavar="PASSES",
+        parse=names,
+    )
+    schedule_with: tuple[str, ...] = option(
+        (),
+        "--schedule-with",
+        MAPPING,
+        help_with(),
+        metavar="PASSES",
+        parse=names,
+    )
+    decisions: str = option(
+        "",
+        "--decisions",
+        MAPPING,
+        "build the program of these decisions instead of searching: NAME_program.json of a build, or what "
+        "`atonc explain --search --json` printed, edited or not",
+        metavar="FILE",
+    )
+    allow_coarse: float = option(
+        0.0,
+        "--allow-coarse",
+        MAPPING,
+        "layers that may be so many codes from exact arithmetic stay on the NPU (default: 2)",
+        metavar="CODES",
+        parse=positive,
+    )
+    npu_mhz: float = option(
+        0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive
+    )
+    cpu_mhz: float = option(0.0, "--cpu-mhz", CLOCKS, "clock of the CPU", metavar="MHZ", parse=positive)
+    flash_mbps: float = option(0.0, "--flash-mbps", CLOCKS, "speed of the flash, MB/s", metavar="MBPS", parse=positive)
+    calibration: tuple[str, ...] = option(
+        (),
+        "--calibration",
+        CHECKS,
+        "inputs like those of the application, as .npz, .npy or .csv, separated by commas: sums get room for them, and "
+        "the program is verified on some of them",
+        metavar="FILES",
+        parse=names,
+        takes=Takes(local=True),
+    )
+    verify: bool = option(True, "--no-verify", CHECKS, "do not run the program on the emulator")
+    seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole)
+
+    def __post_init__(self) -> None:
+        check(self)
+        require_passes(self.schedule_without, self.schedule_with)
+        require_arguments(self.distrust)
+        if self.silicon == SEEN and (new := unseen(self.schedule_with)):
+            raise InputError(
+                f"{', '.join(new)} makes epochs that no published program has",
+                rule="--silicon seen allows none",
+                remedy="leave out --schedule-with or --silicon seen",
+            )
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What the user does not accept; zero means any."""
+
+    max_ram: int = option(
+        0, "--max-ram", GATES, "RAM of any kind: activations, weights in RAM, ... (1.5M)", metavar="BYTES", parse=size
+    )
+    max_activations: int = option(0, "--max-activations", GATES, "of these alone (640k)", metavar="BYTES", parse=size)
+    max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=float)
+    no_cpu: bool = option(False, "--no-cpu", GATES, "no operator on the CPU")
+    no_spill: bool = option(False, "--no-spill", GATES, "no activations outside the chip")

@@ -1,0 +1,79 @@
+"""Tasks that do not depend on each other, side by side in as few epochs as their units allow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+from atonc.compiler.plan.co_scheduling import may_share_epoch
+from atonc.compiler.plan.task import ENGINE, Task, TaskGroup
+from atonc.machine.hw.footprint import share_word
+from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
+from atonc.machine.hw.memoise import memoise
+from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
+
+_MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
+
+
+@memoise
+def pack(group: TaskGroup, trust: Trust = PUBLISHED, spare: int = 0) -> tuple[tuple[Task, ...], ...]:
+    """Packs a group into epochs: of the tasks that have room in one, as many as may stand side by side."""
+    return tuple(
+        in_epochs(group, lambda room: next(some for some in fewer(room) if may_share_epoch(some, trust)), spare)
+    )
+
+
+def packed(groups: Iterable[TaskGroup], trust: Trust = PUBLISHED, spare: int = 0) -> list[tuple[Task, ...]]:
+    """The epochs of several groups, one group after the other."""
+    return [epoch for group in groups for epoch in pack(group, trust, spare)]
+
+
+def in_epochs(
+    group: TaskGroup, take: Callable[[Sequence[Task]], tuple[Task, ...]], spare: int = 0
+) -> Iterator[tuple[Task, ...]]:
+    """Epoch by epoch, the longest tasks first: what is taken of those that have room and leave so many engines."""
+    left = sorted(group.tasks, key=lambda task: -task.cost)
+    needed = {id(task): units_of(task) for task in left}
+    while left:
+        epoch = take(_with_room(left, needed, spare))
+        yield epoch
+        taken = set(map(id, epoch))
+        left = [task for task in left if id(task) not in taken]
+
+
+def _with_room(tasks: Sequence[Task], needed: Mapping[int, Counter[str]], spare: int) -> list[Task]:
+    """The first task, and each of the others that an epoch has room for."""
+    found, used = [tasks[0]], needed[id(tasks[0])].copy()
+    for task in tasks[1:]:
+        if fits(needed[id(task)], used, spare) and all(apart(task, other) for other in found):
+            found.append(task)
+            used.update(needed[id(task)])
+    return found
+
+
+def fewer(tasks: Sequence[Task]) -> Iterator[tuple[Task, ...]]:
+    """The first task with all others, with all but the last, and so on to none."""
+    for count in range(len(tasks) - 1, -1, -1):
+        yield from ((tasks[0], *others) for others in combinations(tasks[1:], count))
+
+
+def fits(needed: Counter[str], used: Counter[str], spare: int = 0) -> bool:
+    """`spare`: engines that shall be left."""
+    enough = needed[ENGINE] + used[ENGINE] + spare <= UNITS[ENGINE]
+    return enough and all(count + used[kind] <= _MOST[kind] for kind, count in needed.items())
+
+
+def units_of(task: Task) -> Counter[str]:
+    found = Counter(task.kinds())
+    for use in task.engines.values():
+        found[ENGINE] += 1
+        found["writers" if use.config.to_memory else "readers"] += 1
+    return found
+
+
+def apart(one: Task, other: Task) -> bool:
+    """Whether no two writers meet in a word of the bus; buffers begin and end between words."""
+    return not any(
+        a.buffer == b.buffer and share_word(a.config, b.config) for a in one.writers() for b in other.writers()
+    )

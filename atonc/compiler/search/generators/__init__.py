@@ -1,0 +1,32 @@
+"""Who proposes what: each generator looks at candidates of one kind and proposes other decisions, with a reason.
+
+A new lever is a file with a function `propose` and a line here. The order is that in which proposals are built.
+"""
+
+from atonc.compiler.search.generators import (
+    compact,
+    cut_kernels,
+    evidence,
+    prefetch,
+    reserve_engines,
+    resident,
+    row_tiles,
+    tighter_room,
+    unfuse,
+)
+from atonc.compiler.search.log import Verdict
+from atonc.compiler.search.loop import Generator
+
+GENERATORS = (
+    Generator(Verdict.NO_MEMORY, unfuse.without_room),
+    Generator(Verdict.NO_MEMORY, tighter_room.propose),
+    Generator(Verdict.UNDECIDED, resident.propose),
+    Generator(Verdict.UNDECIDED, prefetch.propose),
+    Generator(Verdict.UNTRUSTED, evidence.propose),
+    Generator(Verdict.BEST, unfuse.propose),
+    Generator(Verdict.BEST, row_tiles.propose),
+    Generator(Verdict.BEST, row_tiles.finer),
+    Generator(Verdict.BEST, cut_kernels.propose),
+    Generator(Verdict.BEST, reserve_engines.propose),
+    Generator(Verdict.BEST, compact.propose),
+)

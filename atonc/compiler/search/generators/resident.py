@@ -1,0 +1,141 @@
+"""Which weights are worth RAM for the whole run: the most cycles saved for every byte, by the calibrated model.
+
+An epoch takes as long as the slower of its flash reads and everything else, so the first weights that leave the flash
+bring more than the last: after every choice the others are weighed again. Gains only shrink as the set grows, so the
+best candidate of the last round is weighed again first, and taken if it is still the best.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from atonc.compiler.emit.program import Program
+from atonc.compiler.place.resident import Span, free_spans
+from atonc.compiler.request.options import ALL_FREE, size
+from atonc.compiler.search.candidate import Candidate
+from atonc.compiler.search.log import Proposal
+from atonc.compiler.search.weights import Weights, in_flash, moved
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import secure
+from atonc.machine.hw.safety.context import SafetyContext
+from atonc.machine.hw.safety.evidence import GradedForm, grade_epoch
+from atonc.machine.hw.target import Target
+
+
+def propose(candidate: Candidate) -> Iterator[Proposal]:
+    if candidate.setting.keeps_weights and candidate.decisions.resident is None:
+        setting = candidate.setting
+        free = free_spans(candidate.made.layout.placed, setting.memory)
+        homes = choose(candidate.made.program, free, budget(candidate, free), setting.target)
+        reason = f"--resident: {len(homes)} constants stay in RAM"
+        yield Proposal(replace(candidate.decisions, resident=homes), reason, candidate)
+
+
+def budget(candidate: Candidate, free: Sequence[Span]) -> int:
+    """Bytes for weights that stay in RAM, beside those that are there."""
+    asked, placed = candidate.setting.options.resident, candidate.made.layout.placed
+    room = sum(end - start for start, end in free)
+    kept = sum(home.buffer.size_bytes for home in placed.values() if home.copy_of)
+    return room if asked == ALL_FREE else max(0, min(room, size(asked) - kept))
+
+
+def choose(program: Program, free: Sequence[Span], budget: int, target: Target) -> dict[str, int]:
+    """Constant -> address of its copy, of the set that saves most within the budget."""
+    prices, spans, chosen = Prices(program, target), list(free), dict[str, int]()
+    queue: list[tuple[float, int]] = []
+    listed = [weights for weights in in_flash(program, target) if weights.size_bytes <= budget]
+    for number, weights in enumerate(listed):
+        queue.append((-prices.bound(weights) / weights.size_bytes, number))
+    heapq.heapify(queue)
+    while queue:
+        _, number = heapq.heappop(queue)
+        weights = listed[number]
+        best = prices.best_place(weights, spans) if weights.size_bytes <= budget else None
+        if best is None or best[0] <= 0:
+            continue
+        rate = -best[0] / weights.size_bytes
+        if queue and rate > queue[0][0]:
+            heapq.heappush(queue, (rate, number))
+            continue
+        chosen[weights.name] = best[1]
+        prices.move(weights, best[1])
+        budget -= weights.size_bytes
+        spans = _without(spans, best[1], best[1] + weights.size_bytes)
+    return dict(sorted(chosen.items(), key=lambda item: item[1]))
+
+
+class Prices:
+    """Epochs with the copies that are chosen so far, and what each takes."""
+
+    def __init__(self, program: Program, target: Target) -> None:
+        self.target, self.machine = target, target.machine
+        self.epochs = {step.number: target.with_words(step.epoch) for step in program.steps if step.epoch is not None}
+        self.cycles = {number: self._cycles(epoch) for number, epoch in self.epochs.items()}
+        self._known: dict[tuple[str, str], bool] = {}  # by weights and memory
+
+    def bound(self, weights: Weights) -> float:
+        """No set of others makes these save more: as many cycles as their epochs take."""
+        return sum(self.cycles[number] for number in weights.readers)
+
+    def best_place(self, weights: Weights, spans: Sequence[Span]) -> tuple[float, int] | None:
+        """Cycles saved and the address: among equals the tightest span, so that room for large ones stays."""
+        found: list[tuple[float, int, int]] = []
+        for start, end in spans:
+            for address in self._starts(start, end, weights.size_bytes):
+                aligned = weights.anywhere or self._npu_ram(address, weights.size_bytes)
+                if aligned and self._trusted(weights, address):
+                    found.append((-self.saved(weights, address), end - start, address))
+        if not found:
+            return None
+        saved, _, address = min(found)
+        return -saved, address
+
+    def move(self, weights: Weights, address: int) -> None:
+        for number in weights.readers:
+            self.epochs[number] = moved(self.epochs[number], weights, number, address)
+            self.cycles[number] = self._cycles(self.epochs[number])
+
+    def saved(self, weights: Weights, address: int) -> float:
+        return sum(
+            self.cycles[number] - self._cycles(moved(self.epochs[number], weights, number, address))
+            for number in weights.readers
+        )
+
+    def _trusted(self, weights: Weights, address: int) -> bool:
+        """Whether kernels may come from there: only forms that the move brings count."""
+        bank = self.machine.memory_at(address)
+        key = weights.name, bank.name if bank else ""
+        if key not in self._known:
+            self._known[key] = all(
+                self._forms(moved(self.epochs[number], weights, number, address)) <= self._forms(self.epochs[number])
+                for number in weights.readers
+            )
+        return self._known[key]
+
+    def _forms(self, epoch: Epoch) -> set[GradedForm]:
+        """Those that the user does not trust."""
+        graded = grade_epoch(epoch, SafetyContext(trust=self.target.trust)).forms
+        return {form for form in graded if not self.target.trust.allows(form.graded)}
+
+    def _cycles(self, epoch: Epoch) -> int:
+        return self.target.cycles(epoch).cycles
+
+    def _starts(self, start: int, end: int, size: int) -> Iterator[int]:
+        """The beginning of the span and of every bank in it."""
+        apart = secure(start) - start  # in the non-secure state banks have other addresses
+        borders = [bank.base - apart for bank in self.machine.memories if start < bank.base - apart < end]
+        yield from (address for address in (start, *borders) if address + size <= end)
+
+    def _npu_ram(self, address: int, size: int) -> bool:
+        banks = [self.machine.memory_at(place) for place in (address, address + size - 1)]
+        return all(bank is not None and bank.kind == "npu_ram" for bank in banks)
+
+
+def _without(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    found: list[Span] = []
+    for low, high in spans:
+        parts = ((low, min(high, start)), (max(low, end), high))
+        found += [(a, b) for a, b in parts if b > a] if low < end and high > start else [(low, high)]
+    return found

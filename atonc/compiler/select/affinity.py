@@ -1,0 +1,65 @@
+"""Where the user wants nodes to run, in terms of the operators that are left after simplification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from atonc.compiler.ir import Graph, Op
+from atonc.compiler.select.form import RefusedForm
+from atonc.machine.base.errors import InputError
+
+_NEAR = 3
+
+
+@dataclass(frozen=True)
+class Affinity:
+    """Names of operators of the canonical graph."""
+
+    on_cpu: frozenset[str] = field(default_factory=frozenset)
+    on_npu: frozenset[str] = field(default_factory=frozenset)
+
+
+NO_AFFINITY = Affinity()
+
+
+def resolve(source: Graph, graph: Graph, on_cpu: Sequence[str], on_npu: Sequence[str]) -> Affinity:
+    """Resolves names of nodes, or of tensors that they write, as the model has them."""
+    cpu = {name: operators(name, source, graph) for name in on_cpu}
+    npu = {name: operators(name, source, graph) for name in on_npu}
+    affinity = Affinity(frozenset().union(*cpu.values()), frozenset().union(*npu.values()))
+    if both := sorted(affinity.on_cpu & affinity.on_npu):
+        raise InputError("wanted on the CPU and on the NPU", where=both[0], remedy="name it once with --on")
+    return affinity
+
+
+def operators(name: str, source: Graph, graph: Graph) -> frozenset[str]:
+    """The operators that a node became; those made only to serve it (transposes) stay free."""
+    for chosen in (
+        [op for op in graph.ops if op.name == name],
+        [op for op in graph.ops if name in op.origin],
+        [op for op in graph.ops if name in op.outputs],
+    ):
+        if chosen:
+            return frozenset(op.name for op in chosen)
+    origin = [op for op in source.ops if name in (op.name, *op.origin, *op.outputs)]
+    if origin:
+        raise InputError(
+            "nothing is left of the node after simplification, so it runs nowhere",
+            where=name,
+            remedy="leave out --on for it; the report lists what runs",
+        )
+    raise _unknown(name, [*graph.ops, *source.ops])
+
+
+def _unknown(name: str, ops: Sequence[Op]) -> InputError:
+    known = list(dict.fromkeys(n for op in ops for n in (op.name, *op.origin, *op.outputs) if n))
+    near = get_close_matches(name, known, n=_NEAR, cutoff=0.4)
+    near += [n for n in known if name.lower() in n.lower() and n not in near][: _NEAR - len(near)]
+    hint = f"did you mean {' or '.join(map(repr, near))}" if near else f"names are such as {known[:1]}"
+    return InputError(f"the model has no node {name[:100]!r}", where="--on", remedy=hint)
+
+
+def chosen_by_user() -> RefusedForm:
+    return RefusedForm("ON-CPU", "asked for with --on cpu", "what the user wants", "leave out --on cpu for this node")

@@ -1,0 +1,86 @@
+"""What was decided about a network. `search.build` makes a program of it and adds nothing; whatever could have been
+otherwise and matters to the whole stands here, so that it can be compared, printed, saved and given back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from atonc.compiler.plan.policy import HUGE_SHARES
+from atonc.compiler.select.form import RefusedForm
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """Operators one behind the other, each the only reader of the one before, in so many bands of rows."""
+
+    ops: tuple[str, ...]
+    bands: int
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A part of a constant that one step copies beside its work (index from 0)."""
+
+    step: int
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A constant that is read from a copy; its RAM is taken from the first copy to the last reader."""
+
+    constant: str
+    address: int
+    first: int
+    last: int
+    copies: tuple[Copy, ...]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """By default: what is tried first. Names are those of operators; of constants where it says so."""
+
+    huge_share: Fraction = HUGE_SHARES[0]  # of the NPU's own RAM: from which size on tensors shall fit any memory
+    compact: bool = False  # placement keeps to the smallest extent rather than spread over banks
+    fused: bool = True  # operators may share a chain
+    on_cpu: Mapping[str, RefusedForm] = field(default_factory=dict)  # and why
+    unfused: frozenset[str] = frozenset()  # share no chain
+    alone: frozenset[str] = frozenset()  # every task of theirs gets an epoch of its own
+    stripes: tuple[Stripe, ...] = ()  # rows of several operators in turn
+    unstriped: frozenset[str] = frozenset()  # in no stripe
+    reserved: frozenset[str] = frozenset()  # their epochs leave engines for a copy
+    cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # constant -> bytes where another epoch begins
+    resident: Mapping[str, int] | None = None  # constant -> address of its copy in RAM; None: not decided yet
+    fetched: tuple[Fetched, ...] | None = None  # constants that are copied ahead; None: not decided yet
+
+    def __hash__(self) -> int:
+        return hash((self.lowering, self.scheduling, str(self.resident), self.fetched))
+
+    def but(self, **changes: Any) -> Decisions:
+        """The same with some changes; where weights lie has to be decided anew then."""
+        return replace(self, **{"resident": None, "fetched": None, **changes})
+
+    def without_stripes_of(self, ops: Collection[str]) -> tuple[Stripe, ...]:
+        return tuple(stripe for stripe in self.stripes if set(ops).isdisjoint(stripe.ops))
+
+    @property
+    def lowering(self) -> tuple[object, ...]:
+        """What tasks depend on."""
+        return self.huge_share, tuple(self.on_cpu), self.stripes, tuple(sorted(self.cuts.items()))
+
+    @property
+    def scheduling(self) -> tuple[object, ...]:
+        """What steps and addresses depend on besides."""
+        return self.compact, self.fused, self.unfused, self.alone, self.unstriped, self.reserved
+
+    def adds_weights_to(self, other: Decisions) -> bool:
+        """Whether tasks are scheduled and placed alike, and no weights have to be moved back."""
+        kept = other.resident in (None, self.resident) and other.fetched in (None, self.fetched)
+        return kept and self.scheduling == other.scheduling
+
+
+FIRST = Decisions()  # what is tried first

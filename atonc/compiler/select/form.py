@@ -1,0 +1,114 @@
+"""A form: one way to compute an operator, as a value. And a refusal, which is a value too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+from typing import Any
+
+from atonc.compiler.plan import policy
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.plan.types import Buffer, BufferKind
+from atonc.compiler.select.cycles import cycles_of
+from atonc.machine.hw.target import Target
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """What an operator's tasks compute, how far that may be from exact arithmetic, and what could make it worse."""
+
+    codes: Callable[[Sequence[Any]], Sequence[Any]]  # from those of the inputs to those of the outputs, in integers
+    error: float = 0.0  # in codes, before the last rounding
+    room: float = inf  # times the sums of typical inputs that units have room for; without end: no input saturates one
+
+    @property
+    def saturates(self) -> bool:
+        """Inputs unlike those that were expected may take sums beyond their bits."""
+        return self.room < inf
+
+
+@dataclass(frozen=True)
+class RefusedForm:
+    """Why there is no such form: which rule, what was seen, the limit, what to do about it."""
+
+    rule: str
+    seen: str
+    limit: str
+    remedy: str
+
+    @property
+    def inexact(self) -> bool:
+        """The form was possible, and too far from exact arithmetic."""
+        return self.rule in ("COARSE", "SUM-ROOM")
+
+
+@dataclass(frozen=True)
+class Form:
+    """Everything that a recipe says: nothing else remembers it."""
+
+    groups: tuple[TaskGroup, ...]
+    target: Target  # what it is priced for
+    buffers: Mapping[str, Buffer] = field(default_factory=dict)  # that no earlier operator has
+    aliases: Mapping[str, str] = field(default_factory=dict)  # tensor -> tensor in whose memory it lies
+    shifted_copies: Mapping[str, str] = field(default_factory=dict)  # that later operators may read
+    semantics: Mapping[str, Semantics] = field(default_factory=dict)  # by operator
+    refused: tuple[RefusedForm, ...] = ()  # forms that would have come before it, in the order in which they were tried
+    earlier: Mapping[str, Buffer] = field(default_factory=dict)  # buffers of earlier operators that its tasks touch
+    alternatives: tuple[Alternative, ...] = ()  # forms that were possible, and cost more than what was chosen instead
+
+    @cached_property
+    def cycles(self) -> int:
+        """By the calibrated model, with assumed banks. Worked out when somebody asks: most forms have no rival."""
+        return cycles_of(self.groups, {**self.earlier, **self.buffers}, self.target)
+
+    @property
+    def error(self) -> float:
+        """Expected of the worst operator, in codes before the last rounding."""
+        return max((one.error for one in self.semantics.values()), default=0.0)
+
+    @cached_property
+    def scratch_bytes(self) -> int:
+        """The most that lives at the same time, each from the first to the last group that touches it."""
+        touched = [{use.buffer for task in g.tasks for use in task.engines.values()} for g in self.groups]
+        scratch = {name: b.size_bytes for name, b in self.buffers.items() if b.kind == BufferKind.SCRATCH}
+        spans = {name: [k for k, names in enumerate(touched) if name in names] for name in scratch}
+        alive = (
+            sum(size for name, size in scratch.items() if spans[name] and spans[name][0] <= k <= spans[name][-1])
+            for k in range(len(touched))
+        )
+        return max(alive, default=0)
+
+    @property
+    def cost(self) -> float:
+        """What choices compare: cycles, and the prices of error and of memory."""
+        return policy.objective(self.cycles, self.error, self.scratch_bytes, self.target.machine)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A form that was possible, and the one that was chosen instead; `because`: of its rank, or nothing: of its cost.
+    Cycles of both are worked out when somebody asks."""
+
+    label: str
+    form: Form
+    chosen: str
+    chosen_form: Form
+    because: str = ""
+
+
+class Refusal(Exception):
+    """How a recipe leaves what it cannot finish; `select.choose.attempt` makes a value of it."""
+
+    def __init__(self, rule: str, seen: str, limit: str, remedy: str) -> None:
+        super().__init__(rule, seen, limit, remedy)
+        self.refused = RefusedForm(rule, seen, limit, remedy)
+
+    @property
+    def rule(self) -> str:
+        return self.refused.rule
+
+    def __str__(self) -> str:
+        r = self.refused
+        return f"{r.rule}: {r.seen} (limit: {r.limit}). What to do: {r.remedy}."

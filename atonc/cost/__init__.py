@@ -1,1 +1,0 @@
-"""What programs cost: cycles by two models, energy, and how much they multiply."""

@@ -1,0 +1,167 @@
+"""`atonc board build`: networks with a harness that answers validation clients, as a firmware or as C files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from atonc.compiler.emit.c import names
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.firmware.building import runtime_folder
+from atonc.delivery.firmware.image import ImageNetwork
+from atonc.machine.base.disk import write_file, write_files
+from atonc.machine.base.errors import InputError
+
+_BAUDS = range(1200, 8_000_001)  # eight times oversampled, the UART's 64 MHz give no more
+_PARTS = {"wire": "*", "bare_metal": "*", "include": "*.h", "src": "*.[ch]"}  # of the runtime that ships with atonc
+_BARE_RAM = (0x3400_0000, 0x3410_0000)  # AXISRAM1, where axisram.ld puts the firmware
+_README = """# Networks that answer validation clients
+
+{networks}
+
+Written by atonc. Not yet run on a board: your run is the evidence. Step by step: docs/validate-on-board.md of the
+project.
+
+`make` gives firmware.elf for a board in development mode: no vendor code, the clocks of reset, everything in AXISRAM1,
+USART1 at {baud} baud. {bare}
+
+In an application that exists: add all C files here but startup.c, npu_power.c, board_main.c and uart_usart1.c, with the
+options in options.mk. Give the two functions `atonc_uart_receive` and `atonc_uart_send` (atonc_wire.h); set up clocks,
+memories, NPU and UART, then call:
+
+    wire_load_constants();
+    if (atonc_wire_start()) atonc_wire_serve();
+
+{flash}
+"""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    folders: tuple[Path, ...]
+    minor: int = 1  # of protocol 3
+    baud: int = firmware.WIRE_BAUD
+
+
+def build(options: BuildOptions, output: Path) -> list[str]:
+    """The firmware with all constants in it; what the user reads."""
+    networks = _networks(options)
+    with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
+        runtime = firmware.wire_runtime(options.minor, options.baud)
+        parts = Path(folder)
+        content = firmware.build_firmware(
+            networks, runtime, parts, harness=firmware.WIRE, with_contents=True
+        ).read_bytes()
+    write_file(output, content)
+    return [
+        *_told(networks),
+        f"firmware for the virtual board: {output}, protocol 3.{options.minor}, {options.baud} baud",
+        f"next: atonc board run {output} --serial socket:5555",
+        "and:  atonc validate MODEL --mode target -d socket:localhost:5555",
+    ]
+
+
+def _networks(options: BuildOptions) -> list[ImageNetwork]:
+    if options.baud not in _BAUDS:
+        raise InputError(f"{options.baud} is no speed of this UART", rule=f"{_BAUDS.start} to {_BAUDS.stop - 1} baud")
+    return [firmware.network_in(folder) for folder in options.folders]
+
+
+def _told(networks: Sequence[ImageNetwork]) -> Iterator[str]:
+    for network in networks:
+        size = sum(len(data) for _, data in network.contents)
+        yield f"network {network.name}: hash {firmware.signature(network)}, {size:,} bytes of constants"
+
+
+# -------------------------------------------------------------------------------------------------------- sources
+
+
+def write_sources(options: BuildOptions, output: Path) -> list[str]:
+    """Everything that a project for a real board needs; what the user reads."""
+    networks = _networks(options)
+    contents = firmware.runs(part for network in networks for part in network.contents)
+    outside = [(address, data) for address, data in contents if address >> 28 not in (2, 3)]
+    files = {path.name: path.read_bytes() for part, kind in _PARTS.items() for path in _files(part, kind)}
+    for network in networks:
+        _add(files, network)
+    files["networks.h"] = firmware.network_list(networks).encode()
+    files["options.mk"] = _options(options, networks).encode()
+    files["wire_constants.c"] = _constants([part for part in contents if part not in outside]).encode()
+    files |= {_flash_name(address): data for address, data in outside}
+    bare = _bare_obstacle(networks, outside)
+    files["README.md"] = _readme(options, networks, outside, bare).encode()
+    write_files(output, files)
+    how = f"make -C {output}" if not bare else f"put them into your project: {bare}"
+    return [*_told(networks), f"{len(files)} files in {output}", f"next: {how}; {output / 'README.md'}"]
+
+
+def _files(part: str, kind: str) -> list[Path]:
+    return sorted(path for path in runtime_folder(part).glob(kind) if path.is_file())
+
+
+def _add(files: dict[str, bytes], network: ImageNetwork) -> None:
+    """The CPU layers are the same file for all networks of one release; nothing else may be called alike."""
+    for path in firmware.own_files(network):
+        content = path.read_bytes()
+        if files.setdefault(path.name, content) != content:
+            raise InputError(
+                f"two different files are called {path.name}",
+                where=str(network.folder),
+                remedy="generate the networks with the same release of atonc and with different --name",
+            )
+
+
+def _options(options: BuildOptions, networks: Sequence[ImageNetwork]) -> str:
+    defines = firmware.wire_runtime(options.minor, options.baud).defines
+    lines = [f"OPTIONS = {' '.join(_define(name, value) for name, value in defines.items())}"]
+    for network in networks:
+        if wanted := firmware.version_defines(network):
+            told = " ".join(_define(name, value) for name, value in wanted.items())
+            lines.append(f"build/{network.c_file.stem}.o: CFLAGS += {told}")
+    symbols = [f"-Wl,--defsym={name}={value:#x}" for network in networks for name, value in network.symbols]
+    return "\n".join([*lines, f"SYMBOLS = {' '.join(symbols)}", ""])
+
+
+def _define(name: str, value: str) -> str:
+    return f"-D{name}={value}" if value else f"-D{name}"
+
+
+def _constants(contents: Sequence[tuple[int, bytes]]) -> str:
+    parts = ['/* Written by atonc. Do not edit. */\n#include "wire_constants.h"\n\n#include "mcu_cache.h"\n\n']
+    parts.append("#include <string.h>\n\n")
+    for number, (_, data) in enumerate(contents):
+        table = names.lines_of(map(str, data), 32)
+        parts.append(f"static const unsigned char part_{number}[{len(data)}] = {{\n{table}}};\n\n")
+    copies = "".join(
+        f"    memcpy((void *){address:#x}u, part_{number}, sizeof part_{number});\n"
+        f"    mcu_cache_clean_range({address:#x}u, {address + len(data):#x}u);\n"
+        for number, (address, data) in enumerate(contents)
+    )
+    return "".join([*parts, f"void wire_load_constants(void) {{\n{copies}}}\n"])
+
+
+def _bare_obstacle(networks: Sequence[ImageNetwork], outside: Sequence[tuple[int, bytes]]) -> str:
+    if outside:
+        return "constants lie outside the chip, and the bare firmware maps no external memory"
+    start, end = _BARE_RAM
+    used = [part for network in networks for part in network.ranges]
+    if any(first < end and start < last for first, last in used):
+        return "the network works in AXISRAM1, where the bare firmware is"
+    external = any(first >> 28 not in (2, 3) for first, _ in used)
+    return "buffers lie outside the chip, and the bare firmware maps no external memory" if external else ""
+
+
+def _flash_name(address: int) -> str:
+    return f"constants_{address:#010x}.bin"
+
+
+def _readme(
+    options: BuildOptions, networks: Sequence[ImageNetwork], outside: Sequence[tuple[int, bytes]], obstacle: str
+) -> str:
+    bare = f"Not with these networks: {obstacle} (compile with a pool file like examples/bare_metal/ram_only.mpool)."
+    flash = "".join(f"Program {_flash_name(at)} to {at:#010x} ({len(data):,} bytes).\n" for at, data in outside)
+    return _README.format(
+        networks="\n".join(_told(networks)), baud=options.baud, bare=bare if obstacle else "", flash=flash
+    )

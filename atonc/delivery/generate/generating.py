@@ -1,0 +1,124 @@
+"""`atonc generate` and `atonc analyze`: compile, weigh, judge by the user's gates, write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from atonc.compiler.compile.analyzing import analyze as analyze  # whoever generates analyzes first
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit import c_info, write
+from atonc.compiler.emit.c.files import files
+from atonc.compiler.emit.c.network import CNetwork, Cycles
+from atonc.compiler.request.options import Gates
+from atonc.insight.explain import saved
+from atonc.insight.explain.ours import network_view
+from atonc.insight.report import compile_text, generate_report
+from atonc.insight.report.html import html_page
+from atonc.machine.base import progress
+from atonc.machine.base.about import __version__
+from atonc.machine.base.build_folder import REPORTS, write_whole
+from atonc.machine.base.disk import write_files
+from atonc.machine.cost.saved_machine import machine_row
+from atonc.machine.hw.safety.evidence.board_file import saved_row
+
+
+def broken(gates: Gates, view: CompileView) -> list[str]:
+    """A sentence for every gate that does not hold."""
+    memory, cost = view.memory, view.cost
+    steps = compile_text.counts(view.compiled.program.steps)
+    found = []
+    if gates.max_ram and memory.ram_bytes > gates.max_ram:
+        found.append(f"{memory.ram_text}, --max-ram allows {gates.max_ram:,}")
+    if gates.max_activations and memory.activations_bytes > gates.max_activations:
+        seen, most = memory.activations_bytes, gates.max_activations
+        found.append(f"activations take {seen:,} bytes, --max-activations allows {most:,}")
+    if gates.max_latency and cost.latency_ms > gates.max_latency:
+        time = f"{cost.latency_ms:.3f} ms ({cost.band.span(cost.latency_ms, 3)})"
+        found.append(f"latency is {time}, --max-latency allows {gates.max_latency:g} ms")
+    if gates.no_cpu and steps["cpu"]:
+        kinds = sorted({reason.op for reason in view.compiled.mapped.reasons})
+        found.append(f"{steps['cpu']} operators run on the CPU ({', '.join(kinds)}), --no-cpu allows none")
+    if gates.no_spill and memory.spilled_bytes:
+        found.append(f"{memory.spilled_bytes:,} bytes of activations lie outside the chip, --no-spill allows none")
+    return found
+
+
+def c_network(view: CompileView) -> CNetwork:
+    """The program with everything that C files say about it."""
+    cycles = {
+        step.number: Cycles(min(cost.st_cycles, cost.cycles), cost.cycles)
+        for step, cost in zip(view.compiled.program.steps, view.cost.steps, strict=True)
+    }
+    return CNetwork(
+        view.name,
+        view.compiled.program,
+        view.compiled.graph,
+        view.board.pools,
+        model=view.model,
+        tool=f"atonc {__version__}",
+        epoch_controller=view.options.epoch_controller,
+        channels_first=_channels_first(view),
+        cycles=cycles,
+    )
+
+
+def _channels_first(view: CompileView) -> frozenset[str]:
+    """Inputs and outputs keep the order of the model, unless the user wants another one."""
+    source, graph, options = view.compiled.source, view.compiled.graph, view.options
+    own = any(op.attrs.get("layout") == "NCHW" for op in source.ops)
+    found = set[str]()
+    for edges, position in (
+        (graph.inputs, options.inputs_channel_position),
+        (graph.outputs, options.outputs_channel_position),
+    ):
+        if position == "chfirst" or (own and position != "chlast"):
+            found |= set(edges)
+    return frozenset(found)
+
+
+def page_name(name: str) -> str:
+    return "report.html" if name == "network" else f"{name}_report.html"
+
+
+def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False) -> Mapping[str, bytes]:
+    """File name -> contents."""
+    progress.stage("making the files")
+    program, name = view.compiled.program, view.name
+    described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
+    described |= machine_row(view.compiled.target.machine) | saved_row(view.compiled.target.trust.board)
+    for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
+        step.update(costs)
+    described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
+    picture = network_view(view)
+    described |= saved.rows(picture)
+    report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
+    network = c_network(view)
+    firmware = files(network, with_hex, with_stai, view.macs)
+    return {
+        f"{name}_program.s": write.assembly(program, name).encode(),
+        **firmware,
+        f"{name}_c_info.json": write.to_json(c_info.document(view, network, firmware)),
+        f"{name}_program.json": write.to_json(described),
+        f"{name}_report.txt": report.encode(),
+        f"{name}_generate_report.txt": generate_report.text(view, network).encode(),
+        page_name(name): html_page(picture),
+    }
+
+
+def generate(
+    view: CompileView, folder: Path, with_hex: bool = False, with_stai: bool = False, with_reports: bool = True
+) -> CompileView:
+    """Writes the files, all together or none; the view that comes back names them."""
+    files = files_of(view, with_hex, with_stai)
+    if not with_reports:
+        files = {name: content for name, content in files.items() if not name.endswith(REPORTS)}
+    return replace(view, files=tuple(map(str, write_whole(folder, files, view.name))))
+
+
+def write_reports(view: CompileView, folder: Path) -> CompileView:
+    """`analyze -o`: what there is to read, beside whatever the folder holds."""
+    kept = {name: content for name, content in files_of(view).items() if name.endswith((*REPORTS, "_c_info.json"))}
+    renamed = {name.replace("_generate_report", "_analyze_report"): content for name, content in kept.items()}
+    return replace(view, files=tuple(map(str, write_files(folder, renamed))))

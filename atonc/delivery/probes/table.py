@@ -1,0 +1,105 @@
+"""`probes.c`: programs, inputs and expected outputs of the probes, as the firmware's main program wants them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from atonc.compiler.emit.c import names
+from atonc.delivery.probes.build import BuiltProbe
+from atonc.delivery.probes.places import FLASH
+from atonc.delivery.probes.types import INPUT, OUTPUT
+from atonc.machine.base.about import __version__
+from atonc.machine.hw.limits import NPU_CACHE_LINE
+
+_HEAD = """/* The probes of this image, written by atonc {version}. Do not edit. */
+#include "probes.h"
+
+#include <stddef.h>
+
+const char probes_board[] = "{board}";
+const char probes_version[] = "{version}";
+
+"""
+
+
+class _Bytes:
+    """Arrays of bytes, each stored once: what is the beginning of another one shares it."""
+
+    def __init__(self, contents: Iterable[bytes]) -> None:
+        self._known: dict[bytes, str] = {}  # the long ones first
+        for data in sorted(set(contents), key=lambda data: (-len(data), data)):
+            if self._name(data) is None:
+                self._known[data] = f"bytes_{len(self._known)}"
+
+    def _name(self, data: bytes) -> str | None:
+        return next((name for known, name in self._known.items() if known.startswith(data)), None)
+
+    def name(self, data: bytes) -> str:
+        found = self._name(data)
+        assert found is not None
+        return found
+
+    def text(self) -> str:
+        return "".join(
+            f"static const uint8_t {name}[{len(data)}] = {{\n{names.lines_of(map(str, data), 32)}}};\n\n"
+            for data, name in self._known.items()
+        )
+
+
+def text(built: Sequence[BuiltProbe], board: str) -> str:
+    stored = _Bytes(_contents(built))
+    parts = [_HEAD.format(version=__version__, board=board), stored.text()]
+    parts += [_program(one) + _answers(one, stored) + _constants(one, stored) for one in built]
+    rows = "".join(_row(one, stored) for one in built)
+    parts.append(f"const probe_t probes[] = {{\n{rows}}};\n")
+    parts.append("const uint32_t probes_count = sizeof probes / sizeof probes[0];\n")
+    return "".join(parts)
+
+
+def _contents(built: Sequence[BuiltProbe]) -> Iterable[bytes]:
+    for one in built:
+        yield one.stimulus
+        yield from (answer.data for answer in one.answers)
+        yield from (home.buffer.data for home in one.constants if home.pool != FLASH)
+
+
+def _program(one: BuiltProbe) -> str:
+    pairs = [f"{pair:#018x}ULL" for pair in np.array(one.words, "<u4").view("<u8").tolist()]
+    return (
+        f"static const uint64_t __attribute__((aligned({NPU_CACHE_LINE}))) {one.network.name}_program[{len(pairs)}] = "
+        f"{{\n{names.lines_of(pairs, 4)}}};\n"
+    )
+
+
+def _answers(one: BuiltProbe, stored: _Bytes) -> str:
+    rows = "".join(f'    {{"{answer.name}", {stored.name(answer.data)}}},\n' for answer in one.answers)
+    return f"static const probe_answer_t {one.network.name}_answers[] = {{\n{rows}}};\n"
+
+
+def _constants(one: BuiltProbe, stored: _Bytes) -> str:
+    if not one.constants:
+        return ""
+    rows = ""
+    for home in one.constants:
+        data = home.buffer.data
+        source = "NULL" if home.pool == FLASH else stored.name(data)
+        rows += f"    {{{home.address:#010x}u, {len(data)}u, {zlib.crc32(data):#010x}u, {source}}},\n"
+    return f"static const probe_constant_t {one.network.name}_constants[] = {{\n{rows}}};\n"
+
+
+def _row(one: BuiltProbe, stored: _Bytes) -> str:
+    name, constants = one.network.name, f"{one.network.name}_constants" if one.constants else "NULL"
+    needs = [
+        *(["PROBE_NEEDS_FLASH"] if one.in_flash else []),
+        *(["PROBE_NEEDS_HYPERRAM"] if one.uses_hyperram else []),
+        *([] if one.emulated else ["PROBE_NOT_EMULATED"]),
+    ]
+    places = ", ".join(f"{one.home(buffer).address:#010x}u" for buffer in (INPUT, OUTPUT))
+    return (
+        f'    {{"{one.probe.name}", {name}_program, {stored.name(one.stimulus)}, {name}_answers, {constants},\n'
+        f"     {len(one.stimulus)}u, {len(one.expected)}u, {places}, {len(one.answers)}, {len(one.constants)}, "
+        f"{' | '.join(needs) or '0'}}},\n"
+    )

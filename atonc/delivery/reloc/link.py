@@ -1,0 +1,75 @@
+"""Compiles and links an image: the network, its CPU layers, the drivers it calls, and the image's own part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from atonc.delivery.firmware import building
+from atonc.delivery.firmware.building import CompileUnit, Toolchain, runtime_folder
+from atonc.delivery.reloc.sources import ImageFacts, conf_h, linker_script
+from atonc.machine.emu.files.types import CompiledNetwork, EpochFlags
+
+# r9 points to the data of the image; neither data nor constants are at a known distance from the code
+_OPTIONS = (
+    *("-fpic", "-mno-pic-data-is-text-relative", "-msingle-pic-base", "-mpic-register=r9"),
+    *("-fvisibility=hidden", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"),
+    *("-fno-math-errno", "-fno-tree-loop-distribute-patterns"),
+)
+# without vectors: conditional conversions that GCC 12 writes are vector instructions to its assembler
+_CORES = {"cortex-m33": "cortex-m33", "cortex-m55": "cortex-m55+nomve"}
+_PARTS = ("atonc_unit*.c", "atonc_npu.c", "atonc_ec_loader.c", "atonc_lib*.c", "atonc_util.c", "atonc_watchdog.c")
+_BLOBS_IN_PARAMS = '__attribute__((used, section(".const_ec_blob")))'
+
+
+def link_image(
+    toolchain: Toolchain, network: CompiledNetwork, facts: ImageFacts, folder: Path, cpu: str, more: Sequence[str] = ()
+) -> Path:
+    """The image as ELF, `folder/<name>.elf`, with all its relocations; `more` options for the linker."""
+    (folder / "image_conf.h").write_text(conf_h(facts))
+    script = folder / "image.ld"
+    script.write_text(linker_script(facts))
+    objects = building.compile_units(toolchain, _units(network, facts, folder), folder, _CORES[cpu], "-Os")
+    output = folder / f"{facts.name}.elf"
+    options = [*building.machine_options(_CORES[cpu]), "-nostartfiles", "-nodefaultlibs", f"-T{script}"]
+    options += ["-Wl,--gc-sections,--emit-relocs,--no-warn-rwx-segments", f"-Wl,-Map={folder / facts.name}.map"]
+    options += more
+    libraries = ["-lc_nano", "-lm", "-lgcc"]
+    toolchain.run([*options, *map(str, objects), *libraries, "-o", str(output)], f"link {output.name}", str(output))
+    return output
+
+
+def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path) -> list[CompileUnit]:
+    image, include, source = runtime_folder("image"), runtime_folder("include"), runtime_folder("src")
+    includes = (folder, network.directory, image, include, source, runtime_folder("kernels"))
+    options = (*_OPTIONS, *(("-mcmse",) if facts.flags.secure else ()))
+    defines = _defines(facts)
+    blobs = {"ECBLOB_CONST_SECTION": _BLOBS_IN_PARAMS} if facts.blobs_in_params else {}
+    parts = sorted({path for pattern in _PARTS for path in source.glob(pattern)}) if _calls_runtime(network) else []
+    kernels = [path for path in (network.directory / "atonc_kernels.c",) if path.is_file()]
+    return [
+        CompileUnit((network.c_file,), includes, defines | blobs, options=options),
+        CompileUnit((*sorted(image.glob("*.c")), *parts), includes, defines, strict=True, options=options),
+        CompileUnit(tuple(kernels), includes, defines, options=options),
+    ]
+
+
+def _calls_runtime(network: CompiledNetwork) -> bool:
+    """True where the C file calls drivers, or library layers and the program loader of the vendor."""
+    by_vendor = bool(network.atonn_version)
+    return by_vendor or any(EpochFlags.PURE_HW in b.flags and b.blob is None for b in network.blocks)
+
+
+def _defines(facts: ImageFacts) -> dict[str, str]:
+    major, minor, micro = facts.abi.version
+    return {
+        "ATONC_RELOC_IMAGE": "",
+        "LL_ATON_RT_RELOC": "",
+        "LL_ATON_VERSION_MAJOR": str(major),
+        "LL_ATON_VERSION_MINOR": str(minor),
+        "LL_ATON_VERSION_MICRO": str(micro),
+        "LL_ATON_VERSION_DEV": str(facts.dev),
+        "LL_ATON_RT_MODE": "LL_ATON_RT_ASYNC",
+        "LL_ATON_DBG_BUFFER_INFO_EXCLUDED": "1",
+        **({"LL_ATON_EB_DBG_INFO": ""} if facts.flags.debug_info else {}),
+    }

@@ -1,0 +1,28 @@
+"""What the user may ask of `atonc reloc`: every option once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atonc.machine.base.declare import Takes, check, option
+
+IMAGE = "the image"
+RELEASES = "LL_ATON release of the firmware: 1.1.0, 1.1.1, 1.1.3-8, 1.1.3 (default: the network's, or the newest)"
+
+
+@dataclass(frozen=True)
+class RelocOptions:
+    """Arguments of `atonc.relocate`; flags of the command line with their help; rows of the reference."""
+
+    name: str = option("", "-n --name", IMAGE, "of the network and of the image (default: as the C file)")
+    secure: bool = option(True, "--no-secure", IMAGE, "for the non-secure state of the processor")
+    split: bool = option(False, "--split", IMAGE, "parameters in a file of their own")
+    blobs_in_params: bool = option(False, "--ecblob-in-params", IMAGE, "programs of the NPU beside the parameters")
+    debug_info: bool = option(True, "--no-dbg-info", IMAGE, "for firmware without LL_ATON_EB_DBG_INFO")
+    cpu: str = option(
+        "cortex-m55", "--cpu", IMAGE, "cortex-m33: the virtual board", takes=Takes(choices=("cortex-m55", "cortex-m33"))
+    )
+    runtime: str = option("", "--runtime", IMAGE, RELEASES, metavar="VERSION")
+
+    def __post_init__(self) -> None:
+        check(self)

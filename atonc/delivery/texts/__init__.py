@@ -1,0 +1,1 @@
+"""What the verbs of delivery show: boards, deployments, images, probes, targets."""

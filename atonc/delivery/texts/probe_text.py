@@ -1,0 +1,134 @@
+"""What a board answered, as a table: the question, the answer, what follows for grades and prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from atonc.delivery.probes.log import PASS
+from atonc.delivery.probes.settle import Outcome, Settled
+from atonc.delivery.probes.types import Probe
+from atonc.machine.base.errors import plain
+from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
+
+_MOST = 3  # forms that a line names
+_LONG = 90  # characters of one
+_SAME_RATE = 0.05  # as far as a rate may be off: probes differ in starts and ends of lines
+_VERDICTS = {"pass": "pass", "wrong": "WRONG", "hang": "HANG", "skipped": "skipped"}
+
+
+def lines(settled: Settled, verbose: bool = False) -> list[str]:
+    head = settled.log.head
+    clocks = ", ".join(f"{n} {hz / 1e6:g} MHz" for n, hz in (("CPU", head.cpu_hz), ("NPU", head.npu_hz)))
+    return [
+        f"{head.board}, firmware of atonc {head.version}, {clocks}, NPU RAM {head.ram_hz / 1e6:g} MHz",
+        *_state_of_log(settled),
+        "",
+        *(line for one in settled.outcomes if verbose or _worth(one) for line in _rows(one)),
+        "",
+        *_summary(settled),
+    ]
+
+
+def _worth(one: Outcome) -> bool:
+    """Probes that were not in the firmware are not worth a line each."""
+    return one.reply is not None
+
+
+def _state_of_log(settled: Settled) -> Iterator[str]:
+    log = settled.log
+    if log.damaged:
+        where = ", ".join(map(str, log.damaged_lines))
+        yield f"{log.damaged} damaged lines, what they said is not used; the first: {where}"
+    if not log.complete:
+        yield f"the log is cut off: {len(log.replies)} of {log.head.probes} probes answered, and no last line came"
+    elif log.lost:
+        yield f"{log.lost} answers are missing that the firmware gave"
+    for name in settled.unknown:
+        yield f"unknown probe {plain(name)}: this version of atonc does not have it, its answer is not used"
+
+
+def _rows(one: Outcome) -> Iterator[str]:
+    yield f"{one.probe.name}: {_verdict(one)}"
+    yield f"  asked: {one.probe.form}"
+    yield from (f"  {line}" for line in follows(one))
+
+
+def _verdict(one: Outcome) -> str:
+    reply = one.reply
+    if reply is None:
+        return "no answer"
+    said = [_VERDICTS[reply.verdict]]
+    if reply.first is not None:
+        said.append(f"byte {reply.first} is {reply.got or '?'}, not {reply.want or '?'}")
+    if reply.cycles:
+        said.append(f"{reply.cycles:,} cycles, the fewest of {reply.runs or 1} runs")
+    return ", ".join([*said, *([plain(reply.why).replace("_", " ")] if reply.why else [])])
+
+
+def follows(one: Outcome) -> list[str]:
+    """Sentences without their probe."""
+    if one.silent:
+        return [one.silent]
+    found = []
+    if one.probe.is_control:
+        passed = one.reply is not None and one.reply.verdict == PASS
+        found.append("the bench works" if passed else "its bench does not work: probes that rest on it say nothing")
+    if one.confirmed:
+        found.append(f"seen on this board: {_named(one.confirmed)}")
+    if one.refuted:
+        found.append(f"refused from now on: {_named(one.refuted)}")
+        known = any(grade_feature(feature).grade.rank < Grade.COMPOSED.rank for feature in one.refuted)
+        found += ["published programs have it: send the log to the project"] * known
+    if one.distrusted:
+        found.append(f"disproved: {', '.join(sorted(one.distrusted))}; nothing may rest on it")
+    if one.supported:
+        found.append(f"confirmed by a probe: {', '.join(sorted(one.supported))}; other forms by it stay composed")
+    if one.constant:
+        name, value = one.constant
+        found.append(f"{name} = {value:.4g} ({stm32n6().constant(name):g} so far)")
+    if one.rate is not None:
+        found.append(_rate(one.probe, one.rate))
+    if one.refused:
+        found.append(f"not taken: {one.refused}")
+    if not found and one.reply is not None and one.reply.verdict != PASS:
+        return ["nothing of it is new, so nothing can be refused: send the log to the project"]
+    return found or ["published programs show it already: nothing changes"]
+
+
+def _rate(probe: Probe, found: float) -> str:
+    """No constant of a board can say it, so a difference is a matter for the project."""
+    if abs(found / probe.expects - 1) <= _SAME_RATE:
+        return f"{found:.3g} {probe.rate} a cycle, as the cycle model has it"
+    return f"{found:.3g} {probe.rate} a cycle, and the cycle model has {probe.expects:g}: send the log to the project"
+
+
+def _named(features: Iterable[Feature]) -> str:
+    texts = sorted(map(str, features))
+    shown = [text if len(text) <= _LONG else f"{text[:_LONG]}..." for text in texts[:_MOST]]
+    return "; ".join([*shown, *([f"and {len(texts) - _MOST} more"] if len(texts) > _MOST else [])])
+
+
+def _summary(settled: Settled) -> Iterator[str]:
+    found = settled.evidence
+    yield f"forms: {len(found.confirmed)} confirmed, {len(found.refuted)} refuted"
+    if found.distrusted:
+        yield f"arguments disproved: {', '.join(sorted(found.distrusted))}"
+    if found.supported:
+        yield f"arguments confirmed by probes: {', '.join(sorted(found.supported))}"
+    for name, value in found.constants:
+        yield f"{name}: {value:g} instead of {stm32n6().constant(name):g} (at the usual clocks)"
+
+
+def data(settled: Settled) -> list[dict[str, Any]]:
+    """Lists the probes for `--json`."""
+    return [
+        {
+            "probe": one.probe.name,
+            "form": one.probe.form,
+            "verdict": one.reply.verdict if one.reply else "",
+            "follows": follows(one),
+        }
+        for one in settled.outcomes
+    ]

@@ -1,0 +1,158 @@
+"""`atonc board run`: a firmware on the virtual board, its UART on a socket or a pseudo-terminal."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board.clocks import AFTER_FIRST_STAGE
+from atonc.machine.emu.board.core import Halt
+from atonc.machine.emu.board.wires import PtyWire, SocketWire
+
+STRETCH = 2_000_000  # instructions between two looks at what the host wants
+PATIENCE = 1_000_000_000  # instructions without a byte, an epoch or sleep, after which a firmware counts as hung
+SEMIHOSTING, _EXIT = 0xAB, 0x18
+_PORT = re.compile(r"socket:(\d{1,5})")
+_ADDRESS = re.compile(r"(.+)@(0x[0-9A-Fa-f]{1,8}|\d{1,10})(?:\+(0x[0-9A-Fa-f]{1,8}|\d{1,10}))?")
+_MAX_FLASH = 256 << 20
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PreloadedFile:
+    """A file that the host puts into memory before the start; `skip` bytes of it are left out."""
+
+    path: Path
+    address: int
+    skip: int = 0
+
+
+@dataclass(frozen=True)
+class BoardRun:
+    firmware: Path
+    flash: tuple[PreloadedFile, ...] = ()
+    serial: str = ""  # "", "pty", "pty:LINK" or "socket:PORT"
+    first_stage: bool | None = None  # clocks as a first-stage loader leaves them; None: when it runs from flash
+    seconds: float | None = None  # of the host's time
+    patience: int = PATIENCE
+    registers: bool = False  # tell which registers no model stands behind
+
+
+@dataclass(frozen=True)
+class BoardRunEnd:
+    """How it ended: `bkpt` with its number, `exit`, `time` or `interrupted`."""
+
+    reason: str
+    number: int
+    instructions: int
+    sent: int
+    received: int
+    epochs: int
+    picture: tuple[str, ...] = field(default=(), repr=False)
+
+
+def contents(text: str) -> PreloadedFile:
+    """FILE@ADDRESS, or FILE@ADDRESS+BYTES to leave out the first bytes of the file."""
+    found = _ADDRESS.fullmatch(text)
+    if not found:
+        raise InputError(f"{text} is not FILE@ADDRESS", rule="as in model_rel.bin@0x71000000")
+    return PreloadedFile(Path(found[1]), int(found[2], 0), int(found[3] or "0", 0))
+
+
+def wire_for(text: str) -> SocketWire | PtyWire | None:
+    if not text:
+        return None
+    if text == "pty" or text.startswith("pty:"):
+        return PtyWire(Path(text[4:]) if text[4:] else None)
+    found = _PORT.fullmatch(text)
+    if not found or int(found[1]) > 65535:
+        raise InputError(f"--serial {text} is neither pty[:LINK] nor socket:PORT")
+    return SocketWire(int(found[1]))
+
+
+def make_board(options: BoardRun) -> VirtualBoard:
+    firmware = read_firmware(options.firmware)
+    from_flash = firmware.vector_table >> 28 == 7
+    first_stage = from_flash if options.first_stage is None else options.first_stage
+    board = VirtualBoard(firmware, clocks=AFTER_FIRST_STAGE if first_stage else {})
+    put(board, options.flash)
+    return board
+
+
+def put(board: VirtualBoard, parts: Sequence[PreloadedFile]) -> None:
+    for part in parts:
+        if not part.path.is_file():
+            raise InputError("no such file", where=str(part.path))
+        if part.path.stat().st_size > _MAX_FLASH:
+            raise InputError("larger than any memory of the board", where=str(part.path))
+        data = np.fromfile(part.path, np.uint8)[part.skip :]
+        board.poke(part.address, data)
+
+
+def run_firmware(options: BoardRun, say: Say, stop: Callable[[], bool] = lambda: False) -> BoardRunEnd:
+    board = make_board(options)
+    wire = wire_for(options.serial)
+    if wire is not None:
+        board.peripherals.connect(wire)
+        say(f"UART at {wire.path}" if isinstance(wire, PtyWire) else f"UART at socket:127.0.0.1:{wire.port}")
+    board.serial.listen = lambda line: say(f"| {line}")
+    try:
+        halt = _run(board, options, stop)
+    finally:
+        if wire is not None:
+            for uart in board.peripherals.uarts.values():
+                uart.flush()
+            wire.close()
+    return _summary(board, halt, options)
+
+
+def _run(board: VirtualBoard, options: BoardRun, stop: Callable[[], bool]) -> Halt:
+    began, alive, alive_at = time.monotonic(), _signs_of_life(board), 0
+    while True:
+        if stop():
+            return Halt("interrupted", board.core.pc)
+        if options.seconds is not None and time.monotonic() - began > options.seconds:
+            return Halt("time", board.core.pc)
+        halt = board.go_on(STRETCH)
+        if halt is not None:
+            if halt.reason == "bkpt" and halt.number == SEMIHOSTING and board.core.register("R0") != _EXIT:
+                continue  # a word to a debugger that is not there
+            return halt
+        signs = _signs_of_life(board)
+        if signs != alive:
+            alive, alive_at = signs, board.core.instructions
+        elif board.core.instructions - alive_at > options.patience:
+            raise InputError(
+                f"it seems to hang: {options.patience // 1_000_000} million instructions without a byte, an epoch or "
+                "sleep",
+                where=board.where(),
+                remedy="\n".join(["see where it stands:", *board.picture()]),
+            )
+
+
+def _signs_of_life(board: VirtualBoard) -> tuple[int, ...]:
+    uarts = board.peripherals.uarts.values()
+    return (board.npu.epochs, board.clock.waited, *(uart.sent + uart.received for uart in uarts))
+
+
+def _summary(board: VirtualBoard, halt: Halt, options: BoardRun) -> BoardRunEnd:
+    uarts = board.peripherals.uarts.values()
+    picture = [*board.picture(), *(board.accesses.unmodelled_lines() if options.registers else [])]
+    reason = "exit" if halt.reason == "bkpt" and halt.number == SEMIHOSTING else halt.reason
+    return BoardRunEnd(
+        reason,
+        halt.number,
+        board.core.instructions,
+        sum(uart.sent for uart in uarts),
+        sum(uart.received for uart in uarts),
+        board.npu.epochs,
+        tuple(picture),
+    )

@@ -1,0 +1,270 @@
+"""Networks on the virtual board: build a firmware, run it, compare every output byte with the emulator."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from atonc.compiler.emit.c import images
+from atonc.compiler.lower.sizes import item_bytes
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.firmware.image import ImageNetwork, Runtime
+from atonc.machine.base.build_folder import write_whole
+from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.base.progress import stage
+from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board.board import DEFAULT_BUDGET
+from atonc.machine.emu.bus import Bytes
+from atonc.machine.hw.board import USER_BUFFERS
+from atonc.machine.hw.board import Board as Described
+from atonc.machine.hw.board_file import find_board
+
+if TYPE_CHECKING:
+    from atonc.compiler.compile.compile_view import CompileView
+    from atonc.compiler.inputs.sample_files import Array, Sample
+    from atonc.compiler.verify.emulation import Emulation
+
+_READY = 1
+_RUN, _SET_INPUT, _SET_OUTPUT = 1, 2, 3
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class BoardBuffer:
+    """An input or output as the firmware prints it."""
+
+    address: int
+    size_bytes: int
+    user: bool  # the application supplies the memory
+
+
+@dataclass(frozen=True)
+class Inference:
+    outputs: tuple[Bytes, ...]
+    cycles: int  # CPU clock, from start to end as the firmware measures it
+    npu_cycles: int
+    instructions: int
+
+
+class FirmwareError(InputError):
+    """The firmware reported an error by itself."""
+
+    def __init__(self, line: str, cause: AtoncError | None = None) -> None:
+        super().__init__(f"the firmware says: {line}" + (f"; the NPU says: {cause}" if cause else ""))
+        self.line = line
+
+
+class Rig:
+    """A board with a firmware in it that waits for commands."""
+
+    def __init__(
+        self,
+        elf: Path,
+        networks: Sequence[ImageNetwork],
+        budget: int = DEFAULT_BUDGET,
+        start: bool = True,
+        data_cache: bool = True,
+        described: Described | None = None,
+    ) -> None:
+        self.described = described or find_board(firmware.DEFAULT_BOARD)
+        machine = self.described.machine()
+        self.board, self.budget = VirtualBoard(read_firmware(elf), data_cache, machine=machine), budget
+        for network in networks:
+            for address, data in network.contents:
+                self.board.poke(address, np.frombuffer(data, np.uint8))
+        self.inputs: dict[int, list[BoardBuffer]] = {}
+        self.outputs: dict[int, list[BoardBuffer]] = {}
+        self.said: list[str] = []  # what the firmware printed during the last command
+        self._read = 0
+        self._given = 0  # bytes of the area for buffers that the application supplies
+        if start:
+            self.start()
+
+    def start(self) -> None:
+        """Runs the initialisation; errors that the firmware prints are raised."""
+        self._learn(self._go())
+
+    def _learn(self, lines: Sequence[str]) -> None:
+        """Inputs and outputs that the firmware has printed; those without memory get some."""
+        for line in lines:
+            words = line.split()
+            if words[:2] in (["ATONC", "IN"], ["ATONC", "OUT"]):
+                side = self.inputs if words[1] == "IN" else self.outputs
+                user = words[4] == "user"
+                side.setdefault(int(words[2]), []).append(BoardBuffer(int(words[-2], 16), int(words[-1]), user))
+        for number in self.inputs.keys() | self.outputs.keys():
+            self._supply(number, self.inputs.get(number, []), _SET_INPUT)
+            self._supply(number, self.outputs.get(number, []), _SET_OUTPUT)
+
+    def run(self, inputs: Sequence[Bytes], network: int = 0, command: int = _RUN) -> Inference:
+        """One inference; inputs and outputs are the bytes as they lie in memory."""
+        board, buffers = self.board, self.inputs.get(network, [])
+        if len(inputs) != len(buffers):
+            raise InputError(f"{len(inputs)} inputs for a network that has {len(buffers)}", where=f"network {network}")
+        for buffer, value in zip(buffers, inputs, strict=True):
+            if value.size != buffer.size_bytes:
+                raise InputError(f"input of {value.size} bytes for a buffer of {buffer.size_bytes}")
+            board.poke(buffer.address, value)
+        npu, instructions = board.npu.cycles, board.core.instructions
+        lines = self._command(command, network)
+        done = [line.split() for line in lines if line.startswith("ATONC RUN")]
+        if not done:
+            raise FirmwareError(lines[-1] if lines else "nothing")
+        found = tuple(board.memory.read(b.address, b.size_bytes) for b in self.outputs.get(network, []))
+        return Inference(found, int(done[0][-1]), board.npu.cycles - npu, board.core.instructions - instructions)
+
+    def _supply(self, network: int, buffers: list[BoardBuffer], command: int) -> None:
+        for index, buffer in enumerate(buffers):
+            if buffer.user:
+                size = -(-buffer.size_bytes // _LINE) * _LINE
+                address = self._room(size + _LINE)  # engines may prefetch behind the end
+                lines = self._command(command, network, index, address, size)
+                if "ATONC BUFFER 0" not in lines:
+                    raise FirmwareError(lines[-1] if lines else "nothing")
+                buffers[index] = BoardBuffer(address, buffer.size_bytes, True)
+
+    def _room(self, size: int) -> int:
+        area = self.described.area(USER_BUFFERS)
+        if area is None or self._given + size > area.size_bytes:
+            raise InputError(
+                f"{self._given + size:,} bytes of buffers that the application supplies",
+                where=self.described.file,
+                rule=f"they go to the area {USER_BUFFERS!r} of the board"
+                + (f", which has {area.size_bytes:,}" if area else ", which has none"),
+                remedy="name such an area in the board file, or let the network have its own inputs and outputs",
+            )
+        self._given += size
+        return area.base + self._given - size
+
+    def _command(self, *words: int) -> list[str]:
+        place = self.board.firmware.symbols["board_host"]
+        self.board.poke(place, np.array([*words, 0, 0, 0][:5], "<u4").view(np.uint8))
+        return self._go()
+
+    def _go(self) -> list[str]:
+        stop = self.board.run(self.budget)
+        lines = self.board.serial.lines[self._read :]
+        self._read += len(lines)
+        self.said = lines
+        bad = [line for line in lines if line.startswith("ATONC ERROR")]
+        if bad or stop.number != _READY:
+            raise FirmwareError(bad[0] if bad else lines[-1] if lines else "nothing", self.board.npu.fault)
+        return lines
+
+
+# -------------------------------------------------------------------------------------------------------- validation
+
+
+@dataclass(frozen=True)
+class BoardValidation:
+    """How a compiled model behaved as Arm code."""
+
+    runtime: str
+    samples: int
+    outputs: int
+    bytes_compared: int
+    bytes_different: int
+    cycles: int  # of the last inference, at the CPU's clock
+    npu_cycles: int
+    instructions: int
+    first_difference: str = ""
+
+    @property
+    def equal(self) -> bool:
+        return self.bytes_different == 0
+
+
+def as_json(found: BoardValidation) -> dict[str, object]:
+    return asdict(found) | {"equal": found.equal, "core": "cortex-m33"}
+
+
+def lines(found: BoardValidation) -> list[str]:
+    """What the user reads."""
+    verdict = "every byte equals the emulator's" if found.equal else f"{found.bytes_different} bytes differ"
+    return [
+        f"validation on the virtual board (Cortex-M33 code, runtime: {found.runtime}): {found.samples} samples, "
+        f"{found.outputs} outputs, {found.bytes_compared} bytes: {verdict}",
+        *([f"first difference: {found.first_difference}"] if found.first_difference else []),
+        f"last inference: {found.cycles:,} CPU cycles, of them {found.instructions:,} instructions; "
+        f"NPU {found.npu_cycles:,} cycles by the hardware model",
+    ]
+
+
+def choose_runtime(folder: Path | None, polling: bool = False) -> Runtime:
+    mode = firmware.POLLING if polling else firmware.ASYNC
+    return firmware.our_runtime(mode) if folder is None else firmware.vendor_runtime(folder, mode)
+
+
+def image_network(view: CompileView, folder: Path) -> ImageNetwork:
+    """Writes the files of a compiled model and describes them for the build."""
+    from atonc.delivery.generate.generating import c_network, files_of
+
+    write_whole(folder, files_of(view), view.name)
+    network = c_network(view)
+    ranges = tuple((h.address, h.end) for h in view.compiled.program.placed.values() if not h.user_allocated)
+    files = [(pool.base, folder / f"{images.file_stem(network, pool)}.raw") for pool in images.by_pool(network)]
+    contents = tuple((base, file.read_bytes()) for base, file in files)
+    symbols = tuple((network.c_symbol(pool), pool.address) for pool in view.compiled.program.relative)
+    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents, symbols)
+
+
+def validate_on_board(
+    view: CompileView, samples: Sequence[Sample], runtime_folder: Path | None = None, budget: int = DEFAULT_BUDGET
+) -> BoardValidation:
+    """The model as a firmware on the virtual board, sample by sample against the emulator."""
+    runtime = choose_runtime(runtime_folder)
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        folder = Path(temporary)
+        network, board = image_network(view, folder / "network"), find_board(view.options.board)
+        stage("building the firmware")
+        elf = firmware.build_firmware([network], runtime, folder / "build", board=board)
+        rig = Rig(elf, [network], budget, described=board)
+    return compare(view, samples, rig, runtime.label)
+
+
+def compare(
+    view: CompileView, samples: Sequence[Sample], rig: Rig, label: str = "atonc", number: int = 0
+) -> BoardValidation:
+    """Every output byte of one network of an image against the emulator."""
+    from atonc.compiler.inputs.inputs import program_inputs
+    from atonc.compiler.verify.emulation import Emulation
+
+    compiled = view.compiled
+    emulation = Emulation(compiled.program, compiled.graph)
+    compared = different = 0
+    first, last = "", None
+    for turn, sample in enumerate(samples):
+        inputs = program_inputs(compiled, sample)
+        stored = [stored_input(emulation, name, inputs[name]) for name in compiled.graph.inputs]
+        emulation.run(inputs)
+        stage("running on the virtual board", turn, len(samples))
+        last = rig.run(stored, number)
+        for name, found in zip(compiled.graph.outputs, last.outputs, strict=True):
+            expected = emulation.memory.read(compiled.program.placed[name].address, found.size)
+            wrong = np.flatnonzero(found != expected)
+            compared, different = compared + found.size, different + wrong.size
+            if wrong.size and not first:
+                first = f"sample {turn}, output {name}, byte {wrong[0]}: {found[wrong[0]]} not {expected[wrong[0]]}"
+    return BoardValidation(
+        runtime=label,
+        samples=len(samples),
+        outputs=len(compiled.graph.outputs),
+        bytes_compared=compared,
+        bytes_different=different,
+        cycles=last.cycles if last else 0,
+        npu_cycles=last.npu_cycles if last else 0,
+        instructions=last.instructions if last else 0,
+        first_difference=first,
+    )
+
+
+def stored_input(emulation: Emulation, name: str, value: Array) -> Bytes:
+    """The input as bytes; taken before the program runs, which may write over it."""
+    emulation.store(name, value)
+    home = emulation.program.placed[name]
+    return emulation.memory.read(home.address, value.size * item_bytes(emulation.graph.tensors[name]))

@@ -1,0 +1,365 @@
+"""`atonc validate --mode target`: a network on a board that answers the validation protocol, real or virtual.
+
+Nothing that comes over the line is believed at once: who the board is and what it holds is asked twice; outputs count
+when they equal the emulator's, or when the board gives the same ones twice; times must agree with their own counters.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.inputs.inputs import program_inputs, real
+from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.trials.boarding import image_network, stored_input
+from atonc.delivery.wire import messages
+from atonc.delivery.wire.client import BoardRunResult, Client, ReportedLayer, TargetError
+from atonc.delivery.wire.messages import ModelInfo, SystemInfo, TensorInfo
+from atonc.insight.explain.types import Measured, MeasuredBlock
+from atonc.insight.validating.distances import Distance, OutputResult, distance, unit_of
+from atonc.insight.validating.references import References
+from atonc.machine.base.errors import InputError
+from atonc.machine.cost import network as costs
+from atonc.machine.cost.band import band_of
+from atonc.machine.cost.network import StepCost
+from atonc.machine.emu import tensors
+from atonc.machine.emu.files.types import BufferInfo
+from atonc.machine.emu.network import EmulatedNetwork
+
+AGREE = 4  # runs of one input, among which two must agree
+_FLOAT_ERROR = 2.0**-21  # of durations, which come as floats
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class ExpectedSide:
+    """What the board should hold: the names, sizes and types of its inputs and outputs, a hash where there is one, and
+    what each epoch should cost."""
+
+    name: str
+    signature: str
+    inputs: tuple[tuple[str, int, str], ...]
+    outputs: tuple[tuple[str, int, str], ...]
+    costs: tuple[tuple[int, StepCost], ...]
+    npu_mhz: float  # the clocks that the costs are for
+    cpu_mhz: float
+
+    def predicted_ms(self, cost: StepCost, system: SystemInfo) -> float:
+        """Predicts for the clocks of the board: cycles stay, each counted by its own clock."""
+        npu = self.npu_mhz * 1e6 / system.npu_hz if system.npu_hz else 1.0
+        cpu = self.cpu_mhz * 1e6 / system.cpu_hz if system.cpu_hz else 1.0
+        return (cost.milliseconds - cost.cpu_ms) * npu + cost.cpu_ms * cpu
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One sample: the bytes that went in, those that should come out and those that came."""
+
+    inputs: tuple[bytes, ...]
+    expected: tuple[bytes, ...]
+    outputs: tuple[bytes, ...]
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class TargetValidation:
+    line: str
+    protocol: str
+    system: SystemInfo
+    model: ModelInfo
+    identity: str  # how it is known that the board holds this network
+    turns: tuple[Turn, ...] = field(repr=False)
+    measured: Measured
+    reference: str = ""
+    outputs: tuple[OutputResult, ...] = ()
+    faults: int = 0
+
+    @property
+    def compared(self) -> int:
+        return sum(len(value) for turn in self.turns for value in turn.expected)
+
+    @property
+    def different(self) -> int:
+        pairs = ((a, b) for turn in self.turns for a, b in zip(turn.expected, turn.outputs, strict=True))
+        return sum(int((np.frombuffer(a, np.uint8) != np.frombuffer(b, np.uint8)).sum()) for a, b in pairs)
+
+    @property
+    def equal(self) -> bool:
+        return self.different == 0
+
+
+# ------------------------------------------------------------------------------------------------------------ the sides
+
+
+class ExpectedRun(Protocol):
+    side: ExpectedSide
+
+    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        """The bytes of the inputs, and those that should come out."""
+        ...
+
+
+class CompiledSide:
+    """A model as it was compiled here, on the emulator."""
+
+    def __init__(self, view: CompileView) -> None:
+        self._compiled = view.compiled
+        self._emulation = Emulation(view.compiled.program, view.compiled.graph)
+        with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
+            network = image_network(view, Path(folder) / "network")
+            signature = firmware.signature(network)
+        graph, steps = view.compiled.graph, view.compiled.program.steps
+        self.side = ExpectedSide(
+            network.name,
+            signature,
+            tuple(self._described(name) for name in graph.inputs),
+            tuple(self._described(name) for name in graph.outputs),
+            tuple((step.number, cost) for step, cost in zip(steps, view.cost.steps, strict=True)),
+            view.cost.npu_mhz,
+            view.cost.cpu_mhz,
+        )
+
+    def _described(self, name: str) -> tuple[str, int, str]:
+        value = self._emulation.load(name)
+        return name, value.nbytes, value.dtype.str
+
+    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        inputs = program_inputs(self._compiled, sample)
+        graph, emulation = self._compiled.graph, self._emulation
+        stored = tuple(stored_input(emulation, name, inputs[name]).tobytes() for name in graph.inputs)
+        emulation.run(inputs)
+        return stored, tuple(self._bytes(name) for name in graph.outputs)
+
+    def _bytes(self, name: str) -> bytes:
+        home = self._emulation.program.placed[name]
+        return self._emulation.memory.read(home.address, self._emulation.load(name).nbytes).tobytes()
+
+    def figures(self, references: References, samples: Sequence[Sample], turns: Sequence[Turn]) -> list[OutputResult]:
+        """ST's figures: what the board computed against the model's own kernels."""
+        graph, emulation = self._compiled.graph, self._emulation
+        mine: list[list[NDArray[Any]]] = [[] for _ in graph.outputs]
+        theirs: list[list[NDArray[Any]]] = [[] for _ in graph.outputs]
+        for sample, turn in zip(samples, turns, strict=True):
+            expected = references.outputs(self._compiled, sample)[references.yardstick]
+            for k, name in enumerate(graph.outputs):
+                emulation.memory.write(emulation.program.placed[name].address, np.frombuffer(turn.outputs[k], np.uint8))
+                mine[k].append(real(graph.tensors[name], emulation.load(name)).astype(np.float32))
+                theirs[k].append(expected[k].astype(np.float32))
+        found = []
+        for k, name in enumerate(graph.outputs):
+            reference = np.stack(theirs[k])
+            one: Distance = distance("board", reference, np.stack(mine[k]), unit_of(graph, name, reference))
+            found.append(OutputResult(name, one.metrics, one.max_lsb))
+        return found
+
+
+class FolderSide:
+    """A folder as `atonc generate` or the vendor's tool writes it, on the emulator."""
+
+    def __init__(self, net: EmulatedNetwork) -> None:
+        self._net = net
+        cost = costs.network_cost(net, net.steps)
+        network = net.network
+        self.side = ExpectedSide(
+            network.name,
+            firmware.signature(firmware.network_in(network.c_file.parent, network.name)),
+            tuple(_buffer(info) for info in net.inputs),
+            tuple(_buffer(info) for info in net.outputs),
+            tuple((step.number, one) for step, one in zip(net.steps, cost.steps, strict=True)),
+            cost.npu_mhz,
+            cost.cpu_mhz,
+        )
+
+    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        net = self._net
+        for index, info in enumerate(net.inputs):
+            net.write_input(index, sample[info.name])
+        inputs = tuple(net.memory.read(info.address, _buffer(info)[1]).tobytes() for info in net.inputs)
+        for _ in net.run():
+            pass
+        return inputs, tuple(net.memory.read(info.address, _buffer(info)[1]).tobytes() for info in net.outputs)
+
+
+def _buffer(info: BufferInfo) -> tuple[str, int, str]:
+    return info.name, info.size_bytes, tensors.dtype_of(info).str
+
+
+# ----------------------------------------------------------------------------------------------------------- validation
+
+
+def validate_target(
+    client: Client, expected: ExpectedRun, samples: Sequence[Sample], progress: Progress | None = None
+) -> TargetValidation:
+    """Every sample on the board; the first also layer by layer, for the times."""
+    if not samples:
+        raise InputError("no samples to run", remedy="give inputs with at least one sample")
+    sync = client.connect()
+    system = client.system_info()
+    model, identity = find_network(expected.side, client.models())
+    can_observe = bool(sync.capability & messages.CAN_OBSERVE)
+    turns = []
+    measured: Measured | None = None
+    for number, sample in enumerate(samples):
+        inputs, outputs = expected.expect(sample)
+        if can_observe and measured is None:
+            layers = observed(client, model, inputs, outputs, system.cpu_hz)
+            measured = times(expected.side, layers, system, client.link.description)
+        result = confirmed(client, model, inputs, outputs, messages.IO_ONLY, system.cpu_hz)
+        turns.append(Turn(inputs, outputs, result.outputs, milliseconds(result, system.cpu_hz)))
+        if progress is not None:
+            progress(number + 1, len(samples))
+    source = _source(system, client.link.description)
+    whole = Measured(source, system.cpu_hz, system.npu_hz, turns[0].milliseconds, ())
+    measured = whole if measured is None else replace(measured, total_ms=whole.total_ms)
+    return TargetValidation(
+        client.link.description, sync.version_text, system, model, identity, tuple(turns), measured,
+        faults=client.faults,
+    )  # fmt: skip
+
+
+def find_network(side: ExpectedSide, models: Sequence[ModelInfo]) -> tuple[ModelInfo, str]:
+    """The board's network that is this one, and how one knows."""
+    if not models:
+        raise TargetError("the board holds no network", remedy="flash one; the text at its start says what it lacks")
+    hashed = [model for model in models if model.signature]
+    same = [model for model in hashed if model.signature == side.signature]
+    if same:
+        return same[0], f"hash {same[0].signature} is that of this compilation"
+    if hashed and len(hashed) == len(models):
+        known = ", ".join(f"{model.name} ({model.signature})" for model in models)
+        raise TargetError(
+            f"the board holds another network: {known}; this compilation is {side.signature}",
+            rule="no number is believed before the hash agrees",
+            remedy="build and flash the firmware of this model, with the same options",
+        )
+    fitting = [model for model in models if not model.signature and not differences(side, model)]
+    if fitting:
+        return fitting[0], "the board tells no hash; number, size and type of inputs and outputs agree"
+    first = next(model for model in models if not model.signature)
+    raise TargetError(
+        f"the board's network {first.name} is another one: {'; '.join(differences(side, first))}",
+        rule="no number is believed before the network is known",
+        remedy="build and flash the firmware of this model, with the same options",
+    )
+
+
+def differences(side: ExpectedSide, model: ModelInfo) -> list[str]:
+    found = []
+    for what, ours, theirs in (("input", side.inputs, model.inputs), ("output", side.outputs, model.outputs)):
+        if len(ours) != len(theirs):
+            found.append(f"{len(theirs)} {what}s where this model has {len(ours)}")
+            continue
+        for (name, size, dtype), tensor in zip(ours, theirs, strict=True):
+            if (size, dtype) != (tensor.size_bytes, tensor.dtype.str):
+                found.append(f"{what} {tensor.name} is {_told(tensor)} where {name} is {size} bytes of {dtype}")
+    return found
+
+
+def _told(tensor: TensorInfo) -> str:
+    return f"{tensor.size_bytes} bytes of {tensor.dtype.str}"
+
+
+def confirmed(
+    client: Client, model: ModelInfo, inputs: Sequence[bytes], expected: Sequence[bytes], mode: int, cpu_hz: int
+) -> BoardRunResult:
+    """Outputs that equal the expected ones, or that came twice from a board that still holds the same network; with
+    times that agree with themselves."""
+    seen: list[tuple[bytes, ...]] = []
+    for _ in range(AGREE):
+        result = client.run(model, inputs, mode, first=not seen)
+        if contradiction(result, cpu_hz):
+            client.faults += 1
+            continue
+        if result.outputs == tuple(expected):
+            return result
+        if result.outputs in seen:
+            if model not in client.models():
+                raise TargetError("the board holds another network now", where=client.link.description)
+            return result
+        seen.append(result.outputs)
+    if not seen:
+        raise TargetError("the board's times contradict its counters in every run", where=client.link.description)
+    raise TargetError(
+        f"the same input gave {len(set(seen))} different outputs",
+        where=client.link.description,
+        rule="an output is believed when it equals the emulator's or comes twice",
+        remedy="lower the speed of the line, shorten the cable, check the board's supply",
+    )
+
+
+def observed(
+    client: Client, model: ModelInfo, inputs: Sequence[bytes], expected: Sequence[bytes], cpu_hz: int
+) -> BoardRunResult:
+    """Layer by layer: which layers there are must come twice, since only their times check themselves."""
+    before: list[tuple[int, int]] | None = None
+    for _ in range(AGREE):
+        result = confirmed(client, model, inputs, expected, messages.IO_ONLY | messages.PER_LAYER, cpu_hz)
+        now = [(layer.operator.id, layer.operator.kind) for layer in result.layers]
+        if now == before:
+            return result
+        client.faults += before is not None
+        before = now
+    raise TargetError("the board reports other layers each time", where=client.link.description)
+
+
+def contradiction(result: BoardRunResult, cpu_hz: int) -> bool:
+    """Durations are floats of the same counters that come with them; where there are none nothing can be said."""
+    operators = [(layer.operator, sum(layer.operator.cycles[:3])) for layer in result.layers]
+    cycles = result.network.cycles
+    operators += [(result.network, cycles[3])] if len(cycles) > 3 else []
+    for operator, total in operators:
+        told = operator.duration_ms * cpu_hz / 1e3
+        if operator.counters and abs(told - total) > _FLOAT_ERROR * total:
+            return True
+    return False
+
+
+# ---------------------------------------------------------------------------------------------------------------- times
+
+
+def milliseconds(result: BoardRunResult, cpu_hz: int) -> float:
+    """The time by the counter, where there is one."""
+    cycles = result.network.cycles
+    return 1e3 * cycles[3] / cpu_hz if len(cycles) > 3 else result.network.duration_ms
+
+
+def times(side: ExpectedSide, result: BoardRunResult, system: SystemInfo, line: str) -> Measured:
+    blocks = tuple(_block(side, layer, system) for layer in result.layers)
+    whole = milliseconds(result, system.cpu_hz)
+    band = band_of((cost.cpu_ms > 0, cost) for _, cost in side.costs)
+    span = band.around(sum(block.predicted_ms for block in blocks))
+    return Measured(_source(system, line), system.cpu_hz, system.npu_hz, whole, blocks, span)
+
+
+def _source(system: SystemInfo, line: str) -> str:
+    return f"STM32N6 ({system.device:#x}) at {system.cpu_hz / 1e6:.0f} MHz, {line}"
+
+
+def _block(side: ExpectedSide, layer: ReportedLayer, system: SystemInfo) -> MeasuredBlock:
+    first, last = layer.operator.id & 0xFFFF, layer.operator.id >> 16
+    last = last if first <= last < 0x8000 else first
+    before, core, after = (*layer.operator.cycles, 0, 0, 0)[:3]
+    steps = [cost for number, cost in side.costs if first <= number <= last]
+    took_ms = 1e3 * (before + core + after) / system.cpu_hz
+    predicted_ms = sum(side.predicted_ms(cost, system) for cost in steps)
+    return MeasuredBlock(
+        first=first,
+        last=last,
+        before=before,
+        core=core,
+        after=after,
+        measured_ms=took_ms,
+        predicted_ms=predicted_ms,
+        npu_cycles=round(took_ms * system.npu_hz / 1e3),
+        predicted_cycles=round(predicted_ms * system.npu_hz / 1e3) if system.npu_hz else sum(c.cycles for c in steps),
+        bound_by=max(steps, key=lambda cost: cost.cycles).bound_by if steps else "",
+    )

@@ -1,0 +1,371 @@
+"""The host's side of a conversation with a validation firmware.
+
+The line has no checksum and no second try of its own, so this side has: answers are read strictly, and when one is
+missing, late or no answer at all, the board is brought back to where it listens and the question is put again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from atonc.delivery.wire import messages
+from atonc.delivery.wire.conversation import SHORT_S, Conversation, WireFault
+from atonc.delivery.wire.links import ByteLink, LinkClosed
+from atonc.delivery.wire.messages import Ack, ModelInfo, Operator, Response, Sync, SystemInfo, TensorMessage
+from atonc.delivery.wire.packets import MORE, NARROW, PAYLOAD, WIDE, PacketError
+from atonc.delivery.wire.protobuf import DecodeError
+from atonc.machine.base.errors import AtoncError
+
+T = TypeVar("T")
+
+TRIES = 4
+_QUIET_S, _SETTLE_S, _DRAIN_S = 0.1, 0.5, 3.0
+_PACES_S = (0.03, 0.12, 0.5)  # between bytes, for boards that are slower and slower to answer
+_INFO_S = 5.0
+_SPARE_PACKETS = 64
+_MAX_NETWORKS, _MAX_LAYERS = 16, 4096
+_CHUNK = 1024  # bytes of memory in one message
+_POISON = b"\xff" * PAYLOAD  # no message goes on like this
+
+
+class TargetError(AtoncError):
+    """The board does not answer, or not as it should."""
+
+    exit_code = 4
+
+
+class Refused(AtoncError):
+    """The board understood and said no."""
+
+
+@dataclass(frozen=True)
+class ReportedLayer:
+    """One operator that the board reported, with the tensors that came behind it."""
+
+    operator: Operator
+    tensors: tuple[TensorMessage, ...]
+
+
+@dataclass(frozen=True)
+class BoardRunResult:
+    outputs: tuple[bytes, ...]
+    network: Operator
+    layers: tuple[ReportedLayer, ...]
+
+
+class Client(Conversation):
+    """`patience_s` is how long an inference may take."""
+
+    def __init__(
+        self, link: ByteLink, patience_s: float = 120.0, note: Callable[[str], None] = lambda line: None
+    ) -> None:
+        super().__init__(link, note)
+        self.patience_s = patience_s
+        self.sync_info: Sync | None = None
+        self.faults = 0  # how often something had to be asked again
+        self._met = False  # it has answered, so its dialect is known
+
+    # ----------------------------------------------------------------------------------------------------- the commands
+
+    def connect(self) -> Sync:
+        self._again("the board does not answer", self._drain)
+        self._again("the board does not answer", self._first_contact)
+        self.sync_info = self._twice("the board does not answer", self._sync)
+        if self.sync_info.version >> 8 != 3:
+            raise TargetError(f"the board speaks protocol {self.sync_info.version_text}, this client 3.1 and 3.2")
+        return self.sync_info
+
+    def system_info(self) -> SystemInfo:
+        """Asked twice: nothing else tells whether a number was damaged on the way."""
+        return self._twice("the board says nothing certain about itself", self._system_info)
+
+    def models(self) -> tuple[ModelInfo, ...]:
+        found: list[ModelInfo] = []
+        for index in range(_MAX_NETWORKS):
+            model = self._twice("the board says nothing certain about its networks", partial(self._model, index))
+            if model is None or any(model.name == other.name for other in found):
+                break
+            found.append(model)
+        return tuple(found)
+
+    def run(
+        self, model: ModelInfo, inputs: Sequence[bytes], mode: int = messages.IO_ONLY, first: bool = True
+    ) -> BoardRunResult:
+        sizes = [tensor.size_bytes for tensor in model.inputs]
+        if [len(value) for value in inputs] != sizes:
+            raise TargetError(f"inputs of {[len(value) for value in inputs]} bytes for a network that takes {sizes}")
+        return self._again("the inference does not come to an end", lambda: self._run(model, inputs, mode, first))
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        """Read twice, and compared with the board's own checksum."""
+        self._can(messages.CAN_MEMORY, "read and write memory")
+
+        def once() -> bytes:
+            return self._read(address, size)
+
+        data = self._twice("memory cannot be read", once)
+        if size and self._again("memory cannot be read", lambda: self._checksum(address, size)) != checksum(data):
+            raise TargetError("the memory changes while it is read", where=f"{address:#010x}")
+        return data
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        self._can(messages.CAN_MEMORY, "read and write memory")
+        self._again("memory cannot be written", lambda: self._write(address, data))
+        if self.read_memory(address, len(data)) != data:
+            raise TargetError("memory does not hold what was written", where=f"{address:#010x}")
+
+    def disconnect(self) -> None:
+        """A board of protocol 3.2 is told; others hear nothing."""
+        try:
+            if self.sync_info is not None and self.sync_info.version & 0xFF >= 2:
+                self._ask(messages.DISCONNECT)
+        except (WireFault, OSError):
+            pass
+        self.link.close()
+
+    def _can(self, capability: int, what: str) -> None:
+        if self.sync_info is None or not self.sync_info.capability & capability:
+            raise Refused(f"this firmware cannot {what}", remedy="use a firmware that announces it")
+
+    # ---------------------------------------------------------------------------------------------------- trying again
+
+    def _again(self, failure: str, action: Callable[[], T]) -> T:
+        reason = ""
+        for turn in range(TRIES):
+            try:
+                return action()
+            except LinkClosed as error:
+                raise TargetError(f"the line is gone: {error}", where=self.link.description) from error
+            except (WireFault, PacketError, DecodeError) as error:
+                reason = str(error)
+                self.faults += 1
+                self._note(f"line: {reason}; asking again")
+                if turn + 1 < TRIES:
+                    self._recover()
+        raise TargetError(
+            f"{failure}: {reason}",
+            where=self.link.description,
+            rule=f"every question is put {TRIES} times",
+            remedy="check cable, port and speed, and that the firmware runs; reset the board",
+        )
+
+    def _twice(self, failure: str, action: Callable[[], T]) -> T:
+        """Until two answers in a row agree."""
+        before = self._again(failure, action)
+        for _ in range(TRIES):
+            after = self._again(failure, action)
+            if after == before:
+                return after
+            self.faults += 1
+            before = after
+        raise TargetError(f"{failure}: it says something else each time", where=self.link.description)
+
+    def _recover(self) -> None:
+        """To where the board waits for a new message, whatever it is in the middle of."""
+        try:
+            self._drain(_SETTLE_S)
+            for dialect in (self.dialect,) if self._met else (WIDE, NARROW):
+                self.dialect = dialect
+                if self._back_in_touch():
+                    return
+        except WireFault:
+            pass  # nobody is there, or not yet
+        except LinkClosed as error:
+            raise TargetError(f"the line is gone: {error}", where=self.link.description) from error
+        finally:
+            self.dialect = self.dialect if self._met else WIDE
+
+    def _back_in_touch(self) -> bool:
+        if self._in_touch():
+            return True
+        for pace_s in _PACES_S:
+            found = self._find_boundary(pace_s)
+            if found is None:
+                raise WireFault("silence")
+            if found:
+                self._end_message()
+            if self._in_touch():
+                return True
+        return False
+
+    def _in_touch(self) -> bool:
+        try:
+            self._sync()
+        except (WireFault, PacketError, DecodeError):
+            self._drain()
+            return False
+        self._met = True
+        return True
+
+    def _find_boundary(self, pace_s: float) -> bool | None:
+        """Zeros, one by one, until the board answers: then it has just got a whole packet. It answers within two
+        packets, since it asks for more behind a packet of zeros; and to be sure it has to do so once more. None: it is
+        silent."""
+        self._drain()
+        size = self.dialect.packet_bytes(self._payload)
+        for _ in range(2 * size):
+            self.link.write(b"\0")
+            if self.link.read(1, pace_s):
+                self._drain()
+                self.link.write(b"\0" * size)
+                return self.link.read(2, 4 * pace_s) == bytes([MORE])
+        return None
+
+    def _end_message(self) -> None:
+        """As long as it asks for more, it gets what no message goes on with: as much as the longest one had left."""
+        packet = len(_POISON).to_bytes(self.dialect.header_bytes, "big") + _POISON
+        self.link.write(packet)
+        for _ in range(self._longest // PAYLOAD + _SPARE_PACKETS):
+            if self.link.read(1, _QUIET_S) != bytes([MORE]):
+                break
+            self.link.write(packet)
+        self._drain()
+
+    def _drain(self, quiet_s: float = _QUIET_S) -> None:
+        """Reads until nothing more comes."""
+        limit = self.link.now() + _DRAIN_S
+        while self.link.now() < limit and self.link.read(4096, quiet_s):
+            pass
+
+    # ------------------------------------------------------------------------------------------------------- questions
+
+    def _first_contact(self) -> Sync:
+        """A board that wants one byte of header takes the two-byte form for an empty packet, and asks for more."""
+        if self._met:
+            return self._sync()
+        self.dialect = WIDE
+        self._payload = PAYLOAD
+        self._ask(messages.SYNC)
+        first = self._bytes(1, SHORT_S)
+        if first != bytes([MORE]):
+            found = self._synchronised(first)
+            self._met = True
+            return found
+        self.link.write(b"\0" * (PAYLOAD + NARROW.header_bytes - 1))  # with the byte that was too much: one packet
+        if self._bytes(1, SHORT_S) != bytes([MORE]):
+            raise WireFault("the board asks for something that this client does not know")
+        self.dialect = NARROW
+        found = self._sync()
+        self._met = True
+        return found
+
+    def _sync(self) -> Sync:
+        self._payload = PAYLOAD
+        self._ask(messages.SYNC)
+        return self._synchronised(b"")
+
+    def _synchronised(self, begun: bytes) -> Sync:
+        answer = self._response(SHORT_S, begun)
+        if not isinstance(answer.payload, Sync) or answer.state != messages.IDLE:
+            raise WireFault("the answer to a synchronisation is something else")
+        return answer.payload
+
+    def _system_info(self) -> SystemInfo:
+        self._ask(messages.SYS_INFO)
+        answer = self._response(SHORT_S)
+        if not isinstance(answer.payload, SystemInfo) or answer.state != messages.IDLE:
+            raise WireFault("no system information came")
+        if answer.payload.packet > PAYLOAD:
+            self._payload = answer.payload.packet
+        return answer.payload
+
+    def _model(self, index: int) -> ModelInfo | None:
+        self._ask(messages.NETWORK_INFO, index)
+        answer = self._after_logs(_INFO_S)
+        if isinstance(answer.payload, Ack) and answer.state == messages.ERROR:
+            return None
+        if not isinstance(answer.payload, ModelInfo) or answer.state != messages.IDLE:
+            raise WireFault("no description of a network came")
+        return answer.payload
+
+    def _run(self, model: ModelInfo, inputs: Sequence[bytes], mode: int, first: bool) -> BoardRunResult:
+        self._ask(messages.NETWORK_RUN, mode, model.name, messages.FIRST_SAMPLE if first else 0)
+        ready = self._acknowledged(self._after_logs(_INFO_S), messages.WAITING)
+        if ready != len(inputs[0]):
+            raise WireFault(f"the board wants {ready} bytes of input")
+        for position, content in enumerate(inputs):
+            self._send(messages.data(content))
+            state = messages.PROCESSING if position + 1 == len(inputs) else messages.WAITING
+            taken = self._acknowledged(self._after_logs(_INFO_S), state)
+            if taken != len(content):
+                raise WireFault(f"the board took {taken} of {len(content)} bytes")
+            self._send(messages.acknowledge())
+        layers, network = self._layers()
+        outputs = []
+        for position, expected in enumerate(model.outputs):
+            answer = self._after_logs(self.patience_s)
+            state = messages.DONE if position + 1 == len(model.outputs) else messages.PROCESSING
+            outputs.append(_content(answer, expected, state))
+        return BoardRunResult(tuple(outputs), network, tuple(layers))
+
+    def _layers(self) -> tuple[list[ReportedLayer], Operator]:
+        """Operators with their tensors, up to the one for the whole network."""
+        layers: list[ReportedLayer] = []
+        while len(layers) < _MAX_LAYERS:
+            operator = self._after_logs(self.patience_s).payload
+            if not isinstance(operator, Operator):
+                raise WireFault("no times came")
+            if not operator.flags & messages.OP_INTERNAL:
+                return layers, operator
+            tensors: list[TensorMessage] = []
+            while not operator.flags & messages.OP_BARE:
+                tensor = self._after_logs(self.patience_s).payload
+                if not isinstance(tensor, TensorMessage):
+                    raise WireFault("a layer's tensor is missing")
+                tensors.append(tensor)
+                if tensor.info.flags & messages.IS_LAST:
+                    break
+            layers.append(ReportedLayer(operator, tuple(tensors)))
+        raise WireFault("layers without end")
+
+    def _checksum(self, address: int, size: int) -> int:
+        self._ask(messages.MEMORY_CHECKSUM, address, option=size)
+        return self._acknowledged(self._response(_INFO_S), messages.DONE)
+
+    def _read(self, address: int, size: int) -> bytes:
+        self._ask(messages.MEMORY_READ, address, option=size)
+        self._acknowledged(self._response(SHORT_S), messages.PROCESSING if size else messages.DONE)
+        found = b""
+        while len(found) < size:
+            answer = self._response(_INFO_S)
+            if not isinstance(answer.payload, messages.DataMessage) or answer.payload.address != address + len(found):
+                raise WireFault("memory of another place came")
+            found += answer.payload.data
+            if answer.state == messages.PROCESSING:
+                self._send(messages.acknowledge())
+        if len(found) != size:
+            raise WireFault(f"{len(found)} bytes of memory where {size} were wanted")
+        return found
+
+    def _write(self, address: int, data: bytes) -> None:
+        self._ask(messages.MEMORY_WRITE, address, option=len(data))
+        self._acknowledged(self._response(SHORT_S), messages.WAITING if data else messages.DONE)
+        for at in range(0, len(data), _CHUNK):
+            part = data[at : at + _CHUNK]
+            self._send(messages.data(part, address + at))
+            last = at + _CHUNK >= len(data)
+            taken = self._acknowledged(self._response(_INFO_S), messages.DONE if last else messages.WAITING)
+            if taken != checksum(part):
+                raise WireFault("memory was damaged on the way")
+
+
+def _content(answer: Response, expected: messages.TensorInfo, state: int) -> bytes:
+    tensor = answer.payload
+    if not isinstance(tensor, TensorMessage) or answer.state != state:
+        raise WireFault("an output is missing")
+    info = tensor.info
+    same = (info.name, info.format, info.shape) == (expected.name, expected.format, expected.shape)
+    if not same or tensor.data.size != expected.size_bytes:
+        raise WireFault(f"output {info.name} came where {expected.name} was due")
+    return tensor.data.data
+
+
+def checksum(data: bytes) -> int:
+    """The 16-bit sum that validation firmware computes over memory."""
+    total = 0
+    for byte in data:
+        total = ((total >> 1) + ((total & 1) << 15) + byte) & 0xFFFF
+    return total

@@ -1,0 +1,1 @@
+"""The command line: `python -m atonc`, the `atonc` command."""

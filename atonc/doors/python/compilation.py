@@ -1,0 +1,238 @@
+"""A compiled model as a Python user meets it: figures, layers, runs, files. `atonc.compile` gives one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.place.usage import MemoryUse
+from atonc.insight.explain.types import LayerView, NetworkView
+from atonc.machine.base.errors import InputError, ToolError
+
+if TYPE_CHECKING:
+    from atonc.compiler.compile.pipeline import Compiled
+    from atonc.compiler.emit.program import Program
+    from atonc.compiler.ir import Array, Graph, Tensor
+    from atonc.compiler.lower.map_ops import Mapped
+    from atonc.compiler.place import Layout
+    from atonc.compiler.verify.verify import VerifyReport
+    from atonc.machine.cost.band import PredictionBand
+
+
+@dataclass(frozen=True)
+class NetworkMemory(MemoryUse):
+    """Bytes that the network takes: `ram_bytes` in all, and what for."""
+
+    lower_bound_bytes: int = 0  # no layout of the activations takes less
+
+    @property
+    def pools(self) -> Mapping[str, int]:
+        """Memory -> bytes used of it."""
+        return self.by_pool
+
+
+class LayerTable(Sequence[LayerView]):
+    """The layers in the order in which they run; as a table with `to_pandas()`."""
+
+    COLUMNS = ("name", "kind", "on", "shape", "macs", "cycles", "milliseconds", "bound_by", "rules")
+
+    def __init__(self, layers: Sequence[LayerView]) -> None:
+        self._layers = tuple(layers)
+
+    @overload
+    def __getitem__(self, index: int) -> LayerView: ...
+    @overload
+    def __getitem__(self, index: slice) -> LayerTable: ...
+    def __getitem__(self, index: int | slice) -> LayerView | LayerTable:
+        return LayerTable(self._layers[index]) if isinstance(index, slice) else self._layers[index]
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __iter__(self) -> Iterator[LayerView]:
+        return iter(self._layers)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} layers, {sum(layer.milliseconds for layer in self):.3f} ms; to_pandas() gives a table>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": layer.name,
+                "kind": layer.kind,
+                "on": layer.on,
+                "shape": "x".join(map(str, layer.shape)),
+                "macs": layer.macs,
+                "cycles": layer.cycles,
+                "milliseconds": layer.milliseconds,
+                "bound_by": max(layer.bound_by, key=lambda label: layer.bound_by[label], default=""),
+                "rules": ", ".join(decision.rule.id for decision in layer.decisions),
+            }
+            for layer in self
+        ]
+
+    def to_pandas(self) -> Any:
+        """A data frame with a row for every layer."""
+        try:
+            import pandas
+        except ImportError:
+            raise ToolError("pandas is not installed", remedy="pip install pandas, or use rows()") from None
+        return pandas.DataFrame(self.rows(), columns=list(self.COLUMNS))
+
+    def _repr_html_(self) -> str:
+        from atonc.insight.report.notebook import layer_table
+
+        return layer_table(self.rows())
+
+
+class Compilation:
+    """A verified program with everything that is known of it.
+
+    Figures are predicted by models of the hardware, not measured; `prediction_error` says how far they may be off.
+    """
+
+    def __init__(self, view: CompileView) -> None:
+        self.view = view
+
+    # --- figures -------------------------------------------------------------------------------------------------
+
+    @property
+    def latency_ms(self) -> float:
+        return self.view.cost.latency_ms
+
+    @property
+    def cycles(self) -> int:
+        return self.view.cost.cycles
+
+    @property
+    def latency_low_ms(self) -> float:
+        """What may pass at the least, and `latency_high_ms` at the most: the band around the prediction."""
+        return self.band.around(self.latency_ms)[0]
+
+    @property
+    def latency_high_ms(self) -> float:
+        return self.band.around(self.latency_ms)[1]
+
+    @property
+    def prediction_error(self) -> float:
+        """The larger side of the band, relative: 0.03 means about 3 %."""
+        return self.band.relative
+
+    @property
+    def band(self) -> PredictionBand:
+        """How far the prediction may be off, downwards and upwards, and because of what."""
+        return self.view.cost.band
+
+    @property
+    def memory(self) -> NetworkMemory:
+        counted = self.view.memory
+        return NetworkMemory(counted.rows, counted.weights_bytes, self.layout.lower_bound_bytes)
+
+    @cached_property
+    def layers(self) -> LayerTable:
+        return LayerTable(self.network.layers)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The inputs, each with name, shape, dtype, scale and zero_point."""
+        return tuple(self.graph.tensors[name] for name in self.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        return tuple(self.graph.tensors[name] for name in self.graph.outputs)
+
+    @cached_property
+    def network(self) -> NetworkView:
+        """The picture that all reports share: steps, layers with reasons, buffers, pools."""
+        from atonc.insight.explain.ours import network_view
+
+        return network_view(self.view)
+
+    # --- what the stages gave -------------------------------------------------------------------------------------
+
+    @property
+    def compiled(self) -> Compiled:
+        return self.view.compiled
+
+    @property
+    def source(self) -> Graph:
+        """The model as it was read."""
+        return self.compiled.source
+
+    @property
+    def graph(self) -> Graph:
+        """The canonical graph: inputs and outputs are those of the program."""
+        return self.compiled.graph
+
+    @property
+    def mapped(self) -> Mapped:
+        return self.compiled.mapped
+
+    @property
+    def layout(self) -> Layout:
+        return self.compiled.layout
+
+    @property
+    def program(self) -> Program:
+        return self.compiled.program
+
+    @property
+    def verification(self) -> VerifyReport | None:
+        return self.compiled.report
+
+    # --- doing something with it ----------------------------------------------------------------------------------
+
+    def run(self, inputs: Any = None, **named: Any) -> dict[str, Array]:
+        """Outputs by name, as the emulated chip computes them.
+
+        `inputs`: a dictionary by name; or, of a network with one input, its value. Values are codes, real numbers
+        (which become codes), or pictures: files or Pillow images.
+        """
+        from atonc.compiler.inputs.inputs import given_by_name
+        from atonc.doors.python.running import run_compiled
+
+        given = given_by_name(self.graph.inputs, inputs, named)
+        return run_compiled(self.compiled, given)
+
+    def save(self, folder: str | PathLike[str], hex: bool = False, stai: bool = False) -> list[Path]:
+        """The files of `atonc generate`, all together or none."""
+        from atonc.delivery.generate import generating, preflight
+
+        preflight.check_folder(Path(folder))
+        return [Path(file) for file in generating.generate(self.view, Path(folder), hex, stai).files]
+
+    def report(self, path: str | PathLike[str]) -> Path:
+        """Writes the report: a page (.html) or plain text (.txt)."""
+        from atonc.delivery.generate import preflight
+        from atonc.machine.base.disk import write_file
+
+        file = Path(path)
+        preflight.check_file(file)
+        if file.suffix.lower() in (".html", ".htm"):
+            from atonc.insight.report.html import html_page
+
+            write_file(file, html_page(self.network))
+        elif file.suffix.lower() in (".txt", ".text"):
+            from atonc.insight.report.compile_text import report_lines
+
+            write_file(file, ("\n".join(report_lines(self.view, verbose=True)) + "\n").encode())
+        else:
+            raise InputError("a report is .html or .txt", where=str(file), remedy="name it so")
+        return file
+
+    # --- how it looks ---------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        from atonc.insight.report.notebook import summary
+
+        return summary(self)
+
+    def _repr_html_(self) -> str:
+        from atonc.insight.report.notebook import page
+
+        return page(self)

@@ -1,0 +1,232 @@
+"""The Python interface: what `import atonc` offers (docs/python.md). `atonc/__init__.py` hands these names on, so that
+importing the package loads none of its rooms; each function loads those that it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from atonc.machine.base import errors
+from atonc.machine.base.about import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from os import PathLike
+
+    from atonc.compiler.compile.pipeline import Compiled
+    from atonc.compiler.ir import Array
+    from atonc.delivery.boards.checking import Checked
+    from atonc.delivery.trials.relocating import RelocatableImage
+    from atonc.doors.python.compilation import Compilation
+    from atonc.insight.evaluating.run import Evaluation
+    from atonc.insight.explain.loss import AccuracyReport
+    from atonc.insight.explain.types import NetworkView
+    from atonc.insight.quantizing.types import Quantised
+    from atonc.insight.sweeping.run import Sweep
+    from atonc.machine.emu.network import EmulatedNetwork
+    from atonc.machine.hw.board import Board
+
+__all__ = [
+    "__version__",
+    "check_firmware",
+    "compile",
+    "describe_board",
+    "errors",
+    "evaluate",
+    "explain",
+    "explain_accuracy",
+    "load",
+    "quantize",
+    "relocate",
+    "run",
+    "sweep",
+]
+
+
+def compile(model: str | PathLike[str], *, name: str = "network", **options: Any) -> Compilation:
+    """A quantised .tflite or .onnx file as a verified program.
+
+    The options are those of `atonc.compiler.request.options.Options`, also spelled as on the command line
+    (`input_data_type="uint8"`).
+    """
+    from pathlib import Path
+
+    from atonc.compiler.request.options import Options
+    from atonc.delivery.generate.generating import analyze
+    from atonc.doors.python.compilation import Compilation
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.machine.base.declare import arguments
+
+    wanted = arguments(Options, options)
+    with in_notebook():
+        return Compilation(analyze(Path(model), wanted, name))
+
+
+def quantize(model: str | PathLike[str], data: str | PathLike[str], **options: Any) -> Quantised:
+    """A float .onnx or .tflite file as int8 ONNX, calibrated with a folder of pictures or an .npz file.
+
+    The options are those of `atonc.insight.quantizing.types.Settings`, also spelled as on the command line.
+    """
+    from pathlib import Path
+
+    from atonc.insight.quantizing.run import quantize as run_all
+    from atonc.insight.quantizing.types import QuantizeOptions
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.machine.base.declare import arguments
+
+    wanted = arguments(QuantizeOptions, options)
+    with in_notebook():
+        return run_all(Path(model), Path(data), wanted)
+
+
+def evaluate(
+    model: str | PathLike[str],
+    data: str | PathLike[str],
+    *,
+    output: str | PathLike[str] = "evaluation",
+    compiler: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Accuracy on a data set, in the chip's arithmetic, with intervals; beside it the model's own kernels.
+
+    The options are those of `atonc.insight.evaluating.options.EvaluateOptions`; `compiler`: those of `atonc.compile`.
+    What is done is kept in `output`, so an interrupted call goes on where it was.
+    """
+    from pathlib import Path
+
+    from atonc.compiler.request.options import Options
+    from atonc.insight.evaluating.options import EvaluateOptions
+    from atonc.insight.evaluating.run import evaluate as run_evaluation
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.machine.base.declare import arguments
+
+    wanted = arguments(EvaluateOptions, {"data": data, **options})
+    asked = arguments(Options, {"verify": False, **(compiler or {})})
+    with in_notebook():
+        return run_evaluation(Path(model), wanted, asked, Path(output))
+
+
+def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:
+    """A compiled network from its folder, ready to run."""
+    from pathlib import Path
+
+    from atonc.machine.emu import network
+
+    return network.load(Path(folder), name)
+
+
+def run(network: Compilation | Compiled | EmulatedNetwork, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """Outputs by name, as the emulated chip computes them.
+
+    Inputs by name: codes in the type of the input, real numbers (float), which become codes, or pictures.
+    """
+    from atonc.doors.python.compilation import Compilation
+    from atonc.doors.python.running import run_compiled, run_loaded
+    from atonc.machine.emu.network import EmulatedNetwork
+
+    if isinstance(network, EmulatedNetwork):
+        return run_loaded(network, inputs)
+    return run_compiled(network.compiled if isinstance(network, Compilation) else network, inputs)
+
+
+def explain(place: str | PathLike[str], prices: bool = False, **options: Any) -> NetworkView:
+    """Every layer with where it runs and the rules that decided so: of a model, or of a folder of ours or ST's.
+
+    `prices`: remedies are tried, which compiles the model several times.
+    """
+    from pathlib import Path
+
+    from atonc.compiler.request.options import Options
+    from atonc.delivery.generate import generating
+    from atonc.insight.explain.folder import folder_view
+    from atonc.insight.explain.ours import network_view
+    from atonc.insight.explain.prices import priced
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.machine.base.declare import arguments
+
+    if Path(place).is_dir():
+        return folder_view(Path(place))
+    wanted = arguments(Options, {"verify": False, **options})
+    with in_notebook():
+        view = generating.analyze(Path(place), wanted)
+        return priced(view, network_view(view), wanted) if prices else network_view(view)
+
+
+def explain_accuracy(
+    model: str | PathLike[str],
+    *,
+    float_model: str | PathLike[str] | None = None,
+    inputs: str | PathLike[str] | None = None,
+    samples: int = 0,
+    remedies: bool = True,
+    **options: Any,
+) -> AccuracyReport:
+    """Where a quantised model loses accuracy against float, layer by layer; what costs most and what mends it.
+
+    `inputs`: .npz, .npy or .csv, else synthetic ones. `remedies`: the three largest losses are mended, measured and
+    priced, which compiles the model several times.
+    """
+    from dataclasses import replace
+    from pathlib import Path
+
+    from atonc.compiler.compile.pipeline import compile_file
+    from atonc.compiler.request.options import Options
+    from atonc.insight.accuracy.explain import explain_accuracy as explained
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.machine.base.declare import arguments
+
+    wanted = arguments(Options, {"verify": False, **options})
+    original, files = None if float_model is None else Path(float_model), [] if inputs is None else [Path(inputs)]
+    with in_notebook():
+        found = explained(compile_file(Path(model), wanted), wanted, original, files, samples, remedies)
+    return replace(found, model=errors.plain(Path(model).name))
+
+
+def sweep(file: str | PathLike[str], **options: Any) -> Sweep:
+    """Models x input sizes x options x boards as a .toml file names them (docs/sweep.md): every row with its figures.
+
+    The options are those of `atonc.insight.sweeping.options.SweepOptions`; nothing is written but the cache of rows.
+    """
+    from pathlib import Path
+
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.sweeping.options import SweepOptions
+    from atonc.insight.sweeping.run import sweep as run_all
+    from atonc.machine.base.declare import arguments
+
+    with in_notebook():
+        return run_all(Path(file), arguments(SweepOptions, options))
+
+
+def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> RelocatableImage:
+    """A relocatable image of the network in a folder; the options are those of
+    `atonc.delivery.reloc.options.RelocOptions`."""
+    from pathlib import Path
+
+    from atonc.delivery.reloc.options import RelocOptions
+    from atonc.delivery.trials.relocating import relocate as build
+    from atonc.machine.base.declare import arguments
+
+    return build(Path(folder), Path(output), arguments(RelocOptions, options))
+
+
+def describe_board(board: str = "stm32n6570-dk") -> Board:
+    """Memories, areas, pool sets and clocks of a board: by its name, or by the path of its .toml file."""
+    from atonc.machine.hw.board_file import find_board
+
+    return find_board(board)
+
+
+def check_firmware(
+    image: str | PathLike[str],
+    board: str = "stm32n6570-dk",
+    pool_files: Iterable[str | PathLike[str]] = (),
+    networks: Iterable[str | PathLike[str]] = (),
+) -> Checked:
+    """Overlaps of a linked image with pools, networks, frame buffers, loader and flash slots."""
+    from pathlib import Path
+
+    from atonc.delivery.boards.checking import CheckRequest, check
+    from atonc.machine.hw.board_file import find_board, split_choice
+
+    files, folders = tuple(map(Path, pool_files)), tuple(map(Path, networks))
+    return check(CheckRequest(find_board(board), split_choice(board)[0], (Path(image),), files, folders))

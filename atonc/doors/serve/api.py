@@ -1,0 +1,143 @@
+"""What can be asked over HTTP, once: the routes and their OpenAPI description come from the same list."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from atonc.doors.serve.form import schema
+from atonc.doors.serve.store import STATES
+from atonc.machine.base.about import __version__
+
+Handler = Callable[[Request], Awaitable[Response]]
+_KINDS: dict[str, dict[str, Any]] = {"switch": {"type": "boolean"}, "text": {"type": ["string", "number"]}}
+_FILE = {"type": "string", "format": "binary"}
+_JOB = {"$ref": "#/components/schemas/Job"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    what: str
+    kind: str = "string"
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    method: str
+    path: str  # names in braces are parameters
+    summary: str
+    handler: Handler
+    query: tuple[Parameter, ...] = ()
+    body: dict[str, Any] = field(default_factory=dict)  # media type -> schema
+    gives: str = "application/json"
+    answer: dict[str, Any] = field(default_factory=dict)  # its schema
+    status: int = 200
+    example: str = ""  # a command line; $URL is the server's address
+
+
+def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
+    return [Route(e.path, e.handler, methods=[e.method], name=f"{e.method} {e.path}") for e in endpoints]
+
+
+def openapi(endpoints: Iterable[Endpoint], with_token: bool) -> dict[str, Any]:
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    components: dict[str, Any] = {"schemas": {"Options": options_schema(), "Job": _job_schema(), "Error": _error()}}
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": "atonc serve", "version": __version__, "description": "Compile models for the STM32N6."},
+        "paths": paths,
+        "components": components,
+    }
+    if with_token:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+    return document
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    in_path = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in in_path
+    ] + [
+        {"name": p.name, "in": "query", "required": p.required, "description": p.what, "schema": {"type": p.kind}}
+        for p in endpoint.query
+    ]  # fmt: skip
+    content = {endpoint.gives: {"schema": endpoint.answer}} if endpoint.answer else {endpoint.gives: {}}
+    refused = {"description": "refused, with the reason", "content": {"application/json": {"schema": _ref("Error")}}}
+    found: dict[str, Any] = {
+        "summary": endpoint.summary,
+        "responses": {
+            str(endpoint.status): {"description": "done", **({} if endpoint.status == 204 else {"content": content})},
+            "4XX": refused,
+        },
+    }
+    if parameters:
+        found["parameters"] = parameters
+    if endpoint.body:
+        found["requestBody"] = {"content": {kind: {"schema": shape} for kind, shape in endpoint.body.items()}}
+    if endpoint.example:
+        found["x-example"] = endpoint.example
+    return found
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def options_schema() -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    for group in schema():
+        for option in group["options"]:
+            properties[option["name"]] = {**_kind(option), "description": option["help"]}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _kind(option: dict[str, Any]) -> dict[str, Any]:
+    if option["kind"] == "choice":
+        return {"type": "string", "enum": option["choices"]}
+    if option["kind"] == "pairs":
+        return {"type": "array", "items": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}}
+    return {"type": ["string", "number", "boolean"]} if option["bare"] else dict(_KINDS[option["kind"]])
+
+
+def _job_schema() -> dict[str, Any]:
+    text, number, thing = {"type": "string"}, {"type": "number"}, {"type": "object"}
+    return {
+        "type": "object",
+        "properties": {
+            "id": text, "number": {"type": "integer"}, "title": text, "state": {"enum": list(STATES)},
+            "stage": text, "share": number, "created": number, "started": {"type": ["number", "null"]},
+            "finished": {"type": ["number", "null"]}, "sha256": text, "size_bytes": {"type": "integer"},
+            "options": _ref("Options"), "samples": {"type": "integer"}, "command": text, "error": thing,
+            "summary": thing, "files": {"type": "object", "additionalProperties": {"type": "integer"}}, "report": text,
+        },
+    }  # fmt: skip
+
+
+def _error() -> dict[str, Any]:
+    text = {"type": "string"}
+    error = {"type": "object", "properties": {"what": text, "where": text, "rule": text, "remedy": text}}
+    return {"type": "object", "properties": {"error": error}}
+
+
+JOB = _JOB
+JOBS = {"type": "object", "properties": {"jobs": {"type": "array", "items": _JOB}}}
+UPLOAD = {
+    "type": "object",
+    "required": ["model"],
+    "properties": {
+        "model": {**_FILE, "description": "quantised .tflite or .onnx"},
+        "samples": {"type": "array", "items": _FILE, "description": ".npz, .npy or .csv"},
+        "options": {"type": "string", "description": "a JSON object, see Options"},
+    },
+}
+AGAIN = {"type": "object", "properties": {"options": _ref("Options")}}

@@ -1,0 +1,315 @@
+"""The application: what each address answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from atonc.doors.serve import api, form
+from atonc.doors.serve.api import AGAIN, JOB, JOBS, UPLOAD, Endpoint, Parameter
+from atonc.doors.serve.events import Events
+from atonc.doors.serve.guard import Guard, refuse
+from atonc.doors.serve.jobs import Jobs
+from atonc.doors.serve.limits import JobLimits
+from atonc.doors.serve.store import DONE, QUEUED, ServiceJob, Store
+from atonc.doors.serve.store import Request as JobRequest
+from atonc.doors.serve.uploads import FIELD_BYTES, NoRoom, TooLarge, Upload, parse_options, receive_upload, require_room
+from atonc.doors.serve.worker import ARCHIVE, OUT, PAIR, RESULT
+from atonc.insight.report.html.page import served_head
+from atonc.machine.base.about import __version__
+from atonc.machine.base.errors import AtoncError, InputError
+
+_PAGES = {"index.html": ("atonc", "main.js"), "api.html": ("atonc: HTTP interface", "interface.js")}  # title, script
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+# a report holds names from a stranger's model: it gets an origin of its own, from which it can reach nothing
+REPORT_POLICY = (
+    "sandbox allow-scripts allow-downloads allow-popups; default-src 'none'; script-src 'unsafe-inline' blob:; "
+    "style-src 'unsafe-inline'; img-src data: blob:; font-src data:; worker-src blob:; frame-ancestors 'self'"
+)
+MOST_ROWS = 500
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    folder: Path
+    limits: JobLimits = field(default_factory=JobLimits)
+    token: str = ""
+    names: frozenset[str] = frozenset()
+
+
+def application(settings: ServiceSettings) -> Guard:
+    """All of it, behind the guard."""
+    server = Server(settings)
+    pages = [Route("/", server.page("index.html")), Route("/api", server.page("api.html")),
+             Route("/assets/{name}", server.asset)]  # fmt: skip
+    app = Starlette(
+        routes=[*pages, *api.routes(server.endpoints())],
+        lifespan=server.lifespan,
+        exception_handlers={AtoncError: _refused, HTTPException: _not_found, TimeoutError: _too_slow},
+    )
+    return Guard(app, settings.token, settings.names)
+
+
+class Server:
+    """The handlers, and what they share."""
+
+    jobs: Jobs
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings, self._limits = settings, settings.limits
+        self._events = Events()
+        self._uploading = 0
+        self._assets = _assets()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        folder = self._settings.folder
+        (folder / "jobs").mkdir(parents=True, exist_ok=True)
+        store = Store(folder / "history.sqlite")
+        self.jobs = Jobs(store, folder / "jobs", self._limits, self._events)
+        running = asyncio.create_task(self.jobs.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            self._events.close()
+            store.close()
+
+    def endpoints(self) -> list[Endpoint]:
+        search = Parameter("search", "words that all occur in the name, the options, the hash or the error")
+        older = Parameter("before", "only jobs with a smaller number", "integer")
+        rows = Parameter("limit", f"how many, at most {MOST_ROWS}", "integer")
+        sides = tuple(Parameter(side, "the id of a job that is done", required=True) for side in "ab")
+        upload = ("curl -F model=@model.tflite -F samples=@inputs.npz -F options='{\"prefer\": \"memory\"}' "
+                  "$URL/api/jobs")  # fmt: skip
+        binary = {"type": "string", "format": "binary"}
+        one, zipped = "/api/jobs/{id}", "application/zip"
+        return [
+            Endpoint("GET", "/api/info", "Version, limits, and the options with their help", self.info),
+            Endpoint("POST", "/api/jobs", "Compile a model", self.submit, body={"multipart/form-data": UPLOAD},
+                     answer=JOB, status=201, example=upload),
+            Endpoint("GET", "/api/jobs", "The history, newest first", self.history, (search, Parameter(
+                "state", "queued, running, done, failed or cancelled"), older, rows), answer=JOBS),
+            Endpoint("GET", one, "One job", self.job, answer=JOB),
+            Endpoint("DELETE", one, "Forget a job and delete its files", self.delete, status=204),
+            Endpoint("POST", f"{one}/again", "The same model and samples with other options", self.again,
+                     body={"application/json": AGAIN}, answer=JOB, status=201),
+            Endpoint("POST", f"{one}/cancel", "End a job that waits or runs", self.cancel, answer=JOB),
+            Endpoint("GET", f"{one}/result", "What atonc generate --json prints", self.result),
+            Endpoint("GET", f"{one}/report", "The report page", self.report, gives="text/html"),
+            Endpoint("GET", f"{one}/files.zip", "All files of a build", self.archive, gives=zipped, answer=binary,
+                     example="curl -OJ $URL/api/jobs/ID/files.zip"),
+            Endpoint("GET", f"{one}/files/{{name}}", "One file of a build", self.file,
+                     gives="application/octet-stream", answer=binary),
+            Endpoint("GET", "/api/compare", "Two builds: figures, and layers in pairs", self.compare, sides),
+            Endpoint("GET", "/api/compare/report", "Two builds on one page", self.compare_report, sides,
+                     gives="text/html"),
+            Endpoint("GET", "/api/events", "Everything that happens, as server-sent events: job, progress, queue, "
+                     "removed", self.events, gives="text/event-stream", example="curl -N $URL/api/events"),
+            Endpoint("GET", "/api/openapi.json", "This description", self.openapi),
+        ]  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------------------- pages
+
+    def page(self, name: str) -> api.Handler:
+        async def answer(request: Request) -> Response:
+            return _asset(name, self._assets[name])
+
+        return answer
+
+    async def asset(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._assets:
+            raise HTTPException(404)
+        return _asset(name, self._assets[name])
+
+    # ------------------------------------------------------------------------------------------------------- jobs
+
+    async def info(self, request: Request) -> Response:
+        limits = {"seconds": self._limits.seconds, "memory_bytes": self._limits.memory_bytes,
+                  "upload_bytes": self._limits.upload_bytes, "processes": self._limits.processes}  # fmt: skip
+        queue = self.jobs.counts()
+        return JSONResponse({"version": __version__, "limits": limits, "options": form.schema(), "queue": queue})
+
+    async def submit(self, request: Request) -> Response:
+        self._require_place()
+        if self._uploading >= self._limits.uploads_at_once:
+            raise NoRoom("too many uploads at once", remedy="wait a moment")
+        name, folder = self.jobs.new_folder()
+        self._uploading += 1
+        try:
+            upload = await receive_upload(request, folder, self._limits)
+            job = self.jobs.submit(name, _asked(upload))
+        except BaseException:
+            self.jobs.drop_folder(name)
+            raise
+        finally:
+            self._uploading -= 1
+        return JSONResponse(self.jobs.described(job), 201)
+
+    async def again(self, request: Request) -> Response:
+        self._require_place()
+        former = self._job(request)
+        options = parse_options((await _small_body(request)).decode("utf-8", "replace")).get("options", {})
+        if not isinstance(options, dict):
+            raise InputError("not a JSON object", where="options")
+        name, folder = self.jobs.new_folder()
+        try:
+            require_room(folder, former.request.size_bytes)
+            for file in (former.request.model, *former.request.samples):
+                await asyncio.to_thread(shutil.copyfile, self.jobs.folder_of(former.id) / file, folder / file)
+            r = former.request
+            asked = Upload(r.title, r.model, r.sha256, r.size_bytes, r.samples, options)
+            job = self.jobs.submit(name, _asked(asked))
+        except BaseException:
+            self.jobs.drop_folder(name)
+            raise
+        return JSONResponse(self.jobs.described(job), 201)
+
+    async def history(self, request: Request) -> Response:
+        q = request.query_params
+        limit = min(_number(q.get("limit"), 100), MOST_ROWS)
+        found = self.jobs.store.search(q.get("search", ""), q.get("state", ""), _number(q.get("before")), limit)
+        return JSONResponse({"jobs": [self.jobs.described(job) for job in found], "queue": self.jobs.counts()})
+
+    async def job(self, request: Request) -> Response:
+        return JSONResponse(self.jobs.described(self._job(request)))
+
+    async def cancel(self, request: Request) -> Response:
+        return JSONResponse(self.jobs.described(self.jobs.cancel(self._job(request).id)))
+
+    async def delete(self, request: Request) -> Response:
+        self.jobs.delete(self._job(request).id)
+        return Response(status_code=204)
+
+    async def compare(self, request: Request) -> Response:
+        a, b = self._sides(request)
+        found = json.loads(await self.jobs.compare(a.id, b.id))
+        return JSONResponse(found | {"jobs": [self.jobs.described(side) for side in (a, b)]})
+
+    async def compare_report(self, request: Request) -> Response:
+        a, b = self._sides(request)
+        page = await self.jobs.compare(a.id, b.id, PAIR)
+        return Response(page, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+
+    def _sides(self, request: Request) -> tuple[ServiceJob, ServiceJob]:
+        return self._done(request.query_params.get("a", "")), self._done(request.query_params.get("b", ""))
+
+    async def events(self, request: Request) -> Response:
+        if self._events.full:
+            raise NoRoom("too many listeners")
+        return StreamingResponse(self._events.listen(self.jobs.counts()), media_type="text/event-stream")
+
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(api.openapi(self.endpoints(), bool(self._settings.token)))
+
+    # ------------------------------------------------------------------------------------------------------- files
+
+    async def result(self, request: Request) -> Response:
+        job = self._done(request.path_params["id"])
+        return FileResponse(self.jobs.folder_of(job.id) / RESULT, media_type="application/json")
+
+    async def report(self, request: Request) -> Response:
+        job = self._done(request.path_params["id"])
+        path = self._built(job, str(job.outcome.get("report")))
+        return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+
+    async def archive(self, request: Request) -> Response:
+        job = self._done(request.path_params["id"])
+        name = f"{Path(job.request.title).stem or 'model'}-{job.number}.zip"
+        return FileResponse(self.jobs.folder_of(job.id) / ARCHIVE, media_type="application/zip", filename=name)
+
+    async def file(self, request: Request) -> Response:
+        job = self._done(request.path_params["id"])
+        name = request.path_params["name"]
+        return FileResponse(self._built(job, name), media_type="application/octet-stream", filename=name)
+
+    def _built(self, job: ServiceJob, name: str) -> Path:
+        """Only names that the job listed when it ended; a name of a request is compared, not joined."""
+        known = next((file for file in job.outcome.get("files", {}) if file == name and Path(file).name == file), None)
+        path = self.jobs.folder_of(job.id) / OUT / known if known else None
+        if path is None or path.is_symlink() or not path.is_file():
+            raise HTTPException(404)
+        return path
+
+    def _job(self, request: Request) -> ServiceJob:
+        return self._known(request.path_params["id"])
+
+    def _known(self, name: str) -> ServiceJob:
+        try:
+            return self.jobs.store.job(name)
+        except KeyError:
+            raise HTTPException(404, "there is no such job") from None
+
+    def _done(self, name: str) -> ServiceJob:
+        job = self._known(name)
+        if job.state != DONE:
+            raise HTTPException(409, f"the job is {job.state}")
+        return job
+
+    def _require_place(self) -> None:
+        if self.jobs.store.count(QUEUED) >= self._limits.waiting:
+            raise NoRoom(f"{self._limits.waiting} jobs wait already", remedy="wait, or cancel some")
+
+
+def _asked(upload: Upload) -> JobRequest:
+    """Options are checked before anything is queued."""
+    form.parsed(upload.options)
+    command = form.command(upload.title, upload.options)
+    return JobRequest(
+        upload.title, upload.model, upload.sha256, upload.size_bytes, upload.options, upload.samples, command
+    )
+
+
+async def _small_body(request: Request) -> bytes:
+    found = b""
+    async for block in request.stream():
+        found += block
+        if len(found) > FIELD_BYTES:
+            raise TooLarge(f"more than {FIELD_BYTES:,} bytes")
+    return found
+
+
+def _number(text: str | None, default: int = 0) -> int:
+    return int(text) if text and text.isdecimal() and len(text) < 16 else default
+
+
+def _assets() -> dict[str, bytes]:
+    folder = resources.files("atonc.doors.serve").joinpath("assets")
+    found = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    heads = {name: served_head(title, script).encode() for name, (title, script) in _PAGES.items()}
+    return found | {name: found[name].replace(b"@@HEAD@@", head, 1) for name, head in heads.items()}
+
+
+def _asset(name: str, content: bytes) -> Response:
+    return Response(content, media_type=_TYPES[Path(name).suffix])
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AtoncError)
+    status = 413 if isinstance(error, TooLarge) else 507 if isinstance(error, NoRoom) else 400
+    described: dict[str, Any] = error.as_dict()
+    return refuse(status, described.pop("what"), described.pop("remedy"), **described)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refuse(error.status_code, str(error.detail).lower() if error.detail else "not found")
+
+
+async def _too_slow(request: Request, error: Exception) -> Response:
+    return refuse(408, "the upload took too long")

@@ -1,0 +1,202 @@
+"""What verbs that compile ask for besides the options of the compiler: each once, as those are in
+`atonc.compiler.request.options`.
+
+Many are words of ST's tool for what the compiler takes under another name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from atonc.compiler.request.options import EDGES, MAPPING, MEMORY, MODEL, OUTPUT, STAGES
+from atonc.machine.base.declare import PAIRS, Takes, option
+from atonc.machine.base.errors import InputError
+
+TYPES = {"tflite": ".tflite", "onnx": ".onnx", "keras": ""}
+# ST's -O: what to spend memory for
+OPTIMISE = {"time": "speed", "balanced": "speed", "ram": "memory"}
+_ALIGNED = "of the {}; any power of two up to 32"
+
+
+def alignment(text: str) -> int:
+    """Buffers of inputs and outputs begin at lines of the processor's cache: 32 bytes."""
+    if text not in ("1", "2", "4", "8", "16", "32"):
+        raise InputError(
+            f"an alignment of {text[:20]} bytes is not offered",
+            rule="inputs and outputs begin at multiples of 32 bytes, a line of the processor's cache",
+            remedy="leave the option out, or supply the buffers yourself (--no-inputs-allocation)",
+        )
+    return int(text)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Options of every verb that compiles a model; names are those of ST's tool."""
+
+    model: Path | None = option(
+        None,
+        "-m --model",
+        MODEL,
+        "the same as an option",
+        metavar="MODEL",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    name: str = option("network", "-n --name", MODEL, "prefix of files and C names")
+    type: str = option(
+        "",
+        "-t --type",
+        MODEL,
+        "of the model file, if it must be checked",
+        takes=Takes(choices=tuple(TYPES), local=True),
+    )
+    target: str = option(
+        "stm32n6",
+        "--target",
+        MEMORY,
+        "the only target",
+        takes=Takes(choices=("stm32n6",), local=True),
+    )
+    st_neural_art: str | None = option(
+        None,
+        "--st-neural-art",
+        MEMORY,
+        "profile of ST's compiler: a built-in name, a file, or both",
+        metavar="[PROFILE@]FILE.json",
+        takes=Takes(bare="default", local=True),
+    )
+    allocate_inputs: bool = option(
+        False, "--allocate-inputs", EDGES, "the network has the memory of the inputs (default)"
+    )
+    input_memory_alignment: int = option(
+        32, "--input-memory-alignment", EDGES, _ALIGNED.format("inputs"), metavar="BYTES", parse=alignment
+    )
+    allocate_outputs: bool = option(
+        False, "--allocate-outputs", EDGES, "the network has the memory of the outputs (default)"
+    )
+    output_memory_alignment: int = option(
+        32, "--output-memory-alignment", EDGES, _ALIGNED.format("outputs"), metavar="BYTES", parse=alignment
+    )
+    optimization: str = option(
+        "",
+        "-O --optimization",
+        MEMORY,
+        "of ST's tool: ram is --prefer memory, time and balanced are --prefer speed",
+        takes=Takes(choices=tuple(OPTIMISE)),
+    )
+    on: tuple[str, ...] = option(
+        (),
+        "--on",
+        MAPPING,
+        "where a node must run",
+        metavar="cpu|npu NODE",
+        takes=Takes(many=PAIRS),
+    )
+    enable_epoch_controller: bool = option(
+        False, "--enable-epoch-controller --eec", MAPPING, "epochs run on the NPU's own controller (default)"
+    )
+    relocatable: str | None = option(
+        None,
+        "-r --relocatable",
+        MEMORY,
+        "for a relocatable image: split, no-secure, gen-c-files, separated by commas (docs/reloc.md)",
+        metavar="WORDS",
+        takes=Takes(bare=""),
+    )
+    c_api: str = option(
+        "legacy",
+        "--c-api",
+        OUTPUT,
+        "also the files of the st-ai interface (st-ai, as --stai), or not (legacy)",
+        takes=Takes(choices=("st-ai", "legacy")),
+    )
+
+
+@dataclass(frozen=True)
+class WrittenOptions:
+    """Options of `generate`: the files of the network."""
+
+    output: Path = option(
+        Path("st_ai_output"),
+        "-o --output",
+        OUTPUT,
+        "folder",
+        metavar="DIR",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    hex: bool = option(False, "--hex", OUTPUT, "memory images also as Intel HEX, with their addresses")
+    binary: bool = option(False, "--binary", OUTPUT, "memory images as binary files (default)")
+    stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on")
+
+
+@dataclass(frozen=True)
+class AnalyzeOptions:
+    """Options of `analyze`."""
+
+    output: Path | None = option(
+        None,
+        "-o --output",
+        OUTPUT,
+        "also write the reports and NAME_c_info.json into this folder",
+        metavar="DIR",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    pareto: Path | None = option(
+        None,
+        "--pareto",
+        OUTPUT,
+        "RAM against time instead: the model with --prefer, --resident and prefetch each way, as a table and a page",
+        metavar="FILE.html",
+        parse=Path,
+        takes=Takes(bare="pareto.html", local=True),
+    )
+
+
+@dataclass(frozen=True)
+class StageOptions:
+    """Options of `generate` and `analyze`."""
+
+    report: bool = option(True, "--no-report", OUTPUT, "write no reports", takes=Takes(local=True))
+    dump: Path | None = option(
+        None,
+        "--dump",
+        OUTPUT,
+        "what each stage hands to the next, as text",
+        metavar="DIR",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    stop_after: str | None = option(
+        None,
+        "--stop-after",
+        OUTPUT,
+        "with --dump: go no further",
+        takes=Takes(choices=STAGES, local=True),
+    )
+
+
+@dataclass(frozen=True)
+class PictureOptions:
+    """Other views of what was compiled."""
+
+    trace: Path | None = option(
+        None,
+        "--trace",
+        OUTPUT,
+        "also write a trace for Perfetto",
+        metavar="FILE.json",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    annotate: Path | None = option(
+        None,
+        "--annotate",
+        OUTPUT,
+        "also write the graph for Netron",
+        metavar="FILE.onnx",
+        parse=Path,
+        takes=Takes(local=True),
+    )

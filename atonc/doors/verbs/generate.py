@@ -1,0 +1,160 @@
+"""`atonc generate` (also `compile`) and `atonc analyze`: a model becomes a verified program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atonc.compiler.request.options import Gates, Options
+from atonc.doors.verbs import st_options
+from atonc.doors.verbs.common import add_model_options, compiler_options, model_path, write_pictures
+from atonc.doors.verbs.compile_options import AnalyzeOptions, ModelOptions, PictureOptions, StageOptions, WrittenOptions
+from atonc.doors.verbs.flags import ShownOptions, add_declared, add_output_options, declared_values
+from atonc.machine.base.errors import InputError
+
+if TYPE_CHECKING:
+    from atonc.compiler.compile.compile_view import CompileView
+    from atonc.compiler.place.explain import PlacementError
+
+# all that `generate` is asked for: its form in `serve` follows from it
+DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, PictureOptions, ShownOptions)
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    generate = verbs.add_parser(
+        "generate",
+        aliases=["compile"],
+        help="compile a model and write the program",
+        description="Compiles a quantised model, verifies the program on the emulator and writes it: the C files of "
+        "the network, programs of the epoch controller, memory images, required memories, reports, assembly text.",
+    )
+    generate.set_defaults(verb=_generate)
+    analyze = verbs.add_parser(
+        "analyze",
+        help="mapping, memory, latency and verification of a model, without C files",
+        description="What `generate` would give, without its C files. With -o the reports are written.",
+    )
+    analyze.set_defaults(verb=_analyze, hex=False, stai=False)
+    add_model_options(generate, st_options.GENERATE, verify=True)
+    add_model_options(analyze, verify=True)
+    for parser, own in ((generate, WrittenOptions), (analyze, AnalyzeOptions)):
+        for kind in (own, StageOptions, Gates, PictureOptions):
+            add_declared(parser, kind)
+        add_output_options(parser, verbosity=True)
+
+
+def _generate(options: argparse.Namespace) -> int:
+    return _compile(options, options.output)
+
+
+def _analyze(options: argparse.Namespace) -> int:
+    return _pareto(options) if options.pareto else _compile(options, None)
+
+
+def _pareto(options: argparse.Namespace) -> int:
+    from atonc.delivery.generate import preflight
+    from atonc.insight.report import sweep_text
+    from atonc.insight.report.html import sweep_page
+    from atonc.insight.report.terminal import show
+    from atonc.insight.sweeping.options import SweepOptions
+    from atonc.insight.sweeping.trade_offs import pareto
+    from atonc.machine.base.disk import write_file
+
+    model = model_path(options)
+    preflight.check_reader(model)
+    preflight.check_file(options.pareto)
+    found = pareto(model, compiler_options(options, options.verify), SweepOptions())
+    write_file(options.pareto, sweep_page(found))
+    if options.json:
+        print(json.dumps(sweep_text.as_json(found), indent=1))
+    elif not options.quiet:
+        show([*sweep_text.lines(found), "", f"written: {options.pareto}"])
+    return 0 if len(found.refused) < len(found.results) else 1
+
+
+def _compile(options: argparse.Namespace, folder: Path | None) -> int:
+    from atonc.delivery.generate import preflight
+
+    model = model_path(options)
+    if options.stop_after and not options.dump:
+        raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
+    preflight.check_reader(model)
+    for place in filter(None, (options.output, options.dump)):
+        preflight.check_folder(place, model)
+    for file in (options.trace, options.annotate):
+        preflight.check_file(file)
+    if options.relocatable is not None and folder is not None:
+        preflight.check_compiler()
+    from atonc.compiler.compile.pipeline import no_watch
+    from atonc.compiler.place.explain import PlacementError
+    from atonc.delivery.generate import generating
+    from atonc.insight.report import compile_text
+    from atonc.insight.report.stage_text import Dump, Stopped
+
+    wanted = compiler_options(options, options.verify)
+    gates = declared_values(Gates, options)
+    dump = Dump(options.dump, options.stop_after)
+    try:
+        view = generating.analyze(model, wanted, options.name, dump if options.dump else no_watch)
+    except Stopped:
+        return 0
+    except PlacementError as error:
+        raise with_levers(model, wanted, error) from None
+    finally:
+        dump.write()
+    broken = generating.broken(gates, view)
+    check_image(view, options)
+    if folder is not None and not broken:
+        view = write(view, folder, options)
+    if folder is None and options.output is not None and options.report:
+        view = generating.write_reports(view, options.output)
+    if options.trace or options.annotate:
+        from atonc.insight.explain.ours import network_view
+
+        write_pictures(network_view(view), options)
+    if options.json:
+        print(json.dumps(compile_text.as_json(view) | {"gates": broken}, indent=1))
+    elif not options.quiet:
+        compile_text.print_compiled(view, options.verbose)
+    for sentence in broken:
+        print(f"atonc: {sentence}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def check_image(view: CompileView, options: argparse.Namespace) -> None:
+    """Whether a relocatable image can be made of it, where one is wanted."""
+    if options.relocatable is not None:
+        from atonc.delivery.trials import relocating
+
+        relocating.check_pools(view)
+
+
+def write(view: CompileView, folder: Path, options: argparse.Namespace) -> CompileView:
+    """The files that were asked for."""
+    from atonc.delivery.generate import generating
+
+    with_stai = options.stai or options.c_api == "st-ai"
+    view = generating.generate(view, folder, options.hex, with_stai, options.report)
+    return view if options.relocatable is None else with_image(view, folder, options.relocatable)
+
+
+def with_image(view: CompileView, folder: Path, asked: str) -> CompileView:
+    """Adds the relocatable image of what was just written."""
+    from atonc.delivery.trials import relocating
+
+    done = relocating.generated(folder, view.name, relocating.words(asked))
+    return replace(view, files=(*view.files, *map(str, done.files)))
+
+
+def with_levers(model: Path, wanted: Options, error: PlacementError) -> PlacementError:
+    """The error with what lives at the worst step, and the levers, each tried."""
+    from atonc.compiler.compile.pipeline import read_model
+    from atonc.insight.explain.fit import shortage_lines
+
+    source = read_model(model, wanted)
+    error.details = tuple(shortage_lines(source, wanted, error))
+    return error

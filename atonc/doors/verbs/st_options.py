@@ -1,0 +1,71 @@
+"""Options of ST's command line that existing scripts carry and that change nothing here: each says why in one line."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from atonc.doors.verbs.flags import ST_ONLY, NoEffect, RefusedOption, group
+
+
+@dataclass(frozen=True)
+class Foreign:
+    names: tuple[str, ...]
+    why: str
+    value: str = ""  # metavar; empty: a switch
+    choices: tuple[str, ...] = ()
+    refused: bool = False  # it asks for something that we do not have
+    optional: bool = False  # the value may be left out
+
+
+_ADDRESSES = "addresses of weights are those of the memory pools (--mpool)"
+_NO_FILES = "no intermediate files are written"
+
+COMMON = (
+    Foreign(
+        ("-c", "--compression"),
+        "the NPU reads quantised weights as they are; compression is for float layers on the CPU",
+        "LEVEL",
+        ("none", "lossless", "low", "medium", "high"),
+    ),
+    Foreign(("-w", "--workspace"), _NO_FILES, "DIR"),
+    Foreign(("--no-workspace",), _NO_FILES),
+    Foreign(("--split-weights",), "weights lie in one image for every memory, never in one C array"),
+    Foreign(("--no-onnx-optimizer",), "no optimiser changes the model; passes here keep every result as it is"),
+    Foreign(("--use-onnx-simplifier",), "constants are folded and repeats merged in any case"),
+    Foreign(("--prefetch-compressed-weights",), "weights are not compressed"),
+    Foreign(("--allocate-activations",), "the places of activations are fixed when the network is compiled"),
+    Foreign(("--allocate-states",), "no state is kept from one inference to the next"),
+    Foreign(("--hsp",), "it is for stm32u3", "WORDS", optional=True),
+    Foreign(("--custom",), "custom layers have no code here; --cut-output-tensors ends a model before one", "FILE.json",
+            refused=True),
+)  # fmt: skip
+GENERATE = (
+    Foreign(("--dll",), "the emulator runs the generated files on any computer (`atonc run`)"),
+    Foreign(("--address",), _ADDRESSES, "ADDRESS"),
+    Foreign(("--copy-weights-at",), _ADDRESSES, "ADDRESS"),
+    Foreign(("-l", "--lib"), "the C files of the kernels are written beside the network, no library is linked", "DIR"),
+)
+VALIDATE = (
+    Foreign(("--val-json",), "the model is compiled again, which gives the same program", "FILE.json"),
+    Foreign(("--full",), "layers are compared in any case, unless --io-only is given"),
+    Foreign(("--no-check",), "the checks are part of the answer and cost little"),
+    Foreign(("--ispu-conf",), "it is for sensors with an ISPU", "FILE"),
+)
+OPS = (Foreign(("--target",), "the table is that of stm32n6, the only target", "NAME"),)
+
+
+def add_foreign(parser: argparse.ArgumentParser, *tables: tuple[Foreign, ...]) -> None:
+    for known in (option for table in tables for option in table):
+        extra: dict[str, Any] = {"metavar": known.value, "choices": known.choices or None} if known.value else {}
+        group(parser, ST_ONLY).add_argument(
+            *known.names,
+            action=RefusedOption if known.refused else NoEffect,
+            why=known.why,
+            nargs=("?" if known.optional else None) if known.value else 0,
+            dest="no_effect",
+            default=argparse.SUPPRESS,
+            help=f"refused: {known.why}" if known.refused else known.why,
+            **extra,
+        )

@@ -1,6 +1,0 @@
-"""A virtual STM32N6: an Arm core that executes the real firmware, and the NPU emulator behind its registers."""
-
-from atonc.emu.board.board import Stop, VirtualBoard
-from atonc.emu.board.elf import Firmware, read_firmware
-
-__all__ = ["Firmware", "Stop", "VirtualBoard", "read_firmware"]

@@ -1,0 +1,360 @@
+"""Runs: float, without rounding, with only one kind of loss, exact integers, the NPU's integers; and what lies between.
+
+A layer's own loss is what it adds to exact inputs. Its cost is what this loss alone does to the outputs of the network:
+the error is put into a run that has no other, and followed to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.inputs.inputs import as_input, in_order_of, program_inputs
+from atonc.compiler.inputs.inputs import real as real_value
+from atonc.compiler.ir import Graph, Op, Tensor, layer_name
+from atonc.compiler.lower.semantics.run import mapped_op, run_mapped
+from atonc.compiler.ops import run_graph
+from atonc.insight.accuracy.matching import match
+from atonc.insight.accuracy.power import Real, SignalPower, channel_axis
+from atonc.insight.accuracy.twin import Twin, fake, is_format, make_twin, real_twin, run_real
+from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
+from atonc.machine.base import progress
+
+Sample = Mapping[str, Any]  # real values of the model's inputs
+COST_SAMPLES = 3  # whose losses are followed to the outputs
+BELOW = 1e-6  # of the largest value: less than zero
+STAGE = "measuring every layer"
+
+
+@dataclass
+class ActivationFacts:
+    """What is known of one activation, in float, over all samples."""
+
+    low: float = np.inf
+    high: float = -np.inf
+    above: int = 0  # values beyond the format's ends
+    below: int = 0
+    values: int = 0
+    clip_noise: float = 0.0
+    codes: set[float] = field(default_factory=set)  # a few of the values that the format gives
+    peaks: Real = field(default_factory=lambda: np.zeros(1))  # largest magnitude by channel
+
+
+@dataclass
+class MeasuredLayer:
+    """An operator of the quantised graph with an activation in few bits."""
+
+    op: Op
+    format: Tensor
+    own: dict[str, SignalPower]
+    accumulated: dict[str, SignalPower]
+    quantised: SignalPower
+    facts: ActivationFacts = field(default_factory=ActivationFacts)
+    max_codes: float = 0.0  # of the NPU's arithmetic
+    errors: dict[int, Real] = field(default_factory=dict)  # of the NPU's arithmetic, on the first samples
+    measured: set[str] = field(default_factory=set)  # parts that could be looked at
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The float model beside the quantised one; without one the quantised model's own numbers, not rounded."""
+
+    twin: Twin | None
+    names: Mapping[str, str]  # tensor of the quantised graph -> of the float model
+
+
+class Measurement:
+    """All runs of all samples; `layers` in the order in which they run."""
+
+    def __init__(self, compiled: Compiled, reference: Reference, samples: Sequence[Sample]) -> None:
+        self.compiled, self.reference, self.samples = compiled, reference, samples
+        self.source, self.canonical = compiled.source, compiled.graph
+        self.first_axis = self.source.source == "onnx"
+        self.twin = make_twin(self.source, self._signed())
+        self.layers = self._layers()
+        self.by_tensor = {layer.format.name: layer for layer in self.layers}
+        self.outputs = {name: (self._power(name), self._power(name)) for name in self.source.outputs}
+        for number in range(len(samples)):
+            progress.stage(STAGE, number, len(samples))
+            self._measure(number)
+
+    def _power(self, name: str) -> SignalPower:
+        return SignalPower(channel_axis(self.source.tensors[name].shape, self.first_axis))
+
+    def _layers(self) -> list[MeasuredLayer]:
+        found = []
+        edges = [Op("input", name, (), (name,)) for name in self.source.inputs]
+        for op in (*edges, *self.source.ops):
+            tensor = self.source.tensors[op.outputs[0]]
+            if len(op.outputs) == 1 and is_format(tensor):
+                own, accumulated = ({part: self._power(tensor.name) for part in KINDS} for _ in range(2))
+                found.append(MeasuredLayer(op, tensor, own, accumulated, self._power(tensor.name)))
+        return found
+
+    def name_of(self, layer: MeasuredLayer) -> str:
+        """As all views call it: the layer of the compiled graph that gives its values, or that its node went into."""
+        return self._writers.get(layer.format.name) or self._owners_of_nodes.get(layer.op.name, layer.op.name)
+
+    @cached_property
+    def _writers(self) -> dict[str, str]:
+        return {name: layer_name(op) for op in self.canonical.ops for name in op.outputs}
+
+    @cached_property
+    def _owners_of_nodes(self) -> dict[str, str]:
+        return {node: layer_name(op) for op in reversed(self.canonical.ops) for node in (*op.origin, op.name)}
+
+    # ------------------------------------------------------------------------------------------------------------ runs
+
+    def _signed(self) -> set[str]:
+        """Tensors whose format begins at zero although the float model goes below."""
+        if self.reference.twin is None:
+            return set()
+        values = self._float_values(self.samples[0])
+        found = set()
+        for name, tensor in self.source.tensors.items():
+            value = values.get(name)
+            if is_format(tensor) and value is not None and value.min() < -BELOW * np.abs(value).max():
+                found.add(name)
+        return found
+
+    def _float_values(self, sample: Sample) -> dict[str, Real]:
+        """Runs the float model: its values by the names of the quantised graph, in the shapes of that graph."""
+        if self.reference.twin is None:
+            return {}
+        graph = self.reference.twin.graph
+        given = {
+            name: in_order_of(graph, name, np.asarray(sample[ours]))
+            for ours, name in zip(self.source.inputs, graph.inputs, strict=True)
+        }
+        values = self.reference.twin.run(given)
+        turn = graph.source != self.source.source  # channels first in one format, last in the other
+        found = {}
+        for ours, theirs in self.reference.names.items():
+            value = _arranged(values[theirs], self.source.tensors[ours].shape, turn, self.first_axis)
+            if value is not None:
+                found[ours] = value
+        return found
+
+    def codes(self, sample: Sample) -> dict[str, Any]:
+        """The inputs as the quantised model takes them."""
+        found = {}
+        for name in self.source.inputs:
+            tensor, value = self.source.tensors[name], np.asarray(sample[name])
+            found[name] = as_input(tensor, value.astype(np.float32)) if tensor.quant is not None else value
+        return found
+
+    def _measure(self, number: int) -> None:
+        sample = self.samples[number]
+        floats = self._float_values(sample)
+        rounded = {name: real_value(self.source.tensors[name], codes) for name, codes in self.codes(sample).items()}
+        plain = self.twin.run(sample)  # weights as they are, nothing rounded
+        reference = {**plain, **floats}
+        coarse = self.twin.run(rounded, change=self._rounded)
+        exact = run_graph(self.source, self.codes(sample))
+        for layer in self.layers:
+            name = layer.format.name
+            _look(layer, reference[name], self.first_axis)
+            layer.own[ACTIVATION].add(reference[name], fake(layer.format, reference[name]))
+            layer.accumulated[ACTIVATION].add(plain[name], coarse[name])
+            layer.quantised.add(reference[name], real_value(layer.format, exact[name]))
+            layer.measured.add(ACTIVATION)
+            if self._has_float(layer.op, floats):
+                layer.own[WEIGHTS].add(floats[name], self._alone(layer.op, reference))
+                layer.accumulated[WEIGHTS].add(floats[name], plain[name])
+                layer.measured.add(WEIGHTS)
+        self._measure_outputs(number, reference, exact)
+
+    def _has_float(self, op: Op, floats: Mapping[str, Real]) -> bool:
+        """The float model has its inputs and its result; one of its inputs is a constant."""
+        constant = {name for name in op.inputs if name and self.source.tensors[name].is_constant}
+        return bool(constant) and all(n in floats or n in constant for n in (*op.inputs, *op.outputs) if n)
+
+    def _rounded(self, name: str, value: Real) -> Real:
+        return fake(self.twin.formats[name], value) if name in self.twin.formats else value
+
+    def _alone(self, op: Op, values: Mapping[str, Any]) -> Real:
+        given = {**values, **{n: self.twin.graph.tensors[n].data for n in op.inputs if n and n not in values}}
+        result = run_real(self.twin.graph, op, given)[0]
+        limits = self.twin.limits.get(op.outputs[0])
+        return result if limits is None else np.clip(result, *limits)
+
+    def _measure_outputs(self, number: int, reference: Mapping[str, Real], exact: Mapping[str, Any]) -> None:
+        npu = self._measure_arithmetic(number, exact)
+        for name, (quantised, chip) in self.outputs.items():
+            tensor = self.source.tensors[name]
+            wanted = self.output_reference(reference, name)
+            quantised.add(wanted, real_value(tensor, exact[name]))
+            chip.add(wanted, npu[name])
+
+    def output_reference(self, values: Mapping[str, Real], name: str) -> Real:
+        producer = self.source.producers.get(name)
+        source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else name
+        return np.asarray(values.get(source, values[name]), np.float64).reshape(self.source.tensors[name].shape)
+
+    # ------------------------------------------------------------------------------------------------------ arithmetic
+
+    @cached_property
+    def on_cpu(self) -> frozenset[str]:
+        return self.compiled.mapped.on_cpu
+
+    @cached_property
+    def owners(self) -> dict[str, MeasuredLayer]:
+        """Tensor of the canonical graph -> the layer of the source whose work it is."""
+        found, by_origin = {}, {node: layer for layer in self.layers for node in (layer.op.name, *layer.op.origin)}
+        for op in self.canonical.ops:
+            name = op.outputs[0]
+            layer = self.by_tensor.get(name) or next((by_origin[o] for o in op.origin if o in by_origin), None)
+            if layer is not None:
+                found[name] = layer
+        return found
+
+    def _measure_arithmetic(self, number: int, source: Mapping[str, Any]) -> dict[str, Real]:
+        """The NPU's integers against exact ones, both on the canonical graph; gives the outputs of the NPU."""
+        graph, mapped = self.canonical, self.compiled.mapped
+        inputs = program_inputs(self.compiled, self.codes(self.samples[number]))
+        exact, chip = run_graph(graph, inputs), run_mapped(graph, mapped, inputs)
+        for op in graph.ops:
+            name, layer = op.outputs[0], self.owners.get(op.outputs[0])
+            tensor = graph.tensors[name]
+            if layer is None or op.name in self.on_cpu or not is_format(tensor):
+                continue
+            got = mapped_op(mapped.context, op, exact)[0]
+            worst = float(np.abs(got.astype(np.float64) - exact[name]).max(initial=0.0))
+            layer.max_codes = max(layer.max_codes, worst)
+            right, alone, together = (real_value(tensor, codes) for codes in (exact[name], got, chip[name]))
+            if worst and number < COST_SAMPLES:
+                layer.errors[number] = _as_layer(real_value(layer.format, source[layer.format.name]), right, alone)
+            _add_flat(layer.own[ARITHMETIC], right, alone)
+            _add_flat(layer.accumulated[ARITHMETIC], right, together)
+            layer.measured.add(ARITHMETIC)
+        return _outputs(self.compiled, chip)
+
+    # ------------------------------------------------------------------------------------------------------------ cost
+
+    def cost(self, layer: MeasuredLayer, part: str) -> float:
+        """Noise per signal of the outputs when this loss is the only one, on the first samples."""
+        powers = {name: self._power(name) for name in self.source.outputs}
+        name, behind = layer.format.name, self.twin.behind(layer.format.name)
+        for number, (sample, plain, floats) in enumerate(self._first_runs):
+            reference = np.asarray(floats.get(name, plain[name]))
+            if part == ACTIVATION:
+                error = fake(layer.format, reference) - reference
+            elif part == ARITHMETIC:
+                error = layer.errors.get(number, np.zeros(()))
+            else:
+                error = self._alone(layer.op, {**plain, **floats}) - reference
+            known = {key: value for key, value in plain.items() if key not in behind}
+            right = self.twin.run_from({**known, name: reference}, sample) if name in floats else plain
+            wrong = self.twin.run_from({**known, name: reference + error}, sample)
+            for output, power in powers.items():
+                power.add(right[output], wrong[output])
+        return float(np.mean([power.mean_ratio for power in powers.values()]))
+
+    @cached_property
+    def _first_runs(self) -> list[tuple[Sample, dict[str, Any], dict[str, Real]]]:
+        """Without rounding, and in float."""
+        return [(one, self.twin.run(one), self._float_values(one)) for one in self.samples[:COST_SAMPLES]]
+
+    def layer_error(self, layer: MeasuredLayer, twin: Twin) -> Real:
+        """Squares of the errors of a layer by output, with the weights of another twin, on the first sample."""
+        _, plain, floats = self._first_runs[0]
+        values = {**plain, **floats}
+        constants = {name: twin.graph.tensors[name].data for name in layer.op.inputs if name}
+        given = values | {name: data for name, data in constants.items() if data is not None}
+        found = run_real(twin.graph, layer.op, given)[0]
+        limits = self.twin.limits.get(layer.format.name)
+        power = SignalPower(channel_axis(found.shape, self.first_axis) if found.ndim > 2 else found.ndim - 1)
+        reference = np.asarray(values[layer.format.name])
+        return power.add(reference, found if limits is None else np.clip(found, *limits)).noise
+
+    def ratio_of(self, graph: Graph) -> float:
+        """Noise per signal of the outputs of a changed quantised graph, in exact arithmetic, over all samples."""
+        powers = {name: self._power(name) for name in self.source.outputs}
+        for sample in self.samples:
+            values = run_graph(graph, self.codes(sample))
+            reference = {**self.twin.run(sample), **self._float_values(sample)}
+            for name, power in powers.items():
+                power.add(self.output_reference(reference, name), real_value(graph.tensors[name], values[name]))
+        return float(np.mean([power.mean_ratio for power in powers.values()]))
+
+    def chip_ratio(self, compiled: Compiled) -> float:
+        """The same of another program of this model, with the NPU's integers."""
+        powers = {name: self._power(name) for name in self.source.outputs}
+        for sample in self.samples:
+            codes = run_mapped(compiled.graph, compiled.mapped, program_inputs(compiled, self.codes(sample)))
+            reference = {**self.twin.run(sample), **self._float_values(sample)}
+            for name, value in _outputs(compiled, codes).items():
+                powers[name].add(self.output_reference(reference, name), value)
+        return float(np.mean([power.mean_ratio for power in powers.values()]))
+
+
+def _outputs(compiled: Compiled, codes: Mapping[str, Any]) -> dict[str, Real]:
+    """Real outputs of the program by the names and in the order of the model; the user may have asked for others."""
+    source, graph = compiled.source, compiled.graph
+    found = {}
+    for ours, name in zip(source.outputs, graph.outputs, strict=True):
+        value = real_value(graph.tensors[name], codes[name])
+        if name in graph.turned:
+            value = value.transpose(np.argsort(graph.turned[name]))
+        found[ours] = value.reshape(source.tensors[ours].shape)
+    return found
+
+
+def reference_of(quantised: Graph, real: Graph | None) -> Reference:
+    return Reference(None, {}) if real is None else Reference(real_twin(real), match(quantised, real))
+
+
+def _arranged(value: Real, shape: tuple[int, ...], turn: bool, channels_first: bool) -> Real | None:
+    """A value of the float model as the quantised one has it; None if it is another."""
+    if turn and value.ndim == len(shape) == 4:
+        value = value.transpose((0, 3, 1, 2) if channels_first else (0, 2, 3, 1))
+    plain = [tuple(size for size in one if size != 1) for one in (value.shape, shape)]
+    return value.reshape(shape) if plain[0] == plain[1] else None
+
+
+def _add_flat(power: SignalPower, reference: Real, value: Real) -> None:
+    """Channels of the canonical graph may stand in another order: they count as one."""
+    power.axis = None
+    power.add(reference, value)
+
+
+def _as_layer(source: Real, exact: Real, got: Real) -> Real:
+    """The error of the canonical graph in the order of the model: its channels are last and perhaps sorted, so they are
+    recognised by their exact values. What cannot be recognised counts as noise of the same power."""
+    error = (got - exact).reshape(-1, got.shape[-1])
+    for order in ((0, *range(2, source.ndim), 1), tuple(range(source.ndim))):
+        turned = source.transpose(order) if len(order) == source.ndim and source.ndim > 1 else source
+        columns = {np.ascontiguousarray(c).tobytes(): k for k, c in enumerate(_columns(exact).T)}
+        places = [columns.get(np.ascontiguousarray(column).tobytes()) for column in _columns(turned).T]
+        if turned.size == exact.size and None not in places:
+            found = error[:, [place or 0 for place in places]].reshape(turned.shape)
+            return found.transpose(np.argsort(order)) if turned.ndim > 1 else found
+    noise = np.random.default_rng(0).normal(size=source.shape)
+    return noise * float(np.sqrt(np.square(error).mean()))
+
+
+def _columns(values: Real) -> Real:
+    return values.reshape(-1, values.shape[-1] if values.ndim else 1)
+
+
+def _look(layer: MeasuredLayer, value: Real, channels_first: bool) -> None:
+    """What the format does to the float values."""
+    facts, tensor = layer.facts, layer.format
+    low, high = ((code - tensor.zero_point) * tensor.scale for code in tensor.code_range)
+    facts.low, facts.high = min(facts.low, float(value.min())), max(facts.high, float(value.max()))
+    above, below = value > high + tensor.scale / 2, value < low - tensor.scale / 2
+    facts.above, facts.below = facts.above + int(above.sum()), facts.below + int(below.sum())
+    facts.values += value.size
+    limited = np.clip(value, low, high)
+    facts.clip_noise += float(np.square(limited - value).sum())
+    if len(facts.codes) < 4:
+        facts.codes |= set(np.unique(fake(tensor, value))[:4].tolist())
+    axis = channel_axis(value.shape, channels_first)
+    if axis is not None:
+        peaks = np.abs(value).max(axis=tuple(k for k in range(value.ndim) if k != axis))
+        facts.peaks = np.maximum(facts.peaks if facts.peaks.size == peaks.size else 0.0, peaks)

@@ -1,0 +1,44 @@
+"""The two halves of a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from atonc.compiler.ir import Array
+from atonc.insight.evaluating.pictures import Fit
+
+if TYPE_CHECKING:
+    from atonc.insight.evaluating.datasets import Dataset
+
+
+@dataclass(frozen=True)
+class MetricFigure:
+    """A figure with the interval in which it lies with 95 % confidence."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    samples: int
+
+
+class Metric(Protocol):
+    name: str
+
+    def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
+        """What is kept of the outputs of one sample, as plain JSON."""
+        ...
+
+    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
+        """Works out the figures of all samples, given in the order of the data."""
+        ...
+
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether two records are the same answer."""
+        ...
+
+    def words(self, record: Any, data: Dataset) -> str:
+        """The answer for people."""
+        ...

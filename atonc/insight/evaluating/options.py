@@ -1,0 +1,103 @@
+"""What the user may ask of `atonc evaluate`: every option once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atonc.compiler.request.options import whole
+from atonc.machine.base.declare import Takes, check, option
+from atonc.machine.base.errors import InputError
+
+DATA = "the data"
+FIGURES = "what is measured"
+WORK = "how the work is done"
+METRICS = ("auto", "top", "map", "keypoints", "iou", "distance")
+DECODERS = ("auto", "yolov8", "yolox", "st_yolox", "ssd", "st_ssd", "blazeface")
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Arguments of `atonc.evaluate`; flags of the command line with their help; rows of the reference."""
+
+    data: str = option(
+        "",
+        "--data",
+        DATA,
+        "a folder with a folder of pictures for each class; a COCO .json; .npz; .csv; or module:function, a generator",
+        metavar="DATA",
+    )
+    images: str = option("", "--images", DATA, "the folder of the pictures that a COCO file names", metavar="DIR")
+    limit: int = option(0, "--limit", DATA, "only this many samples, evenly spread; 0: all", metavar="N", parse=whole)
+    resize: str = option(
+        "stretch",
+        "--resize",
+        DATA,
+        "how pictures become as large as the input",
+        takes=Takes(choices=("stretch", "letterbox", "crop")),
+    )
+    normalise: str = option(
+        "",
+        "--normalise --normalize",
+        DATA,
+        "real values are (pixel - MEAN) / STD, pixels 0..255; three of each: M,M,M/S,S,S",
+        metavar="MEAN/STD",
+    )
+    colours: str = option(
+        "rgb", "--colours --colors", DATA, "order of the channels", takes=Takes(choices=("rgb", "bgr"))
+    )
+    metric: str = option(
+        "auto", "--metric", FIGURES, f"{', '.join(METRICS)}, or your own module:function", metavar="METRIC"
+    )
+    decoder: str = option("auto", "--decoder", FIGURES, "how outputs become boxes", takes=Takes(choices=DECODERS))
+    anchors: str = option(
+        "",
+        "--anchors",
+        FIGURES,
+        "in shares of the input: W,H of each anchor of st_yolox, or a .npy with x, y, w, h of each box of ssd",
+        metavar="W,H,...",
+    )
+    float_model: str = option("", "--float", FIGURES, "the float model, to compare with", metavar="FILE")
+    int8: bool = option(True, "--no-int8", FIGURES, "do not run the int8 model's own reference kernels")
+    processes: int = option(
+        0, "--processes", WORK, "processes of this machine; 0: one per core", metavar="N", parse=whole
+    )
+    scheduler: str = option(
+        "", "--scheduler", WORK, "a Dask cluster instead: tcp://HOST:PORT, or local", metavar="ADDRESS"
+    )
+    samples_together: int = option(
+        16,
+        "--samples-together",
+        WORK,
+        "samples of a unit of work, which is lost or kept as a whole",
+        metavar="N",
+        parse=whole,
+    )
+    fresh: bool = option(False, "--fresh", WORK, "forget what an interrupted run has left in the output folder")
+
+    def __post_init__(self) -> None:
+        check(self)
+        for name in ("limit", "processes"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} is {getattr(self, name)}", remedy="give 0 or more")
+        if not 1 <= self.samples_together <= 1000:
+            raise InputError(f"{self.samples_together} samples together", rule="1 to 1000 are a unit of work")
+        if self.metric not in METRICS and ":" not in self.metric:
+            raise InputError(
+                f"there is no metric {self.metric[:60]!r}",
+                rule=f"metrics are {', '.join(METRICS)}, or a function of yours as module:function",
+            )
+        self.normalisation()
+
+    def normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """Means and deviations of the channels, one or as many as there are."""
+        if not self.normalise:
+            return None
+        try:
+            mean, deviation = (tuple(map(float, part.split(","))) for part in self.normalise.split("/"))
+            if len(mean) not in (1, 3) or len(deviation) not in (1, 3) or not all(0 < d < 1e6 for d in deviation):
+                raise ValueError
+        except ValueError:
+            raise InputError(
+                f"{self.normalise[:60]!r} is no normalisation", remedy="write MEAN/STD, such as 127.5/127.5"
+            ) from None
+        return mean, deviation

@@ -1,0 +1,211 @@
+"""`atonc evaluate` from the question to the figures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.compile.pipeline import read_model
+from atonc.compiler.frontends.coverage import require_quantised
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import Options
+from atonc.insight import workers
+from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, open_data
+from atonc.insight.evaluating.decoders.choose import parse_anchors
+from atonc.insight.evaluating.metrics.base import Metric, MetricFigure
+from atonc.insight.evaluating.metrics.choose import metric_for, metric_name, require_categories, require_fit
+from atonc.insight.evaluating.metrics.distance import distance_figures
+from atonc.insight.evaluating.options import EvaluateOptions
+from atonc.insight.evaluating.sides import FLOAT, INT8, NPU, require_alike
+from atonc.insight.evaluating.work import PAIRS, forget, input_side
+from atonc.insight.workers.run import require_scheduler
+from atonc.machine.base import progress
+from atonc.machine.base.errors import InputError
+
+UNITS = "units"  # folder with what is done, in the output folder
+FUNCTION = "atonc.insight.evaluating.work:compute"
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A sample for which the NPU's answer differs from the yardstick's."""
+
+    entry: DatasetEntry
+    answers: dict[str, str]  # by side, in words
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    model: str
+    samples: int
+    metric: str
+    sides: dict[str, tuple[MetricFigure, ...]]
+    distances: dict[str, tuple[MetricFigure, ...]]  # by pair of sides
+    yardstick: str  # with whom the NPU's answers are compared
+    changed: tuple[Changed, ...]
+    data: Dataset
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Without anything that differs from run to run."""
+        return {
+            "model": self.model,
+            "samples": self.samples,
+            "metric": self.metric,
+            "figures": {side: list(map(_as_dict, figures)) for side, figures in self.sides.items()},
+            "distances": {pair: list(map(_as_dict, figures)) for pair, figures in self.distances.items()},
+            "yardstick": self.yardstick,
+            "changed": [{"sample": c.entry.name, **c.answers} for c in self.changed],
+            "notes": list(self.notes),
+        }
+
+
+def _as_dict(figure: MetricFigure) -> dict[str, Any]:
+    """JSON has no word for what is not a number."""
+    return {key: None if value != value else value for key, value in asdict(figure).items()}
+
+
+def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Path) -> Evaluation:
+    """Everything that can be wrong with the question is said before the long work begins."""
+    if wanted.scheduler:
+        require_scheduler(wanted.scheduler)
+    source = read_model(model, compiler)
+    if not compiler.allow_float:
+        require_quantised(source)
+    kept = output / UNITS
+    if wanted.fresh:
+        shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True, exist_ok=True)
+    float_model = _float_model(wanted, source)
+    data = open_data(wanted, [source.tensors[name] for name in source.inputs], kept)
+    name = metric_name(wanted, data)
+    outputs = [source.tensors[name] for name in source.outputs]
+    require_fit(name, data, outputs, wanted)
+    anchors = parse_anchors(wanted.anchors)
+    metric = metric_for(name, wanted.decoder, anchors, [t.shape for t in outputs], input_side(source))
+    require_categories(metric, data, wanted.data)
+    units = _units((model, float_model), data, (name, anchors), wanted, compiler)
+    answers = _work(units, len(data.entries), wanted, kept)
+    return summary(model, metric, data, answers)
+
+
+def _float_model(wanted: EvaluateOptions, source: Graph) -> Path | None:
+    if not wanted.float_model:
+        return None
+    path = Path(wanted.float_model)
+    if not path.is_file():
+        raise InputError("there is no such file", where=wanted.float_model)
+    require_alike(read(path), source, path)
+    return path
+
+
+def _units(
+    models: tuple[Path, Path | None],
+    data: Dataset,
+    metric: tuple[str, list[float]],
+    wanted: EvaluateOptions,
+    compiler: Options,
+) -> list[workers.WorkUnit]:
+    first = [path for path in models if path is not None]
+    shared = {
+        "compiler": {**asdict(compiler), "verify": False},
+        "float": len(first) == 2,
+        "int8": wanted.int8,
+        "metric": metric[0],
+        "decoder": wanted.decoder,
+        "anchors": metric[1],
+        "resize": wanted.resize,
+        "normalise": wanted.normalisation(),
+        "colours": wanted.colours,
+    }
+    units = []
+    for start in range(0, len(data.entries), wanted.samples_together):
+        some = data.entries[start : start + wanted.samples_together]
+        files: list[Path] = list(first)
+        samples = [_described(entry, files) for entry in some]
+        title = f"samples {start} to {start + len(some) - 1}"
+        units.append(workers.WorkUnit(title, tuple(files), {**shared, "samples": samples}))
+    return units
+
+
+def _described(entry: DatasetEntry, files: list[Path]) -> dict[str, Any]:
+    truth = entry.truth
+    if isinstance(truth, dict) and "mask" in truth:
+        truth = {"mask": _number(Path(truth["mask"]), files)}
+    elif isinstance(truth, dict) and "image" in truth:
+        truth = None  # boxes are compared at the end
+    return {"file": _number(entry.file, files), "row": entry.row, "truth": truth}
+
+
+def _number(path: Path, files: list[Path]) -> int:
+    if path not in files:
+        files.append(path)
+    return files.index(path)
+
+
+def _work(units: Sequence[workers.WorkUnit], count: int, wanted: EvaluateOptions, kept: Path) -> list[dict[str, Any]]:
+    """The answers of all units in order; what an interrupted run has done is not done again."""
+    answers: list[dict[str, Any]] = [{}] * len(units)
+    processes = 0 if wanted.processes == 1 else wanted.processes or None  # 1: here
+    started, done, fresh = time.monotonic(), 0, 0
+    progress.stage("evaluating", 0, count)
+    found = workers.stream(units, FUNCTION, scheduler=wanted.scheduler or None, processes=processes, cache=kept)
+    try:
+        for one in found:
+            answers[one.number] = json.loads(one.result)
+            samples = len(one.unit.options["samples"])
+            done, fresh = done + samples, fresh + (0 if one.known else samples)
+            progress.stage(f"evaluating{_pace(fresh, count - done, time.monotonic() - started)}", done, count)
+    finally:
+        forget()
+    return answers
+
+
+def _pace(fresh: int, left: int, seconds: float) -> str:
+    if not fresh:
+        return ""
+    rate = fresh / max(seconds, 1e-9)
+    minutes, rest = divmod(round(left / rate), 60)
+    return f", {rate:.1f} samples/s, {minutes}:{rest:02d} left"
+
+
+# -------------------------------------------------------------------------------------------------------- the figures
+
+
+def summary(model: Path, metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]) -> Evaluation:
+    records = [record for answer in answers for record in answer["records"]]
+    sides = {side: [record["sides"][side] for record in records] for side in records[0]["sides"]}
+    figures = {}
+    for side, own in sides.items():
+        progress.stage(f"figures of {side}")
+        figures[side] = tuple(metric.figures(own, data))
+    pairs = [f"{a}-{b}" for a, b in PAIRS if f"{a}-{b}" in records[0]["distance"]]
+    distances = {pair: tuple(distance_figures([r["distance"][pair] for r in records])) for pair in pairs}
+    yardstick = FLOAT if FLOAT in sides else INT8 if INT8 in sides else ""
+    notes = dict.fromkeys([*data.notes, *(note for answer in answers for note in answer["notes"])])
+    return Evaluation(
+        model=model.name,
+        samples=len(records),
+        metric=metric.name,
+        sides=figures,
+        distances=distances,
+        yardstick=yardstick,
+        changed=tuple(_changed(metric, data, sides, yardstick)) if yardstick else (),
+        data=data,
+        notes=tuple(notes),
+    )
+
+
+def _changed(metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str) -> list[Changed]:
+    found = []
+    for number, entry in enumerate(data.entries):
+        if not metric.same(sides[NPU][number], sides[yardstick][number]):
+            words = {side: metric.words(records[number], data) for side, records in sides.items()}
+            found.append(Changed(entry, words))
+    return found

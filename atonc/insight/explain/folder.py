@@ -1,0 +1,332 @@
+"""The picture of a network in a folder, ours or the vendor's: read off its C file, programs and JSON files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+from atonc.compiler.ops.macs import epoch_macs
+from atonc.compiler.place.usage import memory_use
+from atonc.compiler.plan.types import FILLED, BufferKind
+from atonc.insight.explain import decide, flow, folder_memory, rules, tensors, vendor, wiring
+from atonc.insight.explain.clocked import at_clocks
+from atonc.insight.explain.flow import node_names
+from atonc.insight.explain.info_folder import find_info, info_view
+from atonc.insight.explain.live import least_bytes, pool_views
+from atonc.insight.explain.saved import Saved, SavedLayer, read_saved
+from atonc.insight.explain.types import (
+    CPU,
+    HYBRID,
+    NPU,
+    BufferView,
+    Decision,
+    LayerFacts,
+    LayerView,
+    NetworkView,
+    StepView,
+    TensorView,
+    shares,
+)
+from atonc.insight.runs.safety import network_context
+from atonc.machine.base.build_folder import read_whole
+from atonc.machine.base.errors import AtoncError, InputError, plain
+from atonc.machine.cost.network import NetworkCost, StepCost, network_cost
+from atonc.machine.cost.saved_machine import build_machine
+from atonc.machine.emu.files.c_info import CInfo, fitting_c_info
+from atonc.machine.emu.files.network_c import read_network
+from atonc.machine.emu.files.types import CompiledNetwork
+from atonc.machine.emu.network import EmulatedNetwork, NetworkStep, load, memory_of, plan_steps
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.machine import Machine, stm32n6
+from atonc.machine.hw.safety.evidence import grade_program
+from atonc.machine.hw.safety.evidence.board import NO_ANSWERS
+from atonc.machine.hw.safety.evidence.summary import Summary, summarise
+
+_LONG_COMMAND = 2000  # characters that are shown of it
+
+
+Adjust = Callable[[Machine], Machine]
+
+
+def _as_built(machine: Machine) -> Machine:
+    return machine
+
+
+def folder_view(directory: Path, name: str | None = None, adjust: Adjust = _as_built) -> NetworkView:
+    """Nothing is executed: weights may be missing, where the program does not need them, and even the program.
+
+    Clocks are those of the build; `adjust` changes them.
+    """
+    return read_whole(directory, lambda: _folder_view(directory, name, adjust))
+
+
+def _folder_view(directory: Path, name: str | None, adjust: Adjust) -> NetworkView:
+    described = find_info(directory)
+    if described is not None:
+        return info_view(described, adjust(stm32n6()))
+    try:
+        return view_of(load(directory, name), adjust)
+    except InputError as missing:
+        return replace(view_of(_without_weights(directory, name, missing), adjust), notes=(str(missing),))
+
+
+def _without_weights(directory: Path, name: str | None, missing: InputError) -> EmulatedNetwork:
+    """The program alone, if it lies outside the memories; else what was wrong at first."""
+    try:
+        network = read_network(directory, name)
+        memory = memory_of(network)
+        return EmulatedNetwork(network, memory, tuple(plan_steps(network, memory)))
+    except AtoncError:
+        raise missing from None
+
+
+def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
+    machine = adjust(build_machine(net.network))
+    network, info, notes = net.network, *fitting_c_info(net.network)
+    steps = [step for step in net.steps if not step.empty]
+    saved = read_saved(network, {step.number: step.kind for step in steps})
+    cost = network_cost(net, steps, machine, info)
+    views = _views(steps, cost, info, saved, node_names(network, steps))
+    buffers, banks = _buffers(network, steps, info, saved), folder_memory.banks(network)
+    memory = memory_use(buffers, banks, saved.relocatable_bytes if saved else 0)
+    pools = pool_views(banks, memory.by_pool)
+    external = {pool.name for pool in pools if pool.external}
+    if saved is not None:
+        layers = tuple(_saved_layer(one, views) for one in saved.layers)
+    else:
+        streams = _flow(info, buffers, steps)
+        layers = tuple(_layers(steps, views, buffers, external, streams, network))
+    layers = at_clocks(layers, machine, _programmed_by(steps))
+    return NetworkView(
+        name=network.name,
+        model=saved.model if saved else plain(info.model if info and info.model else network.c_file.name),
+        tool=_tool(network, info, saved),
+        board=saved.board if saved else "",
+        npu_mhz=cost.npu_mhz,
+        cpu_mhz=cost.cpu_mhz,
+        steps=views,
+        layers=layers,
+        buffers=_with_layers(buffers, steps, views),
+        pools=pools,
+        memory=memory,
+        lower_bound_bytes=least_bytes(buffers, pools),
+        notes=(*notes, *(() if saved else _guessed(cost)), *_unlisted(network, info)),
+        reproduce={**_reproduce(network, info), **(saved.reproduce if saved else {})},
+        options=saved.options if saved else None,
+        silicon=_silicon(network, steps),
+        inputs=saved.inputs if saved else tuple(map(flow.file_tensor, network.inputs)),
+        outputs=saved.outputs if saved else tuple(map(flow.file_tensor, network.outputs)),
+        tensors=saved.tensors if saved else _tensors(network, info),
+        verified=saved.verified if saved else None,
+    )
+
+
+def _buffers(
+    network: CompiledNetwork, steps: Sequence[NetworkStep], info: CInfo | None, saved: Saved | None
+) -> tuple[BufferView, ...]:
+    """As they were saved, with all that shares memory; of folders of others what their files tell."""
+    if saved is not None:
+        return saved.buffers
+    return folder_memory.listed_buffers(info, network, steps) if info else folder_memory.buffers(network, steps)
+
+
+def _programmed_by(steps: Sequence[NetworkStep]) -> str:
+    by_cpu = any(step.epoch is not None and not step.blob for step in steps)
+    return hardware.CPU if by_cpu else hardware.CONTROLLER
+
+
+def _flow(info: CInfo | None, buffers: Sequence[BufferView], steps: Sequence[NetworkStep]) -> flow.BufferFlow:
+    if info is None:
+        return flow.program_flow(steps, buffers)
+    return flow.info_flow(info, buffers, (step.number for step in steps))
+
+
+def _tensors(network: CompiledNetwork, info: CInfo | None) -> dict[str, TensorView]:
+    found = {b.name: flow.info_tensor(b) for b in info.buffers if not b.is_param} if info else {}
+    listed = (*network.inputs, *network.internals, *network.outputs)
+    return found | {b.name: flow.file_tensor(b) for b in listed if not b.is_param}
+
+
+def _silicon(network: CompiledNetwork, steps: Sequence[NetworkStep]) -> Summary:
+    epochs = [step.epoch for step in steps if step.epoch is not None]
+    context = network_context(network)
+    return summarise(grade_program(epochs, context), context.trust.board if context.trust else NO_ANSWERS)
+
+
+def _tool(network: CompiledNetwork, info: CInfo | None, saved: Saved | None) -> str:
+    tools = dict(info.tools) if info else {}
+    if saved is not None or "atonc" in tools:
+        return f"atonc {tools.get('atonc', '')}".strip()
+    front = tools.get("ST.EdgeAI.Core", "").split("-")[0]
+    if front:
+        return f"ST Edge AI Core {front}"
+    return f"ST's compiler {network.atonn_version}" if network.atonn_version else "a compiler that does not name itself"
+
+
+def _reproduce(network: CompiledNetwork, info: CInfo | None) -> dict[str, str]:
+    """The commands that made the folder, as far as its files tell."""
+    found = {"C file": plain(network.c_file.name)}
+    found |= {"compiler": network.atonn_version} if network.atonn_version else {}
+    for tool, version in (info.tools if info else {}).items():
+        found[tool] = version
+    for tool, arguments in (info.arguments if info else {}).items():
+        found[f"{tool} called with"] = arguments.strip()[:_LONG_COMMAND]
+    return found
+
+
+def _guessed(cost: NetworkCost) -> tuple[str, ...]:
+    return (f"no measured constant for {', '.join(cost.unknown)}",) if cost.unknown else ()
+
+
+def _unlisted(network: CompiledNetwork, info: CInfo | None) -> tuple[str, ...]:
+    if network.internals or info is not None:
+        return ()
+    return ("the C file names no internal buffers, so memory shows inputs and outputs only (--all-buffers-info)",)
+
+
+# -------------------------------------------------------------------------------------------------------------- steps
+
+
+def _views(
+    steps: Sequence[NetworkStep],
+    cost: NetworkCost,
+    info: CInfo | None,
+    saved: Saved | None,
+    names: Mapping[int, Sequence[str]],
+) -> tuple[StepView, ...]:
+    owners = {number: one.name for one in saved.layers for number in one.epochs} if saved else {}
+    found = []
+    for step, costs in zip(steps, cost.steps, strict=True):
+        node = info.by_epoch.get(step.number) if info else None
+        nodes = vendor.nodes_of(node, names.get(step.number, ()))
+        if saved is not None and step.number in owners:
+            view = _step(step, costs, 0)
+            title, layer = saved.titles.get(step.number, ""), owners[step.number]
+        else:
+            view = _step(step, costs, node.macc if node else 0)
+            title = ", ".join(nodes) or costs.origin
+            layer = nodes[0] if nodes else f"epoch {step.number}"
+        title = title or f"epoch {step.number}"
+        found.append(replace(view, title=title, layer=layer, nodes=tuple(nodes) or (title,)))
+    return tuple(found) if saved is not None else vendor.unique_layers(found)
+
+
+def _step(step: NetworkStep, cost: StepCost, macs: int) -> StepView:
+    """Without title, layer and nodes, which not the step knows."""
+    return StepView(
+        number=step.number,
+        on=step.kind,
+        title="",
+        layer="",
+        cycles=cost.cycles,
+        milliseconds=cost.milliseconds,
+        st_cycles=cost.st_cycles,
+        bound_by=cost.bound_by,
+        known=cost.known,
+        macs=macs if step.epoch is None else epoch_macs(step.epoch),
+        doubts={} if step.epoch is None else dict(cost.doubts),
+        **wiring.figures(step.epoch),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- layers
+
+
+def _saved_layer(one: SavedLayer, views: Sequence[StepView]) -> LayerView:
+    """A layer of ours; the bound is counted again, as clocks may differ from those of the compilation."""
+    own = [view for view in views if view.number in one.epochs]
+    bound_by, cycles = shares(own), sum(view.cycles for view in own)
+    kept = [d for d in one.decisions if not d.rule.id.startswith("BOUND-")]
+    bound = [decide.bound(bound_by, cycles)] if bound_by and own[0].on not in (CPU, HYBRID) else []
+    behind = any(d.rule is rules.CHAINED for d in one.decisions)  # all of it, if it has no step
+    facts = LayerFacts(
+        name=one.name,
+        kind=one.kind,
+        nodes=one.nodes,
+        inputs=one.inputs,
+        outputs=one.outputs,
+        shape=one.shape,
+        on=NPU if behind and not own else "",
+        macs=one.macs,
+        decisions=(*bound, *kept),
+        label=one.label,
+        attributes=one.attributes,
+        weights=one.weights,
+        operators=(tensors.operator(one.kind, one.nodes[-1], one.weights),),
+        error=one.error,
+    )
+    return LayerView.of(facts, own)
+
+
+def _layers(
+    steps: Sequence[NetworkStep],
+    views: Sequence[StepView],
+    buffers: Sequence[BufferView],
+    external: set[str],
+    streams: flow.BufferFlow,
+    network: CompiledNetwork,
+) -> Iterable[LayerView]:
+    """Epochs of the same node that follow each other are one layer."""
+    rows = list(zip(steps, views, strict=True))
+    shapes = {b.name: flow.file_shape(b) for b in (*network.internals, *network.outputs) if not b.is_param}
+    params = vendor.params_by_node(map(flow.file_tensor, network.params))
+    for (name, _), members in groupby(rows, key=lambda row: (row[1].layer, row[1].on)):
+        own = list(members)
+        numbers = [view.number for _, view in own]
+        read, written = streams.read(numbers), streams.written(numbers)
+        shape = next((shapes[n] for n in reversed(written) if n in shapes), ())
+        touched = [b for b in buffers if b.name in (*read, *written)]
+        nodes = tuple(dict.fromkeys(n for _, view in own for n in view.nodes))
+        node = vendor.node_of(name)
+        kind = vendor.kind_of(node, own[0][0].calls)
+        decisions = _decisions([step for step, _ in own], [view for _, view in own], touched, external)
+        if not own[0][0].calls:
+            decisions += vendor.form_decisions(kind, len(own))
+        weights = vendor.weights_of(nodes, params)
+        operators = vendor.operators_of(nodes, weights)
+        facts = LayerFacts(
+            name=name,
+            kind=kind,
+            nodes=(*(n for n in nodes if n != node), node),
+            inputs=read,
+            outputs=written,
+            shape=shape,
+            decisions=tuple(decisions),
+            label=vendor.label_of(operators),
+            weights=weights,
+            operators=operators,
+        )
+        yield LayerView.of(facts, [view for _, view in own])
+
+
+def _decisions(
+    steps: Sequence[NetworkStep], views: Sequence[StepView], touched: Iterable[BufferView], external: set[str]
+) -> list[Decision]:
+    bound_by, found = shares(views), list[Decision]()
+    calls = [call for step in steps for call in step.calls]
+    if calls:
+        found += vendor.cpu_decisions(calls)
+    elif bound_by:
+        found.append(decide.bound(bound_by, sum(view.cycles for view in views)))
+    found += decide.of_epochs([step.epoch for step in steps if step.epoch is not None and not step.calls])
+    outside = [b.name for b in touched if b.pool in external and b.kind != "constant"]
+    if outside:
+        found.append(decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM"))
+    return found
+
+
+def _with_layers(
+    buffers: Sequence[BufferView], steps: Sequence[NetworkStep], views: Sequence[StepView]
+) -> tuple[BufferView, ...]:
+    """Each buffer with the layer whose epoch writes it first; constants with the one that reads them."""
+    writers = {view.number: view.layer for view in views}
+    readers = folder_memory.readers(buffers, steps, writers)
+
+    def layer(b: BufferView) -> str:
+        if b.kind in FILLED:
+            return readers.get((b.name, b.address), "")
+        return "" if b.kind == BufferKind.INPUT else b.layer or writers.get(b.first, "")
+
+    return tuple(replace(b, layer=layer(b)) for b in buffers)

@@ -1,0 +1,239 @@
+"""The picture of a network that this compiler made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from atonc.compiler.compile import reproduce
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.info.costs import epoch_figures
+from atonc.compiler.emit.program import ProgramStep
+from atonc.compiler.frontends.coverage import CONVERSIONS, coverage
+from atonc.compiler.ir import Op, layer_name
+from atonc.compiler.lower.map_ops import CpuReason
+from atonc.compiler.lower.rules import NOT_CODES, rule_of
+from atonc.compiler.ops.macs import macs
+from atonc.compiler.place.pools import is_external
+from atonc.compiler.plan.types import FILLED as READ_ONLY
+from atonc.compiler.plan.types import EpochPlan
+from atonc.insight.explain import decide, rules, tensors, wiring
+from atonc.insight.explain.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
+from atonc.insight.explain.clocked import at_clocks
+from atonc.insight.explain.own_steps import Row, own_steps
+from atonc.insight.explain.types import (
+    CPU,
+    NOTHING,
+    NPU,
+    BufferView,
+    Decision,
+    LayerError,
+    LayerFacts,
+    LayerView,
+    NetworkView,
+    PoolView,
+    StepView,
+    Verified,
+    shares,
+)
+from atonc.machine.cost.network import StepCost
+from atonc.machine.hw.mpool import MemoryPool
+
+
+def network_view(view: CompileView) -> NetworkView:
+    compiled, used = view.compiled, view.memory.by_pool
+    rows = list(zip(compiled.program.steps, view.cost.steps, compiled.scheduled.owners, strict=True))
+    steps = {step.number: (step, _step(step, cost, owner, view.board.pools)) for step, cost, owner in rows}
+    external = {pool.name for pool in view.board.pools if is_external(pool)}
+    own = own_steps(compiled, view.cost.steps)
+    listed = (_layer(op, view, own.get(op.name, []), steps, external) for op in _ops(view))
+    layers = at_clocks(listed, compiled.target.machine, compiled.target.programmed_by)
+    return NetworkView(
+        name=view.name,
+        model=view.model,
+        tool="atonc",
+        board=view.board.name,
+        npu_mhz=view.cost.npu_mhz,
+        cpu_mhz=view.cost.cpu_mhz,
+        steps=tuple(step for _, step in steps.values()),
+        layers=layers,
+        buffers=_buffers(view),
+        pools=tuple(
+            PoolView(p.name, p.base, p.size_bytes, used.get(p.name, 0), is_external(p), p.writable)
+            for p in view.board.pools
+        ),
+        memory=view.memory,
+        lower_bound_bytes=compiled.layout.lower_bound_bytes,
+        notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
+        reproduce=dict(view.reproduce),
+        options=reproduce.asked(view.options),
+        coverage=coverage(view.compiled.source),
+        silicon=compiled.silicon,
+        inputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.inputs),
+        outputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.outputs),
+        tensors={
+            name: tensors.tensor_view(compiled.graph.tensors[name])
+            for layer in layers
+            for name in (*layer.inputs, *layer.outputs)
+        },
+        verified=_verified(view),
+        search=compiled.search,
+        decisions=compiled.decisions,
+    )
+
+
+def _verified(view: CompileView) -> Verified | None:
+    report = view.compiled.report
+    if report is None:
+        return None
+    rows = tuple((o.name, o.cosine, o.exact_percent, o.within1_percent, o.max_lsb) for o in report.outputs)
+    return Verified(report.samples, report.layers, report.worst_layer, rows, report.tensors, report.sums)
+
+
+def _error(op: Op, view: CompileView) -> LayerError | None:
+    report = view.compiled.report
+    found = [check for name in op.outputs for check in (report.by_tensor.get(name, ()) if report else ())]
+    if not found:
+        return None
+    worst = max(found, key=lambda check: (check.max_diff, check.differ_percent))
+    return LayerError(worst.max_diff, worst.differ_percent, worst.limit)
+
+
+def _ops(view: CompileView) -> Sequence[Op]:
+    return view.compiled.graph.ops
+
+
+def _step(step: ProgramStep, cost: StepCost, owner: str, pools: tuple[MemoryPool, ...]) -> StepView:
+    epoch = step.epoch
+    return StepView(
+        number=step.number,
+        on=CPU if epoch is None else NPU,
+        title=step.plan.title,
+        layer=owner,
+        cycles=cost.cycles,
+        milliseconds=cost.milliseconds,
+        st_cycles=cost.st_cycles,
+        bound_by=cost.bound_by,
+        known=cost.known,
+        parts={} if epoch is None else dict(cost.parts),
+        energy_uj=0.0 if epoch is None else epoch_figures(epoch, pools).energy_uj,
+        doubts={} if epoch is None else dict(cost.doubts),
+        **wiring.figures(epoch),
+    )
+
+
+Steps = Mapping[int, tuple[ProgramStep, StepView]]  # by their numbers
+
+
+def _own(step: ProgramStep, cost: StepCost, steps: Steps) -> StepView:
+    """A step of an operator: the whole one, or what is its own of one that several share."""
+    shared, whole = steps[step.number]
+    if step is shared:
+        return whole
+    energy = whole.energy_uj * cost.cycles / max(1, whole.cycles)
+    part = replace(whole, cycles=cost.cycles, milliseconds=cost.milliseconds, energy_uj=energy)
+    return replace(part, **wiring.figures(step.epoch))
+
+
+def _layer(op: Op, view: CompileView, rows: list[Row], steps: Steps, external: set[str]) -> LayerView:
+    known = view.compiled.graph.tensors
+    own = [_own(step, cost, steps) for step, cost in rows]
+    behind = has_no_epoch(op.name, view.compiled.scheduled.schedule)
+    on = (NPU if behind else NOTHING) if not rows else NPU if any(step.on == NPU for step in own) else CPU
+    held = tensors.weights(op, known)
+    facts = LayerFacts(
+        name=layer_name(op),
+        kind=op.kind,
+        nodes=op.origin or (op.name,),
+        inputs=tuple(n for n in op.inputs if n and not known[n].is_constant),
+        outputs=op.outputs,
+        shape=known[op.outputs[0]].shape,
+        on=on,
+        macs=macs(op, known),
+        decisions=tuple(_decisions(op, view, rows, on, shares(own), sum(step.cycles for step in own), external)),
+        label=tensors.label(op, known),
+        attributes=tensors.attributes(op),
+        weights=held,
+        operators=(tensors.operator(op.kind, (op.origin or (op.name,))[-1], held),),
+        error=_error(op, view),
+    )
+    return LayerView.of(facts, own)
+
+
+def _decisions(
+    op: Op,
+    view: CompileView,
+    rows: list[Row],
+    on: str,
+    bound_by: Mapping[str, float],
+    cycles: int,
+    external: set[str],
+) -> list[Decision]:
+    compiled = view.compiled
+    if on == NOTHING:
+        return []
+    outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
+    spilled = [decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM")] if outside else []
+    if on == CPU:
+        reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.node == layer_name(op)]
+        return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
+    chained = [*of_schedule(op.name, compiled.scheduled.schedule), *of_stripes(op.name, compiled.mapped)]
+    if not rows:
+        return decide.merged([*chained, *spilled])
+    own = [(s.epoch, s.plan.purpose) for s, _ in rows if s.epoch is not None and isinstance(s.plan, EpochPlan)]
+    shifted = [n for n in op.inputs if n in compiled.layout.placed and compiled.layout.placed[n].buffer.offset]
+    shifted += op.inputs[:1] if prepared(op.name, compiled.scheduled.schedule) else ()
+    found = [_bound(bound_by, cycles, view)] if bound_by else []
+    epochs, purposes = [epoch for epoch, _ in own], [purpose for _, purpose in own]
+    form = compiled.mapped.forms.get(op.name)
+    refused = form.refused if form else ()
+    found += decide.of_operator(op, compiled.graph.tensors, epochs, purposes, shifted, refused)
+    return decide.merged([*found, *of_form(form), *chained, *spilled])
+
+
+def _bound(bound_by: Mapping[str, float], cycles: int, view: CompileView) -> Decision:
+    one = decide.bound(bound_by, cycles)
+    if one.rule is rules.BOUNDS["bank"] and view.options.prefer == "memory":
+        return replace(one, remedy="leave out --prefer memory: then buffers spread over the banks")
+    return one
+
+
+def _in_float(op: Op, view: CompileView, reasons: Sequence[Decision]) -> list[Decision]:
+    """An operator that no unit does may be in float as well: then both rules keep it on the CPU."""
+    touched = [view.compiled.graph.tensors[n] for n in (*op.inputs, *op.outputs) if n]
+    real = [t.dtype for t in touched if not t.is_constant and t.is_float]
+    known = any(one.rule is NOT_CODES for one in reasons)
+    if op.kind in CONVERSIONS or known or not real:
+        return []
+    return [decide.decision(NOT_CODES, f"{op.kind}, {real[0]} values")]
+
+
+def cpu_decision(reason: CpuReason) -> Decision:
+    return Decision(rule_of(reason.rule), reason.seen, reason.limit, reason.remedy)
+
+
+def _on_chip(name: str, view: CompileView, external: set[str]) -> bool:
+    home = view.compiled.layout.placed[name]
+    return home.pool not in external or bool(home.buffer.data)
+
+
+def _buffers(view: CompileView) -> tuple[BufferView, ...]:
+    owners = list(zip(view.compiled.program.steps, view.compiled.scheduled.owners, strict=True))
+    readers = {name: owner for step, owner in reversed(owners) for name in step.plan.reads()}
+    producers = {name: owner for step, owner in reversed(owners) for name in step.plan.writes()}
+    producers |= {name: op.name for op in view.compiled.graph.ops for name in op.outputs}
+    homes = sorted(view.compiled.layout.placed.values(), key=lambda h: (h.address, h.buffer.name))
+    return tuple(
+        BufferView(
+            name=h.buffer.name,
+            pool=h.pool,
+            address=h.address,
+            size_bytes=h.buffer.size_bytes,
+            first=h.first + 1,
+            last=h.last + 1,
+            kind=str(h.buffer.kind),
+            layer=(readers if h.buffer.kind in READ_ONLY else producers).get(h.buffer.name, ""),
+            reserved_bytes=h.reserved_bytes,
+        )
+        for h in homes
+    )

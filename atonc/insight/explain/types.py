@@ -1,0 +1,323 @@
+"""The picture of a network that all reports share; ours and the vendor's look the same in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from atonc.compiler.frontends.coverage import Coverage
+from atonc.compiler.place.usage import MemoryUse
+from atonc.insight.explain.loss import AccuracyReport
+from atonc.machine.base.reasons import Rule
+from atonc.machine.hw.machine import milliseconds
+from atonc.machine.hw.safety.evidence.summary import Summary
+
+if TYPE_CHECKING:
+    from atonc.compiler.search.log import Attempt
+    from atonc.compiler.select.decisions import Decisions
+
+NPU, CPU, HYBRID, NOTHING = "npu", "cpu", "hybrid", "none"
+PREDICTED, ESTIMATED = "predicted", "estimated by ST's compiler"
+
+
+@dataclass(frozen=True)
+class RemedyPrice:
+    """What a remedy brings: positive numbers are gained. `tried`: measured on a compiled variant."""
+
+    cycles: int
+    bytes: int
+    tried: bool
+    how: str  # what was compared
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A rule that decided where or how a layer runs."""
+
+    rule: Rule
+    seen: str
+    limit: str
+    remedy: str  # empty: there is none, or none is needed
+    price: RemedyPrice | None = None
+    avoided: bool = False  # the rule would apply, but the compiler found a way around it
+
+    def as_dict(self) -> dict[str, object]:
+        data: dict[str, object] = {
+            "rule": self.rule.id,
+            "sentence": self.rule.sentence,
+            "seen": self.seen,
+            "limit": self.limit,
+            "remedy": self.remedy,
+        }
+        if self.avoided:
+            data["avoided"] = True
+        if self.price is not None:
+            data["price"] = {
+                "cycles": self.price.cycles,
+                "bytes": self.price.bytes,
+                "tried": self.price.tried,
+                "how": self.price.how,
+            }
+        return data
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepView:
+    """One epoch or one CPU step."""
+
+    number: int
+    on: str  # npu, cpu, hybrid
+    title: str
+    layer: str  # name of the layer that it belongs to
+    cycles: int
+    milliseconds: float
+    st_cycles: int
+    bound_by: str
+    known: bool = True  # False: its cycles rest on a guess
+    parts: Mapping[str, float] = field(default_factory=dict)  # terms of the cycle model
+    chains: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    links: tuple[tuple[str, str, int, str], ...] = ()  # source, destination, port, gate
+    units: Mapping[str, str] = field(default_factory=dict)  # unit -> what it does, in words
+    macs: int = 0
+    bytes_moved: int = 0
+    energy_uj: float = 0.0
+    nodes: tuple[str, ...] = ()  # of a network that others compiled: what its epoch says that it computes
+    doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
+
+
+@dataclass(frozen=True)
+class TensorView:
+    """A tensor in words: what flows along an edge, what enters or leaves the network, what a layer holds as weights."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scale: float | None = None  # None: plain numbers, or one scale a channel
+    zero_point: int | None = None
+    scales: int = 1  # how many: more than one means one a channel
+    low: float | None = None  # real values of constants
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """An operator of the model inside a layer; `kernel`: outputs, rows and columns of its weights."""
+
+    node: str
+    kind: str
+    kernel: tuple[int, ...] = ()
+    depthwise: bool = False
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """How far a layer is from exact arithmetic on the inputs it really has, in codes."""
+
+    codes: float
+    differ_percent: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What the emulator saw: every layer within its limit, and the outputs of the whole beside exact arithmetic."""
+
+    samples: int
+    layers: int
+    worst_codes: float
+    outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest codes
+    tensors: int = 0  # of these layers, that were compared
+    sums: str = ""  # how much room they have, in words
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerFacts:
+    """What a layer is, as its source tells: the compiler, a folder, or a description by ST's compiler."""
+
+    name: str
+    kind: str
+    nodes: tuple[str, ...]  # of the source, that went into it
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    shape: tuple[int, ...]  # of the first output
+    on: str = ""  # npu, cpu, hybrid, none (costs nothing); empty: where its steps run
+    macs: int = 0  # 0: what its steps have
+    decisions: tuple[Decision, ...] = ()
+    label: str = ""  # the kind with what people look for: "depthwise conv 3x3 /2"
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    weights: tuple[TensorView, ...] = ()
+    operators: tuple[OperatorView, ...] = ()  # more than one where ST's compiler joined them in an epoch
+    error: LayerError | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerView(LayerFacts):
+    """One operator of the compiled graph with the figures of its steps. A new figure is a field and its line in `of`,
+    or a property: every source has it then."""
+
+    steps: tuple[int, ...]
+    cycles: int
+    milliseconds: float
+    bound_by: Mapping[str, float]  # label -> share of its cycles
+    chains: tuple[str, ...]
+    modes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, facts: LayerFacts, own: Sequence[StepView]) -> LayerView:
+        """`own`: its steps, each with the part that is its own."""
+        said = {member.name: getattr(facts, member.name) for member in fields(LayerFacts)}
+        said["on"] = facts.on or (own[0].on if own else NOTHING)
+        said["macs"] = facts.macs or sum(step.macs for step in own)
+        return cls(
+            **said,
+            steps=tuple(step.number for step in own),
+            cycles=sum(step.cycles for step in own),
+            milliseconds=sum(step.milliseconds for step in own),
+            bound_by=shares(own),
+            chains=tuple(dict.fromkeys(chain for step in own for chain in step.chains)),
+            modes=tuple(dict.fromkeys(mode for step in own for mode in step.modes)),
+        )
+
+    @property
+    def title(self) -> str:
+        return self.label or self.kind.replace("_", " ")
+
+    @property
+    def macs_per_cycle(self) -> float:
+        return self.macs / self.cycles if self.cycles else 0.0
+
+
+def shares(own: Iterable[StepView]) -> dict[str, float]:
+    """What bounds steps, as shares of their cycles, the largest first."""
+    cycles = Counter[str]()
+    for step in own:
+        cycles[step.bound_by] += step.cycles
+    total = max(1, cycles.total())
+    return {label: count / total for label, count in cycles.most_common() if label and count}
+
+
+@dataclass(frozen=True)
+class BufferView:
+    name: str
+    pool: str
+    address: int
+    size_bytes: int
+    first: int  # steps, counted like StepView.number
+    last: int
+    kind: str  # as plan.types.BufferKind
+    layer: str = ""  # that writes it; of constants the one that reads them
+    reserved_bytes: int = 0  # with padding, where that is known
+
+
+@dataclass(frozen=True)
+class PoolView:
+    name: str
+    base: int
+    size_bytes: int
+    used_bytes: int
+    external: bool
+    writable: bool = True
+
+
+@dataclass(frozen=True)
+class MeasuredBlock:
+    """Epochs that a board ran as one block, and what was predicted for them. Measured cycles are those of the CPU:
+    before, while and after the NPU (or the CPU's own kernel) works."""
+
+    first: int
+    last: int
+    before: int
+    core: int
+    after: int
+    measured_ms: float
+    predicted_ms: float
+    npu_cycles: int  # the measured time at the NPU's clock
+    predicted_cycles: int
+    bound_by: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return self.measured_ms / self.predicted_ms if self.predicted_ms else 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a board took, block by block."""
+
+    source: str  # which board, by which line
+    cpu_hz: int
+    npu_hz: int
+    total_ms: float  # from start to end, without the reports of layers
+    blocks: tuple[MeasuredBlock, ...]
+    predicted_span_ms: tuple[float, ...] = ()  # how little and how much was predicted for all blocks
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class NetworkView:
+    name: str
+    model: str
+    tool: str  # who compiled it
+    board: str
+    npu_mhz: float
+    cpu_mhz: float
+    steps: tuple[StepView, ...]
+    layers: tuple[LayerView, ...]
+    buffers: tuple[BufferView, ...]
+    pools: tuple[PoolView, ...]
+    memory: MemoryUse  # what it takes, counted once for all views
+    lower_bound_bytes: int = 0  # of the activations: no layout needs less
+    notes: tuple[str, ...] = ()
+    reproduce: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] | None = None  # that were asked for, by flag; None: its files do not tell
+    coverage: Coverage | None = None  # of models that were compiled here
+    basis: str = PREDICTED  # where cycles come from
+    silicon: Summary | None = None  # how near its epochs are to published ones, where they can be read
+    measured: Measured | None = None  # on a board, beside what was predicted
+    inputs: tuple[TensorView, ...] = ()
+    outputs: tuple[TensorView, ...] = ()
+    tensors: Mapping[str, TensorView] = field(default_factory=dict)  # of the layers' inputs and outputs
+    verified: Verified | None = None
+    accuracy: AccuracyReport | None = None  # where it loses against float, if that was asked
+    search: tuple[Attempt, ...] = ()  # every program that was built, of models that were compiled here
+    decisions: Decisions | None = None  # of the one that was taken
+
+    @property
+    def clocks(self) -> str:
+        return f"NPU {self.npu_mhz:g} MHz, CPU {self.cpu_mhz:g} MHz"
+
+    @property
+    def cycles(self) -> int:
+        return sum(step.cycles for step in self.steps)
+
+    @property
+    def latency_ms(self) -> float:
+        return milliseconds(self.cycles, self.npu_mhz)
+
+    @property
+    def st_cycles(self) -> int:
+        """What ST's compiler estimates, or would; CPU steps count nothing there."""
+        return sum(step.st_cycles for step in self.steps)
+
+    @property
+    def energy_uj(self) -> float:
+        """Energy of the NPU and the memories, by the powers that ST publishes; CPU steps are not in it."""
+        return sum(step.energy_uj for step in self.steps)
+
+    @property
+    def macs(self) -> int:
+        return sum(layer.macs for layer in self.layers) or sum(step.macs for step in self.steps)
+
+    @cached_property
+    def bound_by(self) -> Mapping[str, float]:
+        return shares(self.steps)
+
+    def count(self, on: str) -> int:
+        return sum(step.on == on for step in self.steps)
+
+    def __repr__(self) -> str:
+        named = f"{self.name[:60]!r} of {self.model[:60]!r} by {self.tool[:60]}"
+        return f"<NetworkView {named}: {len(self.layers)} layers, {len(self.steps)} steps, {self.latency_ms:.3f} ms>"

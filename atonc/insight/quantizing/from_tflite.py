@@ -1,0 +1,292 @@
+"""A float TFLite model as an ONNX model: pictures with channels first inside, inputs and outputs as TFLite has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ir import Array, Graph, Op, Tensor
+from atonc.compiler.ops.functions import FUNCTIONS, RANGES
+from atonc.machine.base.errors import UnsupportedError
+
+OPSET = 17
+LAST_TO_FIRST, FIRST_TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+ONE_VALUE = {row.kind: row for row in FUNCTIONS.values() if row.onnx}
+BOUNDS = {kind: limits for kind, limits in RANGES.items() if kind not in ONE_VALUE}
+TWO_VALUES = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min"}
+COORDINATES = {"asymmetric": "asymmetric", "half_pixel": "half_pixel", "align_corners": "align_corners",
+               "tf_half_pixel_for_nn": "tf_half_pixel_for_nn"}  # fmt: skip
+
+
+def read_float(data: bytes, name: str) -> Any:
+    graph = read_tflite(data, name)
+    coded = [tensor for tensor in graph.tensors.values() if tensor.quant is not None and tensor.data is None]
+    if coded:
+        raise UnsupportedError(
+            f"the model is already quantised: {len(coded)} activations have scales",
+            where=name,
+            rule="quantize takes the float model",
+            remedy="compile it as it is (atonc generate), or convert the trained model without optimisations",
+        )
+    return _Converter(graph).model()
+
+
+def _values(tensor: Tensor) -> Array:
+    """Real numbers; weights alone may be stored as codes."""
+    assert tensor.data is not None
+    if tensor.quant is None:
+        return tensor.data.astype(np.float32) if tensor.is_float else tensor.data
+    rank = tensor.data.ndim
+    codes = tensor.data.astype(np.float64) - tensor.quant.along(tensor.quant.zero_points, rank)
+    return (codes * tensor.quant.along(tensor.quant.scales, rank)).astype(np.float32)
+
+
+class _Converter:
+    """A tensor may exist in both orders; whoever needs the other one makes it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Array] = {}
+        self.first: dict[str, str] = {}  # tensor -> its name with channels first
+        self.last = {name: name for name in graph.inputs}
+        for tensor in graph.tensors.values():
+            if tensor.data is not None:
+                self.constants[tensor.name] = _values(tensor)
+                self.last[tensor.name] = tensor.name
+
+    def model(self) -> Any:
+        from onnx import TensorProto, helper, numpy_helper
+
+        for op in self.graph.ops:
+            self._convert(op)
+        for name in self.graph.outputs:
+            self._in_last(name)
+        kinds = {"float32": TensorProto.FLOAT}
+        inputs, outputs = (
+            [helper.make_tensor_value_info(n, kinds.get(self.graph.tensors[n].dtype, 1), self.graph.tensors[n].shape)
+             for n in names]
+            for names in (self.graph.inputs, self.graph.outputs)
+        )  # fmt: skip
+        used = {name for node in self.nodes for name in node.input}
+        stored = [numpy_helper.from_array(value, name) for name, value in self.constants.items() if name in used]
+        made = helper.make_graph(self.nodes, self.graph.name or "model", inputs, outputs, stored)
+        return helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+
+    # ------------------------------------------------------------------------------------------------------ both orders
+
+    def _in_first(self, name: str) -> str:
+        if name not in self.first:
+            if name in self.constants:
+                self.first[name] = self._constant(f"{name}:first", self.constants[name].transpose(LAST_TO_FIRST))
+            else:
+                self.first[name] = self._add("Transpose", [self.last[name]], f"{name}:first", perm=LAST_TO_FIRST)
+        return self.first[name]
+
+    def _in_last(self, name: str) -> str:
+        if name not in self.last:
+            self.last[name] = self._add("Transpose", [self.first[name]], name, perm=FIRST_TO_LAST)
+        return self.last[name]
+
+    def _add(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, inputs, [output], f"{kind} {output}", **attributes))
+        return output
+
+    def _constant(self, name: str, value: Array) -> str:
+        self.constants[name] = np.ascontiguousarray(value)
+        return name
+
+    # -------------------------------------------------------------------------------------------------------- operators
+
+    def _convert(self, op: Op) -> None:
+        method = getattr(self, f"_from_{op.kind}", None)
+        if method is not None:
+            method(op)
+        elif op.kind in ONE_VALUE or op.kind in BOUNDS:
+            self._of_one(op)
+        elif op.kind in TWO_VALUES:
+            self._of_two(op)
+        else:
+            raise UnsupportedError(
+                f"float {op.kind} of TFLite is not converted",
+                where=op.name,
+                remedy="export the model as ONNX and quantise that, or cut the network before it",
+            )
+
+    def _finish(self, op: Op, kind: str, inputs: list[str], is_first: bool, **attributes: Any) -> None:
+        """The operator and its fused activation."""
+        name, fused = op.outputs[0], op.attrs.get("activation", "none")
+        target = f"{name}:first" if is_first else name
+        if fused == "none":
+            made = self._add(kind, inputs, target, **attributes)
+        else:
+            made = self._function(fused, self._add(kind, inputs, f"{target}:sum", **attributes), target, op)
+        (self.first if is_first else self.last)[name] = made
+
+    def _function(self, kind: str, source: str, target: str, op: Op) -> str:
+        if kind in BOUNDS:
+            bounds = [self._constant(f"{target}:{k}", np.array(v, np.float32)) for k, v in enumerate(BOUNDS[kind])]
+            return self._add("Clip", [source, *bounds], target)
+        if kind not in ONE_VALUE:
+            raise UnsupportedError(f"the fused activation {kind} is not converted", where=op.name)
+        row = ONE_VALUE[kind]
+        more = {name: float(op.attrs.get(name, usual)) for name, usual in row.attrs.items()}
+        return self._add(row.onnx, [source], target, **more)
+
+    def _of_one(self, op: Op) -> None:
+        name, y = op.inputs[0], op.outputs[0]
+        if name in self.first:
+            self.first[y] = self._function(op.kind, self.first[name], f"{y}:first", op)
+        else:
+            self.last[y] = self._function(op.kind, self.last[name], y, op)
+
+    def _of_two(self, op: Op) -> None:
+        shapes = [self.graph.tensors[name].shape for name in op.inputs]
+        full = len(self.graph.tensors[op.outputs[0]].shape) == 4
+        is_first = full and any(name in self.first for name in op.inputs)
+        if not is_first:
+            self._finish(op, TWO_VALUES[op.kind], [self._in_last(name) for name in op.inputs], False)
+            return
+        inputs = []
+        for name, shape in zip(op.inputs, shapes, strict=True):
+            if name in self.constants:
+                wide = self.constants[name].reshape((1,) * (4 - len(shape)) + shape).transpose(LAST_TO_FIRST)
+                inputs.append(self._constant(f"{name}:first of {op.name}", wide if wide.size > 1 else wide.reshape(())))
+            elif len(shape) != 4:
+                raise UnsupportedError(f"{op.kind} of {len(shape)} with 4 dimensions", where=op.name)
+            else:
+                inputs.append(self._in_first(name))
+        self._finish(op, TWO_VALUES[op.kind], inputs, True)
+
+    def _from_conv(self, op: Op) -> None:
+        self._layer(op, "Conv", (0, 3, 1, 2), group=op.attrs["groups"], dilations=op.attrs["dilation"])
+
+    def _from_transpose_conv(self, op: Op) -> None:
+        self._layer(op, "ConvTranspose", (3, 0, 1, 2))
+
+    def _layer(self, op: Op, kind: str, order: tuple[int, ...], **attributes: Any) -> None:
+        weights = self._constant(f"{op.inputs[1]}:{op.name}", self._value(op, 1).transpose(order))
+        bias = [op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else []
+        self._finish(op, kind, [self._in_first(op.inputs[0]), weights, *bias], True, strides=op.attrs["stride"],
+                     pads=op.attrs["padding"], kernel_shape=self._value(op, 1).shape[1:3], **attributes)  # fmt: skip
+
+    def _value(self, op: Op, index: int) -> Array:
+        found = self.constants.get(op.inputs[index])
+        if found is None:
+            raise UnsupportedError("weights that are computed at run time", where=op.name)
+        return found
+
+    def _from_dense(self, op: Op) -> None:
+        x, y = (self.graph.tensors[name] for name in (op.inputs[0], op.outputs[0]))
+        weights = self._value(op, 1)
+        source, target = self._in_last(op.inputs[0]), op.outputs[0]
+        flat = (-1, weights.shape[1])
+        if len(x.shape) != 2:
+            source = self._reshaped(source, f"{target}:rows", flat)
+        bias = [op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else []
+        if len(y.shape) == 2:
+            self._finish(op, "Gemm", [source, op.inputs[1], *bias], False, transB=1)
+            return
+        made = self._add("Gemm", [source, op.inputs[1], *bias], f"{target}:gemm", transB=1)
+        fused = op.attrs.get("activation", "none")
+        made = made if fused == "none" else self._function(fused, made, f"{target}:function", op)
+        self.last[target] = self._reshaped(made, target, y.shape)
+
+    def _reshaped(self, source: str, target: str, shape: tuple[int, ...]) -> str:
+        return self._add("Reshape", [source, self._constant(f"{target}:shape", np.array(shape, np.int64))], target)
+
+    def _from_max_pool(self, op: Op) -> None:
+        self._pool(op, "MaxPool")
+
+    def _from_average_pool(self, op: Op) -> None:
+        self._pool(op, "AveragePool", count_include_pad=0)
+
+    def _pool(self, op: Op, kind: str, **more: Any) -> None:
+        self._finish(op, kind, [self._in_first(op.inputs[0])], True, kernel_shape=op.attrs["window"],
+                     strides=op.attrs["stride"], pads=op.attrs["padding"], **more)  # fmt: skip
+
+    def _from_prelu(self, op: Op) -> None:
+        slope = self._value(op, 1)
+        wide = slope.reshape((1,) * (4 - slope.ndim) + slope.shape).transpose(LAST_TO_FIRST)[0]
+        name = self._constant(f"{op.inputs[1]}:{op.name}", wide)
+        self._finish(op, "PRelu", [self._in_first(op.inputs[0]), name], True)
+
+    def _from_softmax(self, op: Op) -> None:
+        source, target = self._in_last(op.inputs[0]), op.outputs[0]
+        if op.attrs.get("beta", 1.0) != 1.0:
+            factor = self._constant(f"{target}:beta", np.array(op.attrs["beta"], np.float32))
+            source = self._add("Mul", [source, factor], f"{target}:scaled")
+        self.last[target] = self._add("Softmax", [source], target, axis=-1)
+
+    def _from_reshape(self, op: Op) -> None:
+        shape = self.graph.tensors[op.outputs[0]].shape
+        self.last[op.outputs[0]] = self._reshaped(self._in_last(op.inputs[0]), op.outputs[0], shape)
+
+    def _from_transpose(self, op: Op) -> None:
+        y = op.outputs[0]
+        self.last[y] = self._add("Transpose", [self._in_last(op.inputs[0])], y, perm=op.attrs["perm"])
+
+    def _from_concat(self, op: Op) -> None:
+        y, axis = op.outputs[0], op.attrs["axis"]
+        if len(self.graph.tensors[y].shape) == 4 and any(name in self.first for name in op.inputs):
+            inputs = [self._in_first(name) for name in op.inputs]
+            self.first[y] = self._add("Concat", inputs, f"{y}:first", axis=LAST_TO_FIRST.index(axis))
+            return
+        self.last[y] = self._add("Concat", [self._in_last(name) for name in op.inputs], y, axis=axis)
+
+    def _from_pad(self, op: Op) -> None:
+        pads, y = op.attrs["pads"], op.outputs[0]
+        mode = {"constant": "constant", "reflect": "reflect"}.get(op.attrs["mode"])
+        if mode is None:
+            raise UnsupportedError(f"padding of kind {op.attrs['mode']}", where=op.name)
+        is_first = len(pads) == 4 and op.inputs[0] in self.first
+        order = LAST_TO_FIRST if is_first else tuple(range(len(pads)))
+        sizes = [pads[k][0] for k in order] + [pads[k][1] for k in order]
+        source = self._in_first(op.inputs[0]) if is_first else self._in_last(op.inputs[0])
+        inputs = [source, self._constant(f"{y}:pads", np.array(sizes, np.int64)),
+                  self._constant(f"{y}:value", np.array(op.attrs.get("value", 0.0), np.float32))]  # fmt: skip
+        forms, target = (self.first, f"{y}:first") if is_first else (self.last, y)
+        forms[y] = self._add("Pad", inputs, target, mode=mode)
+
+    def _from_mean(self, op: Op) -> None:
+        y, axes = op.outputs[0], op.attrs["axes"]
+        if tuple(axes) == (1, 2) and len(self.graph.tensors[op.inputs[0]].shape) == 4:
+            made = self._add("GlobalAveragePool", [self._in_first(op.inputs[0])], f"{y}:first")
+            if op.attrs["keepdims"]:
+                self.first[y] = made
+            else:
+                self.last[y] = self._reshaped(made, y, self.graph.tensors[y].shape)
+            return
+        keep = int(op.attrs["keepdims"])
+        self.last[y] = self._add("ReduceMean", [self._in_last(op.inputs[0])], y, axes=axes, keepdims=keep)
+
+    def _from_resize_nearest(self, op: Op) -> None:
+        self._resize(op, "nearest", nearest_mode=op.attrs.get("rounding", "floor"))
+
+    def _from_resize_linear(self, op: Op) -> None:
+        self._resize(op, "linear")
+
+    def _resize(self, op: Op, mode: str, **more: Any) -> None:
+        y = op.outputs[0]
+        shape = self.graph.tensors[y].shape
+        sizes = self._constant(f"{y}:sizes", np.array([shape[k] for k in LAST_TO_FIRST], np.int64))
+        where = COORDINATES[op.attrs["coordinates"]]
+        inputs = [self._in_first(op.inputs[0]), "", "", sizes]
+        made = self._add("Resize", inputs, f"{y}:first", mode=mode, coordinate_transformation_mode=where, **more)
+        self.first[y] = made
+
+    def _from_identity(self, op: Op) -> None:
+        for forms in (self.first, self.last):
+            if op.inputs[0] in forms:
+                forms[op.outputs[0]] = forms[op.inputs[0]]
+
+    def _from_dequantize(self, op: Op) -> None:
+        """Weights that were stored as half floats."""
+        value = self.constants.get(op.inputs[0])
+        if value is None:
+            raise UnsupportedError("half floats that are computed at run time", where=op.name)
+        self.last[op.outputs[0]] = self._constant(op.outputs[0], value.astype(np.float32))

@@ -1,0 +1,75 @@
+"""What decides between two ways to quantise: the outputs, on samples that taught nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atonc.compiler.ir import Array
+from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.heads import parts_of
+from atonc.insight.quantizing.islands import is_move
+from atonc.insight.quantizing.observe import mean_snr_db, outputs, snr_db
+from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.write import decoded
+
+SATURATING = ("Softmax", "Sigmoid")
+
+
+@dataclass(frozen=True)
+class QuantizationJudge:
+    feeds: tuple[Feed, ...]
+    names: tuple[str, ...]  # of the float graph: its outputs first
+    reference: list[list[Array]]
+    outputs: int
+    parts: Mapping[str, Array]  # of outputs that join several tensors: whose each value is; each part counts
+
+    @staticmethod
+    def of(graph: FloatGraph, feeds: Sequence[Feed]) -> QuantizationJudge:
+        names = judged(graph)
+        reference = outputs(graph.model, feeds, "running the float model", names)
+        return QuantizationJudge(tuple(feeds), names, reference, len(graph.outputs), parts_of(graph))
+
+    @property
+    def expected(self) -> list[list[Array]]:
+        """The outputs in float, sample by sample."""
+        return [values[: self.outputs] for values in self.reference]
+
+    def snr(self, model: Any) -> float:
+        """Mean over what is judged; small scores beside large boxes count as much as those."""
+        return mean_snr_db(self._apart(self.reference), self._apart(self._seen(model, self.names)))
+
+    def _apart(self, samples: list[list[Array]]) -> list[list[Array]]:
+        return [[part for name, value in zip(self.names, values, strict=True) for part in self._split(name, value)]
+                for values in samples]  # fmt: skip
+
+    def _split(self, name: str, value: Array) -> list[Array]:
+        if name not in self.parts:
+            return [value]
+        owners = self.parts[name]
+        return [value[owners == part] for part in range(int(owners.max()) + 1)]
+
+    def outputs_db(self, model: Any) -> list[float]:
+        """Signal to noise of each output of the model."""
+        return snr_db(self.expected, self._seen(model, self.names[: self.outputs]))
+
+    def _seen(self, model: Any, names: Sequence[str]) -> list[list[Array]]:
+        made = {name for node in model.graph.node for name in node.output}
+        inside = [decoded(name) if decoded(name) in made else name for name in names]
+        return outputs(model, self.feeds, "judging", inside)
+
+
+def judged(graph: FloatGraph) -> tuple[str, ...]:
+    """The outputs, and what those that saturate are computed from: probabilities near 0 and 1 hide every error.
+
+    Only the few samples that are undecided would choose.
+    """
+    found = dict.fromkeys(graph.outputs)
+    for name in graph.outputs:
+        node = graph.producer.get(name)
+        while node is not None and is_move(node) and len(graph.activations(node)) == 1:
+            node = graph.producer.get(graph.activations(node)[0])
+        if node is not None and node.op_type in SATURATING:
+            found[node.input[0]] = None
+    return tuple(found)

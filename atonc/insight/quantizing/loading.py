@@ -1,0 +1,180 @@
+"""A float model as one tidy ONNX graph: shapes fixed, constants folded, BatchNorm folded into the convolutions."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.frontends import limits
+from atonc.compiler.frontends.fixed_shapes import require_names
+from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
+from atonc.compiler.frontends.onnx_qdq import constant_data
+from atonc.compiler.frontends.read import is_tflite
+from atonc.insight.quantizing.fold_norms import fold_norms
+from atonc.machine.base import progress
+from atonc.machine.base.disk import read_file
+from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
+
+OPSET = 17  # per-channel DequantizeLinear came with 13; ORT's optimiser knows all of 17
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
+             "ConvInteger", "MatMulInteger", "QGemm")  # fmt: skip
+
+
+def load(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
+    """The tidy float model of an .onnx or .tflite file."""
+    return tidy(read(path, fixed_shapes), path.name)
+
+
+def read(path: Path, fixed_shapes: Mapping[str, int] | None = None, cut_outputs: Sequence[str] = ()) -> Any:
+    """The model as it was exported, with its shapes; what cannot be quantised is refused here."""
+    progress.stage("reading the model")
+    data = read_file(path, limits.MAX_FILE_BYTES)
+    if is_tflite(path, data[:64]):
+        from atonc.insight.quantizing.from_tflite import read_float
+
+        model = read_float(data, path.stem)
+    else:
+        model = parse(data, path.name)
+    if cut_outputs:
+        cut(model, cut_outputs)
+    require_float(model, path.name)
+    return fixed(model, fixed_shapes or {}, path.name)
+
+
+def parse(data: bytes, name: str) -> Any:
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from onnx import ModelProto
+
+    try:
+        model = ModelProto.FromString(data)
+    except (DecodeError, ValueError, RuntimeError) as error:
+        raise ModelError(f"not an ONNX file: {error}", where=name) from None
+    if not model.graph.node:
+        raise ModelError("not an ONNX file: it has no graph", where=name)
+    limits.count(len(model.graph.node), limits.MAX_OPS, "nodes")
+    for proto in model.graph.initializer:
+        constant_data(proto)  # refuses what is stored elsewhere, and sizes that are no sizes
+    return model
+
+
+def cut(model: Any, names: Sequence[str]) -> None:
+    """The model ends with these tensors; what only others need is left out."""
+    from onnx import TensorProto, helper
+
+    graph = model.graph
+    outputs = find_cuts(graph, names)
+    needed = needed_nodes(graph, outputs)
+    kept = [node for index, node in enumerate(graph.node) if index in needed]
+    known = {value.name: value for value in (*graph.output, *graph.value_info)}
+    made = [known.get(name) or helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    read = {name for node in kept for name in node.input}
+    constants = [proto for proto in graph.initializer if proto.name in read]
+    for field, values in ((graph.node, kept), (graph.output, made), (graph.initializer, constants)):
+        copies = [type(value).FromString(value.SerializeToString()) for value in values]
+        del field[:]
+        field.extend(copies)
+
+
+def require_float(model: Any, name: str) -> None:
+    kinds = [node.op_type for node in model.graph.node]
+    done = [kind for kind in kinds if kind in QUANTISED]
+    if done:
+        raise UnsupportedError(
+            f"the model is already quantised: {len(done)} nodes like {done[0]}",
+            where=name,
+            rule="quantize takes the float model",
+            remedy="compile it as it is (atonc generate), or start from the float model it was made of",
+        )
+    if not any(kind in WEIGHTED for kind in kinds):
+        raise UnsupportedError(
+            "nothing to quantise: no convolution and no matrix product",
+            where=name,
+            rule="int8 weights belong to Conv, ConvTranspose, Gemm or MatMul",
+            remedy="run it in float on the CPU: atonc generate --allow-float",
+        )
+
+
+def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
+    """Open sizes by their names; a batch that is left open becomes 1."""
+    constants = {proto.name for proto in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    named = {dim.dim_param for value in inputs for dim in value.type.tensor_type.shape.dim if dim.dim_param}
+    numbered = {f"{value.name}:{index}" for value in inputs for index in range(len(_dims(value)))}
+    require_names(sizes, named | numbered)
+    for value in inputs:
+        for index, dim in enumerate(_dims(value)):
+            known = int(dim.dim_value) if dim.dim_value > 0 else 0
+            size = known or sizes.get(dim.dim_param, 0) or sizes.get(f"{value.name}:{index}", 0) or int(index == 0)
+            if size <= 0:
+                label = dim.dim_param or f"{value.name}:{index}"
+                raise ModelError(
+                    f"dimension {index} of input {value.name!r} is not fixed",
+                    where=name,
+                    rule="all shapes are known when the model is quantised",
+                    remedy=f"""give its size, for example --fix-parametric-shapes "{{'{label}': 224}}\"""",
+                )
+            dim.Clear()
+            dim.dim_value = size
+    kept = list(inputs)
+    del model.graph.input[:]
+    model.graph.input.extend(kept)  # constants listed there, as in old files, would not be folded
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")  # inferred anew from the inputs
+    del model.graph.value_info[:]
+    return model
+
+
+def _dims(value: Any) -> Any:
+    return value.type.tensor_type.shape.dim
+
+
+def tidy(model: Any, name: str) -> Any:
+    """Constants folded and BatchNorm, scales and offsets merged into weights, by onnxruntime's basic optimiser."""
+    progress.stage("folding constants and BatchNorm")
+    try:
+        import onnx
+        import onnxruntime as ort
+        from onnx import shape_inference, version_converter
+    except ImportError as error:
+        raise ToolError(f"quantize needs {error.name}", remedy="pip install 'atonc[quantize]'") from None
+    try:
+        versions = {entry.domain: entry.version for entry in model.opset_import}
+        if versions.get("", versions.get("ai.onnx", 1)) < OPSET:
+            model = version_converter.convert_version(model, OPSET)
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / "tidy.onnx"
+            settings = ort.SessionOptions()
+            settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+            settings.optimized_model_filepath = str(target)
+            settings.log_severity_level = 4
+            ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+            found = onnx.load(target)
+        fold_norms(found.graph)
+        found = shape_inference.infer_shapes(found)
+    except AtoncError:
+        raise
+    except Exception as error:  # both packages raise whatever their C++ side says
+        raise ModelError(
+            f"onnxruntime cannot load it: {str(error)[:300]}",
+            where=name,
+            remedy="check the model with onnx.checker.check_model, and export it with opset 11 or later",
+        ) from None
+    foreign = sorted({node.domain for node in found.graph.node if node.domain not in ("", "ai.onnx")})
+    if foreign:
+        raise UnsupportedError(f"operators of the domain {foreign[0]}", where=name, rule="ONNX's own operators only")
+    del found.opset_import[:]
+    found.opset_import.append(onnx.helper.make_opsetid("", max(OPSET, versions.get("", OPSET))))
+    found.ir_version = min(found.ir_version, 10)
+    _name_nodes(found.graph)
+    return found
+
+
+def _name_nodes(graph: Any) -> None:
+    taken = set[str]()
+    for index, node in enumerate(graph.node):
+        if not node.name or node.name in taken:
+            node.name = f"{node.op_type}_{index}"
+        taken.add(node.name)

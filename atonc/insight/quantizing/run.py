@@ -1,0 +1,337 @@
+"""`atonc quantize`: from a float model and samples to the int8 model that fits the objective best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atonc.insight.quantizing.assign import Tuning, assign
+from atonc.insight.quantizing.calibrate import calibrate
+from atonc.insight.quantizing.equalise import equalise
+from atonc.insight.quantizing.graph import FloatGraph, own_constants
+from atonc.insight.quantizing.heads import unlike_heads
+from atonc.insight.quantizing.islands import WEIGHTED, ScalePlan, make_plan
+from atonc.insight.quantizing.judge import QuantizationJudge
+from atonc.insight.quantizing.layers import layers_of
+from atonc.insight.quantizing.loading import read, tidy
+from atonc.insight.quantizing.mend import Mended, MendOptions, mend
+from atonc.insight.quantizing.observe import threads
+from atonc.insight.quantizing.price import QuantizationPrice, price
+from atonc.insight.quantizing.range_check import first_norm, require_trained_range, still_outputs
+from atonc.insight.quantizing.ranges import Seen
+from atonc.insight.quantizing.samples import Feed, Samples, read_samples
+from atonc.insight.quantizing.types import LEAST_SAMPLES, Quantised, QuantizedCandidate, QuantizeOptions
+from atonc.insight.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nearest, spread_of
+from atonc.insight.quantizing.write import write
+from atonc.insight.workers.run import require_scheduler
+from atonc.machine.base import progress
+
+WALKS = {
+    MendOptions(True, True): "weights rounded by the layer's output, biases corrected",
+    MendOptions(True, False): "weights rounded by the layer's output",
+    MendOptions(False, True): "biases corrected",
+}
+METHODS = ("output", "careful", "mse", "minmax")
+NARROW, EARNED_DB = ("output", "mse"), 0.3
+RANGES = {"careful": "output, a quarter cut at most"}
+NOTHING = MendOptions(False, False)
+MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
+TUNABLE: tuple[dict[str, Any], ...] = (
+    *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
+    *({"spread": spread} for spread in SPREADS),
+)
+
+
+def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -> Quantised:
+    settings = settings or QuantizeOptions()
+    if settings.scheduler:
+        require_scheduler(settings.scheduler)
+    with threads(settings.threads):
+        return _quantize(model, data, settings)
+
+
+def _quantize(model: Path, data: Path, settings: QuantizeOptions) -> Quantised:
+    exported = read(model, settings.fixed_shapes, settings.cut_outputs)
+    norm = first_norm(exported)
+    graph = FloatGraph(own_constants(tidy(exported, model.name), WEIGHTED))
+    samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
+    require_trained_range(norm, samples.feeds, str(data))
+    return quantize_graph(graph, samples, settings, model.name)
+
+
+def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOptions, name: str) -> Quantised:
+    learn, held = samples.split()
+    work = QuantizationWork(graph, settings, learn, QuantizationJudge.of(graph, held))
+    work.mend()
+    tried = work.tune()
+    front = choose([one.candidate for one in tried], settings, work.plain)
+    place = next(index for index, candidate in enumerate(front) if candidate.chosen)
+    front[place], final = work.learnt_again(replace(tried[place], candidate=front[place]), samples.feeds)
+    figures = dict(zip(graph.outputs, work.judge.outputs_db(final), strict=True))
+    return Quantised(
+        source=name,
+        model=final.SerializeToString(),
+        samples=len(samples.feeds),
+        held_samples=len(held),
+        outputs_db=figures,
+        steps=tuple(work.steps),
+        front=tuple(front),
+        float_nodes=work.plan(Tuning()).float_nodes,
+        notes=(*samples.notes, *still_outputs(graph.outputs, work.judge.expected)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MendedState:
+    """What mending gave: a graph, what its tensors hold, the weights, and how those were made."""
+
+    graph: FloatGraph
+    seen: dict[str, Seen]
+    layers: Mended
+    walked: MendOptions
+
+
+@dataclass(frozen=True)
+class TriedModel:
+    candidate: QuantizedCandidate
+    model: Any
+    tuning: Tuning
+    state: MendedState
+    by_layer: Mapping[str, int]  # cycles
+
+
+class QuantizationWork:
+    """A float graph on its way; every step is kept only if it helps on samples that it did not see."""
+
+    def __init__(
+        self, graph: FloatGraph, settings: QuantizeOptions, learn: Sequence[Feed], judge: QuantizationJudge
+    ) -> None:
+        self.graph, self.settings, self.learn, self.judge = graph, settings, learn, judge
+        self.steps: list[tuple[str, float, bool]] = []
+        self.layers: Mended = {}
+        self.walked = NOTHING  # how those were made
+        self.method = settings.calibration
+        self.plain = -np.inf  # signal to noise without any art: full ranges, nearest rounding
+        self.seen: dict[str, Seen] = {}
+        self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
+        self.unequalised: MendedState | None = None  # where the other was better
+
+    @property
+    def state(self) -> MendedState:
+        return MendedState(self.graph, self.seen, self.layers, self.walked)
+
+    def _back_to(self, state: MendedState) -> None:
+        self.graph, self.seen, self.layers, self.walked = state.graph, state.seen, state.layers, state.walked
+
+    def plan(self, tuning: Tuning) -> ScalePlan:
+        return make_plan(self.graph, self.settings.float_tails and not tuning.tails, self.apart)
+
+    def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
+        plan = self.plan(tuning)
+        scales = assign(self.graph, plan, self.seen, self.method, tuning)
+        return write(self.graph, plan, scales, self.layers if layers is None else layers)
+
+    # ------------------------------------------------------------------------------------------------------- mending
+
+    def mend(self) -> None:
+        self._start(self.graph)
+        best = self._walk(self._heads(self._ranges()), self._wanted())
+        if self.settings.equalise:
+            self._equalise(best)
+
+    def _wanted(self) -> list[MendOptions]:
+        rounding, biases = self.settings.correct_rounding, self.settings.correct_bias
+        ways = [MendOptions(rounding, biases), MendOptions(False, biases)] if rounding else [MendOptions(False, biases)]
+        return [way for way in ways if way in WALKS]
+
+    def _ranges(self) -> float:
+        """The way to choose ranges that the outputs like best; `output` tries others, too."""
+        methods = METHODS if self.settings.calibration == "output" else (self.settings.calibration,)
+        found: dict[str, float] = {}
+        for self.method in methods:
+            found[self.method] = self.judge.snr(self.model(Tuning()))
+        self.method, self.plain = best_ranges(found), found.get("minmax", -np.inf)
+        self.steps += [
+            (f"ranges by {RANGES.get(one, one)}, nearest rounding", snr, one == self.method)
+            for one, snr in found.items()
+        ]
+        return found[self.method]
+
+    def _heads(self, best: float) -> float:
+        """Outputs that join boxes and scores stay joined in float, where that helps."""
+        self.apart = unlike_heads(self.graph, self.seen) if self.settings.float_tails else ()
+        if not self.apart:
+            return best
+        found = self.judge.snr(self.model(Tuning()))
+        self.steps.append(("joined outputs keep the scales of their parts", found, found > best))
+        if found <= best:
+            self.apart = ()
+        return max(found, best)
+
+    def _start(self, graph: FloatGraph) -> None:
+        """Everything that follows from the float weights alone."""
+        self.graph = graph
+        layers, plans = layers_of(graph), [make_plan(graph, tails) for tails in (True, False)]
+        names = tuple(dict.fromkeys(name for plan in plans for name in plan.tensors))
+        self.seen = calibrate(graph, names, layers, self.learn, self.settings.scheduler)
+        self.layers = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
+
+    def _walk(self, best: float, ways: Sequence[MendOptions], title: str = "") -> float:
+        """Weights and biases that make up for the rest: rounded by the layers' outputs, or biases alone."""
+        self.walked = NOTHING
+        for wishes in ways:
+            name = WALKS[wishes]
+            trial = self._mended(Tuning(), wishes)
+            found = self.judge.snr(self.model(Tuning(), trial))
+            self.steps.append((title + name, found, found > best))
+            if found > best:
+                best, self.layers, self.walked = found, trial, wishes
+        return best
+
+    def _mended(self, tuning: Tuning, wishes: MendOptions) -> Mended:
+        bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers)
+        layers = {name: (layer, nearest(self.graph, layer, bounds)) for name, (layer, _) in self.layers.items()}
+        if wishes == NOTHING:
+            return layers
+        largest = max(int(np.prod(shape, dtype=np.int64)) for shape in self.graph.shapes.values())
+        count = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
+        feeds = self.learn[:: -(-len(self.learn) // count)]
+        return mend(self.graph, self.model(tuning, layers), layers, feeds, wishes, bounds)
+
+    def _equalise(self, best: float) -> None:
+        """The same with equalised channels, mended as was best without; the better one stays."""
+        before = self.state
+        copy = FloatGraph(_copied(self.graph.model))
+        if not equalise(copy, layers_of(copy), self.seen):
+            return
+        self._start(copy)
+        found = self.judge.snr(self.model(Tuning()))
+        self.steps.append(("channels equalised", found, found > best))
+        ways = [before.walked] if before.walked in WALKS else []
+        if self._walk(found, ways, "channels equalised, ") <= best:
+            self._back_to(before)
+        else:
+            self.unequalised = before
+
+    # -------------------------------------------------------------------------------------------------------- tuning
+
+    def tune(self) -> list[TriedModel]:
+        """One liking of the NPU after the other, each kept for the next if it is faster and loses little enough."""
+        tried = [self._tried(Tuning())]
+        if self.settings.objective == "accuracy":
+            return tried
+        current = tried[0]
+        models = {current.model.SerializeToString(deterministic=True)}
+        for more in TUNABLE:
+            tuning = self._where_it_pays(current, replace(current.tuning, **more))
+            if not self._changes(current.tuning, tuning):
+                continue
+            trial = self._tried(tuning)
+            data = trial.model.SerializeToString(deterministic=True)
+            if data in models:
+                continue
+            models.add(data)
+            tried.append(trial)
+            least = least_snr([one.candidate for one in tried], self.settings, self.plain)
+            if _faster(trial.candidate, current.candidate) and trial.candidate.snr_db >= least:
+                current = trial
+        return [*tried, *self._without_equalisation(current.tuning)]
+
+    def _without_equalisation(self, tuning: Tuning) -> list[TriedModel]:
+        """Equalised channels may need a shift of their own; the others may be worth their loss."""
+        if self.unequalised is None:
+            return []
+        self._back_to(self.unequalised)
+        found = self._tried(tuning)
+        name = f"{found.candidate.name}, channels not equalised"
+        return [replace(found, candidate=replace(found.candidate, name=name))]
+
+    def _where_it_pays(self, current: TriedModel, tuning: Tuning) -> Tuning:
+        """Scales of channels are bounded in those layers alone that are faster with it: elsewhere it only loses."""
+        if tuning.spread == current.tuning.spread or not self._changes(current.tuning, tuning):
+            return tuning
+        with progress.part(tuning.name):
+            found = price(self.model(tuning, self._mended(tuning, NOTHING)), self.settings.board).by_layer
+        faster = {name for name, cycles in found.items() if cycles < current.by_layer.get(name, 0)}
+        return replace(tuning, layers=frozenset(faster & self.layers.keys()))
+
+    def _changes(self, old: Tuning, new: Tuning) -> bool:
+        if new.tails != old.tails:
+            return self.plan(new) != self.plan(old)
+        plan = self.plan(new)
+        if new.whole != old.whole:
+            return True
+        if new.spread != old.spread:
+            layers = [layer for layer, _ in self.layers.values() if new.layers is None or layer.name in new.layers]
+            return any(spread_of(self.graph, layer) > new.spread for layer in layers)
+        scales = [assign(self.graph, plan, self.seen, self.method, tuning) for tuning in (old, new)]
+        return scales[0] != scales[1]
+
+    def _tried(self, tuning: Tuning) -> TriedModel:
+        with progress.part(tuning.name):
+            anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
+            model = self.model(tuning, self._mended(tuning, self.walked) if anew else self.layers)
+            cost = price(model, self.settings.board)
+            return TriedModel(self._candidate(tuning.name, model, cost), model, tuning, self.state, cost.by_layer)
+
+    def _candidate(self, name: str, model: Any, cost: QuantizationPrice) -> QuantizedCandidate:
+        snr = self.judge.snr(model)
+        return QuantizedCandidate(name, snr, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
+
+    def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any]:
+        """The chosen way once more from all samples, kept where it is no slower and not worse.
+
+        Its figure stays what it was without the samples that judge: now they have been learnt from.
+        """
+        self._back_to(tried.state)
+        self.learn, walked = feeds, self.walked
+        self._start(self.graph)
+        model = self.model(tried.tuning, self._mended(tried.tuning, walked))
+        old = tried.candidate
+        found = self._candidate(old.name, model, price(model, self.settings.board))
+        better = found.snr_db >= old.snr_db and not _faster(old, found)
+        self.steps.append(("learnt from all samples", found.snr_db, better))
+        if not better:
+            return old, tried.model
+        return replace(found, snr_db=old.snr_db, chosen=old.chosen), model
+
+
+def best_ranges(found: Mapping[str, float]) -> str:
+    """Ranges that are cut much must earn it: data unlike the samples may need what is cut."""
+    best = max(found, key=lambda method: found[method])
+    little = "careful" in found and found[best] < found["careful"] + EARNED_DB
+    return "careful" if best in NARROW and little else best
+
+
+def _copied(model: Any) -> Any:
+    copy = type(model)()
+    copy.CopyFrom(model)
+    return copy
+
+
+def _faster(one: QuantizedCandidate, other: QuantizedCandidate) -> bool:
+    if one.milliseconds is None or other.milliseconds is None:
+        return other.milliseconds is None and one.milliseconds is not None
+    return one.milliseconds < other.milliseconds
+
+
+def choose(
+    candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions, plain: float = -np.inf
+) -> list[QuantizedCandidate]:
+    """Marks one: the best signal, or the fastest of those that lose little enough against it."""
+    least = least_snr(candidates, settings, plain)
+    allowed = [c for c in candidates if c.snr_db >= least]
+    key = min(allowed, key=lambda c: (c.milliseconds is None, c.milliseconds or 0.0, -c.snr_db))
+    return [replace(candidate, chosen=candidate is key) for candidate in candidates]
+
+
+def least_snr(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions, plain: float) -> float:
+    """What a candidate must reach; never less than full ranges and nearest rounding give, unless speed alone counts."""
+    best = max(candidate.snr_db for candidate in candidates)
+    if settings.objective == "speed":
+        return -np.inf
+    return best if settings.objective == "accuracy" else max(best - settings.max_loss_db, min(plain, best))

@@ -1,0 +1,165 @@
+"""Calibration data: pictures of a folder, or arrays of an .npz file, each checked before the long work begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from atonc.compiler.inputs.arrays import read_arrays
+from atonc.compiler.inputs.images import is_picture, read_image
+from atonc.compiler.ir import Array
+from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizeOptions
+from atonc.machine.base import progress
+from atonc.machine.base.errors import InputError
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")
+ARRAYS = (".npz", ".npy")
+Feed = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Samples:
+    feeds: tuple[Feed, ...]
+    notes: tuple[str, ...] = ()
+
+    def split(self) -> tuple[tuple[Feed, ...], tuple[Feed, ...]]:
+        """Samples to learn from, and every third to judge by."""
+        return tuple(feed for index, feed in enumerate(self.feeds) if index % 3 != 2), self.feeds[2::3]
+
+
+def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: QuantizeOptions) -> Samples:
+    progress.stage("reading the samples")
+    if not path.exists():
+        raise InputError("there is no such file or folder", where=str(path), remedy="name a folder or an .npz file")
+    feeds, notes = _of_folder(path, shapes, settings) if path.is_dir() else (_of_file(path, shapes), [])
+    total = len(feeds)
+    if total > settings.samples:
+        feeds = [feeds[index] for index in np.linspace(0, total - 1, settings.samples).astype(int)]
+        notes = [*notes, f"{settings.samples} of {total} samples are used (--samples)"]
+    return Samples(tuple(feeds), (*notes, *check_samples(feeds, str(path))))
+
+
+def _of_folder(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], settings: QuantizeOptions
+) -> tuple[list[Feed], list[str]]:
+    files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
+    pictures = [file for file in files if file.suffix.lower() in PICTURES]
+    if not pictures:
+        arrays = [file for file in files if file.suffix.lower() in ARRAYS]
+        if arrays:
+            return [feed for file in arrays for feed in _of_file(file, shapes)], []
+        raise InputError(
+            "the folder is empty" if not files else f"no picture among its {len(files)} files",
+            where=str(path),
+            rule=f"pictures end in {', '.join(PICTURES)}; arrays in .npz or .npy",
+            remedy="name the folder that holds the samples",
+        )
+    if len(shapes) != 1 or not is_picture(next(iter(shapes.values()))):
+        listed = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items())
+        raise InputError(
+            f"pictures do not fit the inputs of the model: {listed}", where=str(path),
+            remedy="give an .npz file with one array per input, samples first",
+        )  # fmt: skip
+    (name, shape), = shapes.items()
+    step = max(1, len(pictures) // settings.samples)
+    used = pictures[::step][: settings.samples]
+    left = [f"{len(used)} of {len(pictures)} pictures are used (--samples)"] if len(used) < len(pictures) else []
+    feeds = [{name: scaled(read_image(file, shape), shape, settings)} for file in used]
+    if not settings.mean and not settings.std:
+        left.append("pixels are given to the model as 0..255; if it was trained on others, say --mean and --std")
+    return feeds, left
+
+
+def scaled(pixels: Array, shape: Sequence[int], settings: QuantizeOptions) -> Array:
+    """(pixels - mean) / std, by channel."""
+    values = pixels.astype(np.float32)
+    axis = 3 if shape[3] in (1, 3, 4) else 1
+    for words, start, apply in ((settings.mean, 0.0, np.subtract), (settings.std, 1.0, np.divide)):
+        found = np.array([float(word) for word in words] or [start], np.float32)
+        if len(found) not in (1, shape[axis]):
+            raise InputError(
+                f"{len(found)} numbers for {shape[axis]} channels", where="--mean, --std",
+                remedy="give one number, or one per channel",
+            )  # fmt: skip
+        values = apply(values, found.reshape([-1 if k == axis else 1 for k in range(4)]))
+    return values
+
+
+def _of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[Feed]:
+    arrays = read_arrays(path)
+    matched = _by_input(arrays, shapes, path)
+    counts = {name: len(values) for name, values in matched.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name}: {number}" for name, number in counts.items())
+        raise InputError(f"the inputs have different numbers of samples ({listed})", where=str(path))
+    return [{name: values[index] for name, values in matched.items()} for index in range(min(counts.values()))]
+
+
+def _by_input(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]], path: Path) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    for name, shape in shapes.items():
+        fitting = [key for key, value in arrays.items() if _stacked(value, shape) is not None]
+        key = name if name in arrays else fitting[0] if len(fitting) == 1 else ""
+        if len(arrays) == 1 and len(shapes) == 1:
+            (key,) = arrays
+        if not key and name not in arrays and "" not in arrays:
+            raise InputError(
+                f"no array for the input {name[:80]!r}", where=str(path),
+                rule=f"it holds {', '.join(map(repr, list(arrays)[:8]))}",
+                remedy=f"save it with numpy.savez(file, **{{{name[:40]!r}: samples}})",
+            )  # fmt: skip
+        stacked = _stacked(arrays[key], shape)
+        if stacked is None:
+            raise InputError(
+                f"samples of shape {'x'.join(map(str, arrays[key].shape[1:] or arrays[key].shape))} do not fit the "
+                f"input {name[:80]!r}: {'x'.join(map(str, shape))}",
+                where=str(path),
+                rule="samples come first: N samples of the input's own shape",
+                remedy=_reshaping(arrays[key].shape, shape),
+            )
+        found[name] = stacked
+    return found
+
+
+def _stacked(values: Array, shape: tuple[int, ...]) -> Array | None:
+    """N samples of that shape; a batch of 1 in the shape may be left out."""
+    if values.shape[1:] == shape:
+        return values.astype(np.float32)
+    if shape[:1] == (1,) and values.shape[1:] == shape[1:]:
+        return values.astype(np.float32)[:, None]
+    return None
+
+
+def _reshaping(seen: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    if sorted(seen[1:]) in (sorted(shape), sorted(shape[1:])):
+        return "the sizes are the same in another order: transpose the samples (channels first or last)"
+    return "make the samples as the model takes them"
+
+
+def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:
+    """Data that would calibrate nothing is refused; what looks odd is told."""
+    if len(feeds) < LEAST_SAMPLES:
+        raise InputError(
+            f"{len(feeds)} samples are too few",
+            where=where,
+            rule=f"ranges of activations need at least {LEAST_SAMPLES} samples, 100 are usual",
+            remedy="give more, as different as what the network will see",
+        )
+    notes = []
+    for name in feeds[0]:
+        values = np.stack([feed[name].reshape(-1) for feed in feeds])
+        if not np.isfinite(values).all():
+            raise InputError(f"samples of {name!r} hold values that are not finite", where=where)
+        if np.ptp(values) == 0 or np.ptp(values, axis=0).max() == 0:
+            what = "constant" if np.ptp(values) == 0 else "all the same"
+            raise InputError(
+                f"the samples of {name!r} are {what}", where=where, rule="ranges are learnt from what changes",
+                remedy="give real, different samples",
+            )  # fmt: skip
+        flat = int((np.ptp(values, axis=1) == 0).sum())
+        if flat:
+            notes.append(f"{flat} of {len(feeds)} samples of {name!r} are constant")
+    return notes

@@ -1,0 +1,153 @@
+"""What the user may ask of `quantize`, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.request.options import MODEL, names, shapes
+from atonc.machine.base.declare import Takes, check, option
+from atonc.machine.base.errors import InputError
+
+DATA, METHOD, RESULT = "calibration data", "how scales and weights are chosen", "what is preferred"
+WORK = "how the work is done"
+CALIBRATIONS = ("output", "mse", "minmax", "percentile", "entropy")
+OBJECTIVES = ("accuracy", "balanced", "speed")
+LEAST_SAMPLES, USUAL_SAMPLES = 8, 100
+
+
+def count(text: str) -> int:
+    return int(number(text))
+
+
+def number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e9:
+        raise InputError(f"{text[:40]!r} is not a number that makes sense here")
+    return value
+
+
+def numbers(text: str) -> tuple[str, ...]:
+    """One number, or one per channel, separated by commas."""
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    for word in words:
+        try:
+            float(word)
+        except ValueError:
+            raise InputError(f"{word[:40]!r} is not a number", remedy="write 127.5, or 123.7,116.3,103.5") from None
+    return words
+
+
+@dataclass(frozen=True)
+class QuantizeOptions:
+    """Arguments of `atonc.quantize`; flags of the command line with their help; rows of the reference."""
+
+    samples: int = option(USUAL_SAMPLES, "--samples", DATA, "how many are used at most", metavar="N", parse=count)
+    mean: tuple[str, ...] = option(
+        (), "--mean", DATA, "subtracted from the pixels of pictures, one number or one per channel",
+        metavar="M[,M,M]", parse=numbers,
+    )  # fmt: skip
+    std: tuple[str, ...] = option(
+        (), "--std", DATA, "pixels of pictures are divided by it, after --mean", metavar="S[,S,S]", parse=numbers
+    )
+    fixed_shapes: dict[str, int] = option(
+        dict, "--fix-parametric-shapes", MODEL, "sizes of free dimensions: B=1,T=16 or {'x:2': 48}", metavar="SHAPES",
+        parse=shapes,
+    )  # fmt: skip
+    cut_outputs: tuple[str, ...] = option(
+        (), "--cut-output-tensors", MODEL, "the model ends with these tensors: tails such as NMS are left to the "
+        "application", metavar="NAMES", parse=names,
+    )  # fmt: skip
+    calibration: str = option(
+        "output", "--calibration", METHOD, "how ranges of activations are chosen", takes=Takes(choices=CALIBRATIONS)
+    )
+    equalise: bool = option(True, "--no-equalisation", METHOD, "leave the channels' ranges as they are")
+    correct_rounding: bool = option(True, "--no-rounding", METHOD, "round every weight to the nearest code")
+    correct_bias: bool = option(True, "--no-bias-correction", METHOD, "leave the means of the channels as they come")
+    float_tails: bool = option(True, "--no-float-tails", METHOD, "softmax and what follows it in int8, too")
+    objective: str = option(
+        "balanced",
+        "--objective",
+        RESULT,
+        "what counts: accuracy, milliseconds, or both",
+        takes=Takes(choices=OBJECTIVES),
+    )
+    max_loss_db: float = option(
+        0.5, "--max-loss", RESULT, "signal-to-noise ratio that may be given up for speed", metavar="DB", parse=number
+    )
+    threads: int = option(
+        0, "--threads", WORK, "of one run of the model; 0: as OMP_NUM_THREADS says, else one per core", metavar="N",
+        parse=count,
+    )  # fmt: skip
+    scheduler: str = option(
+        "", "--scheduler", WORK, "a Dask cluster calibrates: tcp://HOST:PORT, or local", metavar="ADDRESS"
+    )
+    board: str = option("stm32n6570-dk", "--board", RESULT, "whose milliseconds are predicted", metavar="BOARD")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.samples < LEAST_SAMPLES:
+            raise InputError(
+                f"{self.samples} samples are too few",
+                where="--samples",
+                rule=f"ranges need at least {LEAST_SAMPLES} samples; {USUAL_SAMPLES} are usual",
+                remedy="raise it",
+            )
+        if any(float(word) == 0 for word in self.std):
+            raise InputError("pixels cannot be divided by 0", where="--std")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """real = scale * (code - zero)"""
+
+    scale: float
+    zero: int
+
+
+@dataclass(frozen=True)
+class QuantizedCandidate:
+    """One way to quantise the model, with what it costs."""
+
+    name: str
+    snr_db: float  # mean over outputs, on samples that chose nothing
+    milliseconds: float | None  # predicted; None where the compiler refuses
+    cycles: int | None
+    refusal: str = ""
+    chosen: bool = False
+    span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
+
+    def as_dict(self) -> dict[str, Any]:
+        figures = {"snr_db": round(self.snr_db, 3), "milliseconds": self.milliseconds, "cycles": self.cycles}
+        figures |= dict(zip(("low_ms", "high_ms"), self.span_ms, strict=False))
+        return {"name": self.name, **figures, "refusal": self.refusal, "chosen": self.chosen}
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """What `quantize` gives; `model` is the ONNX file's contents."""
+
+    source: str
+    model: bytes
+    samples: int
+    held_samples: int
+    outputs_db: Mapping[str, float]  # signal to noise by output
+    steps: tuple[tuple[str, float, bool], ...]  # name, signal to noise with it, kept
+    front: tuple[QuantizedCandidate, ...]
+    float_nodes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    files: tuple[str, ...] = field(default=())
+
+    @property
+    def chosen(self) -> QuantizedCandidate:
+        return next(candidate for candidate in self.front if candidate.chosen)
+
+    def save(self, path: str | Path) -> None:
+        from atonc.machine.base.disk import write_file
+
+        write_file(Path(path), self.model)

@@ -1,0 +1,147 @@
+"""The quantised model as an ONNX file: QuantizeLinear and DequantizeLinear around what becomes int8."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.ir import Array
+from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.islands import ScalePlan, is_scalar
+from atonc.insight.quantizing.layers import LinearLayer
+from atonc.insight.quantizing.ranges import HIGH, LOW
+from atonc.insight.quantizing.types import Scale
+from atonc.insight.quantizing.weights import QuantizedWeights
+
+
+def decoded(name: str) -> str:
+    """What the readers of a quantised tensor read."""
+    return f"{name}_dequantized"
+
+
+def raw(graph: FloatGraph, name: str) -> str:
+    """What the producer writes: outputs of the graph keep their names behind the conversion."""
+    return f"{name}_real" if name in graph.outputs else name
+
+
+def write(
+    graph: FloatGraph,
+    plan: ScalePlan,
+    scales: Mapping[str, Scale],
+    layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
+) -> Any:
+    return _OnnxWriter(graph, plan, scales, layers).model()
+
+
+class _OnnxWriter:
+    def __init__(
+        self,
+        graph: FloatGraph,
+        plan: ScalePlan,
+        scales: Mapping[str, Scale],
+        layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
+    ) -> None:
+        self.graph, self.scales, self.layers = graph, scales, layers
+        self.kept = set(plan.float_nodes)
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Array] = {}
+        self.done: dict[str, str] = {}
+
+    def model(self) -> Any:
+        from onnx import ModelProto, numpy_helper
+
+        for name in self.graph.inputs:
+            self._quantise(name, name)
+        for node in self.graph.nodes:
+            self._node(node)
+        source = self.graph.model
+        made = ModelProto()
+        made.CopyFrom(source)
+        del made.graph.node[:], made.graph.initializer[:], made.graph.value_info[:]
+        made.graph.node.extend(self.nodes)
+        used = {name for node in self.nodes for name in node.input} | set(self.graph.outputs)
+        kept = {name: value for name, value in self.graph.constants.items() if name in used}
+        for name, value in (kept | self.constants).items():
+            made.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+        made.producer_name = "atonc quantize"
+        return made
+
+    def _node(self, node: Any) -> None:
+        from onnx import NodeProto
+
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        for index, name in enumerate(node.input):
+            copy.input[index] = self.done.get(name, name)
+        if node.name in self.layers:
+            self._weights(copy, *self.layers[node.name])
+        elif node.name not in self.kept:
+            self._operands(node, copy)
+        for index, name in enumerate(node.output):
+            if name in self.scales:
+                copy.output[index] = raw(self.graph, name)
+        self.nodes.append(copy)
+        for name in node.output:
+            self._quantise(name, raw(self.graph, name))
+
+    def _quantise(self, name: str, source: str) -> None:
+        if name not in self.scales:
+            return
+        found = self.scales[name]
+        keys = self._parameters(name, np.float32(found.scale), np.int8(found.zero))
+        target = name if name in self.graph.outputs else decoded(name)
+        self._add("QuantizeLinear", [source, *keys], f"{name}_quantized")
+        self._add("DequantizeLinear", [f"{name}_quantized", *keys], target)
+        self.done[name] = target
+
+    def _weights(self, copy: Any, layer: LinearLayer, weights: QuantizedWeights) -> None:
+        zeros = np.zeros(len(weights.scales), np.int8)
+        keys = self._parameters(layer.weights, weights.scales.astype(np.float32), zeros)
+        self.constants[f"{layer.weights}_codes"] = weights.codes
+        self._add("DequantizeLinear", [f"{layer.weights}_codes", *keys], decoded(layer.weights), axis=layer.axis)
+        copy.input[1] = decoded(layer.weights)
+        source = self.scales.get(layer.source)
+        if layer.kind == "MatMul" or (not layer.bias and not weights.bias.any()):
+            return
+        name = layer.bias or f"{layer.name}_bias"
+        while len(copy.input) < 3:
+            copy.input.append("")
+        if source is None or len(weights.bias) != len(weights.scales):  # groups share scales: biases stay real
+            self.constants[name] = weights.bias.astype(np.float32)
+            copy.input[2] = name
+            return
+        scales = (np.float32(source.scale) * weights.scales).astype(np.float32)
+        codes = np.clip(np.rint(weights.bias / scales), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+        keys = self._parameters(name, scales, np.zeros(len(scales), np.int32))
+        self.constants[f"{name}_codes"] = codes
+        self._add("DequantizeLinear", [f"{name}_codes", *keys], decoded(name), axis=0)
+        copy.input[2] = decoded(name)
+
+    def _operands(self, node: Any, copy: Any) -> None:
+        """Constants that meet int8 values become int8, too: slopes of PRelu, factors by channel."""
+        if node.op_type not in ("Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"):
+            return
+        for index, name in enumerate(node.input):
+            value = self.graph.constants.get(name)
+            if value is None or is_scalar(self.graph, name) or value.dtype != np.float32:
+                continue
+            low, high = min(float(value.min()), 0.0), max(float(value.max()), 0.0)
+            scale = np.float32(max(high / HIGH, low / LOW, 1e-9))
+            codes = np.clip(np.rint(value / scale), LOW, HIGH).astype(np.int8)
+            keys = self._parameters(name, scale, np.int8(0))
+            if f"{name}_codes" not in self.constants:
+                self.constants[f"{name}_codes"] = codes
+                self._add("DequantizeLinear", [f"{name}_codes", *keys], decoded(name))
+            copy.input[index] = decoded(name)
+
+    def _parameters(self, name: str, scale: Any, zero: Any) -> list[str]:
+        keys = [f"{name}_scale", f"{name}_zero"]
+        self.constants.update(zip(keys, (np.asarray(scale), np.asarray(zero)), strict=True))
+        return keys
+
+    def _add(self, kind: str, inputs: list[str], output: str, **more: Any) -> None:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, inputs, [output], output, **more))

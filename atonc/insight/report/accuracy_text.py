@@ -1,0 +1,94 @@
+"""The report of accuracy as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import isfinite
+from typing import Any
+
+from atonc.insight.explain.loss import KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
+from atonc.insight.report.marks import note
+from atonc.machine.base.errors import sentence
+
+LOSSLESS = "lossless"  # no noise at all, in JSON too: infinity is no number there
+_MOST_LAYERS, _NAME = 16, 40
+
+
+def as_json(report: AccuracyReport) -> dict[str, Any]:
+    document: dict[str, Any] = _plain(asdict(report))
+    document["outputs"] = [
+        {"name": name, "quantised_db": _number(quantised), "npu_db": _number(npu)}
+        for name, quantised, npu in report.outputs
+    ]
+    return document
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return _number(value) if isinstance(value, float) else value
+
+
+def _number(value: float) -> float | str:
+    """Finite, or in a word."""
+    return round(value, 6) if isfinite(value) else LOSSLESS if value > 0 else -999.0
+
+
+def lines(report: AccuracyReport, verbose: bool) -> list[str]:
+    against = report.float_model or "its own numbers without rounding"
+    made = " (synthetic: give --input)" if report.synthetic else ""
+    band = " ({:.3f} to {:.3f})".format(*report.latency_span_ms) if report.latency_span_ms else ""
+    time = f"{report.latency_ms:.3f} ms predicted{band}"
+    out = [f"{report.model} against {against}, {report.samples} samples{made}, {time}"]
+    for name, exact, npu in report.outputs:
+        out.append(f"output {name}: {_db(exact)} as int8 in exact arithmetic, {_db(npu)} on the NPU")
+    out += map(note, report.notes)
+    out += ["", "what costs most: signal to noise of the outputs if this were the only loss"]
+    for number, finding in enumerate(report.findings if verbose else report.findings[:3], 1):
+        out += _finding(number, finding)
+    return [*out, "", *_table(report, verbose)]
+
+
+def _finding(number: int, finding: LossFinding) -> list[str]:
+    head = f"{number}. {finding.layer}, {finding.part}: {finding.symptom}, {_db(finding.outputs_db)}"
+    return [head, f"   {sentence(finding.says)}", *(f"   {_remedy(remedy)}" for remedy in finding.remedies)]
+
+
+def _remedy(remedy: Remedy) -> str:
+    if not remedy.tried or remedy.before_db is None or remedy.after_db is None:
+        return f"{remedy.what}: not possible: {remedy.why_not}"
+    gained = f"{_db(remedy.before_db)} -> {_db(remedy.after_db)}"
+    price = remedy.price_ms
+    cost = f", {price:+.3f} ms" if price is not None else f", {remedy.why_not}"
+    return f"tried: {remedy.what}: {gained}{cost}"
+
+
+def _table(report: AccuracyReport, verbose: bool) -> list[str]:
+    """dB, alone/accumulated."""
+    layers = list(report.layers)
+    title = "layers"
+    if not verbose and len(layers) > _MOST_LAYERS:
+        noisy = sorted(layers, key=_noisiest)[:_MOST_LAYERS]
+        layers = [layer for layer in layers if layer in noisy]
+        title = f"the {_MOST_LAYERS} noisiest layers (-v shows all)"
+    heads = "".join(f"{part:>16}" for part in KINDS)
+    out = [f"{title}: dB alone / accumulated", f"{'':{_NAME}}{heads}{'int8 so far':>13}"]
+    for layer in layers:
+        pairs = zip(layer.alone, layer.accumulated, strict=True)
+        figures = "".join(f"{f'{_short(a)} / {_short(b)}':>16}" for a, b in pairs)
+        out.append(f"{f'{layer.name} ({layer.kind})'[: _NAME - 1]:{_NAME}}{figures}{_short(layer.quantised):>13}")
+    return out
+
+
+def _noisiest(layer: LayerNoise) -> float:
+    return min((value for value in layer.alone if value is not None), default=float("inf"))
+
+
+def _db(value: float) -> str:
+    return f"{value:.1f} dB" if isfinite(value) else LOSSLESS if value > 0 else "nothing left"
+
+
+def _short(value: float | None) -> str:
+    return "?" if value is None else f"{value:.1f}" if isfinite(value) else "-" if value > 0 else "0"

@@ -1,0 +1,47 @@
+"""Figures of a layer, one row each: text, JSON, page, comparison and the graph for Netron show them.
+
+A figure is worked out in `insight`: a property of `LayerView`, or a field of it. Zero is shown as nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from atonc.insight.explain.types import LayerView
+
+
+@dataclass(frozen=True)
+class Column:
+    key: str  # in JSON, with its unit
+    title: str  # with its unit: above the column, or behind the figure
+    of: Callable[[LayerView], float]
+    digits: int = 0  # behind the point, for readers
+    adds: bool = True  # figures of several layers have a sum
+
+    def text(self, layer: LayerView) -> str:
+        return f"{self.of(layer):,.{self.digits}f}" if self.of(layer) else ""
+
+
+COLUMNS = (
+    Column("cycles", "cycles", lambda layer: layer.cycles),
+    Column("macs_per_cycle", "MAC/cycle", lambda layer: round(layer.macs_per_cycle, 3), digits=1, adds=False),
+)
+
+
+def figures(layer: LayerView) -> dict[str, float]:
+    return {column.key: column.of(layer) for column in COLUMNS}
+
+
+def words(layer: LayerView) -> list[str]:
+    """Such as "12,400 cycles"."""
+    return [f"{column.text(layer)} {column.title}" for column in COLUMNS if column.text(layer)]
+
+
+def rows(layer: LayerView) -> list[list[str]]:
+    return [[column.title, column.text(layer)] for column in COLUMNS]
+
+
+def sums(layers: Iterable[LayerView], before: str) -> dict[str, float]:
+    listed = list(layers)
+    return {f"{before}{column.key}": sum(map(column.of, listed)) for column in COLUMNS if column.adds}

@@ -1,0 +1,145 @@
+"""What `atonc compare` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from atonc.insight.explain.band import error_band
+from atonc.insight.explain.compare import ComparedFigure, Comparison
+from atonc.insight.explain.types import PREDICTED, LayerView, NetworkView
+from atonc.insight.report import columns
+
+_MOST = 15
+LONG_NAME = 60
+
+
+def lines(found: Comparison, verbose: bool) -> list[str]:
+    out = [
+        f"A: {found.a.model}, {found.a.tool}, {found.a.clocks}",
+        f"B: {found.b.model}, {found.b.tool}, {found.b.clocks}",
+        *(f"warning: {warning}" for warning in found.warnings),
+        *asked_lines(found),
+        *(f"note on {side}: {note}" for side, view in (("A", found.a), ("B", found.b)) for note in view.notes),
+        "",
+        f"{'':26}{'A':>16}{'B':>16}{'B / A':>9}",
+        *(_row(figure) for figure in found.figures),
+        *_band_lines(found),
+    ]
+    out += _output_lines(found)
+    pairs = found.layers if verbose else found.layers[:_MOST]
+    if pairs:
+        title = f"{len(pairs)} pairs" if verbose else f"the {len(pairs)} pairs of layers that differ most"
+        out += ["", f"{title}, paired by {found.paired_by} (milliseconds)", f"{'A':>10}{'B':>10}{'B - A':>10}  layer"]
+        for pair in pairs:
+            places = f" [{place(pair.a)} / {place(pair.b)}]" if place(pair.a) != place(pair.b) else ""
+            names = dict.fromkeys((side_name(pair.a), side_name(pair.b)))
+            out.append(f"{pair.a_ms:10.4f}{pair.b_ms:10.4f}{pair.difference:+10.4f}  {' / '.join(names)}{places}")
+    return [*out, "", *pairing_lines(found)]
+
+
+def _band_lines(found: Comparison) -> list[str]:
+    """How far each predicted latency may be off. Two programs of one compiler mostly err alike."""
+    bands = [(side, view, error_band(view)) for side, view in (("A", found.a), ("B", found.b))]
+    return [
+        f"latency of {side} may be {band.span(view.latency_ms, 3)} ({band})"
+        for side, view, band in bands
+        if view.basis == PREDICTED
+    ]
+
+
+def asked_lines(found: Comparison) -> list[str]:
+    """Options that differ."""
+    if found.asked is None:
+        return []
+    return [f"asked otherwise: {one}" for one in found.asked] or ["asked otherwise: nothing, the same options"]
+
+
+def pairing_lines(found: Comparison) -> list[str]:
+    """How much of each build has a partner."""
+    out = []
+    for letter, view, pairs, alone in zip("AB", (found.a, found.b), found.paired, found.alone, strict=True):
+        share = 100 * sum(layer.milliseconds for layer in alone) / (view.latency_ms or 1.0)
+        text = f"{pairs} of {pairs + len(alone)} layers of {letter} have a partner"
+        out.append(text + (f"; those without take {share:.1f} % of its time" if alone else ""))
+    return out
+
+
+def place(side: Sequence[LayerView]) -> str:
+    return " + ".join(dict.fromkeys(layer.on for layer in side))
+
+
+def side_name(side: Sequence[LayerView]) -> str:
+    """The layers of one side of a pair: the first by its name, the others by their number."""
+    more = f" and {len(side) - 1} more" if len(side) > 1 else ""
+    return f"{_short(side[0].name)}{more}" if side else "none"
+
+
+def _output_lines(found: Comparison) -> list[str]:
+    if not found.outputs:
+        return []
+    head = "outputs for the same inputs, both emulated (a step: the coarser of both quantisations)"
+    rows = [
+        f"  cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within one step {o.within1_percent:.2f} %, "
+        f"largest difference {o.largest:.4g}: {_short(o.a)}" + (f" / {_short(o.b)}" if o.a != o.b else "")
+        for o in found.outputs
+    ]
+    return ["", head, *rows]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONG_NAME else f"{name[: LONG_NAME - 3]}..."
+
+
+def _row(figure: ComparedFigure) -> str:
+    shown = [f"{v:,.3f}" if figure.unit == "ms" else f"{v:,.0f}" for v in (figure.a, figure.b)]
+    ratio = "" if figure.ratio is None else f"{figure.ratio:.3f}"
+    name = f"{figure.name} ({figure.unit})" if figure.unit else figure.name
+    return f"{name:26}{shown[0]:>16}{shown[1]:>16}{ratio:>9}"
+
+
+def _side(view: NetworkView) -> dict[str, Any]:
+    clocks = {"npu_mhz": view.npu_mhz, "cpu_mhz": view.cpu_mhz}
+    band = error_band(view).as_data(view.latency_ms) if view.basis == PREDICTED else {}
+    names = {"model": view.model, "tool": view.tool, "clocks": clocks}
+    return {**names, "latency_ms": view.latency_ms, **band, "memory": view.memory.as_dict()}
+
+
+def as_json(found: Comparison) -> dict[str, Any]:
+    return {
+        "a": _side(found.a),
+        "b": _side(found.b),
+        "same_model": found.same_model,
+        "warnings": list(found.warnings),
+        "options": None if found.asked is None else [{"option": o.option, "a": o.a, "b": o.b} for o in found.asked],
+        "figures": [{"name": f.name, "a": f.a, "b": f.b, "unit": f.unit, "ratio": f.ratio} for f in found.figures],
+        "layers": [
+            {
+                "nodes": list(pair.nodes),
+                "a": [layer.name for layer in pair.a],
+                "b": [layer.name for layer in pair.b],
+                "a_ms": pair.a_ms,
+                "b_ms": pair.b_ms,
+                **columns.sums(pair.a, "a_"),
+                **columns.sums(pair.b, "b_"),
+                "a_on": place(pair.a),
+                "b_on": place(pair.b),
+            }
+            for pair in found.layers
+        ],
+        "paired_by": found.paired_by,
+        "paired": {"a": found.paired[0], "b": found.paired[1]},
+        "unmatched": found.unmatched,
+        "outputs": [
+            {
+                "a": o.a,
+                "b": o.b,
+                "elements": o.elements,
+                "cos": o.cosine,
+                "exact_pct": o.exact_percent,
+                "within1_pct": o.within1_percent,
+                "largest": o.largest,
+            }
+            for o in found.outputs
+        ],
+    }

@@ -1,0 +1,344 @@
+"""What `atonc generate` and `atonc analyze` show: where every operator runs and why, memory, time, proof."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.program import ProgramStep
+from atonc.compiler.frontends.coverage import coverage, quantiser
+from atonc.compiler.ir import Graph
+from atonc.compiler.lower.map_ops import CpuReason
+from atonc.compiler.place.notes import placement_notes
+from atonc.compiler.plan.types import BufferKind, CpuPlan
+from atonc.insight.report import silicon_text
+from atonc.insight.report.epoch_table import SLOWEST, EpochRow, epoch_table
+from atonc.insight.report.error_text import error_data, error_lines
+from atonc.insight.report.marks import Mark, Marked, head, note
+from atonc.insight.report.run_text import cost_lines, violation_data
+from atonc.insight.report.terminal import show
+from atonc.machine.base.errors import sentence
+from atonc.machine.cost.network import spill_lines
+
+if TYPE_CHECKING:
+    from atonc.compiler.verify.verify import VerifyReport
+
+LONG_NAME = 60
+
+
+@dataclass(frozen=True)
+class CpuStep:
+    """A CPU step with the reason for it; operators of several steps share theirs."""
+
+    reason: CpuReason
+    cycles: int
+    milliseconds: float
+
+
+def cpu_steps(view: CompileView) -> list[CpuStep]:
+    reasons = iter(view.compiled.mapped.reasons)
+    pairs = zip(view.compiled.program.steps, view.cost.steps, strict=True)
+    costs = [cost for step, cost in pairs if isinstance(step.plan, CpuPlan)]
+    return [CpuStep(r, c.cycles, c.milliseconds) for r, c in zip(reasons, costs, strict=False)]
+
+
+def counts(steps: Iterable[ProgramStep]) -> dict[str, int]:
+    cpu = npu = 0
+    for step in steps:
+        cpu, npu = cpu + (step.epoch is None), npu + (step.epoch is not None)
+    return {"total": cpu + npu, "npu": npu, "cpu": cpu, "hybrid": 0}
+
+
+# -------------------------------------------------------------------------------------------------------------- text
+
+
+def print_compiled(view: CompileView, verbose: bool) -> None:
+    end = ["", f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
+    show([*report_lines(view, verbose), *end])
+
+
+def report_lines(view: CompileView, verbose: bool) -> list[str]:
+    sections = (
+        _head(view, verbose),
+        _memory(view),
+        cost_lines(view.cost),
+        _epochs(view, verbose),
+        _cpu_ops(view, verbose),
+        *coverage_sections(view.compiled.source, verbose),
+        error_lines(view.compiled, verbose),
+        verify_lines(view.compiled.report),
+    )
+    lines: list[str] = []
+    for section in sections:
+        lines += [*section, ""]
+    return lines[:-1]
+
+
+def _head(view: CompileView, verbose: bool) -> list[str]:
+    source, graph = view.compiled.source, view.compiled.graph
+    number = counts(view.compiled.program.steps)
+    size = f"{len(source.ops)} operators, {view.macs / 1e6:,.1f} M multiplications"
+    found = Counter(op.kind for op in graph.ops)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
+    notes = [note(text) for text in (*source.notes, *(n for n in graph.notes if n not in source.notes))]
+    steps = ((step.bound_by, step.milliseconds) for step in view.cost.steps)
+    return [
+        *(Marked(Mark.ALARM, line) for line in spill_lines(view.memory.spilled_bytes, steps)),
+        head("model ", f"{view.model} ({source.source}), {size}"),
+        *(f"input  {_edge(graph, n)}" for n in graph.inputs),
+        *(f"output {_edge(graph, n)}" for n in graph.outputs),
+        *notes,
+        f"mapped: {len(graph.ops)} operators after fusion ({kinds})",
+        f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU",
+        f"safety: {_count(view, 'violation')} violations, {_count(view, 'unproven')} unproven forms",
+        *silicon_text.lines(view.compiled.silicon, verbose),
+    ]
+
+
+def _count(view: CompileView, severity: str) -> int:
+    return sum(str(v.severity) == severity for v in view.compiled.findings)
+
+
+def _edge(graph: Graph, name: str) -> str:
+    tensor = graph.tensors[name]
+    quant = f", scale {tensor.scale:g}, zero point {tensor.zero_point}" if tensor.quant is not None else ""
+    return f"{name} {'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
+
+
+def edge_data(graph: Graph, name: str) -> dict[str, Any]:
+    """An input or output as the application meets it."""
+    tensor = graph.tensors[name]
+    known = tensor.quant is not None
+    return {
+        "name": name,
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype,
+        "scale": tensor.scale if known else None,
+        "zero_point": tensor.zero_point if known else None,
+    }
+
+
+def _memory(view: CompileView) -> list[str]:
+    layout, memory = view.compiled.layout, view.memory
+    lines: list[str] = [
+        head("memory on ", f"{view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes"),
+        f"  activations: {layout.ratio:.3f} of the lower bound {layout.lower_bound_bytes:,}",
+    ]
+    for pool in view.board.pools:
+        used = memory.by_pool.get(pool.name, 0)
+        if used:
+            share = 100 * used / pool.size_bytes
+            lines.append(f"  {pool.name:10} {pool.base:#010x} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
+    if memory.resident_bytes:
+        copies = sum(bool(home.copy_of) for home in layout.placed.values())
+        lines.append(
+            f"  weights in RAM: {memory.resident_bytes:,} bytes of {copies} constants, copied once at initialisation; "
+            "published programs hardly show kernels in RAM (3 of 6,046 units)"
+        )
+    fetched = sum(home.buffer.kind == BufferKind.PREFETCHED for home in layout.placed.values())
+    if fetched:
+        lines.append(
+            f"  weights fetched ahead: {fetched} constants, {memory.prefetched_bytes:,} bytes beside other RAM; "
+            "no published program copies from flash beside a convolution"
+        )
+    if memory.relocatable_bytes:
+        lines.append(f"  programs whose addresses are set at run time: {memory.relocatable_bytes:,} bytes of variables")
+    if memory.spilled_bytes:
+        lines.append(f"  {memory.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
+    return [*lines, *(note(text, indent="  ") for text in memory_notes(view))]
+
+
+def memory_notes(view: CompileView) -> list[str]:
+    notes = list(placement_notes(view.compiled.layout, view.board))
+    for user in view.compiled.program.user_io:
+        where = " in NPU RAM (0x34200000 to 0x343c0000)" if user.npu_ram_only else ""
+        notes.append(
+            f"the application supplies {user.direction} {user.index} ({_short(user.name)}): {user.size_bytes:,} bytes"
+            f"{where}, at a multiple of {user.alignment}; cycles do not count how fast that memory is"
+        )
+    return notes
+
+
+def _epochs(view: CompileView, verbose: bool) -> list[str]:
+    steps = zip(view.compiled.program.steps, view.cost.steps, strict=True)
+    rows = [EpochRow(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
+    return epoch_table(rows, verbose, "on", "what", width=4)
+
+
+def _cpu_ops(view: CompileView, verbose: bool) -> list[str]:
+    steps = cpu_steps(view)
+    if not steps:
+        return [head("CPU:", " nothing, all operators run on the NPU")]
+    lines: list[str] = [head("CPU:", f" {len(steps)} operators, {view.cost.cpu_ms:.2f} ms")]
+    groups: dict[tuple[str, ...], list[CpuStep]] = {}
+    for step in steps:
+        reason = step.reason
+        groups.setdefault((reason.op, reason.rule, reason.seen, reason.limit, reason.remedy), []).append(step)
+    for (op, rule, seen, limit, remedy), members in groups.items():
+        total = sum(step.milliseconds for step in members)
+        parts = [f"  {len(members)} x {op}, {total:.3f} ms: {rule}: {seen}"]
+        parts += [f"Limit: {limit}"] * bool(limit) + [f"What to do: {remedy}"] * bool(remedy)
+        lines.append(" ".join(map(sentence, parts)))
+        shown = members if verbose else members[:3]
+        lines += [f"     {_short(step.reason.node)}" for step in shown]
+        if len(shown) < len(members):
+            lines.append(f"     and {len(members) - len(shown)} more")
+    return lines
+
+
+def coverage_sections(source: Graph, verbose: bool) -> list[list[str]]:
+    """What the quantiser left in float; nothing for models that are quantised throughout."""
+    found = coverage(source)
+    if not found.float_nodes:
+        return []
+    shown = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[: None if verbose else SLOWEST]
+    lines: list[str] = [
+        head(
+            "coverage:",
+            f" {found.percent:.1f} % of the operators that compute are quantised, {len(found.float_nodes)} are not "
+            f"({found.float_bytes:,} bytes of activations and weights)",
+        ),
+        *(f"  {_short(node.name)} ({node.kind}, {node.size_bytes:,} bytes): {_short(node.why)}" for node in shown),
+    ]
+    if len(shown) < len(found.float_nodes):
+        lines.append(f"  and {len(found.float_nodes) - len(shown)} more (-v shows all)")
+    return [[*lines, f"  What to do: {quantiser(source)}."]]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONG_NAME else f"{name[: LONG_NAME - 3]}..."
+
+
+def verify_lines(report: VerifyReport | None) -> list[str]:
+    if report is None:
+        return [head("verification:", " skipped")]
+    lines: list[str] = [
+        head(
+            "verification:",
+            f" the program on the emulator against exact arithmetic, {report.samples} inputs; {report.layers} layers, "
+            f"each of their {report.tensors} tensors within its limit, at most {report.worst_layer:g} codes off; "
+            f"{report.sums}",
+        )
+    ]
+    if report.as_vendor:
+        lines.append(f"  {report.as_vendor} layers are further off: value for value as --numerics 2.x rounds them")
+    for o in report.outputs:
+        lines.append(
+            f"  {_short(o.name)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
+            f"{o.within1_percent:.2f} %, largest difference {o.max_lsb:g}"
+        )
+    return lines
+
+
+# -------------------------------------------------------------------------------------------------------------- data
+
+
+def as_json(view: CompileView) -> dict[str, Any]:
+    compiled, cost, used = view.compiled, view.cost, view.memory.by_pool
+    return {
+        "model": view.model,
+        "name": view.name,
+        "board": view.board.name,
+        "macs": view.macs,
+        "inputs": [edge_data(compiled.graph, name) for name in compiled.graph.inputs],
+        "outputs": [edge_data(compiled.graph, name) for name in compiled.graph.outputs],
+        "epochs": counts(compiled.program.steps),
+        "cycles": cost.cycles,
+        "st_cycles": cost.st_cycles,
+        "latency_ms": cost.latency_ms,
+        **cost.band.as_data(cost.latency_ms),
+        "clocks": {"npu_mhz": cost.npu_mhz, "cpu_mhz": cost.cpu_mhz},
+        "bound_by": dict(cost.bound_by),
+        "memory": {
+            "pools": [
+                {
+                    "name": pool.name,
+                    "base": pool.base,
+                    "size_bytes": pool.size_bytes,
+                    "used_bytes": used.get(pool.name, 0),
+                }
+                for pool in view.board.pools
+            ],
+            **view.memory.as_dict(),
+            "lower_bound_bytes": compiled.layout.lower_bound_bytes,
+        },
+        "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
+        "coverage": coverage_data(compiled.source),
+        "unproven": [violation_data(v) for v in compiled.findings],
+        "silicon": compiled.silicon.as_dict(),
+        "errors": error_data(compiled),
+        "verify": _verify_data(compiled.report),
+        "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *memory_notes(view)))),
+        "files": list(view.files),
+        "seconds": compiled.seconds,
+    }
+
+
+def coverage_data(source: Graph) -> dict[str, Any]:
+    found = coverage(source)
+    return {
+        "percent": found.percent,
+        "quantised_ops": found.quantised,
+        "quantised_bytes": found.quantised_bytes,
+        "float_bytes": found.float_bytes,
+        "float_ops": [
+            {"node": n.name, "op": n.kind, "size_bytes": n.size_bytes, "why": n.why} for n in found.float_nodes
+        ],
+    }
+
+
+def _cpu_data(step: CpuStep) -> dict[str, Any]:
+    r = step.reason
+    return {
+        "node": r.node,
+        "op": r.op,
+        "rule": r.rule,
+        "seen": r.seen,
+        "limit": r.limit,
+        "remedy": r.remedy,
+        "cycles": step.cycles,
+    }
+
+
+def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
+    if report is None:
+        return None
+    return {
+        "exact": all(o.exact_percent == 100.0 for o in report.outputs),
+        "samples": report.samples,
+        "layers": report.layers,
+        "tensors": report.tensors,
+        "worst_layer": report.worst_layer,
+        "as_vendor": report.as_vendor,
+        "sums": report.sums,
+        "rooms": [{"node": c.node, "times": c.room} for c in report.checks if c.room < inf],
+        "outputs": [
+            {
+                "name": o.name,
+                "cos": o.cosine,
+                "max_lsb": o.max_lsb,
+                "exact_pct": o.exact_percent,
+                "within1_pct": o.within1_percent,
+            }
+            for o in report.outputs
+        ],
+    }
+
+
+def step_data(view: CompileView) -> list[dict[str, Any]]:
+    """Cycles per step, for the program file."""
+    return [
+        {"st_cycles": c.st_cycles, "cycles": c.cycles, "bound_by": c.bound_by, "cost_known": c.known}
+        for c in view.cost.steps
+    ]
+
+
+def reason_data(reasons: Sequence[CpuReason]) -> list[dict[str, str]]:
+    return [
+        {"node": r.node, "op": r.op, "rule": r.rule, "seen": r.seen, "limit": r.limit, "remedy": r.remedy}
+        for r in reasons
+    ]

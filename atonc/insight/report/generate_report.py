@@ -1,0 +1,286 @@
+"""`<name>_generate_report.txt`: model, memories and epochs in the layout that users of ST's tool know. No dates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePath
+
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.c.memories import PoolRange, ranges
+from atonc.compiler.emit.c.network import Block, CNetwork
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.lower.context import item_bytes
+from atonc.compiler.ops.macs import macs
+from atonc.compiler.place.usage import MemoryUse, Use
+from atonc.compiler.plan.types import CpuPlan
+from atonc.machine.hw.mpool import MemoryPool
+
+_WIDTH = 84
+_LONG = 48
+_AXES = {1: "c", 2: "bc", 3: "bhc", 4: "bhwc"}
+
+
+def text(view: CompileView, network: CNetwork) -> str:
+    parts = ranges(network)
+    sections = (
+        _head(view, network),
+        _model_table(view.compiled.source),
+        _totals(view),
+        _compilation(view, network),
+        _memory(network),
+        _user_memory(network),
+        _used_ranges(network, parts),
+        _epochs(view, network),
+        _sections(network),
+    )
+    return "\n".join(line.rstrip() for section in sections for line in section) + "\n"
+
+
+def _head(view: CompileView, network: CNetwork) -> list[str]:
+    return [
+        network.tool,
+        f"Parameters            : generate --model {_plain(view.model)} --name {view.name} --board {view.board.name}",
+        "",
+        f"Model name - {_plain(PurePath(view.model).stem)}",
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- model
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    number: str
+    layer: str
+    shape: str
+    params: str
+    macs: str
+    source: str
+
+    def cells(self) -> tuple[str, ...]:
+        return self.number, self.layer, self.shape, self.params, self.macs, self.source
+
+
+_TITLES = ("m_id", "layer (original)", "oshape", "param/size", "macc", "connected to")
+
+
+def _model_table(source: Graph) -> list[str]:
+    groups = [[_input_row(k, source.tensors[name])] for k, name in enumerate(source.inputs)]
+    groups += [_op_rows(source, k, op) for k, op in enumerate(source.ops, len(source.inputs))]
+    cells = [row.cells() for group in groups for row in group]
+    widths = [max(len(_TITLES[k]), *(len(row[k]) for row in cells)) if cells else len(_TITLES[k]) for k in range(6)]
+    rule = " ".join("-" * width for width in widths)
+    lines = [rule, _aligned(_TITLES, widths), rule]
+    for group in groups:
+        lines += [*(_aligned(row.cells(), widths) for row in group), rule]
+    return lines
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    left = [cell.ljust(width) for cell, width in zip(cells[:4], widths[:4], strict=True)]
+    return " ".join([*left, *(cell.rjust(width) for cell, width in zip(cells[4:], widths[4:], strict=True))])
+
+
+def _input_row(number: int, tensor: Tensor) -> ReportRow:
+    return ReportRow(str(number), f"{_plain(tensor.name)} ()", _shape(tensor), "", "", "")
+
+
+def _op_rows(graph: Graph, number: int, op: Op) -> list[ReportRow]:
+    """The operator, and one more line for each further input."""
+    constants = [graph.tensors[n] for n in op.inputs if n and graph.tensors[n].is_constant]
+    others = [_plain(n) for n in op.inputs if n and not graph.tensors[n].is_constant]
+    count = sum(tensor.elements for tensor in constants)
+    size = sum(tensor.elements * item_bytes(tensor) for tensor in constants)
+    work = macs(op, graph.tensors)
+    first = ReportRow(
+        str(number),
+        f"{_plain(op.name)} ({op.kind.upper()})",
+        _shape(graph.tensors[op.outputs[0]]) if op.outputs and op.outputs[0] else "",
+        f"{count:,}/{size:,}" if count else "",
+        f"{work:,}" if work else "",
+        others[0] if others else "",
+    )
+    return [first, *(ReportRow("", "", "", "", "", other) for other in others[1:])]
+
+
+def _shape(tensor: Tensor) -> str:
+    axes = _AXES.get(len(tensor.shape))
+    if axes is None:
+        return f"[{','.join(map(str, tensor.shape))}]"
+    return f"[{','.join(f'{axis}:{size}' for axis, size in zip(axes, tensor.shape, strict=True))}]"
+
+
+def _totals(view: CompileView) -> list[str]:
+    memory = view.memory
+    return [
+        f"model: macc={view.macs:,} weights={memory.weights_bytes:,} activations={memory.activations_bytes:,} io=--",
+        "",
+        "",
+    ]
+
+
+def _compilation(view: CompileView, network: CNetwork) -> list[str]:
+    form = "epoch controller" if network.epoch_controller else "driver calls"
+    wanted = view.options
+    return [
+        "Compilation details",
+        "-" * _WIDTH,
+        f"Compiler version: {network.tool}",
+        f"Compiler arguments: numerics {wanted.numerics}, prefer {wanted.prefer}, {form}",
+        "=" * _WIDTH,
+        "",
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ memory
+
+
+def _memory(network: CNetwork) -> list[str]:
+    """Copies of weights in RAM count as weights, as those do that lie in RAM only."""
+    lines = ["Memory usage information  (input/output buffers are included in activations)", "-" * _WIDTH]
+    weights_total = activations_total = 0
+    for pool in network.pools:
+        weights, activations = _used(pool, network.memory)
+        weights_total, activations_total = weights_total + weights, activations_total + activations
+        used = weights + activations
+        lines.append(
+            f"\t{_extent(pool)}: {_amount(used)} / {_amount(pool.size_bytes)}  ({_share(used, pool)} used) -- weights: "
+            f"{_amount(weights)} ({_share(weights, pool)} used)  activations: {_amount(activations)} "
+            f"({_share(activations, pool)} used)"
+        )
+    total = _amount(weights_total + activations_total)
+    return [
+        *lines,
+        "---",
+        f"Total: {total:>50} {'':33}-- weights: {_amount(weights_total)} {'':16} activations: "
+        f"{_amount(activations_total)}",
+        "=" * _WIDTH,
+        "",
+    ]
+
+
+def _used(pool: MemoryPool, memory: MemoryUse) -> tuple[int, int]:
+    working = [row.size_bytes for row in memory.rows if row.pool == pool.name and row.use == Use.ACTIVATIONS]
+    return memory.by_pool.get(pool.name, 0) - sum(working), sum(working)
+
+
+def _extent(pool: MemoryPool) -> str:
+    return f"{_plain(pool.name):10} [0x{pool.base:08X} - 0x{pool.base + pool.size_bytes:08X}]"
+
+
+def _amount(size_bytes: int) -> str:
+    if size_bytes >= 1 << 20:
+        return f"{size_bytes / (1 << 20):10.3f} MB"
+    return f"{size_bytes / (1 << 10):10.3f} kB" if size_bytes >= 1 << 10 else f"{size_bytes:10d}  B"
+
+
+def _share(size_bytes: int, pool: MemoryPool) -> str:
+    return f"{100 * size_bytes / pool.size_bytes if pool.size_bytes else 0.0:6.2f} %"
+
+
+def _user_memory(network: CNetwork) -> list[str]:
+    users = network.program.user_io
+    if not users:
+        return []
+    sums = {d: sum(u.size_bytes for u in users if u.direction == d) for d in ("input", "output")}
+    lines = [
+        f"Memory to be allocated by the user: inputs ({_amount(sums['input']).strip()}), "
+        f"outputs ({_amount(sums['output']).strip()})"
+    ]
+    lines += [f"\t{u.direction.capitalize():6}[{u.index}]: {_amount(u.size_bytes)}" for u in users]
+    return [*lines, "=" * _WIDTH, ""]
+
+
+def _used_ranges(network: CNetwork, parts: Sequence[PoolRange]) -> list[str]:
+    lines = ["Used memory ranges", "-" * _WIDTH]
+    for pool in network.pools:
+        own = [f"0x{p.start:08X}-0x{p.end:08X}" for p in _joined([p for p in parts if p.pool == pool])]
+        if own:
+            lines.append(f"\t{_extent(pool)}: {' | '.join(own)}")
+    return [*lines, "=" * _WIDTH, ""]
+
+
+def _joined(parts: list[PoolRange]) -> list[PoolRange]:
+    """Without those that lie inside others: read-ahead reaches into what follows."""
+    return [
+        part for part in parts if not any(o is not part and o.start <= part.start and part.end <= o.end for o in parts)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ epochs
+
+
+def _epochs(view: CompileView, network: CNetwork) -> list[str]:
+    steps = network.program.steps
+    kinds = {op.name: op.kind for op in view.compiled.graph.ops}
+    cpu = sum(step.epoch is None for step in steps)
+    lines = [
+        "Epochs details",
+        "-" * _WIDTH,
+        f"Total number of epochs: {len(steps)} of which {cpu} implemented in software",
+        *_blob_count(network),
+        "---",
+        "epoch ID   HW/SW/EC Operation (SW only)",
+    ]
+    for step in steps:
+        name = f"epoch {step.number}"
+        if isinstance(step.plan, CpuPlan):
+            lines.append(f"{name:12} -SW-   ( {kinds.get(step.plan.op, step.plan.op):^18} )")
+        else:
+            lines.append(f"{name:12}  {'EC' if network.epoch_controller else 'HW'}")
+    return [*lines, "=" * _WIDTH]
+
+
+def _blob_count(network: CNetwork) -> list[str]:
+    if not network.epoch_controller:
+        return []
+    count = sum(not block.on_cpu for block in network.blocks)
+    return [f"Epochs of the NPU are implemented in {count} epoch controller blobs"]
+
+
+# ---------------------------------------------------------------------------------------------------------- sections
+
+
+def _sections(network: CNetwork) -> list[str]:
+    """What is known before the firmware is built: programs, weights, activations; all `bss` but io is `ram_bytes`."""
+    memory = network.memory
+    blobs = [("EC blobs", blob_bytes(network), memory.relocatable_bytes)] if network.epoch_controller else []
+    ram = memory.ram_bytes - memory.activations_bytes - memory.relocatable_bytes
+    io = sum(user.size_bytes for user in network.program.user_io)
+    rows = [*blobs, ("weights", memory.weights_bytes, ram), ("activations", 0, memory.activations_bytes), ("io", 0, io)]
+    rows.append(("TOTAL", sum(row[1] for row in rows), sum(row[2] for row in rows)))
+    rule = " ------------------------------- ----------- -----------"
+    lines = [
+        ' Requested memory size by section - "stm32n6npu" target',
+        rule,
+        f" {'module':31} {'rodata':>11} {'bss':>11}",
+    ]
+    lines.append(rule)
+    for before, (name, rodata, bss) in pairwise([("", 0, 0), *rows]):
+        if name == "TOTAL" and before[0]:
+            lines.append(rule)
+        lines.append(f" {name:31} {rodata:11,} {bss:11,}")
+    return [*lines, rule, "", *_summary(rows[-1][1], rows[-1][2])]
+
+
+def _summary(flash: int, ram: int) -> list[str]:
+    rule = "  " + "-" * 50
+    title = f"  {'':12} {'FLASH (ro)':>14} {'RAM (rw)':>14}"
+    return ['  Summary - "stm32n6npu" target', rule, title, rule, f"  {'TOTAL':12} {flash:14,} {ram:14,}", rule]
+
+
+def blob_bytes(network: CNetwork) -> int:
+    from atonc.compiler.emit import relocs
+
+    def size(block: Block) -> int:
+        return 4 * len(relocs.container(network.program, block.steps).words())
+
+    return sum(size(block) for block in network.blocks if not block.on_cpu)
+
+
+def _plain(name: str) -> str:
+    """Names of the model: one line, of bearable length."""
+    safe = "".join(c if c.isprintable() else "?" for c in name)
+    return safe if len(safe) <= _LONG else f"{safe[: _LONG - 3]}..."

@@ -1,0 +1,94 @@
+"""Puts data, style and scripts together. The scripts draw SVG and canvas themselves: no library to keep up to date."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from atonc.insight.explain.types import NetworkView
+from atonc.insight.report.html.data import network_data
+
+if TYPE_CHECKING:
+    from atonc.insight.explain.compare import Comparison
+    from atonc.insight.sweeping.run import Sweep
+
+_SCRIPTS = (
+    *("base.js", "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "detail.js"),
+    *("measured.js", "accuracy.js", "start.js"),
+)
+_COMPARE_SCRIPTS = ("base.js", "compare.js")
+_SWEEP_SCRIPTS = ("base.js", "sweep.js")
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{more}
+<title>{title}</title>
+{looks}
+</head>"""
+_FOOT = """<div id="tip" role="tooltip" hidden></div>
+<script id="data" type="application/json">@@DATA@@</script>
+<script>@@SCRIPT@@</script>
+</body>
+</html>"""
+
+
+def html_page(network: NetworkView) -> bytes:
+    return _page("page.html", f"{network.model} on the Neural-ART NPU", _SCRIPTS, network_data(network))
+
+
+def compare_page(found: Comparison) -> bytes:
+    """Two builds on one page."""
+    from atonc.insight.report.html.compare_data import comparison_data
+
+    title = " and ".join(dict.fromkeys((found.a.model, found.b.model)))
+    return _page("compare.html", f"{title}: two builds", _COMPARE_SCRIPTS, comparison_data(found))
+
+
+def sweep_page(found: Sweep) -> bytes:
+    """All rows of a sweep, and those that no other beats."""
+    from atonc.insight.report import sweep_text
+
+    data = sweep_text.as_json(found)
+    labels = [sweep_text.name(found, result) for result in found.results]
+    rows = [{**row, "label": label} for row, label in zip(data["rows"], labels, strict=True)]
+    return _page("sweep.html", f"{found.file}: sweep", _SWEEP_SCRIPTS, {**data, "rows": rows})
+
+
+def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, Any]) -> bytes:
+    text = json.dumps(data, separators=(",", ":"), sort_keys=False)
+    parts = {
+        "FOOT": _FOOT,
+        "SCRIPT": "\n".join(_asset(name) for name in scripts),
+        "DATA": text.replace("<", "\\u003c"),  # no text of the model can end the script element
+        "HEAD": head(title),  # the last one, since a title may look like a name of these
+    }
+    page = _asset(template)
+    for name, text in parts.items():
+        page = page.replace(f"@@{name}@@", text, 1)
+    return page.encode()
+
+
+def head(title: str, style: str = "") -> str:
+    """The start of a page in one file. A policy forbids to load anything from elsewhere, whatever names of a model
+    say."""
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    return _HEAD.format(more=policy, title=html.escape(title), looks=f"<style>{_asset('style.css')}{style}</style>")
+
+
+def served_head(title: str, script: str) -> str:
+    """The start of a page of the server, which sends the policy itself, and style and scripts as files."""
+    icon = '<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">'
+    style = '<link rel="stylesheet" href="/assets/style.css">'
+    looks = f'{style}\n<script type="module" src="/assets/{script}"></script>'
+    return _HEAD.format(more=icon, title=html.escape(title), looks=looks)
+
+
+def _asset(name: str) -> str:
+    return resources.files("atonc.insight.report.html").joinpath("assets", name).read_text("utf-8")

@@ -1,0 +1,128 @@
+"""A compilation in a notebook: a few lines of text, or figures with the timeline and the slowest layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from atonc.insight.explain.types import NPU, StepView
+from atonc.machine.base.errors import plain
+
+if TYPE_CHECKING:
+    from atonc.compiler.ir import Tensor
+    from atonc.doors.python.compilation import Compilation
+
+NAME, LINE = 48, 110  # characters that a name, a line of the summary may take
+EDGES = 3  # inputs and outputs that are listed
+WIDTH, HEIGHT = 760, 34
+SLOWEST = 8
+_EDGE = 'stroke="#fff" stroke-width=".5"'
+_COLOURS = {NPU: "#3b7dd8", "cpu": "#d97b29", "hybrid": "#8a63c9"}
+
+
+def summary(found: Compilation) -> str:
+    """Never longer than a kilobyte, whatever a model is called."""
+    compiled, memory = found.compiled, found.memory
+    on_npu = sum(step.epoch is not None for step in compiled.program.steps)
+    report = found.verification
+    verified = "not verified" if report is None else f"verified: {report.layers} layers within their limits"
+    lines = [
+        f"<compiled {cut(found.view.model)} for {cut(found.view.board.name)}: {found.latency_ms:.3f} ms predicted "
+        f"({found.latency_low_ms:.3f} to {found.latency_high_ms:.3f})",
+        *(f"  input  {_edge(tensor)}" for tensor in found.inputs[:EDGES]),
+        *(f"  output {_edge(tensor)}" for tensor in found.outputs[:EDGES]),
+        f"  {len(compiled.program.steps)} epochs, {on_npu} on the NPU; RAM {memory.ram_bytes:,} bytes, "
+        f"weights {memory.weights_bytes:,}",
+        f"  {verified}>",
+    ]
+    return "\n".join(line[:LINE] for line in lines)
+
+
+def _edge(tensor: Tensor) -> str:
+    quant = "" if tensor.quant is None else f", scale {tensor.scale:.6g}, zero point {tensor.zero_point}"
+    return f"{cut(tensor.name)} {'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
+
+
+def cut(name: str) -> str:
+    name = plain(name)
+    return name if len(name) <= NAME else f"{name[: NAME - 3]}..."
+
+
+# -------------------------------------------------------------------------------------------------------------- HTML
+
+
+def page(found: Compilation) -> str:
+    network, memory = found.network, found.memory
+    share = ", ".join(f"{label} {part:.0%}" for label, part in list(network.bound_by.items())[:4])
+    report = found.verification
+    figures = {
+        "latency (predicted)": f"{found.latency_ms:.3f} ms ({found.latency_low_ms:.3f} to {found.latency_high_ms:.3f})",
+        "epochs": f"{len(network.steps)}, of these {network.count(NPU)} on the NPU",
+        "bound by": escape(share),
+        "RAM": f"{memory.ram_bytes:,} bytes",
+        "activations": f"{memory.activations_bytes:,} bytes (at least {memory.lower_bound_bytes:,})",
+        "outside the chip": f"{memory.spilled_bytes:,} bytes" if memory.spilled_bytes else "",
+        "weights": f"{memory.weights_bytes:,} bytes",
+        "verification": f"{report.layers} layers on the emulator, at most {report.worst_layer:g} codes off"
+        if report is not None
+        else "skipped",
+    }
+    figures |= {f"input {escape(cut(t.name))}": escape(_edge(t)[len(cut(t.name)) :]) for t in found.inputs[:EDGES]}
+    figures |= {f"output {escape(cut(t.name))}": escape(_edge(t)[len(cut(t.name)) :]) for t in found.outputs[:EDGES]}
+    left = 'style="text-align:left"'
+    rows = "".join(f"<tr><td {left}>{k}</td><td {left}>{v}</td></tr>" for k, v in figures.items() if v)
+    slowest = sorted(found.layers.rows(), key=lambda row: -row["milliseconds"])[:SLOWEST]
+    title = f"<b>{escape(cut(found.view.model))}</b> for {escape(cut(found.view.board.name))}"
+    return (
+        f"<div>{title}<table>{rows}</table>{timeline(network.steps)}"
+        f"<div>the slowest of {len(found.layers)} layers</div>{layer_table(slowest)}</div>"
+    )
+
+
+def timeline(steps: Sequence[StepView]) -> str:
+    """Epochs as boxes as wide as their time; what is too thin to see is drawn with its neighbours."""
+    total = sum(step.milliseconds for step in steps) or 1.0
+    boxes, start = list[str](), 0.0
+    for first, last, on, length in _merged(steps, total / WIDTH):
+        x, width = WIDTH * start / total, max(0.5, WIDTH * length / total)
+        name = f"epoch {first}" if first == last else f"epochs {first} to {last}"
+        boxes.append(
+            f'<rect x="{x:.1f}" y="4" width="{width:.1f}" height="16" fill="{_COLOURS.get(on, "#888")}" {_EDGE}>'
+            f"<title>{name}, {on.upper()}, {length:.4f} ms</title></rect>"
+        )
+        start += length
+    marks = "".join(
+        f'<text x="{x}" y="{HEIGHT - 2}" font-size="10" fill="currentColor" text-anchor="{anchor}">{text}</text>'
+        for x, anchor, text in ((0, "start", "0"), (WIDTH, "end", f"{total:.3f} ms"))
+    )
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" style="max-width:{WIDTH}px"'
+    return f'<svg {size} role="img" aria-label="timeline">{"".join(boxes)}{marks}</svg>'
+
+
+def _merged(steps: Sequence[StepView], least: float) -> Iterable[tuple[int, int, str, float]]:
+    """First and last step, where they run, milliseconds."""
+    waiting: tuple[int, int, str, float] | None = None
+    for step in steps:
+        if waiting is not None and waiting[2] == step.on and min(waiting[3], step.milliseconds) < least:
+            waiting = (waiting[0], step.number, step.on, waiting[3] + step.milliseconds)
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = (step.number, step.number, step.on, step.milliseconds)
+    if waiting is not None:
+        yield waiting
+
+
+def layer_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return "<table></table>"
+    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else escape(cut(str(value)))

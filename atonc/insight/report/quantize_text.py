@@ -1,0 +1,55 @@
+"""What `atonc quantize` says: signal to noise by step and output, and the front of accuracy against milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from atonc.insight.quantizing.types import Quantised, QuantizedCandidate
+from atonc.insight.report.marks import head, note
+
+
+def lines(result: Quantised, file: str, verbose: bool = False) -> Iterator[str]:
+    used = f"{result.samples} samples, {result.held_samples} of them only to judge"
+    yield head("model ", f"{result.source}: int8 in {file} ({used})")
+    yield ""
+    yield "signal to noise against float, in dB"
+    for title, snr, kept in result.steps:
+        if verbose or kept:
+            yield f"  {snr:7.2f}  {title}{'' if kept else ' (not kept)'}"
+    yield ""
+    yield "accuracy against predicted time"
+    for candidate in result.front:
+        name = f"{candidate.name}{'  <- chosen' * candidate.chosen}"
+        yield f"  {candidate.snr_db:7.2f} dB  {time_text(candidate):>10}  {name}"
+    yield ""
+    for name, snr in result.outputs_db.items():
+        yield f"output {name}: {snr:.2f} dB"
+    if result.float_nodes:
+        shown = ", ".join(result.float_nodes[:4]) + (" ..." if len(result.float_nodes) > 4 else "")
+        yield f"without an int8 form, or better in float: {shown}"
+    refused = result.chosen.refusal
+    if refused:
+        yield note(f"the compiler refuses the model: {refused}")
+    else:
+        yield f"next: atonc generate {file}"
+
+
+def time_text(candidate: QuantizedCandidate) -> str:
+    if candidate.milliseconds is None:
+        return "refused"
+    span = " ({:.3f} to {:.3f})".format(*candidate.span_ms) if candidate.span_ms else ""
+    return f"{candidate.milliseconds:.3f} ms{span}"
+
+
+def as_json(result: Quantised) -> dict[str, Any]:
+    return {
+        "model": result.source,
+        "samples": result.samples,
+        "held_samples": result.held_samples,
+        "outputs": {name: round(snr, 3) for name, snr in result.outputs_db.items()},
+        "steps": [{"name": title, "snr_db": round(snr, 3), "kept": kept} for title, snr, kept in result.steps],
+        "front": [candidate.as_dict() for candidate in result.front],
+        "float_nodes": list(result.float_nodes),
+        "notes": list(result.notes),
+    }

@@ -1,0 +1,279 @@
+"""What `atonc run` shows: a summary for people, a document for tools."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atonc.compiler.ir import Array
+from atonc.insight.report.epoch_table import SLOWEST, EpochRow, epoch_table
+from atonc.insight.report.marks import Mark, Marked, head
+from atonc.machine.base.errors import plain
+from atonc.machine.base.reasons import Severity, Violation
+
+if TYPE_CHECKING:
+    from atonc.compiler.compare.layers import LayerReport
+    from atonc.insight.runs.comparing import BufferDifference
+    from atonc.insight.runs.runs import RunResult
+    from atonc.machine.cost.network import NetworkCost
+    from atonc.machine.emu.files.types import BufferInfo
+
+MOST_VALUES, TOP = 64, 5  # of an output in JSON: all of them up to here, else so many of the largest
+
+
+@dataclass(frozen=True)
+class RunView:
+    """Everything that one run gave."""
+
+    result: RunResult
+    cost: NetworkCost
+    differences: Sequence[BufferDifference] | None = None
+    layers: LayerReport | None = None
+    violations: Sequence[Violation] | None = None
+
+
+# -------------------------------------------------------------------------------------------------------------- text
+
+
+def print_run(view: RunView, verbose: bool) -> None:
+    for line in _lines(view, verbose):
+        print(line)
+
+
+def _lines(view: RunView, verbose: bool) -> list[str]:
+    lines = [*_head(view), "", *_epoch_table(view, verbose), "", *cost_lines(view.cost)]
+    lines += ["", *_output_lines(view)]
+    if view.violations is not None:
+        lines += ["", *violation_lines(view.violations, len(view.result.steps))]
+    if view.layers is not None:
+        lines += ["", *_layer_lines(view.layers, verbose)]
+    if view.differences is not None:
+        lines += ["", *_difference_lines(view.differences)]
+    return lines
+
+
+def _head(view: RunView) -> list[str]:
+    net = view.result.net.network
+    kinds = Counter(step.kind for step in view.result.steps if not step.empty)
+    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    flavour = "epoch controller" if any(block.blob for block in net.blocks) else "driven by the CPU"
+    compiler = net.atonn_version or "an unnamed compiler"
+    return [
+        f"network {net.name} ({plain(net.c_file.name)}), compiled by {compiler}, {flavour}",
+        f"emulated {sum(kinds.values())} epochs ({listed}) in {view.result.seconds:.2f} s",
+        *(f"input  {i.name} {_shape(i.mem_shape or i.shape)} {i.type.lower()}" for i in view.result.net.inputs),
+    ]
+
+
+def _epoch_table(view: RunView, verbose: bool) -> list[str]:
+    steps = zip(view.result.steps, view.cost.steps, strict=True)
+    rows = [EpochRow(step.number, step.kind, cost) for step, cost in steps if not step.empty]
+    return epoch_table(rows, verbose, "kind", "origin", width=7)
+
+
+def cost_lines(cost: NetworkCost) -> list[str]:
+    shares = ", ".join(f"{label} {share:.0%}" for label, share in cost.bound_by.items() if share >= 0.005)
+    band = cost.band
+    lines = [
+        head(
+            "latency ",
+            f"{cost.latency_ms:.2f} ms predicted ({band.span(cost.latency_ms)}) at NPU {cost.npu_mhz:.0f} MHz, "
+            f"CPU {cost.cpu_mhz:.0f} MHz (NPU {cost.npu_ms:.2f} ms, CPU {cost.cpu_ms:.2f} ms); not measured on a board",
+        ),
+        Marked(Mark.DOUBT, f"expected error of the prediction: {band}"),
+        f"bound by: {shares}",
+        f"ST's estimate: {cost.st_cycles:,} cycles for the NPU epochs",
+    ]
+    if cost.unknown:
+        lines.append(f"no measured constant for: {', '.join(cost.unknown)} (marked ~, guessed)")
+    return lines
+
+
+def _output_lines(view: RunView) -> list[str]:
+    from atonc.insight.runs.runs import digest
+
+    if not view.result.complete:
+        return ["stopped before the last epoch: no outputs"]
+    lines = []
+    for info in view.result.net.outputs:
+        value = view.result.outputs[info.name]
+        span = f"{value.min():g}..{value.max():g}" if value.size else "empty"
+        lines.append(
+            f"output {info.name} {_shape(value.shape)} {value.dtype.name} {span}  sha256 {digest(value)[:16]}"
+        )
+    return lines
+
+
+def print_violations(violations: Sequence[Violation], epochs: int) -> None:
+    for line in violation_lines(violations, epochs):
+        print(line)
+
+
+def violation_lines(violations: Sequence[Violation], epochs: int) -> list[str]:
+    """Grouped by rule: the sentence once, then where it was broken."""
+    serious = [v for v in violations if v.severity != Severity.NOTE]
+    notes = len(violations) - len(serious)
+    lines = [
+        f"safety: {epochs} epochs checked, {_count(serious, Severity.VIOLATION)} violations, "
+        f"{_count(serious, Severity.UNPROVEN)} unproven forms, {notes} notes"
+    ]
+    for rule in sorted({v.rule.id: v.rule for v in serious}.values(), key=lambda r: r.id):
+        places = [v for v in serious if v.rule.id == rule.id]
+        lines.append(f"  {rule.id} {rule.sentence} ({rule.evidence}). What to do: {rule.remedy}.")
+        lines += [f"     {v.where}: {v.seen}" for v in places[:5]]
+        if len(places) > 5:
+            lines.append(f"     and {len(places) - 5} more")
+    return lines
+
+
+def _count(violations: Sequence[Violation], severity: Severity) -> int:
+    return sum(1 for v in violations if v.severity == severity)
+
+
+def _layer_lines(report: LayerReport, verbose: bool) -> list[str]:
+    rows = report.results if verbose else report.exceptions()
+    lines = [
+        f"layers: {len(report.results)} tensors compared with exact arithmetic on the inputs they really had: "
+        f"largest difference {report.max_diff:g}, {report.differ_percent:.2f} % of the values differ; "
+        f"{len(report.unmatched)} tensors are in no buffer"
+    ]
+    for r in rows:
+        cause = f"  because {r.cause}" if r.cause else ""
+        lines.append(
+            f"  epoch {r.epoch:4d} {r.kind:12} max {r.max_diff:<5g} differ {r.differ_percent:6.2f} %  {r.tensor}{cause}"
+        )
+    if not rows and not verbose:
+        lines.append("  no layer is further than 1 from exact arithmetic")
+    return lines
+
+
+def _difference_lines(differences: Sequence[BufferDifference]) -> list[str]:
+    wrong = [d for d in differences if d.different]
+    if not wrong:
+        return [f"compare: {len(differences)} buffers, all equal"]
+    first = wrong[0]
+    lines = [f"compare: {len(wrong)} of {len(differences)} buffers differ, first {first.name} in epoch {first.epoch}"]
+    for d in wrong[:SLOWEST]:
+        parts = [f"{k:+d}: {v}" for k, v in sorted(d.histogram.items(), key=lambda item: -item[1])[:9]]
+        lines.append(f"  epoch {d.epoch:4d} {d.name}: cosine {d.cosine:.6f}, differences {{{', '.join(parts)}}}")
+    return lines
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+# -------------------------------------------------------------------------------------------------------------- data
+
+
+def as_json(view: RunView) -> dict[str, Any]:
+    from atonc.insight.runs.runs import digest
+
+    result, cost = view.result, view.cost
+    document: dict[str, Any] = {
+        "network": result.net.network.name,
+        "compiler": result.net.network.atonn_version,
+        "inputs": [_edge_data(info, result.inputs[info.name]) for info in result.net.inputs],
+        "outputs": [
+            _edge_data(info, value) | {"sha256": digest(value)} | value_data(value, *_scale(info))
+            for info in result.net.outputs
+            if (value := result.outputs.get(info.name)) is not None
+        ],
+        "epochs": [
+            {
+                "id": step.number,
+                "kind": step.kind,
+                "cycles": c.cycles,
+                "bound_by": c.bound_by,
+                "st_cycles": c.st_cycles,
+                "st_bound_by": c.st_bound_by,
+                "cost_known": c.known,
+                "origin": c.origin,
+            }
+            for step, c in zip(result.steps, cost.steps, strict=True)
+            if not step.empty
+        ],
+        "cycles": cost.cycles,
+        "st_cycles": cost.st_cycles,
+        "latency_ms": cost.latency_ms,
+        **cost.band.as_data(cost.latency_ms),
+        "bound_by": dict(cost.bound_by),
+        "seconds": result.seconds,
+    }
+    if view.violations is not None:
+        document["violations"] = [violation_data(v) for v in view.violations]
+    if view.layers is not None:
+        document["layers"] = layer_data(view.layers)
+    if view.differences is not None:
+        document["compare"] = [_difference_data(d) for d in view.differences]
+    return document
+
+
+def _edge_data(info: BufferInfo, value: Array) -> dict[str, Any]:
+    scale, zero_point = _scale(info)
+    return {"name": info.name, "shape": list(value.shape), "dtype": value.dtype.name, "scale": scale,
+            "zero_point": zero_point}  # fmt: skip
+
+
+def _scale(info: BufferInfo) -> tuple[float | None, int | None]:
+    one = len(info.scales) == 1 and len(info.offsets) == 1
+    return (float(info.scales[0]), int(info.offsets[0])) if one else (None, None)
+
+
+def value_data(value: Array, scale: float | None = None, zero_point: int | None = None) -> dict[str, Any]:
+    """All elements of a small output, the largest of others; as they are and, where codes have a scale, as numbers."""
+    flat = value.reshape(-1).astype(np.float64 if value.dtype.kind == "f" else np.int64)
+    codes: Array = np.nan_to_num(flat)  # JSON knows no other numbers
+    real: Array = codes if scale is None or zero_point is None else (codes - zero_point) * scale
+    if flat.size <= MOST_VALUES:
+        return {"values": codes.tolist(), "real": real.tolist()}
+    best = np.argsort(-real, kind="stable")[:TOP]
+    return {"top": [{"index": int(i), "value": codes[i].item(), "real": float(real[i])} for i in best]}
+
+
+def violation_data(violation: Violation) -> dict[str, Any]:
+    return {
+        "rule": violation.rule.id,
+        "sentence": violation.rule.sentence,
+        "severity": str(violation.severity),
+        "epoch": violation.epoch,
+        "unit": violation.unit,
+        "seen": violation.seen,
+        "limit": violation.limit,
+        "remedy": violation.rule.remedy,
+    }
+
+
+def layer_data(report: LayerReport) -> dict[str, Any]:
+    return {
+        "max_diff": report.max_diff,
+        "differ_percent": report.differ_percent,
+        "layers": [
+            {
+                "tensor": r.tensor,
+                "op": r.kind,
+                "epoch": r.epoch,
+                "buffer": r.buffer,
+                "max_diff": r.max_diff,
+                "differ_percent": r.differ_percent,
+                "mean_diff": r.mean_diff,
+                "cause": r.cause,
+            }
+            for r in report.results
+        ],
+        "unmatched": [{"tensor": u.tensor, "op": u.kind, "reason": u.reason} for u in report.unmatched],
+    }
+
+
+def _difference_data(difference: BufferDifference) -> dict[str, Any]:
+    return {
+        "name": difference.name,
+        "epoch": difference.epoch,
+        "different": difference.different,
+        "cosine": difference.cosine,
+        "histogram": {str(k): v for k, v in sorted(difference.histogram.items())},
+    }

@@ -1,0 +1,93 @@
+"""Grades of a program as lines: how many epochs are like published ones, and what allows or refuses the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
+from atonc.machine.hw.safety.evidence.grades import Grade
+from atonc.machine.hw.safety.evidence.summary import FormCount, Summary
+
+_MOST = 5  # forms that are listed of each kind
+_WORDS = {
+    Grade.SEEN: "seen in published programs",
+    Grade.ONCE: "seen once",
+    Grade.WITHIN: "within what was seen",
+    Grade.PART: "part of a seen set",
+    Grade.COMPOSED: "composed of seen parts",
+    Grade.UNSEEN: "unseen",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Forms that rest on the same thing."""
+
+    title: str
+    epochs: int
+    forms: tuple[FormCount, ...]
+    urgent: bool = False  # listed without being asked for
+    argument: str = ""
+
+
+def lines(found: Summary | None, verbose: bool = False) -> list[str]:
+    if found is None or not sum(found.epochs.values()):
+        return []
+    out = [f"silicon: {head(found)}", f"  {strength(found)}", *_answers(found.answers)]
+    for group in groups(found):
+        asked = ", confirmed by probes on the board" if group.argument in found.answers.supported else ""
+        out.append(f"  {group.title}: {group.epochs} epochs{asked}")
+        out += _listed(group.forms, verbose) if verbose or group.urgent else []
+    return out
+
+
+def _answers(found: BoardEvidence) -> list[str]:
+    """What the board said of itself."""
+    if found == NO_ANSWERS:
+        return []
+    said = [f"{len(found.confirmed)} forms confirmed, {len(found.refuted)} refuted"]
+    said += [f"{', '.join(sorted(found.distrusted))} disproved"] if found.distrusted else []
+    said += [f"{', '.join(name for name, _ in found.constants)} measured"] if found.constants else []
+    return [f"  {found.board} answered: {'; '.join(said)}"]
+
+
+def head(found: Summary) -> str:
+    """`12 epochs seen in published programs, 2 seen once, 30 within what was seen, ..., 0 unseen`."""
+    return ", ".join(f"{found.epochs[grade]}{' epochs' * (not n)} {_WORDS[grade]}" for n, grade in enumerate(Grade))
+
+
+def strength(found: Summary) -> str:
+    once = found.with_form.get(Grade.ONCE, 0)
+    return f"{once} epochs have a form that rests on one program; of {found.shipped} ST ships every form"
+
+
+def groups(found: Summary) -> Iterator[Group]:
+    """Groups forms from the worst on; the composed ones by the argument that allows them."""
+    yield from _of_grade(found, Grade.UNSEEN, "unseen: no published program comes near", urgent=True)
+    for argument in ARGUMENTS:
+        if epochs := found.by_argument.get(argument.id):
+            forms = tuple(form for form in found.forms if form.graded.argument == argument.id)
+            asked = ", confirmed by probes on the board" if argument.id in found.answers.supported else ""
+            yield Group(f"{argument.id} {argument.title}{asked}", epochs, forms)
+    yield from _of_grade(found, Grade.PART, "part of a larger set of chains that was seen")
+    yield from _of_grade(found, Grade.ONCE, "seen once: in a single program")
+
+
+def _of_grade(found: Summary, grade: Grade, title: str, urgent: bool = False) -> Iterator[Group]:
+    forms = tuple(form for form in found.forms if form.graded.grade == grade)
+    if forms:
+        yield Group(title, found.with_form[grade], forms, urgent)
+
+
+def form_line(form: FormCount) -> str:
+    """Describes a form with the evidence behind it, where there is any."""
+    behind = f" [{form.graded.strength}]" if form.graded.strength.programs else ""
+    return f"{form.graded}{behind}: {form.epochs} epochs, first {form.first}"
+
+
+def _listed(forms: tuple[FormCount, ...], verbose: bool) -> list[str]:
+    shown = forms if verbose else forms[:_MOST]
+    out = [f"     {form_line(form)}" for form in shown]
+    return out if len(shown) == len(forms) else [*out, f"     and {len(forms) - len(shown)} more (-v shows all)"]

@@ -1,0 +1,104 @@
+"""A sweep as a table for people, as JSON and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from atonc.insight.report.marks import note
+from atonc.insight.sweeping.run import Sweep, SweepResult
+from atonc.machine.base.errors import plain
+
+FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with their titles in the text
+    "latency_ms": lambda value: f"{value:.3f} ms",
+    "latency_low_ms": lambda value: f"{value:.3f}",
+    "latency_high_ms": lambda value: f"{value:.3f} ms",
+    "ram_bytes": lambda value: f"{value / 1024:,.0f} KiB",
+    "weights_bytes": lambda value: f"{value / 1024:,.0f} KiB",
+    "cpu_layers": str,
+    "outputs_db": lambda value: f"{value:.1f} dB",
+}
+_TITLES = {
+    "latency_ms": "latency", "latency_low_ms": "at least", "latency_high_ms": "at most", "ram_bytes": "RAM",
+    "weights_bytes": "weights", "cpu_layers": "on CPU", "outputs_db": "accuracy",
+}  # fmt: skip
+_MOST_NAME = 44
+
+
+def as_json(found: Sweep) -> dict[str, Any]:
+    return {
+        "sweep": found.file,
+        "rows": [_row(result) for result in found.results],
+        "varied": list(found.varied),
+        "notes": list(found.notes),
+    }
+
+
+def _row(result: SweepResult) -> dict[str, Any]:
+    return {
+        "model": result.model,
+        "board": result.board,
+        "size": result.size,
+        "options": dict(result.options),
+        "figures": None if result.figures is None else dict(result.figures),
+        "why_not": result.why_not,
+        "on_front": result.on_front,
+    }
+
+
+def as_csv(found: Sweep) -> str:
+    """A line for each row; options that differ have columns."""
+    figures = list(dict.fromkeys(key for result in found.results for key in result.figures or {} if key != "notes"))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", "board", "size", *found.varied, *figures, "on_front", "why_not"])
+    for result in found.results:
+        varied = [_safe(_text(result.options.get(name, ""))) for name in found.varied]
+        values = ["" if result.figures is None else result.figures.get(key, "") for key in figures]
+        names = [_safe(result.model), _safe(result.board), _safe(result.size)]
+        writer.writerow([*names, *varied, *values, int(result.on_front), _safe(result.why_not)])
+    return out.getvalue()
+
+
+def _safe(text: str) -> str:
+    """Spreadsheets take what begins like this for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def lines(found: Sweep) -> list[str]:
+    done = [result for result in found.results if result.figures is not None]
+    columns = [key for key in FIGURES if any(key in (result.figures or {}) for result in done)]
+    head = ["", *(_TITLES[key] for key in columns)]
+    rows = [
+        [("* " if r.on_front else "  ") + name(found, r), *(FIGURES[key]((r.figures or {})[key]) for key in columns)]
+        for r in done
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    out = [f"{len(found.results)} rows, {len(done)} compiled, {len(found.refused)} refused; {found.known} were kept"]
+    out += map(note, found.notes)
+    for row in [head, *rows] if rows else []:
+        out.append(row[0].ljust(widths[0]) + "".join(f"  {c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)))
+    if rows:
+        out.append("* the front: no other row is better in one of these and as good in the others")
+    for result in found.refused:
+        out += ["", f"no figures: {name(found, result)}", f"  {result.why_not}"]
+    return out
+
+
+def name(found: Sweep, result: SweepResult) -> str:
+    """What tells the row from others."""
+    boards = {other.board for other in found.results}
+    parts = [result.model[:_MOST_NAME], result.size, Path(result.board).name if len(boards) > 1 else ""]
+    varied = ((key, result.options.get(key)) for key in found.varied)
+    parts += [f"{key}={_text(value)}" for key, value in varied if value not in (None, "", [], ())]
+    return plain(" ".join(filter(None, parts)))

@@ -1,0 +1,28 @@
+"""What takes part in a compilation, with its version: for reports of mistakes, and as ST's `--tools-version`."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+
+from atonc.machine.base.about import __version__
+
+PACKAGES = (
+    *("numpy", "tree-sitter", "tree-sitter-c", "rich", "onnx", "flatbuffers", "tflite", "onnxruntime"),
+    *("ai-edge-litert", "ortools", "pillow", "unicorn"),
+)
+COMPILER = "arm-none-eabi-gcc"
+
+
+def lines() -> list[str]:
+    found = [f"atonc {__version__}", f"Python {platform.python_version()} on {platform.platform(terse=True)}"]
+    found += [f"{name} {_version(name)}" for name in PACKAGES]
+    return [*found, f"{COMPILER} {shutil.which(COMPILER) or 'is not installed'}"]
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "is not installed"

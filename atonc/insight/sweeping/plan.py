@@ -1,0 +1,167 @@
+"""The file of a sweep, read strictly, and the rows that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.request.options import Options
+from atonc.machine.base.declare import declared, did_you_mean
+from atonc.machine.base.disk import read_text
+from atonc.machine.base.errors import InputError, plain
+from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
+
+MOST_ROWS = 10_000
+KEYS = ("models", "boards", "sizes", "options", "accuracy", "float", "inputs", "samples", "verify")
+MODELS = (".onnx", ".tflite")
+OWN_KEYS = ("board", "fixed_shapes", "verify", "calibration")  # with a key of their own, or files of one model
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """One compilation."""
+
+    model: Path
+    board: str
+    size: str  # free dimensions, as --fix-parametric-shapes takes them
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    file: str
+    rows: tuple[SweepRow, ...]
+    verify: bool = False
+    accuracy: bool = False  # also the signal to noise of the outputs
+    float_model: Path | None = None
+    inputs: Path | None = None
+    samples: int = 0
+    varied: tuple[str, ...] = field(default_factory=tuple)  # options that differ between rows
+
+
+def read_plan(path: Path) -> SweepPlan:
+    table = parse_toml(read_text(path, MAX_BYTES), str(path))
+    _require_known(table, table.data, KEYS)
+    folder = path.absolute().parent
+    options = table.table("options") if table.has("options") else None
+    combinations = list(_combinations(options))
+    boards = [_board(folder, name) for name in _texts(table, "boards")] or [Options().board]
+    sizes = [_size(table, one) for one in _list(table, "sizes")] or [""]
+    models = list(_models(table, folder))
+    rows = tuple(SweepRow(*cells) for cells in product(models, boards, sizes, combinations))
+    if len(rows) > MOST_ROWS:
+        raise table.wrong("models", f"{len(rows):,} rows", rule=f"at most {MOST_ROWS:,}", remedy="split the sweep")
+    for row in rows:
+        _require_options(row, table)
+    varied = [name for name in (combinations[0] if combinations else {}) if _differs(combinations, name)]
+    return SweepPlan(
+        str(path),
+        rows,
+        table.flag("verify") if table.has("verify") else False,
+        table.flag("accuracy") if table.has("accuracy") else False,
+        folder / table.text("float") if table.has("float") else None,
+        folder / table.text("inputs") if table.has("inputs") else None,
+        int(table.number("samples", 1, 1000)) if table.has("samples") else 0,
+        tuple(varied),
+    )
+
+
+def _models(table: TomlTable, folder: Path) -> Iterator[Path]:
+    """Files, or patterns of files; each once."""
+    seen: set[Path] = set()
+    patterns = _texts(table, "models")
+    if not patterns:
+        raise table.wrong("models", "no models", remedy='write models = ["a.tflite", "folder/*.onnx"]')
+    for pattern in patterns:
+        place = Path(pattern)
+        base, rest = (Path(place.anchor), pattern[len(place.anchor) :]) if place.is_absolute() else (folder, pattern)
+        wild = any(sign in pattern for sign in "*?[")
+        found = sorted(p for p in base.glob(rest) if p.suffix.lower() in MODELS) if wild else [base / rest]
+        if not found:
+            raise table.wrong("models", f"{pattern[:80]!r} finds no model", rule=f"models end in {' or '.join(MODELS)}")
+        for model in found:
+            if not model.is_file():
+                raise table.wrong("models", f"there is no file {pattern[:80]!r}")
+            if model.resolve() not in seen:
+                seen.add(model.resolve())
+                yield model
+
+
+def _board(folder: Path, name: str) -> str:
+    """Files of boards are named from where the sweep is."""
+    choice, at, place = name.rpartition("@")
+    return f"{choice}{at}{folder / place}" if place.endswith(".toml") else name
+
+
+def _size(table: TomlTable, value: Any) -> str:
+    from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
+
+    sizes = value if isinstance(value, dict) else parse_fixed_shapes(value) if isinstance(value, str) else None
+    if not sizes or not all(isinstance(size, int) and not isinstance(size, bool) for size in sizes.values()):
+        raise table.wrong("sizes", f"{str(value)[:60]!r} is no size", remedy='write "H=192,W=192"')
+    return ",".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _combinations(options: TomlTable | None) -> Iterator[dict[str, Any]]:
+    if options is None:
+        yield {}
+        return
+    names = [member.name for member, _ in declared(Options) if member.name not in OWN_KEYS]
+    _require_known(options, options.data, (*names, "on_cpu", "on_npu"))
+    tuples = {member.name for member, _ in declared(Options) if member.default == ()} | {"on_cpu", "on_npu"}
+    choices = [_choices(value, name in tuples) for name, value in options.data.items()]
+    for values in product(*choices):
+        yield dict(zip(options.data, values, strict=True))
+
+
+def _choices(value: Any, is_list: bool) -> list[Any]:
+    """One value, or a list of them; of options that are lists themselves, a list of lists."""
+    many = isinstance(value, list) and (not is_list or all(isinstance(item, list) for item in value))
+    return value if many else [value]
+
+
+def _differs(combinations: list[dict[str, Any]], name: str) -> bool:
+    return any(one[name] != combinations[0][name] for one in combinations)
+
+
+def compiler_options(row: SweepRow, verify: bool) -> Options:
+    from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
+    from atonc.machine.base.declare import arguments
+
+    given = {**row.options, "board": row.board, "fixed_shapes": parse_fixed_shapes(row.size), "verify": verify}
+    found: Options = arguments(Options, given)
+    return found
+
+
+def _require_options(row: SweepRow, table: TomlTable) -> None:
+    """A wrong option is a mistake of the file, not a row."""
+    from atonc.machine.hw.board_file import find_board
+
+    try:
+        find_board(compiler_options(row, False).board)
+    except InputError as error:
+        raise InputError(error.what, where=error.where or table.file, rule=error.rule, remedy=error.remedy) from None
+
+
+def _require_known(table: TomlTable, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in given:
+        if key not in known:
+            remedy = did_you_mean(key, known, f"known are {', '.join(known)}")
+            raise table.wrong(key, f"{plain(key)[:60]!r} is not known", remedy=remedy)
+
+
+def _list(table: TomlTable, key: str) -> list[Any]:
+    if not table.has(key):
+        return []
+    value = table.data[key]
+    return value if isinstance(value, list) else [value]
+
+
+def _texts(table: TomlTable, key: str) -> list[str]:
+    found = _list(table, key)
+    if not all(isinstance(item, str) and item for item in found):
+        raise table.wrong(key, "not a text or a list of texts")
+    return found

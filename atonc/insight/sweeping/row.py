@@ -1,0 +1,110 @@
+"""One row: a model compiled for a board. A pure function of files and options, so it can be kept and done anywhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.request.options import Options
+from atonc.insight.sweeping.plan import SweepPlan, SweepRow, compiler_options
+from atonc.insight.workers import WorkUnit
+from atonc.machine.base.disk import read_text
+from atonc.machine.base.errors import AtoncError, InternalError
+from atonc.machine.hw.toml_table import MAX_BYTES, parse_toml
+
+FUNCTION = "atonc.insight.sweeping.row:compute"
+MOST_BOARD_FILES = 8
+_FILES = ("mpool", "evidence")  # options that name one
+
+
+def unit_of(plan: SweepPlan, row: SweepRow) -> WorkUnit:
+    """Every file that takes part by its place in `files`, so that the result does not depend on where it lies."""
+    files, options = [row.model], dict[str, Any](row.options)
+    names: dict[str, Any] = {"options": options, "size": row.size, "verify": plan.verify, "board": row.board}
+    if row.board.endswith(".toml"):
+        choice, at, place = row.board.rpartition("@")
+        names["board"], names["board_file"] = f"{choice}{at}", len(files)
+        files += _board_files(Path(place))
+    for option in _FILES:
+        if options.get(option):
+            names[f"{option}_file"] = len(files)
+            files.append(Path(options.pop(option)))
+    if plan.accuracy:
+        names |= {"accuracy": True, "samples": plan.samples}
+        for key, file in (("float_file", plan.float_model), ("inputs_file", plan.inputs)):
+            if file is not None:
+                names[key] = len(files)
+                files.append(file)
+    title = " ".join(filter(None, (row.model.name, row.size, Path(row.board).name)))
+    return WorkUnit(title, tuple(files), names)
+
+
+def _board_files(file: Path) -> list[Path]:
+    """The file of a board and those that it is based on: the result depends on all of them."""
+    found = [file]
+    while len(found) <= MOST_BOARD_FILES:
+        base = parse_toml(read_text(found[-1], MAX_BYTES), str(found[-1])).data.get("based_on")
+        if not isinstance(base, str) or not base.endswith(".toml"):
+            break
+        found.append(found[-1].parent / base)
+    return found
+
+
+def compute(unit: WorkUnit) -> bytes:
+    """Figures, or the reason why there are none: a model that is refused is a result too."""
+    try:
+        found: dict[str, Any] = {"figures": _figures(unit)}
+    except InternalError:
+        raise
+    except AtoncError as error:
+        found = {"refused": error.as_dict()}
+    text = json.dumps(found, sort_keys=True)
+    for file in unit.files:  # the same wherever the files are
+        text = text.replace(json.dumps(str(file))[1:-1], json.dumps(file.name)[1:-1])
+    return text.encode()
+
+
+def _figures(unit: WorkUnit) -> dict[str, Any]:
+    from atonc.compiler.compile.analyzing import analyze
+
+    options = _options(unit)
+    view = analyze(unit.files[0], options)
+    compiled, cost = view.compiled, view.cost
+    figures: dict[str, Any] = {
+        "latency_ms": cost.latency_ms,
+        **cost.band.as_data(cost.latency_ms),
+        "cpu_ms": cost.cpu_ms,
+        "cycles": cost.cycles,
+        "macs": view.macs,
+        **view.memory.as_dict(),
+        "cpu_layers": len(compiled.mapped.reasons),
+        "verified": None if compiled.report is None else True,  # what fails is refused
+        "notes": list(compiled.source.notes),
+    }
+    if unit.options.get("accuracy"):
+        figures["outputs_db"] = _quality(unit, options, compiled)
+    return figures
+
+
+def _options(unit: WorkUnit) -> Options:
+    given, files = unit.options, unit.files
+    board = given["board"] + (str(files[given["board_file"]]) if "board_file" in given else "")
+    options = compiler_options(SweepRow(files[0], board, given["size"], given["options"]), given["verify"])
+    places = {option: given[f"{option}_file"] for option in _FILES if f"{option}_file" in given}
+    named: dict[str, Any] = {option: str(files[place]) for option, place in places.items()}
+    return replace(options, **named)
+
+
+def _quality(unit: WorkUnit, options: Options, compiled: Any) -> float:
+    """Signal to noise of the outputs on the NPU against float, in dB; 300 where nothing is lost."""
+    from math import isfinite
+
+    from atonc.insight.accuracy.explain import outputs_db
+
+    given, files = unit.options, unit.files
+    original = files[given["float_file"]] if "float_file" in given else None
+    inputs = [files[given["inputs_file"]]] if "inputs_file" in given else []
+    found = outputs_db(compiled, original, inputs, given["samples"])
+    return found if isfinite(found) else 300.0 if found > 0 else -300.0

@@ -1,0 +1,109 @@
+"""All rows of a sweep: computed once, kept, and put together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from atonc.insight import workers
+from atonc.insight.sweeping.front import on_front
+from atonc.insight.sweeping.options import SweepOptions
+from atonc.insight.sweeping.plan import SweepPlan, SweepRow, read_plan
+from atonc.insight.sweeping.row import FUNCTION, unit_of
+from atonc.insight.workers.run import require_scheduler
+from atonc.machine.base import progress
+from atonc.machine.base.errors import AtoncError, InputError, plain
+
+_FAILED = "failed"  # not refused: the next run tries it again
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """A row with its figures, or with the reason why it has none."""
+
+    model: str
+    board: str
+    size: str
+    options: Mapping[str, Any]
+    figures: Mapping[str, Any] | None
+    why_not: str = ""
+    on_front: bool = False
+
+
+@dataclass(frozen=True)
+class Sweep:
+    file: str
+    results: tuple[SweepResult, ...]
+    varied: tuple[str, ...]
+    accuracy: bool
+    known: int  # rows that were there already
+    notes: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> tuple[SweepResult, ...]:
+        return tuple(result for result in self.results if result.figures is None)
+
+
+def sweep(file: Path, options: SweepOptions | None = None) -> Sweep:
+    return run(read_plan(file), options or SweepOptions())
+
+
+def run(plan: SweepPlan, options: SweepOptions) -> Sweep:
+    units = [unit_of(plan, row) for row in plan.rows]
+    cache = Path(options.cache) if options.cache else workers.default_folder()
+    if options.scheduler:
+        require_scheduler(options.scheduler)
+    found: list[bytes] = [b""] * len(units)
+    known = 0
+    progress.stage("rows", 0, len(units))
+    rows = workers.stream(
+        units,
+        FUNCTION,
+        scheduler=options.scheduler or None,
+        processes=options.processes or None,
+        cache=cache,
+        fresh=options.fresh,
+        on_failure=_failure,
+    )
+    for count, done in enumerate(rows, 1):
+        found[done.number], known = done.result, known + done.known
+        progress.stage("rows", count, len(units))
+    results = [_result(row, json.loads(text)) for row, text in zip(plan.rows, found, strict=True)]
+    results, notes = _without_repeats(results)
+    front = on_front([result.figures for result in results])
+    marked = tuple(replace(result, on_front=best) for result, best in zip(results, front, strict=True))
+    return Sweep(plan.file, marked, plan.varied, plan.accuracy, known, notes)
+
+
+def _failure(unit: workers.WorkUnit, error: AtoncError) -> bytes:
+    return json.dumps({_FAILED: error.as_dict()}).encode()
+
+
+def _result(row: SweepRow, document: Mapping[str, Any]) -> SweepResult:
+    names = plain(row.model.name), row.board, row.size, dict(row.options)
+    if "figures" in document:
+        return SweepResult(*names, document["figures"])
+    words = document.get("refused") or document[_FAILED]
+    error = InputError(words["what"], where=words["where"], rule=words["rule"], remedy=words["remedy"])
+    return SweepResult(*names, None, ("" if "refused" in document else "failed: ") + str(error))
+
+
+def _without_repeats(results: list[SweepResult]) -> tuple[list[SweepResult], tuple[str, ...]]:
+    """A size means nothing to a model without free dimensions: it is there once."""
+    kept: list[SweepResult] = []
+    fixed: dict[str, None] = {}
+    seen: set[str] = set()
+    for result in results:
+        notes = (result.figures or {}).get("notes", ())
+        if result.size and any("has no effect: all sizes" in note for note in notes):
+            fixed[result.model] = None
+            key = json.dumps([result.model, result.board, dict(result.options)], sort_keys=True)
+            if key in seen:
+                continue
+            seen.add(key)
+            result = replace(result, size="")
+        kept.append(result)
+    return kept, tuple(f"{model} has no free dimensions: sizes mean nothing to it" for model in fixed)

@@ -1,0 +1,45 @@
+"""How far outputs are from the yardstick's: over all samples, and sample by sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from atonc.compiler.compare.metrics import Metrics, measure
+from atonc.compiler.compare.subgraph import code_size
+from atonc.compiler.ir import Array, Graph
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far one side's values of an output lie from the yardstick's, over all samples."""
+
+    title: str
+    metrics: Metrics
+    max_lsb: float
+    squares: tuple[float, ...] = ()  # mean square distance of each sample
+
+
+@dataclass(frozen=True)
+class OutputResult:
+    """One output over all samples: the program's distance, and those of the yardstick's siblings."""
+
+    name: str
+    metrics: Metrics
+    max_lsb: float
+    spread: tuple[Distance, ...] = ()
+    squares: tuple[float, ...] = ()
+
+
+def unit_of(graph: Graph, name: str, expected: Array) -> float:
+    tensor = graph.tensors[name]
+    return tensor.scale if tensor.quant is not None else code_size(graph, tensor, expected)
+
+
+def distance(title: str, expected: Array, values: Array, unit: float) -> Distance:
+    """Both hold samples along the first axis."""
+    apart = values.astype(np.float64) - expected
+    worst = float(np.abs(apart).max(initial=0.0)) / unit
+    squares = np.square(apart).reshape(len(apart), -1).mean(axis=1) if apart.size else np.zeros(len(apart))
+    return Distance(title, measure(expected, values, unit), worst, tuple(squares.tolist()))

@@ -1,0 +1,120 @@
+"""What `atonc validate` lets pass, and why.
+
+1. Every operator as we read it gives what the reference kernels give on the same inputs, within one code.
+2. Every layer of the program is within the error that the compiler declares, on the inputs that it really had.
+3. Every output is close to the reference by itself, or not further from it than the reference's own sibling kernels
+   are: networks may be chaotic, and then every other way to round gives other outputs.
+
+In a chaotic network few samples bring most of the distance, of the program as of the siblings, and not the same ones:
+the ratio of both swings by a factor of ten between two samples and forty. So the third verdict is open as long as the
+margin lies within two standard errors of the ratio, and more samples are taken; the margin itself stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf, isfinite, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from atonc.insight.validating.distances import Distance, OutputResult
+from atonc.insight.validating.validate_options import MIN_COSINE as MIN_COSINE
+
+if TYPE_CHECKING:
+    from atonc.insight.validating.validating import Validation
+
+CLOSE_PERCENT = 99.0  # within one code; outputs that are nearly all zero have no direction to compare
+MARGIN = 1.25  # times the root mean square distance of the sibling that is furthest from the reference
+ERRORS = 2.0  # standard errors: 19 of 20 intervals of this width hold the ratio of many samples
+
+CLOSE, SPREAD, FAR = "close", "within the kernels' spread", "too far"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The program's root mean square distance over the furthest sibling's, and between which ends many samples may put
+    it."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def open(self) -> bool:
+        return self.low <= MARGIN <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def judge(output: OutputResult, min_cosine: float = MIN_COSINE) -> str:
+    metrics = output.metrics
+    if metrics.within_1_percent >= CLOSE_PERCENT or metrics.cos >= min_cosine:
+        return CLOSE
+    return SPREAD if metrics.rmse <= MARGIN * widest(output) else FAR
+
+
+def is_open(output: OutputResult, min_cosine: float = MIN_COSINE) -> bool:
+    """Whether more samples may change the verdict: siblings that never part may do so on other inputs."""
+    if judge(output, min_cosine) == CLOSE or not output.spread or not isfinite(output.metrics.rmse):
+        return False
+    found = ratio(output)
+    return found is None or found.open
+
+
+def ratio(output: OutputResult) -> Ratio | None:
+    """None: no sibling is away from the reference. Both distances are of the same samples, so their common part does
+    not widen the interval."""
+    sibling = furthest(output)
+    if sibling is None or not sibling.metrics.rmse:
+        return None
+    mine, theirs = np.array(output.squares), np.array(sibling.squares)
+    value = output.metrics.rmse / sibling.metrics.rmse
+    if mine.size < 2 or mine.size != theirs.size:
+        return Ratio(value, 0.0, inf)
+    rest = mine - value**2 * theirs
+    error = sqrt(float(np.square(rest).sum()) / (mine.size * (mine.size - 1))) / float(theirs.mean())
+    return Ratio(value, sqrt(max(0.0, value**2 - ERRORS * error)), sqrt(value**2 + ERRORS * error))
+
+
+def furthest(output: OutputResult) -> Distance | None:
+    return max(output.spread, key=lambda sibling: sibling.metrics.rmse, default=None)
+
+
+def widest(output: OutputResult) -> float:
+    """The distance from the reference of its furthest sibling."""
+    sibling = furthest(output)
+    return sibling.metrics.rmse if sibling is not None else 0.0
+
+
+def complaints(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[str]:
+    """A sentence for each reason to fail; none: it passes."""
+    misread, bad = found.first_misread, found.first_bad
+    if misread is not None:
+        yield (
+            f"{misread.node}: {misread.kind} as we read it gives {misread.tensor} {misread.max_diff:g} codes from "
+            f"{found.reference}, on the same inputs"
+        )
+    if bad is not None:
+        yield (
+            f"{bad.node}: {bad.kind} gives {bad.tensor} {bad.max_diff:g} codes from exact arithmetic, "
+            f"the compiler declares at most {bad.limit:g}"
+        )
+    for output in found.outputs:
+        if judge(output, min_cosine) == FAR:
+            yield _too_far(output, found, min_cosine)
+
+
+def _too_far(output: OutputResult, found: Validation, min_cosine: float) -> str:
+    said = (
+        f"output {output.name} has cosine {output.metrics.cos:.4f}, below {min_cosine}, and is further from "
+        f"{found.reference} (rmse {output.metrics.rmse:.4g}) than {MARGIN} times what other kernels are "
+        f"({widest(output):.4g})"
+    )
+    if not is_open(output, min_cosine):
+        return said
+    times = ratio(output)
+    seen = f"the ratio is {times}" if times is not None else "the other kernels never part"
+    return f"{said}; on {found.samples} samples {seen}, so more of them may tell otherwise (-b)"

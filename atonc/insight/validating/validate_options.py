@@ -1,0 +1,73 @@
+"""What the user may ask of `atonc validate` beside the options of the compiler: every option once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from atonc.compiler.request.options import CHECKS, OUTPUT
+from atonc.machine.base.declare import SEVERAL, Takes, option
+
+DATA = "inputs of the comparison"
+PLACE = "where the program runs"
+SAMPLES = 10
+MIN_COSINE = 0.98
+FOLDER = Path("st_ai_output")
+# ST's modes beside ours: the emulator stands for its host
+MODES = {
+    **{"emulator": "emulator", "host": "emulator", "host-io-only": "emulator"},
+    **{"board": "board", "target": "target", "target-io-only": "target"},
+}
+_BATCHES = f"samples (default {SAMPLES}, more where the verdict is open; or all of -vi)"
+_INPUTS = "inputs by name in .npz, or .npy, .csv; an array labels in it holds the right classes"
+_OUTPUTS = "outputs to compare with, in the same forms, before those of the model's own kernels"
+_RANGES = "random values between these instead of natural-looking inputs; a pair for each input, or one for all"
+_MODES = (
+    "emulator, which host means too; board: as Arm code on a virtual STM32N6, compared byte by byte with the "
+    "emulator; target: on a board that answers ST's validation protocol, real or virtual (-d); ...-io-only: "
+    "with --io-only"
+)
+_LINE = "with --mode target: the line to the board, serial[:PORT][:BAUD] or socket:HOST:PORT"
+_RECORD = "with --mode target: write inputs, outputs, times and versions, so that others can check them"
+_PAGE = "with --mode target: write the report page with the measured times"
+_PATIENCE = "with --mode target: seconds that an inference may take"
+_RUNTIME = "with --mode board: a folder with ST's LL_ATON sources and CMSIS headers, instead of our runtime"
+_CSV = f"write them as NAME_val_m_inputs_1.csv and so on too (into {FOLDER} without -o)"
+
+
+@dataclass(frozen=True)
+class ValidateOptions:
+    """Flags of the command line with their help, in their order."""
+
+    valinput: tuple[Path, ...] = option(
+        (), "-vi --valinput --input", DATA, _INPUTS, metavar="FILE", parse=Path, takes=Takes(many=SEVERAL)
+    )
+    valoutput: tuple[Path, ...] = option(
+        (), "-vo --valoutput", DATA, _OUTPUTS, metavar="FILE", parse=Path, takes=Takes(many=SEVERAL)
+    )
+    batches: int = option(
+        *(0, "-b --batches --batch-size --samples", DATA, _BATCHES),
+        metavar="N",
+        parse=int,
+    )
+    range: tuple[float, ...] = option(
+        (), "--range", DATA, _RANGES, metavar="MIN MAX", parse=float, takes=Takes(many=SEVERAL)
+    )
+    mode: str = option("emulator", "--mode", PLACE, _MODES, takes=Takes(choices=tuple(MODES)))
+    desc: str = option("serial", "-d --desc", PLACE, _LINE, metavar="LINE")
+    record: Path | None = option(None, "--record", PLACE, _RECORD, metavar="FILE.npz", parse=Path)
+    page: Path | None = option(None, "--page", PLACE, _PAGE, metavar="FILE.html", parse=Path)
+    patience: float = option(120.0, "--patience", PLACE, _PATIENCE, metavar="S", parse=float)
+    runtime: Path | None = option(None, "--runtime", PLACE, _RUNTIME, metavar="DIR", parse=Path)
+    io_only: bool = option(False, "--io-only", CHECKS, "only the outputs, not every layer: faster")
+    no_exec_model: bool = option(False, "--no-exec-model", CHECKS, "do not run the model's own kernels")
+    classifier: bool = option(False, "--classifier", CHECKS, "also count right classes, with or without labels")
+    min_cos: float = option(MIN_COSINE, "--min-cos", CHECKS, "outputs this close pass", metavar="C", parse=float)
+    per_layer: bool = option(False, "--per-layer", OUTPUT, "list every layer (with -v or --json)")
+    output: Path | None = option(
+        None, "-o --output", OUTPUT, "write inputs and outputs: NAME_val_io.npz", metavar="DIR", parse=Path
+    )
+    save_csv: bool = option(False, "--save-csv", OUTPUT, _CSV)
+    no_report: bool = option(
+        False, "--no-report", OUTPUT, "changes nothing: reports are only written on request"
+    )

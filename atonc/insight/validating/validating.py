@@ -1,0 +1,218 @@
+"""`atonc validate`: the compiled program on the emulator against the reference kernels of the model.
+
+Both sides get the same inputs. Values are compared as real numbers; one code of the output's format is the unit in
+which percentages count. `judging.py` says what passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from atonc.compiler.compare.inputs import make_inputs, make_noise
+from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.inputs.inputs import as_input, program_inputs, real
+from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.ir import Array, Graph
+from atonc.compiler.verify.emulation import Emulation
+from atonc.compiler.verify.layer_checks import LayerCheck, check_program
+from atonc.insight.validating.distances import OutputResult, distance, unit_of
+from atonc.insight.validating.judging import MIN_COSINE, is_open
+from atonc.insight.validating.reading_checks import ReadingCheck, check_reading
+from atonc.insight.validating.references import References
+from atonc.machine.base import progress
+from atonc.machine.base.errors import InputError
+
+Kernels = dict[str, list[list[Array]]]  # by title: the values of every output for every sample
+GIVEN = "the given outputs"
+NOT_RUN = "the model's own kernels did not run (--no-exec-model)"
+MOST_SAMPLES, MOST_VALUES = 40, 1 << 22  # where the verdict stays open: then it is what these say
+NOISE_SEED = 1  # pictures leave corners of operators in the dark
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How many samples get the right label: by the program and by the reference."""
+
+    samples: int
+    program: int
+    reference: int
+
+
+@dataclass(frozen=True)
+class Validation:
+    samples: int
+    reference: str
+    notes: tuple[str, ...]
+    outputs: tuple[OutputResult, ...]
+    layers: tuple[LayerCheck, ...] = ()  # the program against the canonical graph
+    reading: tuple[ReadingCheck, ...] = ()  # the graph as we read it against the reference
+    accuracy: Accuracy | None = None
+    recorded: Mapping[str, Array] = field(default_factory=dict)  # inputs and outputs, by ST's names for them
+
+    @property
+    def first_bad(self) -> LayerCheck | None:
+        return next((layer for layer in self.layers if layer.bad), None)
+
+    @property
+    def first_misread(self) -> ReadingCheck | None:
+        return next((check for check in self.reading if check.bad), None)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to compare beside the outputs."""
+
+    labels: Sequence[int] = ()  # the right class of each sample, where the first output has one value per class
+    given: Sequence[Mapping[str, Array]] = ()  # outputs that the user brings, as real values
+    layers: bool = True  # also every layer and every operator as read
+    classifier: bool = False  # without labels the classes of the yardstick count
+    min_cosine: float = MIN_COSINE  # outputs this close pass
+    more: Callable[[int, int], Sequence[Sample]] | None = None  # so many samples from this number on
+
+
+def validate(
+    references: References | None, compiled: Compiled, samples: Sequence[Sample], wanted: Wanted | None = None
+) -> Validation:
+    """`references` None: the model's own kernels do not run."""
+    wanted = wanted or Wanted()
+    if not samples:
+        raise InputError("no samples to compare", remedy="give inputs with at least one sample")
+    if wanted.given and len(wanted.given) < len(samples):
+        raise InputError(f"{len(wanted.given)} samples of outputs for {len(samples)} of inputs", where="-vo")
+    emulation = Emulation(compiled.program, compiled.graph)
+    program, kernels = _both(references, compiled, emulation, samples)
+    if wanted.given:
+        brought = [[sample[name] for sample in wanted.given[: len(samples)]] for name in compiled.graph.outputs]
+        kernels = {GIVEN: brought, **kernels}
+    results = _results(compiled, program, kernels)
+    most = most_samples(compiled.graph)
+    while wanted.more and len(samples) < most and any(is_open(o, wanted.min_cosine) for o in results):
+        added = wanted.more(len(samples), min(len(samples), most - len(samples)))
+        _extend(program, kernels, _both(references, compiled, emulation, added))
+        samples = [*samples, *added]
+        results = _results(compiled, program, kernels)
+    complete = _complete(program, kernels)
+    layers = check_program(compiled, emulation, program_inputs(compiled, samples[0])) if wanted.layers else ()
+    reading: Sequence[ReadingCheck] = ()
+    if wanted.layers and references is not None:
+        reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
+    labels, notes = wanted.labels, list(references.notes if references is not None else [NOT_RUN])
+    yardstick = complete[0] if complete else "nothing"
+    if wanted.classifier and not labels and complete:
+        labels = [int(value.argmax()) for value in kernels[yardstick][0]]
+        notes.append(f"no labels were given: the right classes are those of {yardstick}")
+    model = next((title for title in complete if title != GIVEN), yardstick)
+    accuracy = _accuracy(program[0], kernels[model][0] if complete else program[0], labels) if labels else None
+    return Validation(
+        len(samples),
+        yardstick,
+        tuple(dict.fromkeys(notes)),
+        tuple(results),
+        tuple(layers),
+        tuple(reading),
+        accuracy,
+        _recorded(compiled, samples, program, kernels[yardstick] if complete else ()),
+    )
+
+
+def most_samples(graph: Graph) -> int:
+    """Outputs that are pictures would fill the memory, and have values enough."""
+    return min(MOST_SAMPLES, MOST_VALUES // max(1, sum(graph.tensors[name].elements for name in graph.outputs)))
+
+
+def _both(
+    references: References | None, compiled: Compiled, emulation: Emulation, samples: Sequence[Sample]
+) -> tuple[list[list[Array]], Kernels]:
+    """Real values of every output for every sample: of the program, and of all kernel sets."""
+    outputs = compiled.graph.outputs
+    program: list[list[Array]] = [[] for _ in outputs]
+    kernels: Kernels = {}
+    for number, sample in enumerate(samples):
+        progress.stage("comparing with the reference" if references is not None else "running", number, len(samples))
+        got = emulation.run(program_inputs(compiled, sample))
+        _append(program, [real(compiled.graph.tensors[name], got[name]) for name in outputs])
+        for title, values in references.outputs(compiled, sample).items() if references is not None else ():
+            _append(kernels.setdefault(title, [[] for _ in outputs]), values)
+    return program, kernels
+
+
+def _extend(program: list[list[Array]], kernels: Kernels, added: tuple[list[list[Array]], Kernels]) -> None:
+    """Further samples behind those that there are. A set that cannot run one of them is left out from then on."""
+    more, others = added
+    for found, values in zip(program, more, strict=True):
+        found += values
+    for title in kernels.keys() & others.keys():
+        for found, values in zip(kernels[title], others[title], strict=True):
+            found += values
+
+
+def _complete(program: list[list[Array]], kernels: Kernels) -> list[str]:
+    """Kernel sets that ran all samples."""
+    return [title for title, outputs in kernels.items() if len(outputs[0]) == len(program[0])]
+
+
+def _results(compiled: Compiled, program: list[list[Array]], kernels: Kernels) -> list[OutputResult]:
+    """Distances from the first of the kernel sets that ran all samples; none where there is none."""
+    yardstick, *others = _complete(program, kernels) or [""]
+    if not yardstick:
+        return []
+    results = []
+    for k, name in enumerate(compiled.graph.outputs):
+        expected = np.stack(kernels[yardstick][k])
+        unit = unit_of(compiled.graph, name, expected)
+        mine = distance("program", expected, np.stack(program[k]), unit)
+        spread = tuple(distance(title, expected, np.stack(kernels[title][k]), unit) for title in others)
+        results.append(OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares))
+    return results
+
+
+def _recorded(
+    compiled: Compiled, samples: Sequence[Sample], program: list[list[Array]], reference: Sequence[list[Array]]
+) -> dict[str, Array]:
+    """All values under the names that ST's validation gives them: m is the model, c the compiled network."""
+    found = {
+        f"m_inputs_{k + 1}": np.stack([sample[name] for sample in samples])
+        for k, name in enumerate(compiled.source.inputs)
+    }
+    found |= {f"m_outputs_{k + 1}": np.stack(values) for k, values in enumerate(reference)}
+    return found | {f"c_outputs_{k + 1}": np.stack(values) for k, values in enumerate(program)}
+
+
+def _append(lists: list[list[Array]], values: Sequence[Array]) -> None:
+    """In single precision: outputs may be pictures, and there are several kernel sets."""
+    for found, value in zip(lists, values, strict=True):
+        found.append(value.astype(np.float32))
+
+
+def _accuracy(program: Sequence[Array], reference: Sequence[Array], labels: Sequence[int]) -> Accuracy:
+    if len(labels) < len(program):
+        raise InputError(f"{len(labels)} labels for {len(program)} samples")
+    right = [sum(int(value.argmax()) == label for value, label in zip(side, labels, strict=False))
+             for side in (program, reference)]  # fmt: skip
+    return Accuracy(len(program), *right)
+
+
+# ------------------------------------------------------------------------------------------------------------ inputs
+
+
+def synthetic_samples(source: Graph, count: int, seed: int = 0) -> list[Sample]:
+    return [make_inputs(source, seed + k) for k in range(count)]
+
+
+def random_samples(source: Graph, count: int, seed: int, ranges: Sequence[float]) -> list[Sample]:
+    """`--range MIN MAX ...`: every real value equally likely; the last pair serves all further inputs."""
+    pairs = list(zip(ranges[::2], ranges[1::2], strict=False))
+    if not pairs or len(ranges) % 2 or any(low >= high for low, high in pairs):
+        raise InputError(f"{' '.join(f'{v:g}' for v in ranges)[:60]!r} are no ranges", remedy="write --range MIN MAX")
+    rng = np.random.default_rng(seed)
+    samples: list[Sample] = []
+    for _ in range(count):
+        sample = {}
+        for k, name in enumerate(source.inputs):
+            tensor, (low, high) = source.tensors[name], pairs[min(k, len(pairs) - 1)]
+            sample[name] = as_input(tensor, rng.uniform(low, high, tensor.shape).astype(np.float32), name)
+        samples.append(sample)
+    return samples

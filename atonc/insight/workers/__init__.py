@@ -1,0 +1,14 @@
+"""Work on many cores or machines: units that are pure functions of files and options, computed once, kept by content.
+
+    results = workers.run(units, "atonc.insight.sweeping.row:compute", scheduler="tcp://host:8786", cache=folder)
+
+A unit names files and options; a function of a module turns it into bytes. Whoever runs it (`local.py`: processes of
+this machine, `cluster.py`: Dask), however often a worker is lost on the way: the bytes are the same, in the order of
+the units. `cache.py` keeps them, so an interrupted run goes on where it was.
+"""
+
+from atonc.insight.workers.cache import Cache, default_folder
+from atonc.insight.workers.run import FinishedUnit, LostWorkerError, run, stream
+from atonc.insight.workers.unit import WorkUnit
+
+__all__ = ["Cache", "FinishedUnit", "LostWorkerError", "WorkUnit", "default_folder", "run", "stream"]

@@ -1,6 +1,0 @@
-"""Level 1: the quantised model as plain data."""
-
-from atonc.ir.check import check
-from atonc.ir.types import Array, CarriedState, Graph, Op, Quantisation, Tensor, layer_name
-
-__all__ = ["Array", "CarriedState", "Graph", "Op", "Quantisation", "Tensor", "check", "layer_name"]

@@ -1,0 +1,156 @@
+"""An option is declared once, where its value lives: flags, Python arguments, help, reference, completion follow.
+
+`option(...)` is the default of a dataclass field and carries what the field means to people. `arguments(...)` turns
+keyword arguments of a Python call into values of such a dataclass, with the same checks as the command line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any
+
+from atonc.machine.base.errors import InputError
+
+KEY = "option"
+PLAIN = "options"  # the group of flags that belong to no other: argparse's own
+# a list: the flag once for every value, all values behind one flag, or the flag once for every pair of words
+AGAIN, SEVERAL, PAIRS = "append", "+", "pairs"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What people see of a field."""
+
+    flags: tuple[str, ...]
+    group: str
+    help: str
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    parse: Callable[[str], Any] | None = None  # text of the command line -> value
+    bare: str | None = None  # what the flag alone means; None: it takes a value
+    many: str = ""  # AGAIN, SEVERAL or PAIRS, where the field is a tuple of parsed values
+    local: bool = False  # names files of this machine, or says what is written where: nothing for visitors of a service
+
+    @property
+    def inverted(self) -> bool:
+        """The flag switches off what is on by default."""
+        return self.flags[0].startswith("--no-")
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What may stand behind a flag, where that is not just one value of any kind, and for whom."""
+
+    choices: tuple[str, ...] = ()
+    bare: str | None = None  # what the flag alone means
+    many: str = ""  # AGAIN, SEVERAL or PAIRS
+    local: bool = False  # of this machine: nothing for visitors of a service
+
+
+ONE_VALUE = Takes()
+
+
+def option(
+    default: Any,
+    flags: str,
+    group: str,
+    help: str,
+    *,
+    metavar: str = "",
+    parse: Callable[[str], Any] | None = None,
+    takes: Takes = ONE_VALUE,
+) -> Any:
+    """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
+    behind = takes.choices, metavar, parse, takes.bare, takes.many, takes.local
+    metadata = {KEY: Option(tuple(flags.split()), group, help, *behind)}
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def declared(kind: type[Any]) -> list[tuple[Field[Any], Option]]:
+    return [(member, member.metadata[KEY]) for member in fields(kind) if KEY in member.metadata]
+
+
+def default_of(member: Field[Any]) -> Any:
+    if member.default_factory is not MISSING:
+        return member.default_factory()
+    return member.default
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A remedy for a wrong name."""
+    near = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
+
+
+# ------------------------------------------------------------------------------------------------------------- checks
+
+
+def check(values: Any) -> None:
+    """The values of a dataclass with options are of their types and among their choices."""
+    for member in fields(values):
+        value, default = getattr(values, member.name), default_of(member)
+        known: Option | None = member.metadata.get(KEY)
+        if not _same_kind(value, default):
+            meaning = f"it means: {known.help}" if known is not None else ""
+            raise InputError(f"{member.name} is {str(value)[:60]!r}, not {_kind(default)}", remedy=meaning)
+        if known is not None and known.choices and value != default and value not in known.choices:
+            raise InputError(
+                f"{member.name} is {str(value)[:60]!r}",
+                rule=f"allowed are {', '.join(map(repr, known.choices))}",
+                remedy=did_you_mean(str(value), known.choices, f"leave it out for {default!r}"),
+            )
+
+
+def _same_kind(value: object, default: object) -> bool:
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(default, bool)
+    if isinstance(default, tuple):
+        return isinstance(value, tuple) and all(isinstance(word, str) for word in value)
+    return isinstance(value, (int, float) if isinstance(default, float) else type(default))
+
+
+def _kind(default: object) -> str:
+    if isinstance(default, bool):
+        return "True or False"
+    names = {str: "text", int: "a whole number", float: "a number", tuple: "a list of names", dict: "a dictionary"}
+    return names.get(type(default), type(default).__name__)
+
+
+def arguments(kind: type[Any], given: Mapping[str, Any]) -> Any:
+    """An object of the dataclass from keyword arguments: by field, or spelled like the flag of the command line."""
+    members = {member.name: member for member in fields(kind)}
+    by_flag = {_spelled(flag): member.name for member, known in declared(kind) for flag in known.flags}
+    found: dict[str, Any] = {}
+    for word, value in given.items():
+        name = word if word in members else by_flag.get(word, "")
+        if not name:
+            raise InputError(
+                f"there is no option {word[:60]!r}",
+                remedy=did_you_mean(word, [*members, *by_flag], f"the options are {', '.join(members)}"),
+            )
+        if name in found:
+            raise InputError(f"the option {name} is given twice")
+        inverted = name != word and members[name].metadata[KEY].inverted and isinstance(value, bool)
+        found[name] = (not value) if inverted else _as_field(value, members[name])
+    return kind(**found)
+
+
+def _spelled(flag: str) -> str:
+    return flag.lstrip("-").replace("-", "_")
+
+
+def _as_field(value: Any, member: Field[Any]) -> Any:
+    """Lists, paths and text as the command line has it, in the type of the field."""
+    default, known = default_of(member), member.metadata.get(KEY)
+    if isinstance(value, os.PathLike) and isinstance(default, str):
+        return os.fspath(value)
+    if isinstance(value, list) and isinstance(default, tuple):
+        return tuple(value)
+    if isinstance(value, str) and not isinstance(default, str) and known is not None and known.parse is not None:
+        return known.parse(value)
+    return value

@@ -1,0 +1,176 @@
+"""Cycles of a run: ST's estimate and the hardware model side by side, per epoch and in all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from atonc.machine.cost.band import PredictionBand, band_of
+from atonc.machine.cost.saved_machine import build_machine
+from atonc.machine.hw.cycles import hardware, st_estimate
+from atonc.machine.hw.cycles.doubts import doubts
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import HYPERRAM, Machine, PoolTiming, kind_of_label, milliseconds
+from atonc.machine.hw.target import Target
+
+if TYPE_CHECKING:
+    from atonc.machine.emu.cpu.cycles import CallCost
+    from atonc.machine.emu.files.c_info import CInfo
+    from atonc.machine.emu.files.types import CompiledNetwork
+    from atonc.machine.emu.network import EmulatedNetwork, NetworkStep
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """One epoch. Cycles count at the NPU's clock, those of CPU epochs too."""
+
+    st_cycles: int
+    st_bound_by: str
+    cycles: int
+    bound_by: str
+    milliseconds: float
+    cpu_ms: float
+    origin: str
+    known: bool = True
+    parts: Mapping[str, float] = field(default_factory=dict)  # of an epoch, by the hardware model
+    doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
+
+
+@dataclass(frozen=True)
+class NetworkCost:
+    steps: tuple[StepCost, ...]
+    npu_mhz: float
+    cpu_mhz: float
+    unknown: tuple[str, ...]  # library functions without a measured constant
+
+    @property
+    def latency_ms(self) -> float:
+        return milliseconds(self.cycles, self.npu_mhz)
+
+    @cached_property
+    def band(self) -> PredictionBand:
+        """How far the latency may be off."""
+        return band_of((step.cpu_ms > 0, step) for step in self.steps)
+
+    @property
+    def cpu_ms(self) -> float:
+        return sum(step.cpu_ms for step in self.steps)
+
+    @property
+    def npu_ms(self) -> float:
+        return self.latency_ms - self.cpu_ms
+
+    @property
+    def cycles(self) -> int:
+        return sum(step.cycles for step in self.steps)
+
+    @property
+    def st_cycles(self) -> int:
+        return sum(step.st_cycles for step in self.steps)
+
+    @property
+    def bound_by(self) -> Mapping[str, float]:
+        """Share of the cycles by what bounds them, largest first."""
+        total = Counter[str]()
+        for step in self.steps:
+            total[step.bound_by] += step.cycles
+        return {label: count / max(1, self.cycles) for label, count in total.most_common() if count}
+
+
+def spill_lines(spilled_bytes: int, steps: Iterable[tuple[str, float]]) -> list[str]:
+    """Activations outside the chip, and what waiting for them costs; `steps`: what bounds each and its time."""
+    if not spilled_bytes:
+        return []
+    listed = list(steps)
+    waiting = sum(ms for bound_by, ms in listed if kind_of_label(bound_by) == HYPERRAM)
+    share = 100 * waiting / (sum(ms for _, ms in listed) or 1.0)
+    return [
+        f"SPILL: {spilled_bytes:,} bytes of activations lie in external RAM; epochs that wait for it take "
+        f"{waiting:.2f} ms ({share:.0f} %). --no-spill makes this an error."
+    ]
+
+
+def network_cost(
+    net: EmulatedNetwork, steps: Sequence[NetworkStep], machine: Machine | None = None, info: CInfo | None = None
+) -> NetworkCost:
+    """ST's estimate is the one of its own file (`info`), where there is one; else counted as its compiler does."""
+    from atonc.machine.emu import cpu
+
+    machine = machine or build_machine(net.network)
+    pools = pool_timings(net.network)
+    names = _origins(net.network)
+    counts_runs = st_estimate.counts_runs(net.network.atonn_version)
+    costs = [_listed(step, _step_cost(step, pools, machine, names, counts_runs), info) for step in steps]
+    unknown = {c.name for s in steps for c in s.calls if not cpu.call_cost(c.name, list(c.args)).known}
+    return NetworkCost(tuple(costs), machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(unknown)))
+
+
+def _listed(step: NetworkStep, cost: StepCost, info: CInfo | None) -> StepCost:
+    node = info.by_epoch.get(step.number) if info is not None and not step.calls else None
+    return replace(cost, st_cycles=node.max_cycles) if node is not None else cost
+
+
+def pool_timings(network: CompiledNetwork) -> tuple[PoolTiming, ...]:
+    return tuple(PoolTiming(p.name, p.base, p.size_bytes, p.byte_width, p.freq_ratio) for p in network.pools)
+
+
+def _step_cost(
+    step: NetworkStep, pools: tuple[PoolTiming, ...], machine: Machine, names: Mapping[int, str], counts_runs: bool
+) -> StepCost:
+    origin = names.get(step.number, "")
+    if step.calls:
+        from atonc.machine.emu import cpu
+
+        parts = [cpu.call_cost(call.name, list(call.args), machine) for call in step.calls]
+        origin = "; ".join(cpu.describe_call(call.name, list(call.args)) for call in step.calls)
+        return cpu_cost(parts, machine, origin)
+    if step.epoch is None:
+        return nothing(origin)
+    target = Target(machine, hardware.CONTROLLER if step.blob else hardware.CPU)
+    return epoch_cost(step.epoch, target, pools, counts_runs, origin)
+
+
+def epoch_cost(
+    epoch: Epoch, target: Target, pools: tuple[PoolTiming, ...], counts_runs: bool, origin: str
+) -> StepCost:
+    """Prices an epoch with the length of its program, wherever it comes from: all that is said of its time comes from
+    here."""
+    estimate = st_estimate.epoch_cycles(epoch, pools, counts_runs)
+    real = target.cycles(epoch)
+    return StepCost(
+        estimate.cycles,
+        estimate.bound_by,
+        real.cycles,
+        real.bound_by,
+        target.machine.milliseconds(real.cycles),
+        0.0,
+        origin,
+        parts=real.detail,
+        doubts=doubts(epoch, target.machine, target.programmed_by, real),
+    )
+
+
+def cpu_cost(calls: Sequence[CallCost], machine: Machine, origin: str) -> StepCost:
+    """Prices what the processor does in a step; in a hybrid step it also waits for the NPU."""
+    on_cpu = round(machine.npu_cycles(sum(call.cpu_cycles for call in calls)))
+    cycles = on_cpu + round(sum(call.npu_cycles for call in calls))
+    known = all(call.known for call in calls)
+    times = machine.milliseconds(cycles), machine.milliseconds(on_cpu)
+    return StepCost(0, "", cycles, "cpu", *times, origin, known)
+
+
+def nothing(origin: str) -> StepCost:
+    """A step that does nothing."""
+    return StepCost(0, "", 0, "", 0.0, 0.0, origin)
+
+
+def _origins(network: CompiledNetwork) -> dict[int, str]:
+    """The tensors that each epoch writes, as the compiler names them: the nearest thing to layer names."""
+    names: dict[int, list[str]] = {}
+    for buffer in (*network.internals, *network.outputs):
+        if not buffer.is_param:
+            names.setdefault(buffer.epoch, []).append(buffer.name)
+    return {epoch: ", ".join(dict.fromkeys(listed)) for epoch, listed in names.items()}

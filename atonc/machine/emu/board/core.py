@@ -1,0 +1,339 @@
+"""The processor: unicorn executes the instructions, this file adds what it leaves out: time, interrupts, sleep.
+
+unicorn has no Cortex-M55, so the board runs a Cortex-M33; `blocks` finds the instructions that only the M55 has.
+It knows no NVIC either: exceptions are entered and left here, with the frames that the architecture prescribes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from atonc.machine.base.errors import AtoncError, InputError, ToolError
+from atonc.machine.emu.board import blocks
+from atonc.machine.emu.board.blocks import Blocks
+from atonc.machine.emu.board.clock import Clock
+from atonc.machine.emu.board.cpu_memory import CpuMemory
+from atonc.machine.emu.board.interrupts import SVCALL, Nvic, SystemControl
+from atonc.machine.emu.board.mve import unit
+from atonc.machine.emu.board.mve.unit import VectorUnit
+from atonc.machine.emu.board.register_bank import RegisterBank
+from atonc.machine.emu.board.v81m.execute import Executor
+
+_EXIT_ADDRESS = 0xFFFF_FFFE  # where unicorn would stop by itself: never reached
+_SWI, _BKPT, _EXCEPTION_EXIT = 2, 7, 8  # unicorn's numbers of what it cannot do itself
+_FAULTS = {
+    1: "undefined instruction",
+    3: "instruction fetch failed",
+    4: "data access failed",
+    17: "coprocessor or FPU is not enabled",
+    18: "not Thumb state",
+    19: "stack limit passed",
+    20: "lazy floating-point stacking",
+    22: "unaligned access",
+}
+_THREAD_MSP = 0xFFFF_FFE9  # return with floating-point registers, main stack
+_THREAD_PSP = 0xFFFF_FFED
+_HANDLER = 0xFFFF_FFE1
+_CONDITIONAL_BRANCH = 0xD  # of 16 bits
+_IT_BITS = 0x3F << 10 | 3 << 25  # of XPSR: conditions that are left of an IT block
+_SHORTEST, _LONGEST = 32, 2048
+_IN_STUB = 3  # instructions at a time while an interrupt waits for the end of a stub
+_FRAME = struct.Struct("<8I8Q2I")  # r0-r3, r12, lr, pc, xpsr, d0-d7, fpscr, vpr
+_SAVED = ("R0", "R1", "R2", "R3", "R12", "LR", *(f"D{number}" for number in range(8)), "FPSCR")
+_CORE_REGISTERS = 6  # of them
+_CONDITIONS = 0x0600_FC00  # of an IT block, in the program status
+
+
+@dataclass(frozen=True)
+class Halt:
+    """Why the core stands still: `bkpt` (number), `budget`, `time`, or `sleep` and nothing could wake it."""
+
+    reason: str
+    pc: int
+    number: int = 0
+
+
+class Core:
+    """Instructions run in slices, short ones near accesses to devices, long ones in pure computation. Events and
+    interrupts are seen between slices. Of a slice that ends early (sleep, exception, breakpoint) half is counted."""
+
+    def __init__(self, clock: Clock, nvic: Nvic, system: SystemControl) -> None:
+        unicorn, arm_const = _unicorn()
+        self._arm = arm_const
+        self._error = unicorn.UcError
+        self._write_hook = unicorn.UC_HOOK_MEM_WRITE
+        self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+        self.uc.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M33)
+        self.uc.ctl_set_tcg_buffer_size(blocks.BUFFER_BYTES)
+        self.clock, self.nvic, self.system = clock, nvic, system
+        self.instructions = 0
+        self.pc = 0
+        self._trap: int | None = None
+        self._size = _SHORTEST
+        self._bad_access = ""
+        self.uc.hook_add(unicorn.UC_HOOK_INTR, self._on_trap)
+        self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
+        self.memory = CpuMemory()
+        self.vectors = VectorUnit(self.memory, self._stored)
+        self.blocks = Blocks(self.uc, unicorn.UC_HOOK_EDGE_GENERATED, self.memory, self.vectors)
+        self.on_store: Callable[[int, int], None] | None = None  # what the vector unit has written
+        self._executor = Executor(self)
+        self._numbers: dict[str, int] = {}
+        self._saved = RegisterBank(self.uc, [self._number(name) for name in _SAVED])
+        self._map_vector_unit()
+
+    def watch_writes(self, start: int, end: int, action: Callable[[int, int], None]) -> None:
+        """Calls action(address, size) for every store in [start, end)."""
+
+        def on_write(_: Any, __: int, address: int, size: int, ___: int, ____: Any) -> None:
+            action(address, size)
+
+        if start < end:
+            self.uc.hook_add(self._write_hook, on_write, None, start, end - 1)
+
+    def _map_vector_unit(self) -> None:
+        mailbox = self.vectors.mailbox
+        self.uc.mem_map_ptr(unit.MAILBOX, mailbox.size, 3, mailbox.ctypes.data)
+        self.uc.mmio_map(
+            unit.DOORBELL,
+            unit.PAGE,
+            lambda *_: 0,
+            None,
+            lambda *_: self.vectors.ring(),
+            None,
+        )
+
+    def _stored(self, address: int, size: int) -> None:
+        """unicorn does not see what the vector unit writes: code there has to be translated again."""
+        if address >> 12 in self.blocks.pages or address + size - 1 >> 12 in self.blocks.pages:
+            self.uc.ctl_remove_cache(address, address + size)
+        if self.on_store is not None:
+            self.on_store(address, size)
+
+    def start(self, pc: int, stack: int) -> None:
+        self.pc = pc & ~1
+        self._translate_nothing()
+        self.uc.reg_write(self._arm.UC_ARM_REG_MSP, stack)
+        self.uc.reg_write(self._arm.UC_ARM_REG_SP, stack)
+        self.uc.reg_write(self._arm.UC_ARM_REG_LR, 0xFFFF_FFFF)
+
+    def _translate_nothing(self) -> None:
+        """unicorn shows no block before one has run to its end: this one is not the firmware's."""
+        scratch = 0x6000_0000  # nothing is there
+        self.uc.mem_map(scratch, 0x1000)
+        self.uc.mem_write(scratch, b"\x00\xbf\x00\xbf\xfe\xe7")
+        self.uc.emu_start(scratch | 1, _EXIT_ADDRESS, count=8)  # more than the first block has
+        self.uc.mem_unmap(scratch, 0x1000)
+        if not self.blocks.pages:
+            raise ToolError("this release of unicorn does not show the code that it translates", remedy="use 2.1.4")
+
+    def register(self, name: str) -> int:
+        value: int = self.uc.reg_read(self._number(name))
+        return value
+
+    def set_register(self, name: str, value: int) -> None:
+        self.uc.reg_write(self._number(name), value)
+
+    def _number(self, name: str) -> int:
+        if name not in self._numbers:
+            self._numbers[name] = getattr(self._arm, f"UC_ARM_REG_{name.upper()}")
+        return self._numbers[name]
+
+    def attend(self) -> None:
+        """A device was touched: events and interrupts are looked at more often for a while."""
+        self._size = _SHORTEST // 2
+
+    # -------------------------------------------------------------------------------------------------------------- run
+
+    def run(self, budget: int, cycles: int) -> Halt:
+        """Executes at most `budget` instructions in at most `cycles`, sleep included."""
+        limit, end = self.instructions + budget, self.clock.now + cycles
+        while True:
+            self.clock.run_due()
+            self._take_exception()
+            if self.instructions >= limit:
+                return Halt("budget", self.pc)
+            if self.clock.now >= end:
+                return Halt("time", self.pc)
+            halt = self._go(self._slice())
+            if halt is not None:
+                return halt
+
+    def _slice(self) -> int:
+        """Instructions until the next look; few while an interrupt waits to be unmasked."""
+        self._size = min(2 * self._size, _LONGEST)
+        if self.nvic.waiting() is not None:
+            return _SHORTEST if self.blocks.stub_at(self.pc) is None else _IN_STUB
+        event = self.clock.next_event
+        return self._size if event is None else min(self._size, max(2, event - self.clock.now))
+
+    def _go(self, count: int) -> Halt | None:
+        self._trap, self._bad_access, self.blocks.fresh = None, "", False
+        self.blocks.forget()
+        failure = ""
+        try:
+            self.uc.emu_start(self.pc | 1, _EXIT_ADDRESS, count=count)
+        except self._error as error:
+            failure = self._bad_access or str(error)
+        self.pc = self.register("PC")
+        early = failure or self._trap is not None or self.blocks.fresh
+        done = -(-count // 2) if early else count
+        self._size = _SHORTEST // 2 if early else self._size  # the less of a slice is left, the better is half of it
+        self.instructions += done
+        self.clock.now += done
+        if failure and "INSN_INVALID" in failure:
+            return self._undefined(failure)
+        if failure:
+            raise self._fault(failure)
+        return None if self._trap is None else self._handle_trap(self._trap)
+
+    def _handle_trap(self, trap: int) -> Halt | None:
+        if trap == _EXCEPTION_EXIT:
+            self._leave_exception(self.pc)
+        elif trap == _SWI:
+            self.nvic.pending.add(SVCALL)
+        elif trap == _BKPT:
+            number = self.uc.mem_read(self.pc, 2)[0]
+            self.pc += 2
+            return Halt("bkpt", self.pc - 2, number)
+        else:
+            raise self._fault(_FAULTS.get(trap, f"exception {trap}"))
+        return None
+
+    # ------------------------------------------------------------------------------- instructions that unicorn stops at
+
+    def _undefined(self, failure: str) -> Halt | None:
+        """Sleeps, and what has no replacement in other instructions: memory still says what stands here."""
+        code = self.memory.code(self.pc, 4)
+        first, second = int.from_bytes(code[:2], "little"), int.from_bytes(code[2:], "little")
+        if first in (blocks.WFE, blocks.WFI, blocks.SEV):
+            self._pass(2)
+            return self._sleep(first)
+        if first == 0xF3AF and second & 0xFFF0 == 0x8000:
+            self._pass(4)
+            return self._sleep(0xBF00 | (second & 0xF) << 4)
+        if first >> 12 == _CONDITIONAL_BRANCH and self._forget_condition():
+            return None  # never part of an IT block: unicorn keeps the condition of one that ends with its page
+        instruction = blocks.find(first << 16 | second)
+        if instruction is None:
+            raise self._fault(f"{failure}, {first:04x} {second:04x}")
+        try:
+            self._executor.run(instruction)
+        except AtoncError as error:
+            error.where = error.where or f"pc {self.pc:#010x}"
+            raise
+        self._pass(4)
+        return None
+
+    def _pass(self, size: int) -> None:
+        """On to the next instruction; a condition that IT gave to several moves on with it."""
+        self.pc += size
+        status = self.register("XPSR")
+        condition = status >> 8 & 0xFC | status >> 25 & 3
+        if condition:
+            condition = condition & 0xE0 | condition << 1 & 0x1F if condition & 7 else 0
+            rest = status & ~_IT_BITS
+            self.set_register("XPSR", rest | (condition & 0xFC) << 8 | (condition & 3) << 25)
+
+    def _forget_condition(self) -> bool:
+        """Whether one was left of an IT block."""
+        status = self.register("XPSR")
+        self.set_register("XPSR", status & ~_IT_BITS)
+        return bool(status & _IT_BITS)
+
+    def _sleep(self, kind: int) -> Halt | None:
+        """Time passes until an interrupt wakes the core; PRIMASK does not keep it asleep. Events end only WFE."""
+        if kind == blocks.SEV:
+            self.nvic.event = True
+            return None
+        while self.nvic.waiting() is None and not (kind == blocks.WFE and self.nvic.event):
+            if not self.clock.jump():
+                return Halt("sleep", self.pc - 2)
+        if kind == blocks.WFE:
+            self.nvic.event = False
+        return None
+
+    def _fault(self, what: str) -> InputError:
+        return InputError(f"the processor stopped: {what}", where=f"pc {self.pc:#010x}, lr {self.register('LR'):#010x}")
+
+    # ------------------------------------------------------------------------------------------------------------ hooks
+
+    def _on_trap(self, uc: Any, number: int, _: Any) -> None:
+        self._trap = number
+        uc.emu_stop()
+
+    def _on_bad_access(self, uc: Any, access: int, address: int, size: int, value: int, _: Any) -> bool:
+        kinds = {19: "read", 20: "write", 21: "fetch", 22: "read", 23: "write", 24: "fetch"}
+        self._bad_access = f"{kinds.get(access, 'access')} of {size} bytes at {address:#010x}, where nothing is"
+        return False
+
+    # ------------------------------------------------------------------------------------------------------ exceptions
+
+    def _take_exception(self) -> None:
+        number = self.nvic.waiting()
+        if number is None or self._masked(number) or self.blocks.stub_at(self.pc) is not None:
+            return
+        frame = self._save_frame()
+        handler = self._word(self.system.vector_table + 4 * number)
+        if handler & 1 == 0:
+            raise self._fault(f"exception {number} has no handler in the vector table ({handler:#010x})")
+        thread = not self.nvic.active
+        self.nvic.enter(number)
+        self.set_register("LR", frame if thread else _HANDLER)
+        self.set_register("IPSR", number)
+        self.pc = handler & ~1
+
+    def _masked(self, number: int) -> bool:
+        if number < 4:
+            return False
+        base = self.register("BASEPRI")
+        return bool(self.register("PRIMASK") & 1) or bool(base and self.nvic.priority(number) >= base)
+
+    def _save_frame(self) -> int:
+        """Pushes what a handler may change; the value that a return must carry."""
+        process = not self.nvic.active and bool(self.register("CONTROL") & 2)
+        sp = self.register("SP")
+        aligned = sp & 4
+        sp = (sp & ~7) - _FRAME.size
+        saved, status, vectors = self._saved.read(), self.register("XPSR"), self.vectors.state
+        words, rest = saved[:_CORE_REGISTERS], saved[_CORE_REGISTERS:]
+        frame = _FRAME.pack(*words, self.pc, status & ~0x200 | (aligned and 0x200), *rest, vectors.vpr)
+        self.uc.mem_write(sp, frame)
+        vectors.vpr = 0
+        if status & _CONDITIONS:
+            self.set_register("XPSR", status & ~_CONDITIONS)
+        self.set_register("SP", sp)
+        if process:
+            self.set_register("CONTROL", self.register("CONTROL") & ~2)
+        return _THREAD_PSP if process else _THREAD_MSP
+
+    def _leave_exception(self, target: int) -> None:
+        if not self.nvic.active:
+            raise self._fault(f"return from an exception ({target:#010x}) while none is active")
+        self.nvic.leave()
+        self.set_register("IPSR", 0)
+        if not self.nvic.active and (target | 1) == _THREAD_PSP:
+            self.set_register("CONTROL", self.register("CONTROL") | 2)
+        sp = self.register("SP")
+        words = _FRAME.unpack(bytes(self.uc.mem_read(sp, _FRAME.size)))
+        *saved, self.pc, status = words[: _CORE_REGISTERS + 2]
+        self._saved.write((*saved, *words[_CORE_REGISTERS + 2 : -1]))
+        self.vectors.state.vpr = words[-1]
+        self.set_register("SP", sp + _FRAME.size + (4 if status & 0x200 else 0))
+        self.set_register("XPSR", status & ~0x200)
+
+    def _word(self, address: int) -> int:
+        word: int = struct.unpack("<I", bytes(self.uc.mem_read(address, 4)))[0]
+        return word
+
+
+def _unicorn() -> tuple[Any, Any]:
+    try:
+        return import_module("unicorn"), import_module("unicorn.arm_const")
+    except ImportError as error:
+        raise ToolError("unicorn is not installed", remedy="pip install 'atonc[board]'") from error
+

@@ -1,0 +1,212 @@
+"""Arithmetic on vectors of floats. As the architecture has it for vectors: rounded to the nearest, numbers too small
+for a normal float become zero on the way in and out, and there is one NaN. The flags that tell so are not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from atonc.machine.emu.board.mve.families import InstructionEntry, Make, Operation, entry
+from atonc.machine.emu.board.mve.state import Array, VectorState
+from atonc.machine.emu.board.v81m.patterns import Instruction
+
+_TINY = np.float32(1.17549435e-38)  # the smallest normal float
+_NAN = np.float32("nan")
+_SIGN = np.uint32(0x8000_0000)
+
+
+def flushed(x: Array) -> Array:
+    """Denormals as zero with their sign, every NaN as the one that there is."""
+    small = np.where(np.abs(x) < _TINY, np.copysign(np.float32(0), x), x)
+    result: Array = np.where(np.isnan(small), _NAN, small).astype(np.float32)
+    return result
+
+
+def _quiet(function: Callable[..., Array]) -> Callable[..., Array]:
+    def run(*operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return flushed(function(*(flushed(x) for x in operands)))
+
+    return run
+
+
+def _signalling(x: Array) -> Array:
+    bits = x.view(np.uint32)
+    found: Array = np.isnan(x) & (bits & 0x0040_0000 == 0)
+    return found
+
+
+def fused(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c, rounded once. The product is exact in 64 bits; the sum is made odd where it is not, so that the second
+    rounding cannot go wrong."""
+    product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
+    total = product + addend
+    back = total - product
+    error = (product - (total - back)) + (addend - back)
+    bits = total.view(np.int64)
+    inexact = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
+    outward = (error > 0) == (total > 0)
+    odd = np.where(inexact, bits + np.where(outward, 1, -1), bits)
+    return odd.view(np.float64).astype(np.float32)
+
+
+def extreme(larger: bool, signalling: bool = True) -> Callable[[Array, Array], Array]:
+    """MAXNM and MINNM: a number rather than a quiet NaN, NaN when one is signalling; plus zero is more than minus."""
+
+    def run(a: Array, b: Array) -> Array:
+        bad = (_signalling(a) | _signalling(b)) & signalling
+        a, b = flushed(a), flushed(b)
+        first = np.where(np.isnan(a), b, a)
+        second = np.where(np.isnan(b), a, b)
+        zero = (first == 0) & (second == 0)
+        negative = np.signbit(first) & np.signbit(second) if larger else np.signbit(first) | np.signbit(second)
+        chosen = np.where(first > second, first, second) if larger else np.where(first < second, first, second)
+        chosen = np.where(zero, np.where(negative, np.float32(-0.0), np.float32(0)), chosen)
+        return np.where(bad, _NAN, chosen).astype(np.float32)
+
+    return run
+
+
+# ---------------------------------------------------------------------------------------------------------- operations
+
+
+def two(function: Callable[[Array, Array], Array]) -> Make:
+    def make(i: Instruction, s: VectorState) -> Operation:
+        a, b = s.floats[i["n"]], s.floats[i["m"]]
+        return lambda: s.put(i["d"], function(a, b))
+
+    return make
+
+
+def by_register(function: Callable[[Array, Array], Array]) -> Make:
+    def make(i: Instruction, s: VectorState) -> Operation:
+        a = s.floats[i["n"]]
+        return lambda: s.put(i["d"], function(a, scalar(s, i["m"])))
+
+    return make
+
+
+def scalar(s: VectorState, number: int) -> Array:
+    return np.full(4, s.register(number), np.uint32).view(np.float32)
+
+
+def _multiply_add(negate: bool) -> Make:
+    run = _quiet(lambda a, b, c: fused(-a if negate else a, b, c))
+
+    def make(i: Instruction, s: VectorState) -> Operation:
+        a, b, c = s.floats[i["n"]], s.floats[i["m"]], s.floats[i["d"]]
+        return lambda: s.put(i["d"], run(a, b, c))
+
+    return make
+
+
+def _multiply_add_register(to_product: bool) -> Make:
+    """VFMA: d + n * register; VFMAS: d * n + register."""
+    run = _quiet(fused)
+
+    def make(i: Instruction, s: VectorState) -> Operation:
+        n, d = s.floats[i["n"]], s.floats[i["d"]]
+
+        def go() -> None:
+            r = scalar(s, i["m"])
+            s.put(i["d"], run(d, n, r) if to_product else run(n, r, d))
+
+        return go
+
+    return make
+
+
+def _sign(function: Callable[[Array, np.uint32], Array], mask: np.uint32) -> Make:
+    """Changes the sign bit alone: nothing is flushed."""
+
+    def make(i: Instruction, s: VectorState) -> Operation:
+        bits = s.unsigned[2][i["m"]]
+        return lambda: s.put(i["d"], function(bits, mask))
+
+    return make
+
+
+# ---------------------------------------------------------------------------------------------------------- conversions
+
+
+def _rounded(x: Array, mode: int) -> Array:
+    """0 to the nearest, halves away from zero; 1 to the nearest, halves to even; 2 up; 3 down."""
+    if mode == 0:
+        return np.copysign(np.floor(np.abs(x) + 0.5), x)
+    return np.rint(x) if mode == 1 else np.ceil(x) if mode == 2 else np.floor(x)
+
+
+def to_integers(x: Array, unsigned: int) -> Array:
+    """Whole numbers as floats of 64 bits to words; what does not fit becomes the nearest that does, NaN zero."""
+    low, high = (0, 0xFFFF_FFFF) if unsigned else (-(1 << 31), (1 << 31) - 1)
+    clipped = np.clip(np.where(np.isnan(x), 0, x), low, high).astype(np.int64)
+    return (clipped & 0xFFFF_FFFF).astype(np.uint32)
+
+
+def _wide(x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return flushed(x).astype(np.float64)
+
+
+def _to_float(i: Instruction, s: VectorState) -> Operation:
+    source = s.vector(i["m"], 2, i["u"])
+    return lambda: s.put(i["d"], source.astype(np.float32))
+
+
+def _to_integer(i: Instruction, s: VectorState) -> Operation:
+    return lambda: s.put(i["d"], to_integers(np.trunc(_wide(s.floats[i["m"]])), i["u"]))
+
+
+def _to_integer_rounded(i: Instruction, s: VectorState) -> Operation:
+    return lambda: s.put(i["d"], to_integers(_rounded(_wide(s.floats[i["m"]]), i["r"]), i["u"]))
+
+
+def _from_fixed(i: Instruction, s: VectorState) -> Operation:
+    source, by = s.vector(i["m"], 2, i["u"]), 32 - i["i"]
+    return lambda: s.put(i["d"], np.ldexp(source.astype(np.float64), -by).astype(np.float32))
+
+
+def _to_fixed(i: Instruction, s: VectorState) -> Operation:
+    by = 32 - i["i"]
+    return lambda: s.put(i["d"], to_integers(np.trunc(np.ldexp(_wide(s.floats[i["m"]]), by)), i["u"]))
+
+
+def _round(function: Callable[[Array], Array]) -> Make:
+    run = _quiet(lambda x: np.copysign(function(x), x))
+
+    def make(i: Instruction, s: VectorState) -> Operation:
+        return lambda: s.put(i["d"], run(s.floats[i["m"]]))
+
+    return make
+
+
+_ONE = "1111 1111 1011 10{} ddd0 {} mmm0"
+ENTRIES: tuple[InstructionEntry, ...] = (
+    entry("VADD.F32", "1110 1111 0000 nnn0 ddd0 1101 0100 mmm0", two(_quiet(np.add))),
+    entry("VSUB.F32", "1110 1111 0010 nnn0 ddd0 1101 0100 mmm0", two(_quiet(np.subtract))),
+    entry("VMUL.F32", "1111 1111 0000 nnn0 ddd0 1101 0101 mmm0", two(_quiet(np.multiply))),
+    entry("VABD.F32", "1111 1111 0010 nnn0 ddd0 1101 0100 mmm0", two(_quiet(lambda a, b: np.abs(a - b)))),
+    entry("VMAXNM.F32", "1111 1111 0000 nnn0 ddd0 1111 0101 mmm0", two(extreme(True))),
+    entry("VMINNM.F32", "1111 1111 0010 nnn0 ddd0 1111 0101 mmm0", two(extreme(False))),
+    entry("VFMA.F32", "1110 1111 0000 nnn0 ddd0 1100 0101 mmm0", _multiply_add(False)),
+    entry("VFMS.F32", "1110 1111 0010 nnn0 ddd0 1100 0101 mmm0", _multiply_add(True)),
+    entry("VADD.F32 by a register", "1110 1110 0011 nnn0 ddd0 1111 0100 mmmm", by_register(_quiet(np.add))),
+    entry("VSUB.F32 by a register", "1110 1110 0011 nnn0 ddd1 1111 0100 mmmm", by_register(_quiet(np.subtract))),
+    entry("VMUL.F32 by a register", "1110 1110 0011 nnn1 ddd0 1110 0110 mmmm", by_register(_quiet(np.multiply))),
+    entry("VFMA.F32 by a register", "1110 1110 0011 nnn1 ddd0 1110 0100 mmmm", _multiply_add_register(False)),
+    entry("VFMAS.F32 by a register", "1110 1110 0011 nnn1 ddd1 1110 0100 mmmm", _multiply_add_register(True)),
+    entry("VABS.F32", _ONE.format("01", "0111 0100"), _sign(lambda x, m: x & m, ~_SIGN)),
+    entry("VNEG.F32", _ONE.format("01", "0111 1100"), _sign(lambda x, m: x ^ m, _SIGN)),
+    entry("VCVT.F32 of integers", _ONE.format("11", "0110 u100"), _to_float),
+    entry("VCVT of F32 to integers", _ONE.format("11", "0111 u100"), _to_integer),
+    entry("VCVTA, N, P, M of F32", "1111 1111 1011 1011 ddd0 00rr u100 mmm0", _to_integer_rounded),
+    entry("VCVT.F32 of fixed point", "111u 1111 101i iiii ddd0 1110 0101 mmm0", _from_fixed),
+    entry("VCVT of F32 to fixed point", "111u 1111 101i iiii ddd0 1111 0101 mmm0", _to_fixed),
+    entry("VRINTN.F32", _ONE.format("10", "0100 0100"), _round(np.rint)),
+    entry("VRINTX.F32", _ONE.format("10", "0100 1100"), _round(np.rint)),
+    entry("VRINTA.F32", _ONE.format("10", "0101 0100"), _round(lambda x: np.trunc(_rounded(x.astype(np.float64), 0)))),
+    entry("VRINTZ.F32", _ONE.format("10", "0101 1100"), _round(np.trunc)),
+    entry("VRINTM.F32", _ONE.format("10", "0110 1100"), _round(np.floor)),
+    entry("VRINTP.F32", _ONE.format("10", "0111 1100"), _round(np.ceil)),
+)

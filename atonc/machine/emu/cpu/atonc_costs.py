@@ -1,0 +1,351 @@
+"""What calls of our own kernels cost on a Cortex-M55, and in a few words what they do.
+
+No board has measured them. cycles = work x constant + bytes x wait. The constants are counted in the code that GCC 12
+makes of atonc_kernels.c with -O2, with the double precision unit of the core; those of kernels with vectors are rounded
+up from benchmarks/results/cpu_kernels.md: emulated, not yet run on a board. The waits are the machine's
+(`cpu_read_byte`, `cpu_write_byte`), fitted to kernels of ST's that boards did measure: benchmarks/results/cpu_waits.md.
+Every byte that a call touches is waited for once: what it reads again is in the cache. Weights come from the flash, at
+most as fast as the flash gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from math import prod
+
+from atonc.machine.emu.cpu.atonc_functions import EXPONENTIAL, PLAIN, UNARY
+from atonc.machine.emu.cpu.atonc_numbers import LIMITS, element_type
+from atonc.machine.emu.cpu.struct_view import StructView, argument, as_int, fail
+from atonc.machine.emu.files.types import CValue
+from atonc.machine.hw.machine import Machine
+
+# cycles per unit of work
+BYTE_MOVED, BYTE_COPIED = 4, 1.5  # in runs of a few bytes, in runs that are worth a vector
+VECTOR_RUN = 8  # bytes of a run that is
+BYTE_GATHERED, WORD_GATHERED = 5, 11  # a transpose: items that end side by side
+RUN_MOVED = 80  # the loops around a run
+LOOKED_UP = 2
+QUANTIZED, DEQUANTIZED = 9, 5  # float to byte and byte to float, without limits of a fused activation
+SHARE, SHARES_TABLE = 22, 2300  # softmax of bytes along the last axis: an element, and what a call prepares
+BOX_ROW, BOX_SHARE = 16, 12.5  # a row that stays in registers, and an element of it
+PLAIN_SHARE, LEAST_SHARES = 98, 256  # the same without vectors, and from how many elements on they are used
+VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
+PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
+MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
+PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE = 0.6, 35, 6  # of two tensors of bytes: also each byte of b once
+PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
+RUN = 30  # the taps of one row of a window
+POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 1.5, 105  # bytes side by side: with a loop of their own
+BYTE_TOGETHER, ROW_TOGETHER = 2.3, 11  # short rows of them, several at a time, for places of 32 or 64 bits
+SHORT_ROW, ROWS_TOGETHER = 128, 8
+CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
+_S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
+
+
+@dataclass(frozen=True)
+class CallPrice:
+    """What a call costs: cycles of its instructions with what they rest on, and the bytes that it waits for."""
+
+    cycles: float
+    basis: str
+    read_bytes: int = 0
+    written_bytes: int = 0
+    weight_bytes: int = 0
+
+    def waited(self, machine: Machine) -> tuple[float, str]:
+        timing, from_flash = machine.timing, machine.clocks.cpu_mhz / machine.clocks.flash_mb_per_s
+        waits = self.read_bytes * timing.cpu_read_byte + self.written_bytes * timing.cpu_write_byte
+        each = f"{timing.cpu_read_byte:g} per byte read and {timing.cpu_write_byte:g} per byte written"
+        weights = f", {from_flash:.3g} per byte of weights" if self.weight_bytes else ""
+        return self.cycles + waits + self.weight_bytes * from_flash, f"{self.basis}; waits {each}{weights}"
+
+
+Work = Callable[["Reader"], CallPrice]
+
+
+class Reader:
+    """Sizes out of the arguments of a call; whatever is damaged has no cost."""
+
+    def __init__(self, name: str, args: Sequence[CValue]) -> None:
+        self.name, self.args = name, args
+
+    def size(self, index: int) -> int:
+        value = as_int(argument(self.args, index, self.name), self.name)
+        if not 0 <= value < 1 << 31:
+            raise fail(f"a size of {value}", self.name)
+        return value
+
+    def product(self, first: int, count: int) -> int:
+        return prod(self.size(first + k) for k in range(count))
+
+    def struct(self, index: int) -> StructView:
+        return StructView.of(argument(self.args, index, self.name), self.name)
+
+    def type(self, index: int) -> int:
+        return self.struct(index).integer("type")
+
+    def item(self, index: int) -> int:
+        """Bytes of an element, by its format."""
+        return element_type(self.type(index), self.name).itemsize
+
+    def item_of(self, index: int) -> int:
+        """The same by the number of its type."""
+        return element_type(self.size(index), self.name).itemsize
+
+    def _rows(self, rank: int, table: int, width: int) -> list[list[int]]:
+        rows = argument(self.args, table, self.name)
+        if not isinstance(rows, list) or len(rows) < self.size(rank) * width:
+            raise fail("loops without their table", self.name)
+        numbers = [as_int(n, self.name) for n in rows[: self.size(rank) * width]]
+        return [numbers[k : k + width] for k in range(0, len(numbers), width)]
+
+    def loops(self, rank: int, table: int, width: int) -> int:
+        return prod(max(0, row[0]) for row in self._rows(rank, table, width))
+
+    def touched(self, rank: int, table: int, width: int, column: int) -> int:
+        """Elements that the steps of a column visit: those along which it stands still count once."""
+        return prod(max(0, row[0]) for row in self._rows(rank, table, width) if row[column])
+
+    def numbers(self, index: int, *names: str) -> list[int]:
+        found = [self.struct(index).integer(name) for name in names]
+        if min(found) < 0:
+            raise fail("a negative size", self.name)
+        return found
+
+
+def kernel_cost(name: str, args: Sequence[CValue], machine: Machine) -> tuple[float, str] | None:
+    """CPU cycles and what the figure rests on; None for a function that is not ours."""
+    work = WORK.get(name) or _beside_twin(name)
+    return None if work is None else work(Reader(name, args)).waited(machine)
+
+
+def _beside_twin(name: str) -> Work | None:
+    """A price that stands with the kernel's twin (`@kernel(name, price)`), read when somebody asks."""
+    if name.startswith("atonc_"):
+        import_module("atonc.machine.emu.cpu.families")
+    return WORK.get(name)
+
+
+def describe_kernel(name: str, args: Sequence[CValue]) -> str:
+    """Such as "Conv 64x64x24 -> 32x32x28"."""
+    title = name.removeprefix("atonc_").replace("_", " ").capitalize()
+    read = Reader(name, args)
+    if name in _WINDOWS:
+        rows = [read.numbers(_WINDOWS[name], *(f"{side}_{axis}" for axis in "hwc")) for side in ("in", "out")]
+        return f"{title} {' -> '.join('x'.join(map(str, row)) for row in rows)}"
+    if name in _COUNTS:
+        return f"{title} {read.product(*_COUNTS[name])} values"
+    return title
+
+
+def _pictures(read: Reader, window: int) -> tuple[int, int]:
+    """Bytes of both pictures under a window; formats are the arguments 1 and 3 everywhere."""
+    source = prod(read.numbers(window, "batch", "in_h", "in_w", "in_c")) * read.item(3)
+    return source, prod(read.numbers(window, "batch", "out_h", "out_w", "out_c")) * read.item(1)
+
+
+def _conv(read: Reader) -> CallPrice:
+    out = prod(read.numbers(8, "batch", "out_h", "out_w", "out_c"))
+    k_h, k_w, in_c, groups, out_c = read.numbers(8, "k_h", "k_w", "in_c", "groups", "out_c")
+    depth = in_c // max(1, groups)
+    mac = {_S8: MAC_8, _U8: MAC_8, _S16: MAC_16}.get(read.type(3), MAC_FLOAT)
+    if mac == MAC_8 and depth * (k_w if groups == 1 else 1) >= VECTOR_RUN:
+        mac = MAC_VECTOR
+    cycles = out * (VALUE_WRITTEN + k_h * (RUN + k_w * depth * mac))
+    source, target = _pictures(read, 8)
+    weights = out_c * k_h * k_w * depth * read.item_of(5)
+    basis = f"{mac} per multiply-add, {RUN} per row of a window, {VALUE_WRITTEN} per result"
+    return CallPrice(cycles, basis, source, target, weights)
+
+
+def _pool(read: Reader) -> CallPrice:
+    out = prod(read.numbers(4, "batch", "out_h", "out_w", "out_c"))
+    taps = prod(read.numbers(4, "k_h", "k_w"))
+    basis = f"{VALUE_READ} per value under a window"
+    return CallPrice(out * (VALUE_WRITTEN + taps * VALUE_READ), basis, *_pictures(read, 4))
+
+
+def _matmul(read: Reader) -> CallPrice:
+    rows, depth, columns, batches = read.size(8), read.size(9), read.size(10), read.loops(6, 7, 3)
+    results = batches * rows * columns
+    left, right = (read.touched(6, 7, 3, column) for column in (1, 2))
+    taken = left * rows * depth * read.item(3) + right * depth * columns * read.item(5)
+    cycles: float = results * (VALUE_WRITTEN + depth * 2 * VALUE_READ)
+    basis = f"{2 * VALUE_READ} per multiply-add"
+    if read.type(3) in (_S8, _U8) and read.type(5) in (_S8, _U8) and depth <= PRODUCT_DEPTH:
+        cycles = results * (PRODUCT_RESULT + depth * PRODUCT_MAC) + batches * columns * depth * PRODUCT_BYTE
+        basis = f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {PRODUCT_BYTE} per byte of b"
+    return CallPrice(cycles, basis, taken, results * read.item(1))
+
+
+def _convert(read: Reader) -> CallPrice:
+    cycles = VALUE_READ + VALUE_WRITTEN
+    if not read.struct(1).integer("flags") & LIMITS:
+        cycles = {
+            (_F32, _S8): QUANTIZED,
+            (_F32, _U8): QUANTIZED,
+            (_S8, _F32): DEQUANTIZED,
+            (_U8, _F32): DEQUANTIZED,
+        }.get((read.type(3), read.type(1)), cycles)
+    return each_value(read, cycles, read.size(4))
+
+
+def _unary(read: Reader) -> CallPrice:
+    function = read.size(5)
+    own = UNARY[function].cycles if function < len(UNARY) else PLAIN
+    return each_value(read, VALUE_READ + VALUE_WRITTEN + own, read.size(4))
+
+
+def each_value(read: Reader, cycles: float, count: int) -> CallPrice:
+    """Prices a call with as many results as values, and formats at 1 and 3."""
+    return CallPrice(cycles * count, f"{cycles} per element", count * read.item(3), count * read.item(1))
+
+
+def per_value(cycles: float, *where: int) -> Work:
+    """So many cycles for each of the product of the arguments from `where[0]` on, `where[1]` of them."""
+    return lambda read: each_value(read, cycles, read.product(*where))
+
+
+def _copy(read: Reader) -> CallPrice:
+    return CallPrice(BYTE_COPIED * read.size(2), f"{BYTE_COPIED} per byte", read.size(2), read.size(2))
+
+
+def _fill(read: Reader) -> CallPrice:
+    count = read.product(2, 2)
+    return CallPrice(BYTE_MOVED * count, f"{BYTE_MOVED} per byte", 0, count)
+
+
+def _lookup(read: Reader) -> CallPrice:
+    count = read.size(2)
+    return CallPrice(LOOKED_UP * count, f"{LOOKED_UP} per element", count, count * read.size(4))
+
+
+def _softmax_8(read: Reader) -> CallPrice:
+    elements = read.product(4, 3)
+    cycles: float = PLAIN_SHARE * elements
+    basis = f"{PLAIN_SHARE} per element"
+    if read.size(6) == 1 and elements >= LEAST_SHARES:
+        share = BOX_SHARE if read.size(5) == BOX_ROW else SHARE
+        cycles, basis = SHARES_TABLE + share * elements, f"{share} per element, {SHARES_TABLE} per call"
+    return CallPrice(cycles, basis, elements, elements * read.item(1))
+
+
+def _resize(read: Reader) -> CallPrice:
+    results = prod(read.size(k) for k in (5, 7, 8, 10, 11))
+    sources = prod(read.size(k) for k in (5, 6, 8, 9, 11))
+    cycles = VALUE_WRITTEN + (4 if read.size(4) == 2 else 2) * VALUE_READ + 30
+    return CallPrice(cycles * results, f"{cycles} per element", sources * read.item(3), results * read.item(1))
+
+
+def _extreme(read: Reader) -> CallPrice:
+    outer, count, inner = (read.size(k) for k in (4, 5, 6))
+    elements = outer * count * inner
+    taken, given = elements * read.item_of(3), outer * inner * read.item_of(1)
+    if read.size(3) in (_S8, _U8) and inner == 1:
+        together = outer - outer % ROWS_TOGETHER if count <= SHORT_ROW and read.size(1) in (_S32, _S64) else 0
+        each, row = (BYTE_TOGETHER, ROW_TOGETHER) if together else (BYTE_COMPARED, ROW_COMPARED)
+        alone = (outer - together) * (ROW_COMPARED + count * BYTE_COMPARED)
+        cycles = together * (row + count * each) + alone
+        return CallPrice(cycles, f"{each} per element, {row} per row", taken, given)
+    return CallPrice(POSITION_COMPARED * elements, f"{POSITION_COMPARED} per element", taken, given)
+
+
+def _lstm(read: Reader) -> CallPrice:
+    rows, inputs, cells = read.product(2, 2), read.size(4), read.size(5)
+    cycles = rows * cells * (4 * (inputs + cells) * MAC_8 + CELL)
+    basis = f"{MAC_8} per multiply-add, {CELL} per cell and step"
+    return CallPrice(cycles, basis, rows * inputs, rows * cells, 4 * cells * (inputs + cells))
+
+
+def _reduce(read: Reader) -> CallPrice:
+    kept, reduced = read.loops(5, 6, 2), read.loops(7, 8, 2)
+    cycles, basis = kept * (VALUE_WRITTEN + reduced * 2 * VALUE_READ), f"{2 * VALUE_READ} per element"
+    return CallPrice(cycles, basis, kept * reduced * read.item(3), kept * read.item(1))
+
+
+def _move(read: Reader) -> CallPrice:
+    runs, item, rank = read.loops(3, 4, 3), read.size(2), read.size(3)
+    rows = argument(read.args, 4, read.name)
+    inner = [as_int(n, read.name) for n in rows[3 * (rank - 1) : 3 * rank]] if isinstance(rows, list) and rank else []
+    taken, given = read.touched(3, 4, 3, 2) * item, runs * item
+    if item in (1, 4) and inner and inner[0] >= 4 and inner[1] == item:
+        cycles = BYTE_GATHERED if item == 1 else WORD_GATHERED
+        basis = f"{cycles} per item, {RUN_MOVED} per row"
+        return CallPrice(runs * cycles + runs // inner[0] * RUN_MOVED, basis, taken, given)
+    byte = BYTE_COPIED if item >= VECTOR_RUN else BYTE_MOVED
+    return CallPrice(runs * (RUN_MOVED + byte * item), f"{byte} per byte, {RUN_MOVED} per run", taken, given)
+
+
+def _take(read: Reader) -> CallPrice:
+    runs, item = prod(read.size(k) for k in (2, 4, 5, 7)), read.size(8)
+    sources = prod(read.size(k) for k in (2, 3, 5, 6))
+    byte = BYTE_COPIED if item >= VECTOR_RUN else BYTE_MOVED
+    return CallPrice(runs * (12 + byte * item), f"{byte} per byte, 12 per run", min(runs, sources) * item, runs * item)
+
+
+def _gather(read: Reader) -> CallPrice:
+    runs, item, count = read.size(2) * read.size(7), read.size(4), read.size(7)
+    taken = runs * item + count * read.item_of(6)
+    return CallPrice(runs * (30 + BYTE_MOVED * item), f"{BYTE_MOVED} per byte, 30 per run", taken, runs * item)
+
+
+def _gather_nd(read: Reader) -> CallPrice:
+    tuples, depth, item = read.size(5), read.size(6), read.size(2)
+    taken = tuples * (item + depth * read.item_of(4))
+    basis = f"{BYTE_MOVED} per byte, 30 per index"
+    return CallPrice(tuples * (30 * depth + BYTE_MOVED * item), basis, taken, tuples * item)
+
+
+def _binary(read: Reader) -> CallPrice:
+    count = read.loops(6, 7, 3)
+    taken = read.touched(6, 7, 3, 1) * read.item(3) + read.touched(6, 7, 3, 2) * read.item(5)
+    return CallPrice(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
+
+
+def _select(read: Reader) -> CallPrice:
+    count = read.loops(8, 9, 4)
+    items = (read.item_of(3), read.item(5), read.item(7))
+    taken = sum(read.touched(8, 9, 4, column) * item for column, item in enumerate(items, 1))
+    return CallPrice(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
+
+
+_WINDOWS = {"atonc_conv": 8, "atonc_transpose_conv": 8, "atonc_max_pool": 4, "atonc_average_pool": 4}
+_COUNTS = {
+    "atonc_lookup": (2, 1),
+    "atonc_convert": (4, 1),
+    "atonc_unary": (4, 1),
+    "atonc_affine": (4, 2),
+    "atonc_softmax_8": (4, 3),
+    "atonc_softmax": (4, 3),
+    "atonc_arg_extreme": (4, 3),
+    "atonc_l2_norm": (4, 2),
+    "atonc_lstm": (2, 3),
+}
+WORK: dict[str, Work] = {
+    "atonc_copy": _copy,
+    "atonc_fill": _fill,
+    "atonc_move": _move,
+    "atonc_take": _take,
+    "atonc_gather": _gather,
+    "atonc_gather_nd": _gather_nd,
+    "atonc_lookup": _lookup,
+    "atonc_convert": _convert,
+    "atonc_unary": _unary,
+    "atonc_affine": per_value(VALUE_READ + VALUE_WRITTEN + 8, 4, 2),
+    "atonc_binary": _binary,
+    "atonc_select": _select,
+    "atonc_conv": _conv,
+    "atonc_transpose_conv": _conv,
+    "atonc_matmul": _matmul,
+    "atonc_max_pool": _pool,
+    "atonc_average_pool": _pool,
+    "atonc_reduce": _reduce,
+    "atonc_arg_extreme": _extreme,
+    "atonc_softmax_8": _softmax_8,
+    "atonc_softmax": per_value(3 * VALUE_READ + 2 * EXPONENTIAL + VALUE_WRITTEN + 20, 4, 3),
+    "atonc_l2_norm": per_value(2 * VALUE_READ + VALUE_WRITTEN + 20, 4, 2),
+    "atonc_resize_linear": _resize,
+    "atonc_lstm": _lstm,
+}

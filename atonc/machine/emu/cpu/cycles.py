@@ -1,0 +1,225 @@
+"""What a library call costs: constants measured on boards, and stated guesses where there is no measurement.
+
+CPU cycles count at the CPU's clock, NPU cycles at the NPU's; a hybrid call pays both, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from atonc.machine.base.errors import InputError, NotModelledError
+from atonc.machine.emu.cpu.atonc_costs import kernel_cost
+from atonc.machine.emu.cpu.lib_buffers import MIN_DMA_BYTES, KernelBuffer, first_buffer
+from atonc.machine.emu.cpu.lib_concat import read_concat
+from atonc.machine.emu.cpu.lib_pad import read_pad
+from atonc.machine.emu.cpu.lib_slice import DMA_SPLITS, read_split
+from atonc.machine.emu.cpu.struct_view import StructView, argument
+from atonc.machine.emu.cpu.tensors import onnx_axis, tensor
+from atonc.machine.emu.files.types import CValue
+from atonc.machine.hw.machine import Machine, stm32n6
+
+
+@dataclass(frozen=True)
+class CallCost:
+    cpu_cycles: int
+    npu_cycles: int = 0
+    known: bool = True  # False: no constant for this kind has been measured
+    basis: str = ""  # what the figure rests on
+
+
+Coster = Callable[[Sequence[CValue]], CallCost]
+
+# measured, CPU cycles
+DEQUANTIZE, QUANTIZE = 7.1, 7.4  # per element
+GLOBAL_AVERAGE = 5.0  # per input element, float
+RESIZE_PIXEL, RESIZE_ELEMENT = 121.0, 21.4  # int8 bilinear: per output pixel and per output element
+SOFTMAX, SOFTMAX_ONE_ROW = 65.0, 117.0  # int8, per element
+CPU_COPY = 8.0  # per byte: a concatenation layer of the CPU
+SUBTRACT = 19.0  # per element, float
+# library DMA: the call with its cache maintenance, then the transfer on the NPU. Calibrated on bytes; the published
+# figures of a network with 16-bit transfers fit when each counts once. All concatenations of the library are in these
+# figures, also those that copy on the CPU.
+DMA_CALL, DMA_CPU_WORD, DMA_NPU_WORD = 14000.0, 1.24, 1.1
+# guesses, per unit of work
+GUESS_MAC = 3.0  # float multiply-add with loads
+GUESS_ELEMENT = 20.0  # any element-wise function without a measurement
+GUESS_EXP = 100.0  # float exponential
+
+
+def call_cost(name: str, args: Sequence[CValue], machine: Machine | None = None) -> CallCost:
+    """`machine`: whose memories our own kernels wait for; what was measured of others holds their waits."""
+    coster = _COSTS.get(name)
+    try:
+        if coster is not None:
+            return coster(args)
+        ours = kernel_cost(name, args, machine or stm32n6())
+        if ours is not None:
+            return _guess(*ours)
+        if name.startswith("ll_sw_forward_"):
+            return _guess(GUESS_ELEMENT * _outputs(_info(args)), "20 CPU cycles per output element")
+    except (InputError, NotModelledError):
+        pass
+    return CallCost(0, 0, known=False, basis="the arguments tell no size")
+
+
+def _info(args: Sequence[CValue]) -> StructView:
+    return StructView.of(argument(args, 0, "call"), "call")
+
+
+def _inputs(info: StructView) -> int:
+    return tensor(info, "general.input").elements
+
+
+def _outputs(info: StructView) -> int:
+    return tensor(info, "general.output").elements
+
+
+def _measured(cycles: float, basis: str) -> CallCost:
+    return CallCost(round(cycles), basis=basis)
+
+
+def _guess(cycles: float, basis: str) -> CallCost:
+    return CallCost(round(cycles), known=False, basis=f"unmeasured: {basis}")
+
+
+def _per_element(cycles: float) -> Coster:
+    return lambda args: _measured(cycles * _outputs(_info(args)), f"{cycles} per element")
+
+
+def _resize_int8(args: Sequence[CValue]) -> CallCost:
+    target = tensor(_info(args), "general.output")
+    pixels = target.elements // target.shape[3]
+    cycles, basis = RESIZE_PIXEL * pixels + RESIZE_ELEMENT * target.elements, "121 per pixel, 21.4 per element"
+    return _measured(cycles, basis) if _info(args).enum("mode") == "RESIZE_LINEAR" else _guess(cycles, basis)
+
+
+def _softmax_int8(args: Sequence[CValue]) -> CallCost:
+    info = _info(args)
+    source = tensor(info, "general.input")
+    one_row = source.shape[onnx_axis(info)] == source.elements
+    per_element = SOFTMAX_ONE_ROW if one_row else SOFTMAX
+    return _measured(per_element * source.elements, f"{per_element:.0f} per element")
+
+
+def _softmax_float(args: Sequence[CValue]) -> CallCost:
+    return _guess(GUESS_EXP * _outputs(_info(args)), "100 per element")
+
+
+def _arith(args: Sequence[CValue]) -> CallCost:
+    info = _info(args)
+    cycles = SUBTRACT * _outputs(info)
+    if info.enum("general.type") == "LL_SW_ARITHSUB":
+        return _measured(cycles, "19 per element")
+    return _guess(cycles, "as a subtraction, 19 per element")
+
+
+def _conv(args: Sequence[CValue]) -> CallCost:
+    info = _info(args)
+    weights = tensor(info, "weights")
+    return _guess(GUESS_MAC * _outputs(info) * weights.elements // weights.shape[0], "3 per multiply-add")
+
+
+def _pool(args: Sequence[CValue]) -> CallCost:
+    info = _info(args)
+    height, width = info.integers("k_shape", 2)
+    return _guess(GLOBAL_AVERAGE * _outputs(info) * height * width, "5 per element under a window")
+
+
+def _global_pool(args: Sequence[CValue]) -> CallCost:
+    info = _info(args)
+    cycles = GLOBAL_AVERAGE * _inputs(info)
+    if info.enum("general.type") == "LL_SW_AVGPOOL":
+        return _measured(cycles, "5 per input element")
+    return _guess(cycles, "5 per input element")
+
+
+def _matmul(args: Sequence[CValue]) -> CallCost:
+    info = _info(args)
+    return _guess(GUESS_MAC * _outputs(info) * tensor(info, "general.input").shape[2], "3 per multiply-add")
+
+
+def _dma(words: int, known: bool = True) -> CallCost:
+    cpu, npu = DMA_CALL + DMA_CPU_WORD * words, DMA_NPU_WORD * words
+    basis = "14000 + 1.24 per transfer on the CPU, 1.1 per transfer on the NPU"
+    return CallCost(round(cpu), round(npu), known, basis if known else f"unmeasured: as a library DMA, {basis}")
+
+
+def _words(parts: Sequence[KernelBuffer]) -> int:
+    """Stream engine transfers: 32-bit elements go as two halves."""
+    return sum(part.size_bytes // (2 if part.nbytes == 4 else part.nbytes) for part in parts)
+
+
+def _moved(output: int) -> Coster:
+    """A transfer of the whole output buffer."""
+
+    def cost(args: Sequence[CValue]) -> CallCost:
+        part = first_buffer(argument(args, output, "call"), "call")
+        by_dma = part.size_bytes >= MIN_DMA_BYTES
+        return _dma(_words([part])) if by_dma else _guess(CPU_COPY * part.size_bytes, "8 per byte by the CPU")
+
+    return cost
+
+
+def _copied_by_cpu(output: int) -> Coster:
+    return lambda args: _guess(
+        CPU_COPY * first_buffer(argument(args, output, "call"), "call").size_bytes, "8 per byte, as a concatenation"
+    )
+
+
+def _concat(args: Sequence[CValue]) -> CallCost:
+    return _dma(_words(read_concat(args)[0]))
+
+
+def _concat_layer(args: Sequence[CValue]) -> CallCost:
+    return _measured(CPU_COPY * 4 * _outputs(_info(args)), "8 per byte")
+
+
+def _split(args: Sequence[CValue]) -> CallCost:
+    _, _, outputs, _, case = read_split(args)
+    if case in DMA_SPLITS:
+        return _dma(_words(outputs))
+    return _guess(CPU_COPY * sum(part.size_bytes for part in outputs), "8 per byte, as a concatenation")
+
+
+def _pad(args: Sequence[CValue]) -> CallCost:
+    return _dma(read_pad(args).out_bytes, known=False)
+
+
+def _cast(args: Sequence[CValue]) -> CallCost:
+    elements = first_buffer(argument(args, 1, "call"), "call").elements
+    return _guess(GUESS_ELEMENT * elements, "20 per element")
+
+
+_COSTS: dict[str, Coster] = {
+    "ll_sw_forward_dequantizelinear": _per_element(DEQUANTIZE),
+    "ll_sw_forward_quantizelinear": _per_element(QUANTIZE),
+    "ll_sw_forward_resize_integer": _resize_int8,
+    "ll_sw_forward_softmax_integer": _softmax_int8,
+    "ll_sw_forward_softmax": _softmax_float,
+    "ll_sw_forward_arith": _arith,
+    "ll_sw_forward_conv": _conv,
+    "ll_sw_forward_conv_integer": _conv,
+    "ll_sw_forward_pool": _pool,
+    "ll_sw_forward_pool_integer": _pool,
+    "ll_sw_forward_global_pool": _global_pool,
+    "ll_sw_forward_matmul": _matmul,
+    "ll_sw_forward_gemm": _matmul,
+    "ll_sw_forward_concat": _concat_layer,
+    "LL_ATON_LIB_Concat": _concat,
+    "LL_ATON_LIB_Split": _split,
+    "LL_ATON_LIB_Pad": _pad,
+    "LL_ATON_LIB_Pad_Standard": _pad,
+    "LL_ATON_LIB_Cast": _cast,
+    "LL_ATON_LIB_Softmax": _cast,
+    "LL_ATON_LIB_Slice": _copied_by_cpu(2),
+    "LL_ATON_LIB_Transpose": _copied_by_cpu(2),
+    "LL_ATON_LIB_SW_SpaceToDepth": _copied_by_cpu(2),
+    "LL_ATON_LIB_SW_DepthToSpace": _copied_by_cpu(2),
+    "LL_ATON_LIB_DMA_Transpose": _moved(2),
+    "LL_ATON_LIB_DMA_SpaceToDepth": _moved(2),
+    "LL_ATON_LIB_DMA_DepthToSpace": _moved(2),
+    "LL_ATON_LIB_DMA_ImageToRow": _moved(2),
+    "LL_ATON_LIB_DMA_RowToImage": _moved(2),
+    "LL_ATON_LIB_DMA_Outputs_Slice_SplitLike": _moved(1),
+}

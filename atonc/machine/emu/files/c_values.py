@@ -1,0 +1,382 @@
+"""Constant expressions, initialisers and literals of generated C, as Python values."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from atonc.machine.base.errors import InputError
+from atonc.machine.emu.files.c_literals import BINARY, NARROW, SIZES, flat_list, number, unescape
+from atonc.machine.emu.files.c_preprocess import Preprocessed
+from atonc.machine.emu.files.c_structs import store, store_indexed
+from atonc.machine.emu.files.c_syntax import TranslationUnit, parse_expression
+from atonc.machine.emu.files.types import CValue, EpochFlags, Symbol
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_DEPTH = 80
+MAX_CHAIN = 16  # globals and macros that refer to each other
+MAX_ELEMENTS = 1 << 24
+_WORD = 1 << 64
+
+# Address translations of ST's headers: on the target they do nothing.
+_TRANSPARENT = {
+    "ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR",
+    "__LL_ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR",
+    "ATON_LIB_VIRTUAL_TO_PHYSICAL_ADDR",
+    "LL_Address_Physical2Virtual",
+    "LL_Address_Virtual2Physical",
+    "LL_ATON_virt_to_bus",
+}
+_PORT_MACROS = {"ATONN_DSTPORT", "ATONN_SRCPORT"}
+# Macros that stand for a designator: LL_Switch_Init_Source(1) = v means .source1 = v
+_DESIGNATOR_MACRO = re.compile(r"LL_Switch_(?:Init|Deinit)_(Dest|Source|Context|Frames)\s*\(\s*(\d?)\s*\)")
+
+CONSTANTS: dict[str, CValue] = {f"EpochBlock_Flags_{name}": int(flag) for name, flag in (
+    ("NONE", EpochFlags.NONE), ("epoch_start", EpochFlags.EPOCH_START), ("epoch_end", EpochFlags.EPOCH_END),
+    ("blob", EpochFlags.BLOB), ("last_eb", EpochFlags.LAST), ("pure_hw", EpochFlags.PURE_HW),
+    ("pure_sw", EpochFlags.PURE_SW), ("hybrid", EpochFlags.HYBRID), ("internal", EpochFlags.INTERNAL),
+    ("blob_encrypted", EpochFlags.BLOB_ENCRYPTED),
+)}  # fmt: skip
+CONSTANTS |= {"true": 1, "false": 0, "NULL": None}
+
+
+class Scope:
+    """Names visible at one point; a missing name becomes a `Symbol`."""
+
+    def __init__(
+        self, unit: TranslationUnit, parent: Scope | None = None, externals: Mapping[str, CValue] | None = None
+    ) -> None:
+        self.unit, self.parent = unit, parent
+        self.names: dict[str, CValue] = dict(externals or {})
+        self._pending: set[str] = set()
+
+    def lookup(self, name: str) -> CValue:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            if scope.parent is None:
+                return scope._global(name)
+            scope = scope.parent
+        return Symbol(name)
+
+    def _global(self, name: str) -> CValue:
+        """Globals and macros are evaluated when first used."""
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        if name in self._pending:
+            raise InputError(f"{name} is defined by itself", where=self.unit.path)
+        if len(self._pending) >= MAX_CHAIN:
+            raise InputError(f"more than {MAX_CHAIN} names defined by each other", where=self.unit.path)
+        self._pending.add(name)
+        try:
+            value = self._evaluate_global(name)
+        finally:
+            self._pending.discard(name)
+        self.names[name] = value
+        return value
+
+    def _evaluate_global(self, name: str) -> CValue:
+        if name in self.unit.source.defines:
+            parsed = parse_expression(self.unit.source.defines[name])
+            return Symbol(name) if parsed is None else Evaluator(parsed[0]).value(parsed[1], self)
+        declarator = self.unit.globals.get(name)
+        initialiser = declarator.child_by_field_name("value") if declarator is not None else None
+        return Symbol(name) if initialiser is None else Evaluator(self.unit).value(initialiser, self)
+
+
+class Evaluator:
+    """Evaluates expression nodes of one unit."""
+
+    def __init__(self, unit: TranslationUnit) -> None:
+        self.unit = unit
+        self.depth = 0
+
+    def value(self, node: Node, scope: Scope) -> CValue:
+        handler = _HANDLERS.get(node.type)
+        if handler is None:
+            raise self.unit.error(f"cannot evaluate a {node.type.replace('_', ' ')} here", node)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.unit.error(f"nested deeper than {MAX_DEPTH} levels", node)
+        try:
+            return handler(self, node, scope)
+        finally:
+            self.depth -= 1
+
+    # -- leaves
+
+    def _number(self, node: Node, scope: Scope) -> CValue:
+        value = number(self.unit.slice(node))
+        if value is None or (not -_WORD < value < _WORD and isinstance(value, int)):
+            raise self.unit.error(f"not a number: {self.unit.slice(node)[:40]}", node)
+        return value
+
+    def _identifier(self, node: Node, scope: Scope) -> CValue:
+        return scope.lookup(self.unit.slice(node))
+
+    def _string(self, node: Node, scope: Scope) -> CValue:
+        body = self.unit.slice(node)
+        inner = body[body.index('"') + 1 : -1] if '"' in body else body
+        return unescape(inner)
+
+    def _strings(self, node: Node, scope: Scope) -> CValue:
+        return "".join(str(self._string(part, scope)) for part in node.named_children)
+
+    def _null(self, node: Node, scope: Scope) -> CValue:
+        return None
+
+    def _char(self, node: Node, scope: Scope) -> CValue:
+        body = unescape(self.unit.slice(node).strip("'"))
+        return ord(body) if len(body) == 1 else Symbol(self.unit.slice(node)[:40])
+
+    # -- structure
+
+    def _parenthesised(self, node: Node, scope: Scope) -> CValue:
+        return self.value(_only_child(node, self.unit), scope)
+
+    def _initialiser(self, node: Node, scope: Scope) -> CValue:
+        flat = self.unit.lists.get(node.start_byte) or flat_list(self.unit.slice(node))
+        if flat is not None:
+            return flat
+        items = [child for child in node.children if child.is_named and child.type != "comment"]
+        if len(items) > MAX_ELEMENTS:
+            raise self.unit.error(f"more than {MAX_ELEMENTS} elements", node)
+        if items and items[0].type in ("initializer_pair", "assignment_expression"):
+            return self._struct(items, scope)
+        return [self.value(item, scope) for item in items]
+
+    def _struct(self, items: list[Node], scope: Scope) -> CValue:
+        result: dict[str, CValue] = {}
+        indexed: list[CValue] | None = None
+        for item in items:
+            if item.type == "assignment_expression":
+                self._assign_macro(item, scope, result)
+                continue
+            if item.type != "initializer_pair":
+                raise self.unit.error("designated and plain initialisers are mixed", item)
+            path, value_node = self._designator(item, scope)
+            value = self.value(value_node, scope)
+            if isinstance(path[0], int):
+                indexed = store_indexed(indexed or [], path, value, item, self.unit)
+            else:
+                store(result, path, value, item, self.unit)
+        return result if indexed is None else indexed
+
+    def _designator(self, pair: Node, scope: Scope) -> tuple[list[str | int], Node]:
+        children = pair.children
+        path: list[str | int] = []
+        for child in children:
+            kind = child.type
+            if kind == "field_designator":
+                path.append(self.unit.text[child.start_byte + 1 : child.end_byte].decode("utf-8", "replace").strip())
+            elif kind == "subscript_designator":
+                path.append(self._integer(child.named_children[0], scope))
+            elif kind == "=":
+                break
+            else:
+                raise self.unit.error("this designator is not understood", child)
+        if not path or not children[-1].is_named or len(path) > 16:
+            raise self.unit.error("this initialiser is not understood", pair)
+        return path, children[-1]
+
+    def _assign_macro(self, node: Node, scope: Scope, result: dict[str, CValue]) -> None:
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        match = _DESIGNATOR_MACRO.fullmatch(self.unit.slice(left)) if left is not None else None
+        if match is None or right is None:
+            raise self.unit.error("this initialiser is not understood", node)
+        result[match[1].lower() + match[2]] = self.value(right, scope)
+
+    # -- operators
+
+    def _integer(self, node: Node, scope: Scope) -> int:
+        value = self.value(node, scope)
+        if not isinstance(value, int):
+            raise self.unit.error(f"{self.unit.slice(node)[:60]} is not a known integer", node)
+        return value
+
+    def _cast(self, node: Node, scope: Scope) -> CValue:
+        type_node, value_node = node.child_by_field_name("type"), node.child_by_field_name("value")
+        if type_node is None or value_node is None:
+            raise self.unit.error("this cast is not understood", node)
+        value = self.value(value_node, scope)
+        target = " ".join(self.unit.slice(type_node).replace("const", "").split())
+        if isinstance(value, (int, float)) and target in NARROW:
+            bits, signed = NARROW[target]
+            if isinstance(value, float) and not abs(value) < _WORD:
+                raise self.unit.error(f"{value} does not fit {target}", node)
+            low = int(value) & ((1 << bits) - 1)
+            return low - (1 << bits) if signed and low >> (bits - 1) else low
+        return float(value) if target in ("float", "double") and isinstance(value, int) else value
+
+    def _binary(self, node: Node, scope: Scope) -> CValue:
+        left_node, right_node = node.child_by_field_name("left"), node.child_by_field_name("right")
+        operator = node.child_by_field_name("operator")
+        if left_node is None or right_node is None or operator is None:
+            raise self.unit.error("this expression is not understood", node)
+        left, right = self.value(left_node, scope), self.value(right_node, scope)
+        name = self.unit.slice(operator)
+        if isinstance(left, list) and isinstance(right, int) and name == "+" and 0 <= right <= len(left):
+            return left[right:]
+        if isinstance(left, Symbol) and name in ("+", "-") and right == 0:
+            return left
+        return self._arithmetic(name, left, right, node)
+
+    def _arithmetic(self, name: str, left: CValue, right: CValue, node: Node) -> CValue:
+        if isinstance(left, float) or isinstance(right, float):
+            return self._float_arithmetic(name, left, right, node)
+        if not isinstance(left, int) or not isinstance(right, int) or name not in BINARY:
+            raise self.unit.error(f"{self.unit.slice(node)[:80]} has no known value", node)
+        if (name in ("/", "%") and right == 0) or (name in ("<<", ">>") and not 0 <= right < 64):
+            raise self.unit.error("division by zero or impossible shift", node)
+        result = BINARY[name](left, right)
+        if not -_WORD < result < _WORD:
+            raise self.unit.error("a constant is wider than 64 bits", node)
+        return result
+
+    def _float_arithmetic(self, name: str, left: CValue, right: CValue, node: Node) -> CValue:
+        if not isinstance(left, (int, float)) or not isinstance(right, (int, float)) or (name == "/" and right == 0):
+            raise self.unit.error(f"{self.unit.slice(node)[:80]} has no known value", node)
+        if name not in ("+", "-", "*", "/"):
+            raise self.unit.error(f"operator {name} on floats", node)
+        operations = {"+": left + right, "-": left - right, "*": left * right}
+        return operations[name] if name in operations else left / right
+
+    def _unary(self, node: Node, scope: Scope) -> CValue:
+        operand, operator = node.child_by_field_name("argument"), node.child_by_field_name("operator")
+        if operand is None or operator is None:
+            raise self.unit.error("this expression is not understood", node)
+        value, name = self.value(operand, scope), self.unit.slice(operator)
+        if name == "!" and (value is None or isinstance(value, int)):
+            return int(not value)
+        if not isinstance(value, (int, float)) or (name == "~" and isinstance(value, float)):
+            raise self.unit.error(f"{self.unit.slice(node)[:60]} has no known value", node)
+        return -value if name == "-" else ~int(value) if name == "~" else value
+
+    def _pointer(self, node: Node, scope: Scope) -> CValue:
+        """`&x` is x itself, `&a[k]` the rest of the array, `*p` the first element."""
+        operand, operator = node.child_by_field_name("argument"), node.child_by_field_name("operator")
+        if operand is None or operator is None:
+            raise self.unit.error("this expression is not understood", node)
+        if self.unit.slice(operator) == "&":
+            rest = operand.type == "subscript_expression"
+            return self._subscript_rest(operand, scope) if rest else self.value(operand, scope)
+        value = self.value(operand, scope)
+        if isinstance(value, list) and value:
+            return value[0]
+        if (
+            isinstance(value, float) and abs(value) < 3e38 and "int32_t" in self.unit.slice(operand)
+        ):  # *((int32_t*)&a_float): its bits
+            return int(struct.unpack("<i", struct.pack("<f", value))[0])
+        if isinstance(value, int):
+            return value
+        raise self.unit.error(f"{self.unit.slice(node)[:60]} has no known value", node)
+
+    def _subscript(self, node: Node, scope: Scope) -> CValue:
+        rest = self._subscript_rest(node, scope)
+        if not isinstance(rest, list) or not rest:
+            raise self.unit.error("array index outside the array", node)
+        return rest[0]
+
+    def _subscript_rest(self, node: Node, scope: Scope) -> CValue:
+        array_node, index_node = node.child_by_field_name("argument"), node.child_by_field_name("index")
+        if array_node is None or index_node is None:
+            raise self.unit.error("this index is not understood", node)
+        array, index = self.value(array_node, scope), self._integer(index_node, scope)
+        if not isinstance(array, list) or not 0 <= index < len(array):
+            raise self.unit.error("array index outside the array", node)
+        return array[index:]
+
+    def _conditional(self, node: Node, scope: Scope) -> CValue:
+        condition, then, other = (node.child_by_field_name(n) for n in ("condition", "consequence", "alternative"))
+        if condition is None or then is None or other is None:
+            raise self.unit.error("this expression is not understood", node)
+        value = self.value(condition, scope)
+        if isinstance(value, Symbol) and "MustDecrypt" in value.name:
+            value = 0  # a macro of the blob header; encrypted blobs are refused where they are read
+        if not isinstance(value, int):
+            raise self.unit.error("the condition has no known value", node)
+        return self.value(then if value else other, scope)
+
+    def _compound(self, node: Node, scope: Scope) -> CValue:
+        """`(type){ ... }` is what its braces say."""
+        value = node.child_by_field_name("value")
+        if value is None:
+            raise self.unit.error("this expression is not understood", node)
+        return self.value(value, scope)
+
+    def _call(self, node: Node, scope: Scope) -> CValue:
+        function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        name = self.unit.slice(function) if function is not None else ""
+        args = arguments.named_children if arguments is not None else []
+        if name in _TRANSPARENT and len(args) == 1:
+            return self.value(args[0], scope)
+        if name in _PORT_MACROS and len(args) == 5:
+            _, _, unit, instance, port = (self.value(a, scope) for a in args)
+            return {"unit": unit, "instance": instance, "port": port}
+        if name == "defined" and len(args) == 1:
+            return int(scope.unit.source.is_defined(self.unit.slice(args[0])))
+        return Symbol(self.unit.slice(node)[:200])
+
+    def _sizeof(self, node: Node, scope: Scope) -> CValue:
+        type_node = node.child_by_field_name("type")
+        name = " ".join(self.unit.slice(type_node).split()) if type_node is not None else ""
+        if name.endswith("*"):
+            return 4
+        return SIZES.get(name, Symbol(self.unit.slice(node)[:80]))
+
+
+def _only_child(node: Node, unit: TranslationUnit) -> Node:
+    children = [c for c in node.named_children if c.type != "comment"]
+    if len(children) != 1:
+        raise unit.error("this expression is not understood", node)
+    return children[0]
+
+
+_HANDLERS: dict[str, Callable[[Evaluator, Node, Scope], CValue]] = {
+    "number_literal": Evaluator._number,
+    "identifier": Evaluator._identifier,
+    "true": Evaluator._identifier,
+    "false": Evaluator._identifier,
+    "string_literal": Evaluator._string,
+    "concatenated_string": Evaluator._strings,
+    "char_literal": Evaluator._char,
+    "null": Evaluator._null,
+    "parenthesized_expression": Evaluator._parenthesised,
+    "initializer_list": Evaluator._initialiser,
+    "compound_literal_expression": Evaluator._compound,
+    "cast_expression": Evaluator._cast,
+    "binary_expression": Evaluator._binary,
+    "unary_expression": Evaluator._unary,
+    "pointer_expression": Evaluator._pointer,
+    "subscript_expression": Evaluator._subscript,
+    "conditional_expression": Evaluator._conditional,
+    "call_expression": Evaluator._call,
+    "sizeof_expression": Evaluator._sizeof,
+    "preproc_defined": Evaluator._call,
+}
+
+
+class _ConditionScope(Scope):
+    """In an `#if`, a name that is not a macro is 0."""
+
+    def lookup(self, name: str) -> CValue:
+        value = super().lookup(name)
+        return value if isinstance(value, int) else 0
+
+
+def evaluate_condition(text: str, source: Preprocessed) -> bool:
+    """The truth of an `#if` expression; what we cannot understand counts as true."""
+    text = re.sub(r"\bdefined\s*\(?\s*(\w+)\s*\)?", lambda m: str(int(source.is_defined(m[1]))), text)
+    parsed = parse_expression(text)
+    if parsed is None:
+        return True
+    try:
+        scope = _ConditionScope(TranslationUnit("#if", b"", parsed[0].root, source))
+        return bool(Evaluator(parsed[0]).value(parsed[1], scope))
+    except InputError:
+        return True

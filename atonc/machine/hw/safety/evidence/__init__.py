@@ -1,0 +1,119 @@
+"""Looks at every form of a program: how near is it to what published programs do?
+
+`grade_unit` answers for one unit in its role and is what the lowering asks; `grade_epoch` adds links, chains and
+neighbours in memory; `grade_program` sums up. Data: table.py; arguments for what is composed: arguments.py; what of
+both a compilation relies on: trust.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.safety.context import SafetyContext
+from atonc.machine.hw.safety.evidence.epochs import epoch_features, memory_kind
+from atonc.machine.hw.safety.evidence.grades import (
+    NOTHING,
+    REMARKABLE,
+    Feature,
+    Grade,
+    Graded,
+    Strength,
+    UnitGrade,
+    weakest,
+    worst,
+)
+from atonc.machine.hw.safety.evidence.trust import ON_CHIP, PUBLISHED, Trust
+from atonc.machine.hw.safety.view import EpochView
+
+__all__ = [
+    "PUBLISHED",
+    "EpochGrade",
+    "Feature",
+    "Grade",
+    "Graded",
+    "GradedForm",
+    "Strength",
+    "Trust",
+    "UnitGrade",
+    "counts",
+    "grade_epoch",
+    "grade_feature",
+    "grade_program",
+    "grade_unit",
+    "grade_view",
+    "unit_grade",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GradedForm:
+    """A feature that is not simply seen or within, and the unit that has it (empty: the epoch)."""
+
+    unit: str
+    graded: Graded
+
+
+@dataclass(frozen=True, slots=True)
+class EpochGrade:
+    number: int
+    grade: Grade
+    forms: tuple[GradedForm, ...]
+    weakest: Strength = NOTHING  # the least of each over all its forms
+
+
+def grade_feature(feature: Feature) -> Graded:
+    return PUBLISHED.grade(feature)
+
+
+def grade_unit(config: UnitConfig, port: str = "", memory: str = ON_CHIP) -> UnitGrade:
+    return PUBLISHED.grade_unit(config, port, memory)
+
+
+def unit_grade(config: UnitConfig, port: str = "", but: tuple[str, ...] = (), trust: Trust = PUBLISHED) -> Grade:
+    """The worst of them; `but` names features that are not settled yet, by the end of their name."""
+    found = trust.grade_unit(config, port)
+    return worst([g.grade for g in found.features if not g.feature.name.endswith(but)]) if but else found.grade
+
+
+def grade_epoch(epoch: Epoch, context: SafetyContext | None = None) -> EpochGrade:
+    return grade_view(EpochView(epoch, context or SafetyContext()))
+
+
+def grade_view(view: EpochView) -> EpochGrade:
+    trust = view.context.trust or PUBLISHED
+    grades, strengths, forms = [], [], []
+    for unit, config in view.units.items():
+        engine = unit in view.engines
+        found = (
+            trust.grade_unit(config, view.role(unit), memory_kind(view, unit)) if engine else trust.grade_unit(config)
+        )
+        grades.append(found.grade)
+        strengths.append(found.weakest)
+        forms += [GradedForm(unit, graded) for graded in found.remarkable]
+    for unit, feature in epoch_features(view):
+        graded = trust.grade(feature)
+        grades.append(graded.grade)
+        strengths.append(graded.strength)
+        if graded.grade in REMARKABLE:
+            forms.append(GradedForm(unit, graded))
+    return EpochGrade(view.epoch.number, worst(grades), tuple(forms), weakest(strengths))
+
+
+def grade_program(
+    epochs: Iterable[Epoch], context: SafetyContext | Mapping[int, SafetyContext] | None = None
+) -> tuple[EpochGrade, ...]:
+    return tuple(
+        grade_epoch(epoch, context.get(epoch.number) if isinstance(context, Mapping) else context)
+        for epoch in epochs
+        if not epoch.empty
+    )
+
+
+def counts(grades: Iterable[EpochGrade]) -> dict[str, int]:
+    """Epochs by grade, every grade named."""
+    found = Counter(grade.grade for grade in grades)
+    return {str(grade): found[grade] for grade in Grade}

@@ -1,0 +1,116 @@
+"""Forms: links, multicasts, contexts and whole chains that public networks were seen to use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.machine.base.reasons import Evidence, Severity
+from atonc.machine.hw import links
+from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS
+from atonc.machine.hw.proven import Level
+from atonc.machine.hw.safety.evidence.seen import chain_seen
+from atonc.machine.hw.safety.evidence.table import words
+from atonc.machine.hw.safety.registry import SafetyFinding, rule
+from atonc.machine.hw.safety.view import EpochView, kind_of_name
+
+FAMILY = "forms"
+_CHAINS = (len(words("chain")), sum(found.shipped > 0 for found in words("chain").values()))
+
+
+@rule(
+    "P01",
+    FAMILY,
+    "a link joins kinds of units that public networks join",
+    Evidence(75617, 75617, "links", "27 kinds of links occur, 64 never do"),
+    severity=Severity.UNPROVEN,
+    remedy="send the stream through memory, or through an ARITH",
+)
+def known_links(view: EpochView) -> Iterator[SafetyFinding]:
+    for link in view.links:
+        kind = view.link_kind(link)
+        if links.evidence(kind).level == Level.NEVER:
+            yield SafetyFinding(link.destination, f"{link}: {kind} was never seen")
+
+
+@rule(
+    "P02",
+    FAMILY,
+    "a link occurs in a program that ST ships as a working demo",
+    Evidence(report="26 of the 27 kinds of links that occur"),
+    severity=Severity.NOTE,
+    remedy="prefer a link that ST ships; the others were compiled by ST's tool, but nobody reported that they ran",
+)
+def shipped_links(view: EpochView) -> Iterator[SafetyFinding]:
+    for link in view.links:
+        kind = view.link_kind(link)
+        found = links.evidence(kind)
+        if found.level == Level.SEEN:
+            yield SafetyFinding(link.destination, f"{link}: {kind} was {found}")
+
+
+@rule(
+    "P03",
+    FAMILY,
+    "a chain has a form that public networks use",
+    Evidence(report="{} forms occur, {} of them in programs that ST ships".format(*_CHAINS)),
+    severity=Severity.UNPROVEN,
+    remedy="cut the chain at a link and go through memory",
+)
+def known_chains(view: EpochView) -> Iterator[SafetyFinding]:
+    for units, text in view.chains.items():
+        if not chain_seen(text):
+            yield SafetyFinding(units[0], f"chain {text or ', '.join(units)}")
+
+
+@rule(
+    "P05",
+    FAMILY,
+    "a source feeds several ports in a pattern that public networks use",
+    Evidence(report="39 patterns occur, with up to 4 destinations"),
+    severity=Severity.UNPROVEN,
+    remedy="write the stream to memory and read it once for each destination",
+)
+def known_multicasts(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit in view.units:
+        fan = [f"{kind_of_name(link.destination)}:{link.port}" for link in view.destinations(unit)]
+        if len(fan) > 1 and links.multicast_evidence(kind_of_name(unit), fan).level == Level.NEVER:
+            yield SafetyFinding(unit, f"feeds {', '.join(sorted(fan))}")
+
+
+@rule(
+    "P06",
+    FAMILY,
+    "a link gates frames in a form and number that this kind of link is known for",
+    Evidence(75617, 75617, "links", "drop 1..127 keep 1; drop 2..192 keep 2..64; keep 1..128 drop 255"),
+    severity=Severity.UNPROVEN,
+    remedy="gate only CONVACC outputs and CONVACC feature ports, with counts that occur",
+)
+def known_gates(view: EpochView) -> Iterator[SafetyFinding]:
+    for link in view.links:
+        name = links.context_form(link)
+        if name is None or name == links.PERMANENT:
+            continue
+        form, kind = links.contexts()[name], view.link_kind(link)
+        if f"{kind.source}->{kind.destination}:{kind.port}" not in form.links:
+            yield SafetyFinding(link.destination, f"{link} is gated", f"{name}: {', '.join(form.links)}")
+        elif not (_inside(link.frames0, form.frames0) and _inside(link.frames1, form.frames1)):
+            yield SafetyFinding(link.destination, str(link), f"n in {form.frames0}, m in {form.frames1}")
+
+
+def _inside(value: int, limits: tuple[int, int]) -> bool:
+    return limits[0] <= value <= limits[1]
+
+
+@rule(
+    "P07",
+    FAMILY,
+    f"an epoch has at most {MOST_READERS} readers and {MOST_WRITERS} writers",
+    Evidence(9526, 9526, "epochs"),
+    severity=Severity.UNPROVEN,
+    remedy="split the epoch",
+)
+def engine_counts(view: EpochView) -> Iterator[SafetyFinding]:
+    if len(view.readers) > MOST_READERS or len(view.writers) > MOST_WRITERS:
+        yield SafetyFinding(
+            "", f"{len(view.readers)} readers, {len(view.writers)} writers", f"{MOST_READERS}, {MOST_WRITERS}"
+        )

@@ -1,0 +1,184 @@
+"""Hazards: configurations that were reported to hang or to misbehave, and what no program does next to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.machine.base.reasons import Evidence, Severity
+from atonc.machine.hw.limits import XSPI_TAIL
+from atonc.machine.hw.links import FIRST_FRAMES, context_form
+from atonc.machine.hw.machine import secure, stm32n6
+from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
+from atonc.machine.hw.safety.view import EpochView, kind_of_name
+from atonc.machine.hw.units.convacc import ConvaccConfig
+
+FAMILY = "hazards"
+_UNGATED_FRAMES = 256  # does not fit the 8-bit counter of the gate
+_MOST_CONVACCS = 2
+_WIDE_KERNEL = 6
+_RARE_STRIDES = (1, 2)
+_LOADER = range(0x3418_0000, 0x3420_0000)
+_PROCESSING = ("ARITH", "ACTIV", "POOL", "CONVACC")
+
+
+@rule(
+    "H1",
+    FAMILY,
+    "ACTIV does not feed a CONVACC",
+    proven(75617, "links", "36 epochs with such links never ended on a board, 582 without them did (4.0.1)"),
+    remedy="put an ARITH between them, or write the activation to memory",
+)
+def activ_into_convacc(view: EpochView) -> Iterator[SafetyFinding]:
+    for link in view.links:
+        if kind_of_name(link.source) == "ACTIV" and kind_of_name(link.destination) == "CONVACC":
+            yield SafetyFinding(link.destination, str(link))
+
+
+@rule(
+    "H2",
+    FAMILY,
+    f"a processing unit feeds at most {_MOST_CONVACCS} CONVACC feature ports",
+    proven(256, "links", "the hang of H1 had three"),
+    limit=str(_MOST_CONVACCS),
+    remedy="write the stream to memory and let engines feed the CONVACC units",
+)
+def broadcast_to_convaccs(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit in view.processing:
+        fed = [
+            k.destination for k in view.destinations(unit) if k.port == 0 and kind_of_name(k.destination) == "CONVACC"
+        ]
+        if len(fed) > _MOST_CONVACCS:
+            yield SafetyFinding(unit, f"feeds {', '.join(fed)}", f"{_MOST_CONVACCS}")
+
+
+@rule(
+    "H3",
+    FAMILY,
+    "a processing unit feeds a CONVACC through a gate that stops after the frames which it needs",
+    proven(256, "links", "189 gated; the 67 others need 256 frames, more than the gate can count"),
+    remedy="keep as many frames as the CONVACC needs, then drop 255",
+)
+def gate_before_convacc(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, config in view.convaccs.items():
+        link = view.source(unit, 0)
+        if link is None or kind_of_name(link.source) not in _PROCESSING:
+            continue
+        needed = _feature_frames(view, unit, config)
+        if link.permanent and needed != _UNGATED_FRAMES:
+            yield SafetyFinding(unit, f"{link} is not gated and {needed} frames are needed", f"keep {needed} drop 255")
+        elif not link.permanent and (context_form(link) != FIRST_FRAMES or link.frames0 != needed):
+            yield SafetyFinding(unit, f"{link}, {needed} frames are needed", f"keep {needed} drop 255")
+
+
+def _feature_frames(view: EpochView, unit: str, config: ConvaccConfig) -> int:
+    """Frames that the unit takes: as many as its kernels are for, or as arrive."""
+    kernels = view.arriving(unit, 1)
+    if kernels is not None and config.set_bytes > 0:
+        return kernels.total * kernels.word_bytes // config.set_bytes // max(1, config.frames_out(1))
+    features = view.arriving(unit, 0)
+    return features.total // max(1, config.feature_words) if features is not None else 0
+
+
+@rule(
+    "H4",
+    FAMILY,
+    "stride 2 runs on frames of at least two lines and two columns only",
+    proven(603, "units", "a 3x1 stride-2 depthwise convolution never ended on a board, stride 1 did (4.0.1)"),
+    remedy="convolve with stride 1 and drop columns in the next 1 x 1 convolution or in the reading engine",
+)
+def stride_on_lines(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, c in view.convaccs.items():
+        if max(c.stride_x, c.stride_y) > 1 and (c.height < 2 or c.width < 2):
+            yield SafetyFinding(unit, f"stride {max(c.stride_x, c.stride_y)} on a frame of {c.width}x{c.height}", "2x2")
+
+
+@rule(
+    "H5",
+    FAMILY,
+    "horizontal and vertical stride are equal and at most 2",
+    Evidence(15327, 15328, "units", "one 3x3 of one program, not of ST, has 1 and 2"),
+    remedy="use stride 1 and drop lines or columns in the reading engine",
+)
+def equal_strides(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, c in view.convaccs.items():
+        if c.stride_x != c.stride_y or c.stride_x > 2:
+            rare = Severity.NOTE if (c.stride_x, c.stride_y) == _RARE_STRIDES else None
+            yield SafetyFinding(unit, f"strides {c.stride_x} and {c.stride_y}", "equal, 1 or 2", rare)
+
+
+@rule(
+    "H6",
+    FAMILY,
+    "a kernel of one column has one line",
+    proven(11988, "units"),
+    remedy="transpose the layer, so that the kernel is one line",
+)
+def no_column_kernels(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, c in view.convaccs.items():
+        if c.kernel_width == 1 and c.kernel_height > 1:
+            yield SafetyFinding(unit, f"kernel 1x{c.kernel_height}", "1x1")
+
+
+@rule(
+    "H7",
+    FAMILY,
+    f"kernels are narrower than {_WIDE_KERNEL} columns",
+    Evidence(11962, 11988, "units", "26 wider ones in releases 2.0 to 3.0; a 7x7 convolution never answered in 4.0.0"),
+    severity=Severity.NOTE,
+    remedy="split the kernel into parts of at most 5 columns",
+)
+def wide_kernels(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, c in view.convaccs.items():
+        if c.kernel_width >= _WIDE_KERNEL:
+            yield SafetyFinding(unit, f"kernel {c.kernel_width}x{c.kernel_height}", f"< {_WIDE_KERNEL} columns")
+
+
+@rule(
+    "H8",
+    FAMILY,
+    f"the last {XSPI_TAIL} bytes of an external memory are not touched, not even by prefetch",
+    Evidence(report="erratum of the memory-mapped xSPI controller"),
+    remedy="keep the last 96 bytes of flash and hyperRAM free",
+)
+def end_of_external_memory(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, config in view.engines.items():
+        bank = stm32n6().memory_at(config.address)
+        if bank is None or not bank.external:
+            continue
+        reach = max(secure(view.spans[unit][1] - 1), 0 if config.to_memory else config.address_limit)
+        if reach >= bank.end - XSPI_TAIL:
+            yield SafetyFinding(unit, f"reaches {reach:#010x}", f"below {bank.end - XSPI_TAIL:#010x}")
+
+
+@rule(
+    "H9",
+    FAMILY,
+    "the upper half of cpuRAM2 belongs to ST's first-stage loader until it has ended",
+    Evidence(report="no failure proven; a program with 800 kB there ran"),
+    severity=Severity.NOTE,
+    remedy="prefer 0x34100000 to 0x3417ffff",
+)
+def loader_memory(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit in view.writers:
+        first, end = (secure(address) for address in view.spans[unit])
+        if first < _LOADER.stop and end > _LOADER.start:
+            yield SafetyFinding(unit, f"writes {first:#010x}..{end - 1:#010x}", "outside 0x34180000..0x341fffff")
+
+
+@rule(
+    "H10",
+    FAMILY,
+    "an engine overwrites what another still reads only in place or in an accumulator loop",
+    Evidence(report="104 elementwise chains work in place; 106 writers trail a CONVACC feature reader"),
+    severity=Severity.NOTE,
+    remedy="check that the writer stays behind the reader, or use two buffers",
+)
+def overlapping_engines(view: EpochView) -> Iterator[SafetyFinding]:
+    for writer, config in view.writers.items():
+        first, end = view.spans[writer]
+        for reader, other in view.readers.items():
+            low, high = view.spans[reader]
+            if first < high and low < end and config.address != other.address:
+                yield SafetyFinding(
+                    writer, f"writes {first:#010x}..{end - 1:#010x}, {reader} reads {low:#010x}..{high - 1:#010x}"
+                )

@@ -1,0 +1,57 @@
+"""Values: numbers inside known modes that all public programs agree on, where the evidence grades them too kindly.
+
+What else is never seen of single values, rule E01 finds in the data itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atonc.machine.base.reasons import Severity
+from atonc.machine.hw.limits import LEAST_PLAIN, MOST_TABLE_SHIFT
+from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
+from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.units import arith
+from atonc.machine.hw.units.arith import ArithConfig
+
+FAMILY = "values"
+_LOWEST = -(1 << 15)
+
+
+@rule(
+    "V04",
+    FAMILY,
+    f"1 x 1 units that sum have at least {LEAST_PLAIN} channels",
+    proven(8700, "units", "one channel occurs in copies with padding only"),
+    severity=Severity.UNPROVEN,
+    remedy="give the units more channels each, and use fewer of them",
+)
+def summed_channels(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, c in view.convaccs.items():
+        if c.kernel_width * c.kernel_height > 1 or c.out_bytes == 1 or c.simd == 0:
+            continue  # windows, and copies with padding
+        if c.batch < LEAST_PLAIN:
+            yield SafetyFinding(unit, f"{c.batch} channels", f">= {LEAST_PLAIN}")
+
+
+@rule(
+    "V09",
+    FAMILY,
+    f"coefficients of an ARITH are above {_LOWEST}, shifts behind its tables at most {MOST_TABLE_SHIFT}",
+    proven(18601, "units", "A from -128 on, B and C too where they are no halves of one number"),
+    severity=Severity.UNPROVEN,
+    remedy="halve the coefficients and the shift",
+)
+def arith_coefficients(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, c in view.ariths.items():
+        lowest = int(c.rows()[: used_rows(c), 0].min(initial=0)) if c.vector_a else c.a
+        if lowest == _LOWEST:
+            yield SafetyFinding(unit, f"A = {_LOWEST}", f"above {_LOWEST}")
+        if c.is_vector and c.shift_out > MOST_TABLE_SHIFT:
+            yield SafetyFinding(unit, f"RES = {c.shift_out} behind a table", f"<= {MOST_TABLE_SHIFT}")
+
+
+def used_rows(c: ArithConfig) -> int:
+    """Rows of the table that the counters reach."""
+    last = -c.offset3 if c.count3 else c.reset1_every // (c.step_every + 1)
+    return last % arith.ROWS + 1

@@ -1,0 +1,38 @@
+"""What a network is compiled for. Whoever prices an epoch, to choose or to report, does it with this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.cycles.result import EpochCycles
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import Machine
+from atonc.machine.hw.memoise import memoise
+from atonc.machine.hw.safety.evidence.trust import PUBLISHED, Trust
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The machine of the board at the clocks of the user, and who programs its epochs; `words`: how long the program
+    of an epoch then is; `trust`: which of its forms are known to work."""
+
+    machine: Machine
+    programmed_by: str = hardware.CONTROLLER
+    words: Callable[[Epoch], int] = ec_program.epoch_words
+    trust: Trust = PUBLISHED
+
+    def cycles(self, epoch: Epoch) -> EpochCycles:
+        """Prices an epoch that has its words: decoded, or from `with_words`."""
+        return hardware.epoch_cycles(epoch, self.machine, self.programmed_by)
+
+    def with_words(self, epoch: Epoch) -> Epoch:
+        return _with_words(epoch, self.words)
+
+
+@memoise
+def _with_words(epoch: Epoch, words: Callable[[Epoch], int]) -> Epoch:
+    """Always the same object, for those who remember figures."""
+    return replace(epoch, words=words(epoch))

@@ -1,0 +1,257 @@
+"""STRENG: ten engines that move frames between memory and the stream switch.
+
+A frame is either contiguous (raw) or a raster of lines, pixels and elements; frames follow each other at fixed
+offsets, optionally in two nested loops. Proven for 8, 16 and 24 bit elements; other bit sizes, gaps, byte swaps and
+ciphering were never observed and raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.machine.base.errors import InputError
+from atonc.machine.hw import fields
+from atonc.machine.hw.fixed import signed
+from atonc.machine.hw.stream import Array, Stream
+
+bits = fields.declare("STRENG")
+
+LARGEST_RASTER = (25_200, 2_100, 256)  # lines, pixels and elements that published programs count
+FARTHEST_PIXEL = (41_472, 131_072)  # bytes between pixels, of readers and of writers
+FARTHEST_LINE = 600_000
+USUAL_LINE = (82_944, 600_000)  # the same by direction: no reader was seen to step farther
+
+
+@dataclass(frozen=True)
+class StrengConfig(fields.UnitConfig):
+    KIND = "STRENG"
+
+    to_memory: int = bits("CTRL.DIR")
+    single: int = bits("CTRL.SINGLE")
+    continuous: int = bits("CTRL.CONT")
+    raw: int = bits("CTRL.RAW")
+    raw_out: int = bits("CTRL.RAW_OUT")
+    align_right: int = bits("CTRL.LSBMODE")
+    sign_extend: int = bits("CTRL.SIGNEXT")
+    size0: int = bits("CTRL.SIZE0")
+    size1: int = bits("CTRL.SIZE1")
+    size2: int = bits("CTRL.SIZE2")
+    address: int = bits("ADDR.REG")
+    fsize_low: int = bits("FSIZE.WIDTH")
+    fsize_high: int = bits("FSIZE.HEIGHT")
+    depth: int = bits("DEPTH.SIZE")
+    pixel_offset_low: int = bits("DEPTH.OFFSET")
+    line_offset_low: int = bits("STRD.LOFF")
+    frame_offset: int = bits("FOFFSET.REG", signed=True)
+    frame_repeat: int = bits("FRAME_RPT.REG")
+    repeat_offset: int = bits("FRPTOFF.REG", signed=True)
+    gap_cycles: int = bits("POS.GAPCYCLES")
+    illegal_config_event: int = bits("EVENT.EN_ILLCFG")
+    overflow_event: int = bits("EVENT.EN_OFLOW_FRM")
+    sync: int = bits("EVENT.FRMTRG_EN")
+    sync_source: int = bits("EVENT.FRMTRG_SRC")
+    address_limit_enabled: int = bits("LIMITEN.ADDRLIMIT")
+    stop_prefetch: int = bits("LIMITEN.STOPPREFTC")
+    frame_limit_enabled: int = bits("LIMITEN.FRAMELIMIT")
+    pixel_offset_high: int = bits("LIMITEN.DOFF_MSB")
+    frames: int = bits("LIMIT.CNT")
+    address_limit: int = bits("LIMITADDR.REG")
+    cacheable: int = bits("CID_CACHE.CACHEABLE")
+    cache_allocate: int = bits("CID_CACHE.ALLOC")
+    line_offset_high: int = bits("CID_CACHE.LOFF_MSB")
+
+    @fields.derived
+    def element_bytes(self) -> int:
+        return (self.size0 > 0) + (self.size1 > 0) + (self.size2 > 0)
+
+    @property
+    def pixel_offset(self) -> int:
+        return self.pixel_offset_high << 16 | self.pixel_offset_low
+
+    @fields.derived
+    def line_offset(self) -> int:
+        return signed(self.line_offset_high << 16 | self.line_offset_low, 32)
+
+    @fields.derived
+    def shape(self) -> tuple[int, int, int]:
+        """Lines, pixels and elements of a raster frame; a raw frame is one line of one pixel."""
+        if self.raw:
+            return 1, 1, self.fsize_high << 16 | self.fsize_low
+        return self.fsize_high, self.fsize_low, self.depth
+
+    @property
+    def raster_seen(self) -> bool:
+        """Whether published programs count and step as far."""
+        return self.raw == 1 or is_seen(self.shape, self.line_offset, self.pixel_offset, int(self.to_memory > 0))
+
+    @fields.derived
+    def frame_elements(self) -> int:
+        lines, pixels, depth = self.shape
+        return lines * pixels * depth
+
+    @fields.derived
+    def elements(self) -> int:
+        return self.frames * self.frame_elements
+
+    @fields.derived
+    def steps(self) -> tuple[int, int, int]:
+        """Bytes between lines, pixels and elements."""
+        return (0, 0, self.element_bytes) if self.raw else (self.line_offset, self.pixel_offset, self.element_bytes)
+
+    def frame_loops(self) -> tuple[tuple[int, int], ...]:
+        """The frames as nested loops (count, byte step), outermost first; the last outer turn may be cut short."""
+        if self.raw and self.continuous:
+            return ((self.frames, self.frame_elements * self.element_bytes),)
+        if self.frame_repeat == 0 or self.frame_repeat >= self.frames:
+            return ((self.frames, self.frame_offset),)
+        turns = -(-self.frames // self.frame_repeat)
+        return ((turns, self.repeat_offset), (self.frame_repeat, self.frame_offset))
+
+    def span(self) -> tuple[int, int]:
+        """First and one-past-last address that the frames touch."""
+        return self._span
+
+    @fields.derived
+    def _span(self) -> tuple[int, int]:
+        low = high = self.address
+        for count, step in (*self.frame_loops(), *zip(self.shape, self.steps, strict=True)):
+            if count > 1:
+                reach = (count - 1) * step
+                low, high = (low + reach, high) if reach < 0 else (low, high + reach)
+        return low, high + self.element_bytes
+
+
+def is_seen(shape: tuple[int, int, int], line: int, pixel: int, to_memory: int) -> bool:
+    """Lines, pixels and elements of a raster and the bytes between them, against those of published programs."""
+    small = all(n <= most for n, most in zip(shape, LARGEST_RASTER, strict=True))
+    return small and line <= FARTHEST_LINE and pixel <= FARTHEST_PIXEL[to_memory]
+
+
+MOST_ELEMENTS, MOST_FRAMES = 1 << 28, 1 << 24
+_SIZES = f"an engine moves something, and at most {MOST_ELEMENTS:,} elements in {MOST_FRAMES:,} frames"
+
+
+def decode(words: Mapping[int, int]) -> StrengConfig:
+    return fields.decode(StrengConfig, words)
+
+
+def encode(config: StrengConfig) -> dict[int, int]:
+    return fields.encode(config)
+
+
+def frame_addresses(config: StrengConfig) -> NDArray[np.int64]:
+    """Byte offset of every frame from ADDR."""
+    numbers = np.arange(config.frames, dtype=np.int64)
+    loops = config.frame_loops()
+    if len(loops) == 1:
+        return numbers * loops[0][1]
+    (_, outer), (inner_count, inner) = loops
+    return numbers // inner_count * outer + numbers % inner_count * inner
+
+
+def read(config: StrengConfig, memory: NDArray[np.uint8], base: int, unit: str = "STRENG") -> Stream:
+    """The stream that the engine reads; `memory` is the region that starts at bus address `base`."""
+    check(config, unit)
+    offsets = frame_addresses(config)
+    distinct, index = np.unique(offsets, return_inverse=True) if _repeats(config) else (offsets, None)
+    frames = _window(config, memory, base, distinct, unit, writeable=False)
+    size = config.element_bytes
+    if size == 3:
+        return Stream(np.ascontiguousarray(frames).reshape(distinct.size, -1), index, word_bytes=3)
+    wanted: Any = {1: (np.uint8, np.int8), 2: (np.uint16, np.int16)}[size][config.sign_extend]
+    data = np.ascontiguousarray(frames).reshape(distinct.size, -1).view(wanted)
+    return Stream(data, None if index is None else index.astype(np.int64))
+
+
+def write(config: StrengConfig, stream: Stream, memory: NDArray[np.uint8], base: int, unit: str = "STRENG") -> None:
+    """Stores as many elements as the engine is programmed for; the caller has checked that there are enough."""
+    check(config, unit)
+    size, lines_pixels_depth = config.element_bytes, config.shape
+    data = _to_bytes(stream, config.elements, size).reshape(config.frames, *lines_pixels_depth, size)
+    offsets = frame_addresses(config)
+    if _repeats(config):
+        # a frame address that is written several times ends with its last frame
+        reversed_first = np.unique(offsets[::-1], return_index=True)
+        last = np.sort(config.frames - 1 - reversed_first[1])
+        data, offsets = data[last], offsets[last]
+    one_by_one = _may_collide(config)
+    target = _window(config, memory, base, offsets, unit, writeable=True)
+    if one_by_one or isinstance(target, list):
+        for frame, values in zip(target, data, strict=True):
+            frame[...] = values
+    else:
+        target[...] = data
+
+
+def _may_collide(config: StrengConfig) -> bool:
+    """Whether a frame may overwrite a part of another one, so that their order matters."""
+    step = min((abs(step) for count, step in config.frame_loops() if count > 1 and step), default=0)
+    run = config.shape[2] * config.element_bytes  # frames that lie between each other's pixels do not collide
+    interleaved = not config.raw and run <= step and config.frames * step <= abs(config.pixel_offset)
+    reach = sum((count - 1) * abs(size) for count, size in zip(config.shape, config.steps, strict=True))
+    return 0 < step < reach + config.element_bytes and not interleaved
+
+
+def check(config: StrengConfig, unit: str) -> None:
+    config.require_modelled(unit)
+    if not (0 < config.elements <= MOST_ELEMENTS and config.frames <= MOST_FRAMES):
+        raise InputError(f"{config.elements:,} elements in {config.frames:,} frames", where=unit, rule=_SIZES)
+    sizes = (config.size0, config.size1, config.size2)
+    if sizes not in {(8, 0, 0), (8, 8, 0), (8, 8, 8)}:
+        raise fields.not_modelled(unit, "CTRL.SIZE0..2", config.size0 | config.size1 << 4 | config.size2 << 8)
+    if config.sign_extend != config.align_right:
+        raise fields.not_modelled(unit, "CTRL.LSBMODE/SIGNEXT", config.align_right | config.sign_extend << 1)
+    if not config.frame_limit_enabled:
+        raise fields.not_modelled(unit, "LIMITEN.FRAMELIMIT", 0)
+
+
+def _repeats(config: StrengConfig) -> bool:
+    return config.frames > 1 and any(step == 0 and count > 1 for count, step in config.frame_loops())
+
+
+def _to_bytes(stream: Stream, elements: int, size: int) -> Array:
+    if stream.word_bytes == size:
+        return stream.bytes()[: elements * size]
+    values = stream.flat()[:elements]
+    if size == 3:
+        wide = values.astype("<i4").view(np.uint8).reshape(-1, 4)
+        return wide[:, :3]
+    wanted = np.uint8 if size == 1 else np.dtype("<u2")
+    return np.ascontiguousarray(values.astype(wanted)).view(np.uint8)
+
+
+def _window(
+    config: StrengConfig, memory: NDArray[np.uint8], base: int, offsets: NDArray[np.int64], unit: str, writeable: bool
+) -> Any:
+    """Strided view [frames, lines, pixels, depth, bytes] of memory, gathered where the frames are not evenly spaced."""
+    start = config.address - base
+    shape, steps, size = config.shape, config.steps, config.element_bytes
+    reach = [(count - 1) * step for count, step in zip(shape, steps, strict=True)]
+    low = int(offsets.min(initial=0)) + sum(min(r, 0) for r in reach)
+    high = int(offsets.max(initial=0)) + sum(max(r, 0) for r in reach) + size
+    if start + low < 0 or start + high > memory.size:
+        raise InputError(
+            f"the engine touches {config.address + low:#010x}..{config.address + high - 1:#010x}, "
+            f"outside the memory at {base:#010x} ({memory.size} bytes)",
+            where=unit,
+            rule="an access stays inside one memory pool",
+            remedy="check that program, initialisers and pools belong to the same compilation",
+        )
+    even = offsets.size < 3 or bool((np.diff(offsets) == offsets[1] - offsets[0]).all())
+    inner_steps = (*steps, 1)
+    if even:
+        step = int(offsets[1] - offsets[0]) if offsets.size > 1 else 0
+        first = memory[start + int(offsets[0]) :] if offsets.size else memory[:0]
+        return np.lib.stride_tricks.as_strided(
+            first, (offsets.size, *shape, size), (step, *inner_steps), writeable=writeable
+        )
+    views = [
+        np.lib.stride_tricks.as_strided(memory[start + int(o) :], (*shape, size), inner_steps, writeable=writeable)
+        for o in offsets
+    ]
+    return views if writeable else np.stack(views)
