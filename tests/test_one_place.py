@@ -51,7 +51,6 @@ WRITTEN_TWICE = {  # pairs of files; nothing may be added
         "compiler/emit/c/stai_text.py",
         "compiler/emit/c/stai_text.py",
     ),  # C text of two functions for tables of different types
-    ("schedule/averages.py", "schedule/windows.py"),  # both recognise what a task computes, until tasks carry it
     ("insight/workers/run.py", "insight/workers/run.py"),  # a list, and the same as a stream: the arguments
 }
 

@@ -12,6 +12,7 @@ from atonc.compiler.emit.contexts import safety_contexts
 from atonc.compiler.place import board
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
+from atonc.compiler.search import silicon
 from atonc.insight.runs import runs, safety
 from atonc.machine.base.errors import ToolError
 from atonc.machine.hw.safety import PoolKind, check_program
@@ -50,21 +51,21 @@ def test_a_writer_that_leaves_its_buffer_is_found(compiled: pipeline.Compiled) -
     homes = dict(compiled.program.placed)
     homes["add"] = replace(homes["add"], buffer=replace(homes["add"].buffer, size_bytes=900))
     with pytest.raises(ToolError, match="M15"):
-        pipeline.require_safe(pipeline.inspect(replace(compiled.program, placed=homes), POOLS), PUBLISHED)
+        silicon.require_safe(silicon.inspect(replace(compiled.program, placed=homes), POOLS), PUBLISHED)
 
 
 def test_memory_that_the_board_does_not_have_is_found(compiled: pipeline.Compiled) -> None:
     used = {pool.name for pool in POOLS if compiled.layout.memory.by_pool.get(pool.name) and pool.writable}
     with pytest.raises(ToolError, match="M14"):
         others = [pool for pool in POOLS if pool.name not in used]
-        pipeline.require_safe(pipeline.inspect(compiled.program, others), PUBLISHED)
+        silicon.require_safe(silicon.inspect(compiled.program, others), PUBLISHED)
 
 
 def test_buffers_of_the_application_are_memory_too() -> None:
     own = replace(PLAIN, inputs_allocation=False, outputs_allocation=False, cut_outputs=("pool",))
     program = pipeline.compile_file(EXAMPLES / "digits" / "digits.tflite", own).program
     with pytest.raises(ToolError, match="M14"):
-        pipeline.require_safe(pipeline.inspect(replace(program, user_io=()), POOLS), PUBLISHED)
+        silicon.require_safe(silicon.inspect(replace(program, user_io=()), POOLS), PUBLISHED)
 
 
 def test_networks_in_folders_are_checked_with_their_own_pools() -> None:

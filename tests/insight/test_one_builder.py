@@ -25,8 +25,10 @@ UNKNOWN = {
     ("folder.py", "_step"): {"parts", "energy_uj", "nodes"},  # nodes follow in _views
     ("info_folder.py", "_step"): {"parts", "energy_uj", "doubts", "chains", "modes", "links"},  # there is no program
     ("ours.py", "network_view"): {"basis", "measured", "accuracy"},  # predicted; the others are added by who has them
-    ("folder.py", "view_of"): {"basis", "measured", "accuracy", "coverage"},
-    ("info_folder.py", "info_view"): {"options", "coverage", "silicon", "measured", "verified", "accuracy"},
+    ("folder.py", "view_of"): {"basis", "measured", "accuracy", "coverage", "search", "decisions"},
+    ("info_folder.py", "info_view"): {
+        "options", "coverage", "silicon", "measured", "verified", "accuracy", "search", "decisions",
+    },
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from atonc.compiler.emit.c.kernels import HEADER, SOURCE
 from atonc.delivery.firmware import building
-from tests.kernels.three_ways import KERNELS, kernels_folder
+from tests.kernels.three_ways import kernels_folder
 
 HERE = Path(__file__).parent
 needs_compiler = pytest.mark.skipif(shutil.which(building.GCC) is None, reason="no arm-none-eabi-gcc")
@@ -23,7 +23,7 @@ needs_compiler = pytest.mark.skipif(shutil.which(building.GCC) is None, reason="
 def compile_both(folder: Path, units: list[building.CompileUnit], main: Path, every: int) -> list[Path]:
     """Both branches in one firmware: the plain one under names of its own."""
     kernels, harness = kernels_folder(), building.runtime_folder("harness")
-    names = set(re.findall(r"void (atonc_\w+)\(", (KERNELS / HEADER).read_text()))
+    names = set(re.findall(r"void (atonc_\w+)\(", (kernels / HEADER).read_text()))
     renamed = {name: name.replace("atonc", "plain") for name in names}
     plain = folder / "plain.c"
     plain.write_text(f'#include "{kernels / SOURCE}"\n')

@@ -108,7 +108,7 @@ def test_sharing_memory_is_no_overlap() -> None:
 def test_what_is_read_in_a_step_may_not_be_overwritten_in_it() -> None:
     """t1 dies in the step in which t2 begins to live: both are there then."""
     steps = chain(64, 64, 64, 64)
-    homes = dict(place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, DK).placed)
+    homes = dict(place(steps.planned, DK).placed)
     assert homes["t1"].last == homes["t2"].first
     homes["t2"] = replace(homes["t2"], address=homes["t1"].address)
     seen = [(found.rule, found.where) for found in findings(steps, homes)]

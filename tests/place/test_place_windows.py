@@ -50,5 +50,5 @@ def test_constants_lie_in_the_order_in_which_they_are_read() -> None:
     steps = chain(64, 64, 64)
     steps.epoch([steps.buffer("z", 100, BufferKind.CONSTANT), "t2"], [steps.buffer("u", 64)])
     steps.epoch([steps.buffer("a", 100, BufferKind.CONSTANT), "u"], [steps.buffer("v", 64)])
-    placed = place(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs, DK).placed
+    placed = place(steps.planned, DK).placed
     assert placed["a"].address == placed["z"].address + 112, "read first, and then to the next address of an engine"

@@ -18,7 +18,7 @@ def test_epochs_move_bytes_and_the_processor_none() -> None:
     steps.buffer("z", 200, BufferKind.OUTPUT)
     steps.epoch(["x", steps.buffer("w", 4000, BufferKind.CONSTANT)], ["y"])
     steps.cpu(["y"], ["z"])
-    lives = lifetimes(steps.plans, steps.buffers, {}, steps.inputs, steps.outputs)
+    lives = lifetimes(steps.planned)
     ram = [life for life in lives if life.buffer.kind != BufferKind.CONSTANT]
     traffic = traffic_of(steps.plans, steps.buffers, {}, ram, DK)
     numbers = {life.buffer.name: number for number, life in enumerate(ram)}

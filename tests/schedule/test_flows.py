@@ -31,7 +31,7 @@ from tests.compiler.random_graphs import random_graph
 from tests.lower.harness import TARGET, activation, graph_of
 from tests.schedule import test_fuse, test_fuse_pools
 
-FOLDER = Path(atonc.__file__).parent / "schedule"
+FOLDER = Path(atonc.__file__).parent / "compiler" / "schedule"
 PLAIN = Options(verify=False)
 
 # ------------------------------------------------------------------------------------------------- nothing is guessed

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from atonc.compiler.compile import analyzing
 from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.request.options import Options
-from atonc.delivery.generate import generating
 from tests.views.views import MEMORY, TIME, VIEWS, Build, Figures
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
             known[key] = compile_file(model, options, watch)
         return known[key]
 
-    monkeypatch.setattr(generating, "compile_file", once)
+    monkeypatch.setattr(analyzing, "compile_file", once)
 
 
 @pytest.mark.usefixtures("compiled_once")

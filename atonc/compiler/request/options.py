@@ -222,6 +222,7 @@ class Options:
         "build the program of these decisions instead of searching: NAME_program.json of a build, or what "
         "`atonc explain --search --json` printed, edited or not",
         metavar="FILE",
+        takes=Takes(local=True),
     )
     allow_coarse: float = option(
         0.0,

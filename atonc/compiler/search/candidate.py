@@ -23,6 +23,7 @@ from atonc.compiler.search import silicon
 from atonc.compiler.select.affinity import NO_AFFINITY, Affinity
 from atonc.compiler.select.decisions import Decisions
 from atonc.compiler.select.form import RefusedForm
+from atonc.machine.base import progress
 from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw import safety
 from atonc.machine.hw.target import Target
@@ -138,6 +139,7 @@ class Candidate:
     @cached_property
     def found(self) -> safety.Inspection:
         """The program as the chip would read it, against the safety rules and the evidence."""
+        progress.stage("checking every epoch")
         return silicon.inspect(self.made.program, self.setting.memory.pools, self.setting.target.trust)
 
     @cached_property

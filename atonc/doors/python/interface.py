@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from atonc.machine.base import errors
-from atonc.machine.base.about import __version__
+from atonc.machine.base import errors as errors
+from atonc.machine.base.about import __version__ as __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,22 +24,6 @@ if TYPE_CHECKING:
     from atonc.insight.sweeping.run import Sweep
     from atonc.machine.emu.network import EmulatedNetwork
     from atonc.machine.hw.board import Board
-
-__all__ = [
-    "__version__",
-    "check_firmware",
-    "compile",
-    "describe_board",
-    "errors",
-    "evaluate",
-    "explain",
-    "explain_accuracy",
-    "load",
-    "quantize",
-    "relocate",
-    "run",
-    "sweep",
-]
 
 
 def compile(model: str | PathLike[str], *, name: str = "network", **options: Any) -> Compilation:
