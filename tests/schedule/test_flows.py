@@ -70,7 +70,7 @@ def test_fusing_knows_no_registers(module: str) -> None:
 
 
 def test_the_modules_that_fuse_are_looked_at() -> None:
-    assert fusing() >= {"fuse", "fuse_means", "fuse_pools", "behind", "merging", "spacers"}
+    assert fusing() >= {"fuse", "fuse_means", "fuse_pools", "fuse_consumer", "merging", "spacers"}
 
 
 # ------------------------------------------------------------------------------------------------- what is said is true
