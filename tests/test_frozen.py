@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 from copy import copy
 from dataclasses import FrozenInstanceError, field, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from atonc.machine.base import frozen
 from atonc.machine.base.frozen import dataclass
 
 
@@ -114,3 +117,10 @@ def test_rare_options_are_the_library_s() -> None:
     assert not hasattr(Slotted(1), "__dict__") and Slotted(1) == Slotted(1)
     with pytest.raises(FrozenInstanceError):
         Slotted(1).x = 2  # type: ignore[misc]
+
+
+def test_every_class_of_the_package_is_made_this_way() -> None:
+    package = Path(frozen.__file__).parents[2]
+    taken = re.compile(r"^from dataclasses import [^\n]*\bdataclass\b|@dataclasses\.dataclass", re.MULTILINE)
+    others = [path for path in sorted(package.rglob("*.py")) if taken.search(path.read_text())]
+    assert not others, "take `dataclass` from atonc/machine/base/frozen.py"

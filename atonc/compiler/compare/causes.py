@@ -11,7 +11,6 @@ The compiler's int8 lowering has known losses, and all of them are properties of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from atonc.compiler.ir import Array, Graph, Op
 from atonc.compiler.ops.conv import accumulate
 from atonc.compiler.ops.values import Arg, Real
 from atonc.compiler.ops.windows import channel_last
+from atonc.machine.base.frozen import dataclass
 
 LIMIT = 32767
 PART_CHANNELS = 8  # input channels that the smallest usual part of an accumulation has

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 Point = tuple[float, float]  # (down, right) in units of the body height, from the top of the head

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from atonc.compiler.compare.subgraph import (
 )
 from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.ops import OpResult, run_op, start_values
+from atonc.machine.base.frozen import dataclass
 
 MAX_TRIALS = 6  # buffers that are tried in place of a tensor that no buffer resembles
 

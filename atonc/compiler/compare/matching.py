@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.compiler.compare.observed import Arrangement, ObservedBuffer, centre, may_hold, mean_distance, sample_index
 from atonc.compiler.ir import Array, Tensor
+from atonc.machine.base.frozen import dataclass
 
 CLOSE = 2.0  # mean difference in codes up to which a buffer may be this tensor at all
 HOPELESS = 8.0  # no closer look at an arrangement that is so far off

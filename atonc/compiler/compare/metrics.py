@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 

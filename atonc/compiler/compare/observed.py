@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array, Tensor
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from atonc.compiler.compile.pipeline import Compiled
@@ -11,6 +11,7 @@ from atonc.compiler.emit.usage import program_memory
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.request.options import Options
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import NetworkCost
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +40,7 @@ from atonc.compiler.select.affinity import resolve
 from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
 from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw.safety.evidence import EpochGrade

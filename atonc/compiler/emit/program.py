@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from atonc.compiler.place.lifetimes import accesses
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.streams import with_idle_steps
 from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.limits import PREFETCH_BYTES

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.functions import RANGES
 from atonc.machine.base.errors import ModelError
+from atonc.machine.base.frozen import dataclass
 
 _SHOWN = 3
 CONVERSIONS = ("quantize", "dequantize", "requantize", "identity", "cast", "shape")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.machine.base.errors import ModelError
+from atonc.machine.base.frozen import dataclass
 
 MAX_VECTOR = 1 << 28
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from atonc.compiler.ops import is_move
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.ops.values import same_codes
 from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 NARROW = ("int8", "uint8", "int16", "uint16")  # plain integers, whose sums and products int64 holds
 STEP = ":step"  # ends the names of what a node computes on its way

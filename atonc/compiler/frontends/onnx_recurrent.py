@@ -7,7 +7,6 @@ product with the state.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from atonc.compiler.frontends.onnx_node import Node, translates
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.values import Arg
 from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 MOST_STEPS = 256
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}

@@ -7,7 +7,6 @@ by constant indices, and everything that blends pixels is a product with a const
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from atonc.compiler.frontends.onnx_node import Node, translates
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.resize import nearest_index, source_positions
 from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 PLAIN = ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn")
 POLICIES = ("stretch", "not_larger", "not_smaller")

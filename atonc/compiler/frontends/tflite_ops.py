@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from atonc.compiler.frontends.tflite_overflows import require_division, require_
 from atonc.compiler.frontends.tflite_schema import ACTIVATIONS
 from atonc.compiler.ir import Array, Op, Quantisation, Tensor
 from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 PROBABILITY_TOLERANCE = 1e-3
 EMPTY = FlatTable(b"\x00" * 12, 4)  # a table without fields: every option has its default

@@ -7,7 +7,6 @@ one run to the next by copying the codes of that output to that input.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from atonc.compiler.frontends.flatbuffer import FlatTable
 from atonc.compiler.frontends.tflite_schema import OperatorField, SubgraphField
 from atonc.compiler.ir import Array, CarriedState, Tensor
 from atonc.machine.base.errors import ModelError, UnsupportedError, plain
+from atonc.machine.base.frozen import dataclass
 
 INITIALISE, HANDLE, READ, ASSIGN = CODES = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 

@@ -11,12 +11,14 @@ Values: quantised tensors hold integer codes, real = (code - zero_point) * scale
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from atonc.machine.base.frozen import dataclass
 
 Array = NDArray[Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from math import inf
 
@@ -15,6 +15,7 @@ from atonc.compiler.lower.conv.reading import LOWEST, subtractable
 from atonc.compiler.lower.sizes import free_bytes
 from atonc.compiler.ops import is_move
 from atonc.compiler.plan.policy import MANY_CHANNELS, MOST_CODES, NpuRamBudget
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.trust import ANYTHING
 from atonc.machine.hw.target import Target
 

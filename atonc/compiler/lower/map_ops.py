@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from atonc.compiler.ir import Op, layer_name
@@ -26,6 +26,7 @@ from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")

@@ -8,7 +8,7 @@ memory is for placement to decide. A band rounds as the whole layer does, or the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from atonc.compiler.ir import Op
@@ -23,6 +23,7 @@ from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Draw, attempt
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
+from atonc.machine.base.frozen import dataclass
 
 RULE = "STRIPE"
 KINDS = ("conv", "table", "requantize", *EDGES)  # all but convolutions see of every byte just that byte

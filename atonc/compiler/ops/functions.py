@@ -9,7 +9,7 @@ missing: the `enum` of `atonc_kernels.h`, `runtime/kernels/parts/functions.h`, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from math import inf
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from atonc.compiler.ops import portable
 from atonc.compiler.ops.portable import Real, limited
+from atonc.machine.base.frozen import dataclass
 
 Attrs = Mapping[str, Any]
 SQRT_2, SQRT_2_OVER_PI = 1.4142135623730951, 0.7978845608028654

@@ -11,7 +11,6 @@ and a little less in truth. Halves go away from zero at the first and to even nu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Op, Tensor
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 

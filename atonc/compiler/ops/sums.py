@@ -7,13 +7,14 @@ gives it for all sums but those that fall next to a place where codes change, fe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.rounding import Rounding
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 Single = NDArray[np.float32]

@@ -6,7 +6,6 @@ A kernel computes real numbers in float64 from exact integers; the only rounding
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -18,6 +17,7 @@ from atonc.compiler.ir import Array, Op, Tensor
 from atonc.compiler.ops.rounding import ONCE, Rounding
 from atonc.compiler.ops.sums import ConvSums, codes_of
 from atonc.machine.base.errors import ModelError
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 

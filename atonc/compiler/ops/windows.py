@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.machine.base.errors import ModelError
+from atonc.machine.base.frozen import dataclass
 
 Pair = tuple[int, int]
 

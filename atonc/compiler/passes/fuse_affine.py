@@ -6,13 +6,14 @@ what is left over becomes one `affine` operator. Gains below zero turn the sign 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.ops.values import Real
 from atonc.compiler.passes.edit import Editor, rewrite
+from atonc.machine.base.frozen import dataclass
 
 WEIGHTED = ("conv", "dense", "transpose_conv")
 

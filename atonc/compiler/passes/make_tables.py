@@ -7,7 +7,7 @@ the model leaves in float (behind its own dequantisation) is looked up in a tabl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from atonc.compiler.ops import evaluate
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.compiler.passes.edit import Editor, is_int8, rewrite
+from atonc.machine.base.frozen import dataclass
 
 FORMATS = ("quantize", "dequantize", "requantize", "identity", "cast", "recode", "table")
 UNARY = (*FUNCTIONS, *FORMATS)

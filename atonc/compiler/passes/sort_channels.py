@@ -8,7 +8,7 @@ the same order. Inputs, outputs and operators that give channels a meaning keep 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.compiler.passes.edit import Editor, is_int8
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 Order = NDArray[np.int64]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from atonc.compiler.place.lifetimes import Lifetime
 from atonc.compiler.place.pools import BoardMemory, usable
 from atonc.compiler.plan.types import Buffer
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +12,7 @@ from atonc.compiler.place.lifetimes import Lifetime, accesses
 from atonc.compiler.place.pools import BoardMemory
 from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
+from atonc.machine.base.frozen import dataclass
 
 Ints = NDArray[np.int64]
 Cycles = NDArray[np.float64]

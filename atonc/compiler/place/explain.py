@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from atonc.compiler.place.greedy import Problem
 from atonc.compiler.place.lifetimes import Lifetime
 from atonc.compiler.place.pools import BoardMemory, runs, usable
 from atonc.compiler.plan.types import BufferKind, StepPlan
 from atonc.machine.base.errors import CapacityError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.mpool import MemoryPool
 
 _SHOWN = 6

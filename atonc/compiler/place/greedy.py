@@ -6,7 +6,6 @@ On networks one of the orders nearly always meets the lower bound; which one dif
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.place.pools import PoolWindow
 from atonc.compiler.plan.lives import live_bytes
+from atonc.machine.base.frozen import dataclass
 
 _Busy = list[tuple[int, int]]
 _OVER = 1 << 62

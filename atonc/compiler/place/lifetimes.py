@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.lives import spans
 from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, Planned, StepPlan
 from atonc.machine.base.errors import ModelError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, CPU_CACHE_LINE, READ_ALIGNMENT, WRITE_ALIGNMENT
 
 

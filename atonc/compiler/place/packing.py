@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from atonc.compiler.place import greedy, solve
 from atonc.compiler.place.cost import Meter, Traffic
 from atonc.compiler.place.greedy import Problem
 from atonc.compiler.place.pools import BoardMemory, PoolWindow, run_windows, same_end, segment_windows, usable
 from atonc.compiler.place.spread import best_shift, spread
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

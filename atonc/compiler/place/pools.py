@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from atonc.compiler.place.types import USER_BASE, USER_BYTES
 from atonc.compiler.place.usage import CountedPool
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import board_file
 from atonc.machine.hw.board import DEFAULT_SET, DISPLAY
 from atonc.machine.hw.board import Board as Described

@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from atonc.compiler.place.greedy import Problem
 from atonc.compiler.place.pools import PoolWindow
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED
 
 WORK = 1.0  # of the solver's own time; one to three seconds

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.plan.types import Buffer
+from atonc.machine.base.frozen import dataclass
 
 # Buffers that the application supplies at run time stand here: no memory of the chip does, and no pool may.
 USER_POOL, USER_BASE, USER_BYTES = "user", 0xA000_0000, 0x1000_0000

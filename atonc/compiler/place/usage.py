@@ -8,11 +8,11 @@ counted with the activations. Bytes include the padding that alignment asks for 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
 from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.frozen import dataclass
 
 FIRMWARE = "firmware"  # memory of no pool: variables of the generated C files, wherever the linker puts them
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from atonc.compiler.plan.task import ENGINE, EngineUse, Purpose, Task, TaskGroup, Wire
 from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.limits import UNITS
 from atonc.machine.hw.units.stream_engine import StrengConfig

@@ -7,13 +7,13 @@ come back in the epoch that writes them, since the CONVACC takes zeros for the f
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.types import FILLED, Buffer, CpuPlan, EpochPlan, StepPlan
 from atonc.machine.base.errors import ToolError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.footprint import Flags, view, walks
 from atonc.machine.hw.units.convacc import ConvaccConfig

@@ -8,9 +8,8 @@ group do takes their flow away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atonc.compiler.plan.streams import Area, Loop
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

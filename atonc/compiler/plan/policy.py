@@ -16,10 +16,11 @@ or less exact ones; the golden cycles of the tests notice.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.machine import Machine
 
 # --- cycles

@@ -4,12 +4,13 @@ first, `place` the second."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 
 from atonc.compiler.plan.flow import Scan, TaskFlow
 from atonc.compiler.plan.streams import merged
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 

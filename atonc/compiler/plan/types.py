@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 from atonc.compiler.plan.task import EngineUse, Purpose
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.units.switch import Link
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
 from atonc.machine.base.declare import Takes, check, did_you_mean, option
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 MODEL = "the model"
 EDGES = "inputs and outputs"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 
 from atonc.compiler.plan.aliases import root
@@ -21,6 +20,7 @@ from atonc.compiler.plan.types import CpuPlan, EpochPlan, StepPlan
 from atonc.compiler.schedule.check_merges import prove
 from atonc.compiler.schedule.types import LoweredOperator, Schedule, Step
 from atonc.machine.base.errors import InternalError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.chains import Shape, texts_of
 from atonc.machine.hw.footprint import share_word, touched
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS

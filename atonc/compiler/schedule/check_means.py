@@ -6,12 +6,13 @@ Read off the tasks alone, for `check_merges`: nothing of the passes is imported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.plan.task import Task
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.units import activ, arith
 from atonc.machine.hw.units.activ import ActivConfig

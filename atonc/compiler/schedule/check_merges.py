@@ -9,7 +9,7 @@ between producer and consumer touches what now is read or written earlier.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.schedule.check_means import is_identity, means_of, whole_means
 from atonc.compiler.schedule.check_pools import pooled, same_pools
 from atonc.compiler.schedule.types import LoweredOperator, Merge
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.footprint import touched
 from atonc.machine.hw.units.activ import ActivConfig
 from atonc.machine.hw.units.arith import AFFINE, ArithConfig

@@ -6,7 +6,7 @@ Read off the tasks alone, for `check_merges`: nothing of the passes is imported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.plan.task import Task
 from atonc.compiler.schedule.check_means import is_identity, stream_of, units_between
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.pool import PoolConfig

@@ -9,7 +9,7 @@ The works stay in the order of the graph: tasks of the producer become longer, t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 
 from atonc.compiler.plan.flow import EachChannel, EachElement, EachWindow, Unfollowing
@@ -40,6 +40,7 @@ from atonc.compiler.schedule.merging import (
     writers_of,
 )
 from atonc.compiler.schedule.types import Apart, LoweredOperator, Merge
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import FLASH_ALIGNMENT
 
 

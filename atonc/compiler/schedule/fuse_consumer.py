@@ -4,7 +4,6 @@ cut: means want whole pictures of some channels, windows whole lines that begin 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from atonc.compiler.plan.task import Task, TaskGroup
@@ -23,6 +22,7 @@ from atonc.compiler.schedule.merging import (
     writers_of,
 )
 from atonc.compiler.schedule.types import Apart, Merge
+from atonc.machine.base.frozen import dataclass
 
 Cut = tuple[Recut | None, dict[Place, TaskGroup]]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from atonc.compiler.plan.aliases import root
@@ -20,6 +19,7 @@ from atonc.compiler.plan.types import Buffer, CpuPlan
 from atonc.compiler.schedule.lives import Lives
 from atonc.compiler.schedule.pack import apart, fits, packed, units_of
 from atonc.compiler.schedule.types import CoScheduled, EpochOfTasks, LoweredOperator, Schedule, Step
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 
 ENGINES_OF_COPY = 2

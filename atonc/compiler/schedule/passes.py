@@ -8,7 +8,8 @@ another place, within its expected error.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

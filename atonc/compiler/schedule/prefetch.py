@@ -7,12 +7,13 @@ file makes the steps. A copy is a chain of its own: one engine reads bytes, anot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from atonc.compiler.plan.interfaces import Interfaces
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import EngineUse
 from atonc.compiler.plan.types import CpuPlan, EpochPlan, StepPlan
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.units.switch import Link
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 
 from atonc.compiler.plan.task import Task
 from atonc.compiler.plan.types import CpuPlan, StepPlan
 from atonc.compiler.schedule.types import Step
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
 
 from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import CpuPlan
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from atonc.compiler.emit import runs
@@ -24,6 +23,7 @@ from atonc.compiler.select.affinity import NO_AFFINITY, Affinity
 from atonc.compiler.select.decisions import Decisions
 from atonc.compiler.select.form import RefusedForm
 from atonc.machine.base import progress
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw import safety
 from atonc.machine.hw.target import Target

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atonc.compiler.plan.policy import SLOWER
 from atonc.compiler.search.candidate import Candidate
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

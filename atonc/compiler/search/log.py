@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.select.decisions import Decisions
+from atonc.machine.base.frozen import dataclass
 
 START = "what is tried first"
 

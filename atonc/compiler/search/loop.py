@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from atonc.compiler.plan.policy import MOST_BUILDS
 from atonc.compiler.search import silicon
@@ -19,6 +19,7 @@ from atonc.compiler.search.goal import Goal
 from atonc.compiler.search.log import START, Attempt, Proposal, Verdict
 from atonc.compiler.select.decisions import Decisions
 from atonc.machine.base import progress
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

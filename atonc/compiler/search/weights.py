@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from atonc.compiler.emit.program import Program
 from atonc.compiler.plan.types import BufferKind, EpochPlan
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.limits import CPU_CACHE_LINE, READ_ALIGNMENT
 from atonc.machine.hw.target import Target

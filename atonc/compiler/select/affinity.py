@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.select.form import RefusedForm
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 _NEAR = 3
 

@@ -6,13 +6,13 @@ Every way writes into a draft of its own, so that nothing is left of a form that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Generic, Protocol, Self, TypeVar
 
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form, Refusal, RefusedForm
 from atonc.compiler.select.preferences import Preference
+from atonc.machine.base.frozen import dataclass
 
 
 class Drafting(Protocol):

@@ -4,12 +4,13 @@ otherwise and matters to the whole stands here, so that it can be compared, prin
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any
 
 from atonc.compiler.plan.policy import HUGE_SHARES
 from atonc.compiler.select.form import RefusedForm
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -12,6 +12,7 @@ from atonc.compiler.plan import policy
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.select.cycles import cycles_of
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.target import Target
 
 

@@ -6,7 +6,7 @@ Each preference here may leave a faster form untried, so ask of each, now and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ what really flowed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import ceil, inf
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from atonc.compiler.lower.semantics.sums import Layered
 from atonc.compiler.ops import run_op, start_values
 from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 
 if TYPE_CHECKING:

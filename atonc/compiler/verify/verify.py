@@ -6,7 +6,7 @@ A network may be chaotic, so that its outputs differ widely between any two ways
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 
@@ -22,6 +22,7 @@ from atonc.compiler.ops import run_graph
 from atonc.compiler.verify.emulation import Emulation
 from atonc.compiler.verify.layer_checks import LayerCheck, Layers
 from atonc.machine.base.errors import VerificationError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.mpool import MemoryPool
 
 NATURAL = 2  # inputs

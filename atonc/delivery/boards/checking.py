@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from atonc.delivery.boards.elf_map import read_elf_map
 from atonc.delivery.boards.overlaps import OverlapFinding, find_overlaps
 from atonc.delivery.boards.spans import Span
 from atonc.machine.base.errors import plain
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.mpool import read_mpool
 

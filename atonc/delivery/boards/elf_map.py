@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.elf import Elf, SectionKind, read_elf
 from atonc.machine.hw.elf import ElfSection as FileSection
 

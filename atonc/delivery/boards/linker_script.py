@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.frozen import dataclass
 
 MAX_BYTES = 1 << 18
 MAX_REGIONS = 64

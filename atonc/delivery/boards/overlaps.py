@@ -7,11 +7,12 @@ they share and what to do. What is only worth knowing is a note.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice, takewhile
 from typing import Any
 
 from atonc.delivery.boards.spans import NETWORK, SECTIONS, Kind, Span
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board import APPLICATION, DISPLAY, Board, Memory
 
 _CONSTANT = (Kind.CONSTANTS_POOL, Kind.CONSTANTS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from atonc.delivery.boards.elf_map import ElfMap
 from atonc.machine.base.errors import plain
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork
 from atonc.machine.hw.board import APPLICATION, DISPLAY, FSBL, Board

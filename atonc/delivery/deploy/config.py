@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.delivery.deploy.schema import validate
 from atonc.delivery.deploy.yaml_file import YamlSettings, read_yaml
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 MOST_NAMES_BYTES = 1 << 20
 USE_CASES = (

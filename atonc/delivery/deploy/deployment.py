@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from atonc.delivery.deploy.options import DeployOptions
 from atonc.machine.base.about import __version__
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 STATE = f"{FOLDER}/state.json"
 _MOST_STATE = 1 << 22

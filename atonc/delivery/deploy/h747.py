@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from atonc.delivery.deploy.c_text import replace_generated, set_define, set_sect
 from atonc.delivery.deploy.model_facts import read_facts
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.tolerant_json import read_json
 
 MAIN_H = "Application/STM32H747I-DISCO/Inc/CM7/main.h"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.compiler.frontends.read import read
 from atonc.compiler.ir import Graph, Tensor
 from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

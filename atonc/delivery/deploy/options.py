@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.machine.base.declare import PLAIN, Takes, option
+from atonc.machine.base.frozen import dataclass
 
 _STEPS = "generate, header, network, initialisers, patch, build, sign, flash"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from atonc.delivery.deploy import journal
 from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult
 from atonc.delivery.deploy.steps import build, flash, generate, header, initialisers, network, patch, sign
 from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

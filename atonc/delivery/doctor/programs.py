@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.delivery.doctor.types import DoctorItem, DoctorState, below
 from atonc.machine.base.errors import plain
+from atonc.machine.base.frozen import dataclass
 
 _TIMEOUT_S = 20
 _VERSION = re.compile(r"(\d{1,4}(?:\.\d{1,6}){1,3})")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
+
+from atonc.machine.base.frozen import dataclass
 
 
 class DoctorState(StrEnum):

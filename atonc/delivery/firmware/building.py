@@ -10,11 +10,12 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import resources
 from pathlib import Path
 
 from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.frozen import dataclass
 
 GCC = "arm-none-eabi-gcc"
 PACKAGES = "gcc-arm-none-eabi libnewlib-arm-none-eabi"

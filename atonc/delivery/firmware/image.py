@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from pathlib import Path
 
 from atonc.delivery.firmware import building
 from atonc.delivery.firmware.building import CompileUnit, Placement
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.types import CompiledNetwork
 from atonc.machine.emu.network import read_contents
 from atonc.machine.hw.board import Board

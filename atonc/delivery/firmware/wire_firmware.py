@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.compiler.emit.c import names
@@ -13,6 +12,7 @@ from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.firmware.image import ImageNetwork
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 _BAUDS = range(1200, 8_000_001)  # eight times oversampled, the UART's 64 MHz give no more
 _PARTS = {"wire": "*", "bare_metal": "*", "include": "*.h", "src": "*.[ch]"}  # of the runtime that ships with atonc

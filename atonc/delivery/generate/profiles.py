@@ -6,11 +6,11 @@ The profiles that its installation brings are here by name; their memories are t
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board import DEFAULT_SET
 from atonc.machine.hw.board_file import split_choice
 from atonc.machine.hw.tolerant_json import JsonNode, read_json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.probes import places
 from atonc.delivery.probes.types import INPUT, OUTPUT, Answer, Probe, ProbeEpochs
 from atonc.machine.base.about import __version__
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.ec import Blob, ec_program
 
 UNTOUCHED = 0xA5  # of the output before a run, as in the firmware

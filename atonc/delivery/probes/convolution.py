@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import Area, Frames, contiguous
 from atonc.delivery.probes.bench import ProbeBuilder, to_codes
 from atonc.delivery.probes.types import INPUT, OUTPUT, ProbeEpochs
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 PASS, WRONG, HANG, SKIPPED = VERDICTS = ("pass", "wrong", "hang", "skipped")
 FORMAT = 1

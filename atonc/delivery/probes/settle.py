@@ -8,12 +8,13 @@ them. A probe whose control did not pass says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from atonc.delivery.probes.build import bound, c_name
 from atonc.delivery.probes.log import HANG, PASS, WRONG, ProbeLog, Reply
 from atonc.delivery.probes.types import Probe
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import find_board
 from atonc.machine.hw.machine import SPEEDS, Machine, implausible
 from atonc.machine.hw.safety.context import SafetyContext

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from atonc.compiler.plan.types import Buffer, EpochPlan
+from atonc.machine.base.frozen import dataclass
 
 INPUT, OUTPUT = "input", "output"
 

@@ -7,9 +7,8 @@ call nothing but the first seven functions, which all published releases have at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 ENTRIES_10 = (
     "ec_network_init",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.delivery.firmware.building import Toolchain
@@ -19,6 +18,7 @@ from atonc.delivery.reloc.pools import PoolTable, check_modes, pool_table, pool_
 from atonc.delivery.reloc.sources import ImageFacts
 from atonc.machine.base.about import __version__
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.initialisers import InitialBytes
 from atonc.machine.emu.files.network_c import find_networks
 from atonc.machine.emu.files.types import CompiledNetwork

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from atonc.delivery.reloc import format as fmt
 from atonc.delivery.reloc.format import ImageBase, PoolData, PoolType, offset, segment
 from atonc.delivery.reloc.image import Image, code_crc32
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.delivery.reloc import format as fmt
@@ -13,6 +12,7 @@ from atonc.delivery.reloc.format import ImageBase, PoolData, PoolEntry, PoolType
 from atonc.delivery.reloc.image import code_crc32
 from atonc.delivery.reloc.pools import PoolTable
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.elf import Elf, ElfSection, SymbolKind, read_elf
 
 _ABS32, _GOT_BREL = 2, 26

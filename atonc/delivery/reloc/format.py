@@ -8,8 +8,9 @@ them by real addresses where the relocation list and the GOT say so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from atonc.machine.base.frozen import dataclass
 
 MAGIC = 0x4E49424E  # "NBIN"
 SECTION_WORDS = 13  # of the header, in front of the entry points

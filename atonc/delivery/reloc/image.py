@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from atonc.delivery.reloc import format as fmt
 from atonc.delivery.reloc.abi import ENTRIES_10, ENTRIES_12, ENTRIES_12_OURS, Abi, abi_of
 from atonc.delivery.reloc.format import Flags, ImageBase, ImageContext, ImageNote, PoolEntry, align, offset, segment
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 _MAX_TEXT = 120
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atonc.machine.base.declare import Takes, check, option
+from atonc.machine.base.frozen import dataclass
 
 IMAGE = "the image"
 RELEASES = "LL_ATON release of the firmware: 1.1.0, 1.1.1, 1.1.3-8, 1.1.3 (default: the network's, or the newest)"

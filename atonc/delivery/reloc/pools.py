@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from atonc.delivery.reloc.format import CACHED, READ, WRITE, PoolData, PoolEntry, PoolType, align, pool_flags
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.c_info import find_c_info, read_c_info
 from atonc.machine.emu.files.initialisers import InitialBytes, pool_at
 from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork, DeclaredPool

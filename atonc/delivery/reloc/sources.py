@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.reloc.abi import Abi
 from atonc.delivery.reloc.format import Flags
 from atonc.delivery.reloc.pools import PoolTable
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.clocks import AFTER_FIRST_STAGE
 from atonc.machine.emu.board.core import Halt

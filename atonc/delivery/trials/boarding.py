@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from atonc.delivery.firmware import image as firmware
 from atonc.delivery.firmware.image import ImageNetwork, Runtime
 from atonc.machine.base.build_folder import write_whole
 from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.board import DEFAULT_BUDGET

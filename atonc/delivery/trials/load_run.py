@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from atonc.delivery.trials import loading
 from atonc.delivery.trials.loading import EXEC_RAM_BYTES, EXT_RAM_BYTES, EpochTime, LoaderRig, Spot
 from atonc.delivery.trials.relocating import params_beside, read_image_file
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.bus import Bytes
 from atonc.machine.hw.machine import stm32n6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from atonc.delivery.firmware.image import Runtime
 from atonc.delivery.reloc.format import CPUS
 from atonc.delivery.reloc.image import Image
 from atonc.delivery.trials.boarding import FirmwareError, Inference, Rig
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board.clock import Clock
 from atonc.machine.emu.board.interrupts import Nvic, SystemControl
 from atonc.machine.emu.bus import Bytes

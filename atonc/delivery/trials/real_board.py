@@ -12,11 +12,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.delivery.trials.load_run import LoadPlan
 from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import find_board
 
 BOARDS = ("stm32n6570-dk",)  # for which ST has such a firmware

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from atonc.delivery.reloc.image import Image, read_image
 from atonc.delivery.reloc.pools import PoolMode, check_modes
 from atonc.machine.base.disk import read_file, write_files
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +28,7 @@ from atonc.insight.explain.types import Measured, MeasuredBlock
 from atonc.insight.validating.distances import Distance, OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost import network as costs
 from atonc.machine.cost.band import band_of
 from atonc.machine.cost.network import StepCost

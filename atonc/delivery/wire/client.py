@@ -7,7 +7,6 @@ missing, late or no answer at all, the board is brought back to where it listens
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -18,6 +17,7 @@ from atonc.delivery.wire.messages import Ack, ModelInfo, Operator, Response, Syn
 from atonc.delivery.wire.packets import MORE, NARROW, PAYLOAD, WIDE, PacketError
 from atonc.delivery.wire.protobuf import DecodeError
 from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.frozen import dataclass
 
 T = TypeVar("T")
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from atonc.delivery.wire import protobuf
 from atonc.delivery.wire.protobuf import DecodeError, Value, fields, number, real, text
+from atonc.machine.base.frozen import dataclass
 
 SYNC, SYS_INFO, DISCONNECT, NETWORK_INFO, NETWORK_RUN = 0, 1, 2, 10, 11
 MEMORY_READ, MEMORY_WRITE, MEMORY_CHECKSUM = 20, 21, 22

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from atonc.delivery.wire.protobuf import varint
+from atonc.machine.base.frozen import dataclass
 
 PAYLOAD = 32
 MORE = 0xAA  # the board's byte for: go on

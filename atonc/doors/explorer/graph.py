@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from atonc.insight.explain.live import live_bytes
 from atonc.insight.explain.types import LayerView, NetworkView
 from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 FOLDERS = (".c",)  # files of a build that stand for its folder; all others are models
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -13,6 +12,7 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.place.usage import MemoryUse
 from atonc.insight.explain.types import LayerView, NetworkView
 from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from starlette.requests import Request
@@ -13,6 +13,7 @@ from starlette.routing import Route
 from atonc.doors.serve.form import schema
 from atonc.doors.serve.store import STATES
 from atonc.machine.base.about import __version__
+from atonc.machine.base.frozen import dataclass
 
 Handler = Callable[[Request], Awaitable[Response]]
 _KINDS: dict[str, dict[str, Any]] = {"switch": {"type": "boolean"}, "text": {"type": ["string", "number"]}}

@@ -7,7 +7,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from atonc.doors.serve.worker import ARCHIVE, OUT, PAIR, RESULT
 from atonc.insight.report.html.page import served_head
 from atonc.machine.base.about import __version__
 from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.base.frozen import dataclass
 
 _PAGES = {"index.html": ("atonc", "main.js"), "api.html": ("atonc: HTTP interface", "interface.js")}  # title, script
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

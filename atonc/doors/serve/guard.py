@@ -10,13 +10,14 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from atonc.machine.base.frozen import dataclass
 
 COOKIE = "atonc_token"
 _OWN = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from atonc.compiler.request.options import positive, size, whole
 from atonc.machine.base.declare import option
 from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.frozen import dataclass
 
 try:
     import resource

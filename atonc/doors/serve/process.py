@@ -9,12 +9,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from atonc.machine.base.about import package_folder
 from atonc.machine.base.child import ONE_THREAD
+from atonc.machine.base.frozen import dataclass
 
 LINE_BYTES = 1 << 16  # of one message
 BURIAL_SECONDS, POLL_SECONDS = 5.0, 0.05

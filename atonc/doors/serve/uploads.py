@@ -7,7 +7,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +17,7 @@ from starlette.types import Message, Receive
 from atonc.compiler.frontends.read import FOREIGN, TFLITE_MARK
 from atonc.doors.serve.limits import KEPT_FREE_BYTES, JobLimits
 from atonc.machine.base.errors import AtoncError, InputError, plain
+from atonc.machine.base.frozen import dataclass
 
 FIELD_BYTES = 1 << 16  # of the options
 LONG_TITLE = 120

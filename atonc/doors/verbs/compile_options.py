@@ -6,12 +6,12 @@ Many are words of ST's tool for what the compiler takes under another name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.compiler.request.options import EDGES, MAPPING, MEMORY, MODEL, OUTPUT, STAGES
 from atonc.machine.base.declare import PAIRS, Takes, option
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 TYPES = {"tflite": ".tflite", "onnx": ".onnx", "keras": ""}
 # ST's -O: what to spend memory for

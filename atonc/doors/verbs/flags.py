@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import Field, dataclass, replace
+from dataclasses import Field, replace
 from typing import Any, TypeVar
 
 from atonc.compiler.request.options import OUTPUT as OUTPUT
 from atonc.compiler.request.options import Options
 from atonc.doors.verbs.examples import TITLE
 from atonc.machine.base.declare import AGAIN, PAIRS, PLAIN, SEVERAL, Option, Takes, declared, default_of, option
+from atonc.machine.base.frozen import dataclass
 
 T = TypeVar("T")
 ST_ONLY = "accepted for scripts of ST's tool, without effect here"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from typing import Any
 
 from atonc.doors.verbs.flags import ST_ONLY, NoEffect, RefusedOption, group
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ the error is put into a run that has no other, and followed to the end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from atonc.insight.accuracy.power import Real, SignalPower, channel_axis
 from atonc.insight.accuracy.twin import Twin, fake, is_format, make_twin, real_twin, run_real
 from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
 from atonc.machine.base import progress
+from atonc.machine.base.frozen import dataclass
 
 Sample = Mapping[str, Any]  # real values of the model's inputs
 COST_SAMPLES = 3  # whose losses are followed to the outputs

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf, log10
 
 import numpy as np
 from numpy.typing import NDArray
+
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 FLOOR = 1e-9  # of the mean power of all channels: a channel with less is silent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from atonc.insight.accuracy.power import from_ratio
 from atonc.insight.accuracy.twin import SUMMED, make_twin
 from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, WEIGHTS, Remedy
 from atonc.machine.base.errors import AtoncError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 CLIP_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.03)  # of the largest weight
 WORTH_DB = 1.0  # what gains less does not stay

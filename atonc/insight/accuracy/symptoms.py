@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import log10
 
 import numpy as np
@@ -12,6 +11,7 @@ from atonc.compiler.ir import Tensor
 from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
 from atonc.insight.accuracy.twin import real_range
 from atonc.insight.explain.loss import ACTIVATION, WEIGHTS
+from atonc.machine.base.frozen import dataclass
 
 MOSTLY = 0.5  # of the noise
 NARROW = 0.15  # of the range is used

@@ -7,7 +7,7 @@ and stays, unless the float model shows that values below zero exist there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from atonc.compiler.ops.activation import activation_bounds
 from atonc.compiler.ops.conv import accumulate
 from atonc.compiler.ops.rounding import ATTRIBUTE
 from atonc.compiler.ops.windows import channel_last, restore_layout
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 Values = dict[str, Any]

@@ -7,7 +7,6 @@ its kernel does. The common ones have a fast form in `kernels`; the others run a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from atonc.insight.evaluating.kernels.codes import OneCode, TwoCodes, by_byte
 from atonc.insight.evaluating.kernels.moves import move_kernel
 from atonc.insight.evaluating.kernels.pools import LargestCodes
 from atonc.insight.evaluating.kernels.sums import LayerKernel
+from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled

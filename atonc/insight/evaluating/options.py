@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atonc.compiler.request.options import whole
 from atonc.machine.base.declare import Takes, check, option
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 DATA = "the data"
 FIGURES = "what is measured"

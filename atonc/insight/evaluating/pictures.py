@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from atonc.compiler.inputs.images import DAMAGE, FORMATS, MAX_BYTES, check_pixel
 from atonc.compiler.ir import Graph, Tensor
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu import tensors
 
 Array = NDArray[Any]

@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from atonc.insight.evaluating.work import PAIRS, forget, input_side
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 UNITS = "units"  # folder with what is done, in the output folder
 FUNCTION = "atonc.insight.evaluating.work:compute"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from atonc.compiler.compile.reproduce import BOARD_HASH, EVIDENCE_HASH, MODEL_HASH, POOLS_HASH
 from atonc.compiler.place.usage import RAM_FOR, MemoryUse, Use
 from atonc.insight.explain.accuracy import OutputAgreement
 from atonc.insight.explain.pairs import BY_NAME, LayerPair, pair_layers
 from atonc.insight.explain.types import CPU, HYBRID, NOTHING, NPU, LayerView, NetworkView
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.emit.usage import program_memory
@@ -15,6 +15,7 @@ from atonc.insight.explain.live import distinct, live_bytes
 from atonc.insight.explain.types import BufferView, NetworkView, StepView
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from atonc.insight.explain import folder_memory, vendor
 from atonc.insight.explain.types import BufferView, TensorView
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.c_info import CInfo, InfoBuffer
 from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork
 from atonc.machine.emu.network import NetworkStep

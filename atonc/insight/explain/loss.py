@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from atonc.machine.base.frozen import dataclass
 
 WEIGHTS, ACTIVATION, ARITHMETIC = "weights", "activation", "arithmetic"
 KINDS = (WEIGHTS, ACTIVATION, ARITHMETIC)

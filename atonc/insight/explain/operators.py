@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atonc.compiler.lower import rules
 from atonc.compiler.lower.registry import recipe_for
 from atonc.compiler.ops import kinds
 from atonc.compiler.passes.make_tables import UNARY
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule
 
 NPU, TABLE, FOLDED, CPU, EDGE = "NPU", "NPU (function table)", "folded", "CPU", "input and output"

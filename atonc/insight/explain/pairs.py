@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 from math import prod
 
 from atonc.insight.explain.types import NOTHING, LayerView, OperatorView
+from atonc.machine.base.frozen import dataclass
 
 BY_NAME, BY_OPERATOR = "names", "operators in the order of the model"
 _ENOUGH = 0.5  # share of weighted operators that must align, else pairs would be chance

@@ -7,7 +7,7 @@ the layer costs today, and says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import Decision, LayerView, NetworkView, RemedyPrice
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atonc.insight.explain.types import NPU, LayerView, NetworkView
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, PRODUCTS, UNITS
 from atonc.machine.hw.machine import Machine, stm32n6
 

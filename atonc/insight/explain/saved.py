@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any
 
 from atonc.compiler.lower import rules as mapping
@@ -17,6 +17,7 @@ from atonc.insight.explain import rules as shaping
 from atonc.insight.explain.types import BufferView, Decision, LayerError, LayerView, NetworkView, TensorView, Verified
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Evidence, Rule, Severity
 
 if TYPE_CHECKING:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from atonc.compiler.frontends.coverage import Coverage
 from atonc.compiler.place.usage import MemoryUse
 from atonc.insight.explain.loss import AccuracyReport
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule
 from atonc.machine.hw.machine import milliseconds
 from atonc.machine.hw.safety.evidence.summary import Summary

@@ -4,7 +4,6 @@ one."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -12,6 +11,7 @@ from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.islands import ScalePlan
 from atonc.insight.quantizing.ranges import Seen, choose, scale_of, symmetric
 from atonc.insight.quantizing.types import Scale
+from atonc.machine.base.frozen import dataclass
 
 FULL = {"Sigmoid": (0.0, 255 / 256), "HardSigmoid": (0.0, 255 / 256), "Softmax": (0.0, 255 / 256),
         "Tanh": (-1.0, 127 / 128)}  # fmt: skip

@@ -7,7 +7,6 @@ layer behind it has a scale of its own for every channel, so there it costs noth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.layers import LinearLayer
 from atonc.insight.quantizing.ranges import Seen
+from atonc.machine.base.frozen import dataclass
 
 MOST = 32.0  # a channel that is nearly dead must not become the loudest
 HOMOGENEOUS = ("Relu", "PRelu", "LeakyRelu")

@@ -7,7 +7,6 @@ it is joined and reshaped on the way: its parts keep scales of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.observe import run, session
 from atonc.insight.quantizing.ranges import Seen
+from atonc.machine.base.frozen import dataclass
 
 UNLIKE = 4.0  # from which factor on between the largest values of two parts
 JOINING = ("Concat", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity")  # nothing is lost or made

@@ -8,11 +8,11 @@ int8 would spoil (softmax, non-maximum suppression) stay in float.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.insight.quantizing.graph import FloatGraph, attribute
+from atonc.machine.base.frozen import dataclass
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "MaxPool", "Identity", "Gather",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from atonc.compiler.ir import Array
@@ -13,6 +12,7 @@ from atonc.insight.quantizing.islands import is_move
 from atonc.insight.quantizing.observe import mean_snr_db, outputs, snr_db
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.write import decoded
+from atonc.machine.base.frozen import dataclass
 
 SATURATING = ("Softmax", "Sigmoid")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph, attribute
+from atonc.machine.base.frozen import dataclass
 
 MOST_INPUTS = 2304  # of one sum; larger layers keep nearest rounding: their moments would take gigabytes
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.observe import watch
 from atonc.insight.quantizing.samples import Feed
+from atonc.machine.base.frozen import dataclass
 
 VALUES_A_SAMPLE, PLACES_AT_LEAST = 400, 4  # of each tensor
 

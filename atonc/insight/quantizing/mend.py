@@ -7,7 +7,7 @@ comes nearest to float; then its bias makes the mean of every channel that of fl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.segments import Pieces
 from atonc.insight.quantizing.weights import FREE, Bounds, QuantizedWeights
 from atonc.machine.base import progress
+from atonc.machine.base.frozen import dataclass
 
 Mended = dict[str, tuple[LinearLayer, QuantizedWeights]]
 ROWS_A_SAMPLE = 64

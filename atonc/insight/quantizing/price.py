@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from atonc.compiler.compile.pipeline import compile_graph
@@ -12,6 +12,7 @@ from atonc.compiler.request.options import Options
 from atonc.insight.explain.own_steps import own_steps
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from atonc.compiler.ir import Array
 from atonc.insight.quantizing.observe import run, session
 from atonc.insight.quantizing.samples import Feed
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 FACTOR = 20.0  # between what was seen in training and now, from which on nothing but a mistake explains it
 SOME = 16

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.types import Scale
+from atonc.machine.base.frozen import dataclass
 
 LOW, HIGH = -128, 127
 STEPS = (1.0, 0.97, 0.94, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4)  # shares of the widest range that are tried

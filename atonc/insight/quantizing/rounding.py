@@ -8,12 +8,11 @@ was tried: with a hundred samples it learns their noise and loses 2 to 10 dB.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.weights import FREE, LIMIT, Bounds, channel_scales
+from atonc.machine.base.frozen import dataclass
 
 DAMPING = 0.05  # of the mean variance of the inputs: few samples must not make weights wild
 

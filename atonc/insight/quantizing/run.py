@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from atonc.insight.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nea
 from atonc.insight.quantizing.write import write
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
+from atonc.machine.base.frozen import dataclass
 
 WALKS = {
     MendOptions(True, True): "weights rounded by the layer's output, biases corrected",

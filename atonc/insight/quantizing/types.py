@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from atonc.compiler.request.options import MODEL, names, shapes
 from atonc.machine.base.declare import Takes, check, option
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 DATA, METHOD, RESULT = "calibration data", "how scales and weights are chosen", "what is preferred"
 WORK = "how the work is done"

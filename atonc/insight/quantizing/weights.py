@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.layers import LinearLayer
+from atonc.machine.base.frozen import dataclass
 
 SHARES = (1.0, 0.97, 0.94, 0.9, 0.86, 0.82)
 WHOLE = (1.0,)

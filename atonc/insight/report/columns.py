@@ -6,9 +6,9 @@ A figure is worked out in `insight`: a property of `LayerView`, or a field of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from atonc.insight.explain.types import LayerView
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from atonc.insight.report.marks import Mark, Marked, head, note
 from atonc.insight.report.run_text import cost_lines, violation_data
 from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import sentence
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import spill_lines
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from atonc.machine.base.frozen import dataclass
 
 FILES = ("FILE", "DIR", "MODEL", "REF", "FIRMWARE")  # metavars of these kinds are paths
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
 
@@ -15,6 +14,7 @@ from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.ops.macs import macs
 from atonc.compiler.place.usage import MemoryUse, Use
 from atonc.compiler.plan.types import CpuPlan
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.mpool import MemoryPool
 
 _WIDTH = 84

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from atonc.compiler.ir import Array
 from atonc.insight.report.epoch_table import SLOWEST, EpochRow, epoch_table
 from atonc.insight.report.marks import Mark, Marked, head
 from atonc.machine.base.errors import plain
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Severity, Violation
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from atonc.compiler.compile.pipeline import Scheduled
@@ -14,6 +14,7 @@ from atonc.compiler.plan.task import tasks_of
 from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.request.options import STAGES
 from atonc.machine.base.disk import write_files
+from atonc.machine.base.frozen import dataclass
 
 
 class Stopped(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from atonc.compiler.inputs.arrays import read_arrays
 from atonc.compiler.ir import Graph
 from atonc.insight.runs.runs import RunResult, Snapshot
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu import tensors
 
 Array = NDArray[Any]

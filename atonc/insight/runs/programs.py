@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from array import array
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.decode import Replay, decode_epochs
 from atonc.machine.hw.ec import Container, assemble, disassemble, instructions, read_blobs, read_header_file
 from atonc.machine.hw.epoch import Epoch

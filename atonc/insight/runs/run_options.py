@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.machine.base.declare import AGAIN, PLAIN, Takes, option
+from atonc.machine.base.frozen import dataclass
 
 _COMPARE = "--output file or --dump folder; exit 1 if unequal"
 

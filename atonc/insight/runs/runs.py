@@ -10,7 +10,6 @@ import io
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from atonc.compiler.inputs.arrays import is_arrays, is_csv, read_arrays
 from atonc.insight.runs.run_options import RunOptions as RunOptions
 from atonc.machine.base.disk import read_start, write_file, write_files
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu import network as emulated
 from atonc.machine.emu import tensors
 from atonc.machine.emu.files.types import BufferInfo

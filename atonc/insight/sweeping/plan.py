@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from atonc.compiler.request.options import Options
 from atonc.machine.base.declare import declared, did_you_mean
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
 
 MOST_ROWS = 10_000

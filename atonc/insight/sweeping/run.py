@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from atonc.insight.sweeping.row import FUNCTION, unit_of
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, InputError, plain
+from atonc.machine.base.frozen import dataclass
 
 _FAILED = "failed"  # not refused: the next run tries it again
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from atonc.compiler.compare.metrics import Metrics, measure
 from atonc.compiler.compare.subgraph import code_size
 from atonc.compiler.ir import Array, Graph
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

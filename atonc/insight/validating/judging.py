@@ -13,7 +13,6 @@ margin lies within two standard errors of the ratio, and more samples are taken;
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from atonc.insight.validating.distances import Distance, OutputResult
 from atonc.insight.validating.validate_options import MIN_COSINE as MIN_COSINE
+from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
     from atonc.insight.validating.validating import Validation

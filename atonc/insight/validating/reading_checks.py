@@ -7,7 +7,6 @@ This finds an attribute that was misunderstood by its layer, however little of i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from atonc.compiler.ops.values import Arg
 from atonc.compiler.verify.layer_checks import Forced, differences, forced_run
 from atonc.insight.validating.references import References
 from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.frozen import dataclass
 
 LIMIT = 1.0  # code; two correct roundings of one number are never further apart
 ANYTHING = 255.0  # codes: where their kernels overflow, they say nothing of ours

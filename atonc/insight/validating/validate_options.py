@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.compiler.request.options import CHECKS, OUTPUT
 from atonc.machine.base.declare import SEVERAL, Takes, option
+from atonc.machine.base.frozen import dataclass
 
 DATA = "inputs of the comparison"
 PLACE = "where the program runs"

@@ -7,7 +7,7 @@ which percentages count. `judging.py` says what passes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from atonc.insight.validating.reading_checks import ReadingCheck, check_reading
 from atonc.insight.validating.references import References
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 Kernels = dict[str, list[list[Array]]]  # by title: the values of every output for every sample
 GIVEN = "the given outputs"

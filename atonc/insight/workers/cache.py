@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.machine.base.disk import write_file
+from atonc.machine.base.frozen import dataclass
 
 _MARK = "atonc result 1"
 

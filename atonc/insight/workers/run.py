@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from atonc.insight.workers.cache import Cache
 from atonc.insight.workers.call import Answer, Function, answer, as_error, name_of
 from atonc.insight.workers.unit import WorkUnit, code_version
 from atonc.machine.base.errors import AtoncError, InputError, ToolError
+from atonc.machine.base.frozen import dataclass
 
 Progress = Callable[[int, int], None]  # units done, units in all
 OnFailure = Callable[[WorkUnit, AtoncError], bytes]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from atonc.machine.base.about import __version__, package_folder
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 # packages whose numbers end up in results
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "ai-edge-litert", "pillow")

@@ -18,12 +18,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from atonc.machine.base.disk import HIDDEN, move, read_file
 from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.base.frozen import dataclass
 
 try:
     import fcntl

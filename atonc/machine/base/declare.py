@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from difflib import get_close_matches
 from typing import Any
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 KEY = "option"
 PLAIN = "options"  # the group of flags that belong to no other: argparse's own

@@ -6,8 +6,9 @@ Text, JSON and the generated reference are views of these objects.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from atonc.machine.base.frozen import dataclass
 
 
 class Severity(StrEnum):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import doubts
 from atonc.machine.hw.machine import MEASURED_WITHIN, stm32n6
 

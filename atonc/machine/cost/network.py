@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.band import PredictionBand, band_of
 from atonc.machine.cost.saved_machine import build_machine
 from atonc.machine.hw.cycles import hardware, st_estimate

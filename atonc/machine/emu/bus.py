@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 Bytes = NDArray[np.uint8]
 

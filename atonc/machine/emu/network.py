@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from atonc.machine.base.build_folder import read_whole
 from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu import cpu, tensors
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.files.initialisers import InitialBytes, load_initialisers

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board import KINDS, MACHINES, USERS
 from atonc.machine.hw.mpool import MAX_RATIO, MAX_WIDTH
 from atonc.machine.hw.toml_table import TomlTable

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, IntFlag
 
 from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.frozen import dataclass
 
 _ARM = 40
 _LOAD = 1

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from atonc.machine.base.errors import NotModelledError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import regs
 
 _ACTIONS = {("CTRL", "EN"), ("CTRL", "CLR"), ("CTRL", "CONFCLR")}  # not configuration
@@ -43,7 +44,7 @@ def _derived(cls: Any) -> tuple[str, ...]:
     return tuple(name for kind in cls.__mro__ for name, value in vars(kind).items() if isinstance(value, derived))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class FieldPlace:
     """Where a config field lives."""
 
@@ -63,7 +64,7 @@ def declare(kind: str) -> Callable[..., Any]:
     return bits
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class UnitConfig:
     """Base of all unit configurations."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.proven import NEVER_SEEN, Level, Sighting, load, sighting
 from atonc.machine.hw.units.switch import Link
 

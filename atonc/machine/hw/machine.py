@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.tolerant_json import MAX_BYTES, JsonNode, read_json
 
 FLASH, HYPERRAM = "flash", "hyperram"  # kinds of memory outside the chip

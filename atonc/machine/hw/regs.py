@@ -3,8 +3,9 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

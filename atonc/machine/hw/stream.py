@@ -10,11 +10,12 @@ frame each frame of the stream is, so that consumers can work on the distinct on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from atonc.machine.base.frozen import dataclass
 
 Array = NDArray[Any]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.cycles.result import EpochCycles
 from atonc.machine.hw.ec import ec_program

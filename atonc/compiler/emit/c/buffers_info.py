@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import prod
 
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.ir import Tensor
 from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import PREFETCH_BYTES
 
 # element type of the model -> (DataType_..., bits, unsigned)

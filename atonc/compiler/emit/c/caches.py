@@ -12,12 +12,12 @@ Activations never pass through the NPU cache; constants do, and never change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.emit.program import UserBuffer
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import CPU_CACHE_LINE
 
 INVALIDATE = "LL_ATON_Cache_MCU_Invalidate_Range"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from atonc.compiler.emit.c import caches, names
 from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct
@@ -11,6 +11,7 @@ from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.ir import Op
 from atonc.compiler.plan.types import CpuPlan
+from atonc.machine.base.frozen import dataclass
 
 ARGUMENTS = "ATONC_EPOCH_ARGUMENTS"  # differs between releases of the runtime: network_c.py defines it
 

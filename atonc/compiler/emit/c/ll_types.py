@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from atonc.compiler.emit.c.calls import ConstantTable
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

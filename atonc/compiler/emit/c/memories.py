@@ -5,12 +5,12 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.mpool import MemoryPool
 

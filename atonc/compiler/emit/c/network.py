@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import PurePath
 
@@ -15,6 +15,7 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.place.types import Placed
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.mpool import MemoryPool
 
 

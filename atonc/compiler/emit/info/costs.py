@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from atonc.compiler.emit.c.network import CNetwork
@@ -13,6 +12,7 @@ from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.ops.macs import epoch_macs, macs, unit_macs
 from atonc.compiler.plan.types import CpuPlan
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw.cycles import element_counts, st_estimate
 from atonc.machine.hw.cycles.flow import StreamFlow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ from atonc.compiler.emit.c.pool_comments import file_postfix, used_bytes
 from atonc.compiler.emit.program import UserBuffer
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED
 from atonc.machine.hw.mpool import MemoryPool
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from atonc.compiler.emit.c import names
@@ -12,6 +11,7 @@ from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.emit.info.memory import InfoMemory
 from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.plan.types import CpuPlan, EpochPlan
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import regs
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig

@@ -7,7 +7,6 @@ unit to unit and from pass to pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part, out_size
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import (
     LEAST_DEEP,

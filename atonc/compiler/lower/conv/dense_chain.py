@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +14,7 @@ from atonc.compiler.lower.semantics.sums import SumChain, SumTerm
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import Area, Frames, engine
 from atonc.compiler.plan.types import Buffer
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import SYNC_UP_TO
 from atonc.machine.hw.units.convacc import ConvaccConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import lcm
 
@@ -35,6 +35,7 @@ from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.choose import Offer, attempt, choose, in_order, take_best
 from atonc.compiler.select.form import Form, RefusedForm
 from atonc.compiler.select.preferences import SHORTER_STREAMS, WIDE_WINDOWS
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
 from atonc.machine.hw.safety.evidence.seen import units_trusted

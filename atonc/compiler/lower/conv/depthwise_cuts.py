@@ -8,13 +8,13 @@ small blocks read fewer bytes at a time from the picture.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from atonc.compiler.lower.conv.chains import FeatureMode, chain_configs, least_batch, limits, pictures_trusted
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.wide_windows import frame, side_by_side
 from atonc.compiler.plan.policy import EPOCH_CYCLES, MAX_CHAINS
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.safety.evidence.seen import units_trusted
 from atonc.machine.hw.units.convacc import ConvaccConfig

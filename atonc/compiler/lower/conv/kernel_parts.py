@@ -7,7 +7,7 @@ strides become views that skip rows and columns. All terms of a convolution have
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, product
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import LEAST_FRAME, LEAST_PLAIN
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 from atonc.machine.hw.safety.evidence.seen import padding_grade

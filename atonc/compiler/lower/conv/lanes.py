@@ -8,7 +8,7 @@ is asked of the cycle model: lanes share the flash and the banks, and every addi
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from math import gcd
 
@@ -29,6 +29,7 @@ from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
 from atonc.compiler.select.choose import Way, choose
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.safety.evidence.seen import frame_seen, units_trusted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,7 @@ from atonc.compiler.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, NpuRamBudget
 from atonc.compiler.plan.streams import Area
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, SUM_LIMIT
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.safety.evidence import Trust

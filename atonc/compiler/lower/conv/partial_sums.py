@@ -7,7 +7,7 @@ adds what is in memory to its own sums where a chain of that kind was seen, so t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.schedule.check import forms
 from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.form import Form
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import MAX_CHAIN, UNITS, WRITE_ALIGNMENT
 from atonc.machine.hw.safety.evidence.seen import chain_seen
 from atonc.machine.hw.units.arith import ArithConfig

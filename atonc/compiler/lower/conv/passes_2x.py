@@ -7,8 +7,9 @@ passes with up to four units is taken, then the number of units with the fewest 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import DEEP, PLAIN, UNITS, WINDOWS
 
 MOST_UNITS = UNITS["CONVACC"]

@@ -9,7 +9,7 @@ the sums that matter, or from the largest possible sum if that is smaller.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, floor, log2, sqrt
 
 import numpy as np
@@ -19,6 +19,7 @@ from atonc.compiler.lower.conv.coefficients import A_MAX, C_MAX, WHOLE_FORMAT, C
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.arith import clip_unit, moving_units, saturating_steps
 from atonc.compiler.plan.policy import MOST_SPREADS, SPREAD, TOLERATED
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.fixed import finish
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import gcd
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.strips import seen
 from atonc.compiler.plan.streams import Area
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED
 
 Ints = NDArray[np.int64]

@@ -7,11 +7,11 @@ Outputs that see the same taps go together, so nothing is ever padded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from atonc.compiler.lower.conv.kernel_parts import Part, Phase, Sliding, Weights, seeing, stepped
 from atonc.compiler.plan.streams import Area
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

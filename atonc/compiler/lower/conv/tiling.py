@@ -7,7 +7,7 @@ with the fewest cycles is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil, gcd, lcm
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.policy import CHEAP, MOST_TRIED
 from atonc.compiler.plan.streams import Area, Frames
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
 from atonc.machine.hw.machine import Timing
 from atonc.machine.hw.memoise import memoise

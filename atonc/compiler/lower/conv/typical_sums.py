@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.lower.conv.weight_sums import Weights
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 Codes = NDArray[np.int16]  # also those of features that are stored as code + 128

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, lcm
 
 import numpy as np
@@ -20,6 +20,7 @@ from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import Frames
 from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, UNITS
 from atonc.machine.hw.safety.evidence.seen import units_trusted
 from atonc.machine.hw.units.arith import ROWS

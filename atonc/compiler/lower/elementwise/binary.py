@@ -6,7 +6,6 @@ Minimum and maximum come out of saturation: sat8(y - x - 128) + 128 is the posit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
@@ -61,6 +60,7 @@ from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.preferences import IN_THE_UNIT
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.limits import MOST_READERS, UNITS
 from atonc.machine.hw.safety.evidence import Trust

@@ -6,7 +6,7 @@ of the reciprocal is then worth half a code. All 65,536 pairs are tried before a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.values import same_codes
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.task import TaskGroup
+from atonc.machine.base.frozen import dataclass
 
 MOST_ERROR = 1  # codes
 _FAR_BACK = 16  # operators that are asked what the divisor may be

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
@@ -25,6 +24,7 @@ from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.limits import MOST_TABLE_SHIFT
 from atonc.machine.hw.memoise import memoise

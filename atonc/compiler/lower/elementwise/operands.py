@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import gcd
 
 import numpy as np
@@ -16,6 +16,7 @@ from atonc.compiler.lower.units.affine import Array
 from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
 from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import READ_ALIGNMENT
 from atonc.machine.hw.units.stream_engine import StrengConfig
 

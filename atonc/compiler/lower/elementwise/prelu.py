@@ -6,7 +6,7 @@ same sign, saturation cuts the negative branch off at its end; else an ARITH cli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -42,6 +42,7 @@ from atonc.compiler.plan.streams import Area, engine
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.preferences import FEWEST_UNITS
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.units.activ import ActivConfig
 from atonc.machine.hw.units.arith import ROWS
 

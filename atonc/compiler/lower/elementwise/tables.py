@@ -8,7 +8,7 @@ shared. y = sat8(round((A*x*x + (B << SB)*x + (C << SC)) >> SO)) with x the inpu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.elementwise.segments import Shifts, fit_segments
 from atonc.compiler.lower.units.affine import output_bounds
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.units.activ import FUNCTION, ROM0_ROWS, ROM1_ROWS, ActivConfig, function_table
 
 Array = NDArray[Any]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from atonc.compiler.lower.context import Context
@@ -23,6 +23,7 @@ from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EachWindow, TaskFlow, Unfollowing
 from atonc.compiler.plan.policy import WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, engine
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, POOL_THREE_LINES, most_pooled
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.units.pool import PoolConfig

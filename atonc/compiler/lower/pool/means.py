@@ -9,7 +9,7 @@ turns it into codes. Sums over more pixels than one average holds are means of p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import floor, lcm, log2, prod
 
 import numpy as np
@@ -26,6 +26,7 @@ from atonc.compiler.plan.flow import EachChannel
 from atonc.compiler.plan.policy import MOST_PARTS, WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, Loop, engine
 from atonc.compiler.plan.task import TaskGroup
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import BUS_BYTES, MOST_TABLE_SHIFT, POOL_CHANNELS
 from atonc.machine.hw.units.arith import ArithConfig

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import gcd, prod
@@ -31,6 +31,7 @@ from atonc.compiler.plan.streams import Area, Loop
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.form import RefusedForm
+from atonc.machine.base.frozen import dataclass
 
 Shape = tuple[int, ...]
 Ends = tuple[Tensor, Tensor]  # what comes in and what goes out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.machine.base.frozen import dataclass
 
 MOST_MATRICES = 64  # of one product: each is a convolution with kernels of its own
 

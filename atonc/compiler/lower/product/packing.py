@@ -8,7 +8,7 @@ Kernels of units that read three bytes a word: for every set the kernels of each
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from atonc.compiler.lower.units.arith import affine_unit
 from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring
 from atonc.compiler.plan.build import TaskBuilder
+from atonc.machine.base.frozen import dataclass
 
 TOGETHER = 8  # kernels whose weights of one channel lie side by side
 WORD = 3

@@ -7,7 +7,6 @@ Kernels that are read from RAM are in three units of one published program, so t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isqrt
 from typing import Any
@@ -41,6 +40,7 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import EPOCH_CYCLES, LEAST_PRODUCT
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Purpose, Task, TaskGroup
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import LEAST_DEEP
 from atonc.machine.hw.units.convacc import ConvaccConfig

@@ -11,8 +11,9 @@ were seen with. The last summand is known to the compiler and goes into the bias
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from atonc.machine.base.frozen import dataclass
 
 MOST_DEPTH = 128  # channels of a unit; the sums between units then stay within their 24 bits
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd, prod
 from typing import Any
 
@@ -34,6 +34,7 @@ from atonc.compiler.lower.units.wiring import Wiring, computable, pack
 from atonc.compiler.ops.resize import source_positions
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.task import TaskGroup
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.units.arith import ArithConfig

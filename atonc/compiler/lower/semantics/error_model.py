@@ -9,7 +9,6 @@ squares). Differences are followed by their mean square and their peak: sums of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import ceil, inf, prod, sqrt
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from atonc.compiler.lower.semantics.arithmetic import CODES, line
 from atonc.compiler.ops.registry import evaluate, is_move
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.select.form import Semantics
+from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
     from atonc.compiler.lower.map_ops import Mapped

@@ -8,7 +8,6 @@ sum whose code is at an end needs only so much that it stays there when its way 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -20,6 +19,7 @@ from atonc.compiler.lower.conv.weight_sums import extreme_sums
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints
 from atonc.compiler.lower.semantics.sums import Layered, LoweredSums, SumChain
 from atonc.compiler.plan.policy import LEAST_ROOM
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import PARTIAL_LIMIT, SUM_LIMIT
 
 SAMPLES = 256  # positions of a picture that are looked at

@@ -8,11 +8,12 @@ that is the form in which networks use them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.streams import Area, Frames, Loop, Raster, engine, in_frames, merged, shape_raster
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.units.stream_engine import StrengConfig
 

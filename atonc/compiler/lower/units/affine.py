@@ -7,7 +7,7 @@ Two inputs: y = sat8(round((((A*x) >> AX) + ((B*y) >> BY) + (C << S)) >> R)), al
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.ops.rounding import round_half_away
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import MOST_TABLE_SHIFT, WIDE_PAIR_SHIFT
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import wraps
 
 from atonc.compiler.ir import Op
@@ -13,6 +12,7 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import TaskFlow
 from atonc.compiler.plan.task import EngineUse, Purpose, Task, TaskGroup
 from atonc.compiler.schedule.pack import packed
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import READ_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.machine.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig
 

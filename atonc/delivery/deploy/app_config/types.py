@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from atonc.delivery.deploy.config import DeployConfig
 from atonc.delivery.deploy.model_facts import ModelFacts
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 _T = TypeVar("_T")
 ZOO, CURRENT = "zoo", "current"  # as the zoo's generator spells it, and as applications of today do

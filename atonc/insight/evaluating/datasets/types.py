@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from atonc.machine.base.frozen import dataclass
 
 MOST_SAMPLES = 1_000_000
 

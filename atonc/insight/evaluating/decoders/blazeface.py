@@ -8,12 +8,12 @@ sigmoid of a value limited to 100. Behind the box are six key points.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.insight.evaluating.decoders.boxes import Array, Boxes, from_centres, sigmoid, suppressed
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 GRIDS = ((16, 2), (8, 6))  # cells of a side, anchors of a cell
 LIMIT = 100.0

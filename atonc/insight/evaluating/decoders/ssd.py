@@ -8,12 +8,12 @@ anchors as corners, and each corner moves by its offset times the size of the an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.insight.evaluating.decoders.boxes import Array, Boxes, from_centres, suppressed
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 VARIANCES = (0.1, 0.2)
 _LARGEST = 20.0

@@ -8,12 +8,12 @@ the size is exp(value) * anchor, the score sigmoid(objectness) * softmax(classes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.insight.evaluating.decoders.boxes import Array, Boxes, from_centres, sigmoid, suppressed
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 ANCHORS = ((0.5, 0.5),)
 _LARGEST = 20.0

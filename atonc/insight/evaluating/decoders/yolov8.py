@@ -7,12 +7,12 @@ already. (https://docs.ultralytics.com: output of an exported detection model)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.insight.evaluating.decoders.boxes import Array, Boxes, from_centres, suppressed
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 
 def table(outputs: Sequence[Array]) -> Array:

@@ -6,12 +6,12 @@ Scores are probabilities already. A box has the centre (cell + value) * stride a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.insight.evaluating.decoders.boxes import Array, Boxes, from_centres, suppressed
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 STRIDES = (8, 16, 32)
 _LARGEST = 20.0  # exponents of sizes beyond all pictures

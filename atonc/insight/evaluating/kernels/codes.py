@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from atonc.compiler.lower.elementwise.binary import TwoOperands
 from atonc.compiler.lower.elementwise.operands import Operand
 from atonc.compiler.lower.semantics.arithmetic import CODES, looked_up
 from atonc.compiler.plan.types import BufferKind
+from atonc.machine.base.frozen import dataclass
 
 Array = NDArray[Any]
 

@@ -7,7 +7,6 @@ with coefficients chosen so that nothing that matters wraps; where there are non
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.compiler.lower.semantics.sums import requantised
+from atonc.machine.base.frozen import dataclass
 
 Ints = NDArray[np.int64]
 Array = NDArray[Any]

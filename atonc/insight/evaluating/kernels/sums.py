@@ -7,7 +7,6 @@ Sums are in units of their output shift, so that rounding to 16 bits is rounding
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from atonc.compiler.plan.streams import Area
 from atonc.insight.evaluating.kernels.finish import Finish, finish_for
 from atonc.insight.evaluating.kernels.stored import StoredCodes, stored_of
 from atonc.insight.evaluating.kernels.windows import Dense, Depthwise, Grid, WindowSums, pictures
+from atonc.machine.base.frozen import dataclass
 
 Array = NDArray[Any]
 Float = type[np.floating[Any]]

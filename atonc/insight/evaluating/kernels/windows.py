@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from atonc.compiler.lower.conv.kernel_parts import Part, Sides, out_size
 from atonc.compiler.plan.streams import Area
 from atonc.insight.evaluating.kernels.finish import in_rows, row
+from atonc.machine.base.frozen import dataclass
 
 Array = NDArray[Any]
 Float = type[np.floating[Any]]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.pictures import Fit
+from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
     from atonc.insight.evaluating.datasets import Dataset

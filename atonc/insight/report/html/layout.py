@@ -9,8 +9,9 @@ thousand boxes; here it takes a fraction of one, and the same graph always gives
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from atonc.machine.base.frozen import dataclass
 
 GAP_X, GAP_Y, LINE = 26, 46, 10  # between boxes, between ranks, between an edge and its neighbours
 _ORDER_SWEEPS, _PLACE_SWEEPS = 6, 12

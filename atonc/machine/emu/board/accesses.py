@@ -4,8 +4,9 @@ behind, because what they would do is missing here."""
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import registers
 
 _RECENT = 24

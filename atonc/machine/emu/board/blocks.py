@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from atonc.machine.base.errors import NotModelledError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board.cpu_memory import CpuMemory
 from atonc.machine.emu.board.mve import missing
 from atonc.machine.emu.board.v81m import assembler as asm

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import blocks, places
 from atonc.machine.emu.board.accesses import Accesses
 from atonc.machine.emu.board.clock import Clock

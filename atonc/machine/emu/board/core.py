@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from atonc.machine.base.errors import AtoncError, InputError, ToolError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import blocks
 from atonc.machine.emu.board.blocks import Blocks
 from atonc.machine.emu.board.clock import Clock

@@ -7,10 +7,11 @@ a firmware that forgets a call computes something else here, as it may on a boar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.bus import Bytes, canonical
 
 LINE = 32

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.elf import Elf, SectionKind, SymbolKind, read_elf
 
 _MAX_FILE = 256 << 20

@@ -5,8 +5,7 @@ On-chip memories and peripherals have a secure address (bit 28 set) and a non-se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import regs
 from atonc.machine.hw.machine import HYPERRAM, Machine
 

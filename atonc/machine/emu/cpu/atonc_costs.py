@@ -11,10 +11,10 @@ most as fast as the flash gives them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from math import prod
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.cpu.atonc_functions import EXPONENTIAL, PLAIN, UNARY
 from atonc.machine.emu.cpu.atonc_numbers import LIMITS, element_type
 from atonc.machine.emu.cpu.struct_view import StructView, argument, as_int, fail

@@ -6,10 +6,10 @@ Written from the C file and not from the compiler's table (`ops/functions.py`); 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.cpu import atonc_numbers as numbers
 from atonc.machine.emu.cpu.atonc_numbers import at_least, at_most
 from atonc.machine.emu.cpu.tensors import Array

@@ -5,11 +5,12 @@ Written from the C file on purpose and not shared with the compiler's exact kern
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.cpu.struct_view import StructView, fail
 from atonc.machine.emu.cpu.tensors import Array
 

@@ -7,10 +7,11 @@ the same roundings as in C for floats.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.cpu.atonc_args import KernelCall, kernel
 from atonc.machine.emu.cpu.atonc_numbers import Format, larger
 from atonc.machine.emu.cpu.struct_view import StructView, fail

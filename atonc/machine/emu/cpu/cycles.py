@@ -6,9 +6,9 @@ CPU cycles count at the CPU's clock, NPU cycles at the NPU's; a hybrid call pays
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from atonc.machine.base.errors import InputError, NotModelledError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.cpu.atonc_costs import kernel_cost
 from atonc.machine.emu.cpu.lib_buffers import MIN_DMA_BYTES, KernelBuffer, first_buffer
 from atonc.machine.emu.cpu.lib_concat import read_concat

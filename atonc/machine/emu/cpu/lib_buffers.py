@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.bus import AddressSpace, Bytes
 from atonc.machine.emu.cpu.struct_view import MAX_RANK, StructView, fail, struct_list
 from atonc.machine.emu.cpu.tensors import MAX_ELEMENTS

@@ -7,11 +7,11 @@ shifts left.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.machine.base.errors import NotModelledError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.cpu.lib_buffers import KernelBuffer, buffer, require
 from atonc.machine.emu.cpu.registry import library

@@ -7,10 +7,11 @@ through both tensors, positive paddings skip output bytes, negative ones skip in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.cpu.lib_buffers import require
 from atonc.machine.emu.cpu.registry import library

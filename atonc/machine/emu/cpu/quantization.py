@@ -6,11 +6,10 @@ uses it, and that integer layers round half away from zero, as the reference ker
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from atonc.machine.base.errors import NotModelledError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.cpu.struct_view import StructView, fail
 from atonc.machine.emu.cpu.tensors import F32, I8, U8, Array, KernelTensor, vector

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atonc.machine.base.errors import NotModelledError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.cpu.struct_view import StructView, fail
 

@@ -7,10 +7,10 @@ windows there are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.cpu.struct_view import StructView, fail
 from atonc.machine.emu.cpu.tensors import Array
 

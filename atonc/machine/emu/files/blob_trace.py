@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.c_arrays import unit_array_bytes
 from atonc.machine.emu.files.c_calls import FunctionReader
 from atonc.machine.emu.files.c_syntax import bounded_depth, read_source

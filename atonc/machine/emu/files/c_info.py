@@ -10,12 +10,13 @@ import glob
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import AtoncError, InputError, plain
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.types import CompiledNetwork
 
 MAX_JSON_BYTES = 1 << 28

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.c_preprocess import Preprocessed
 from atonc.machine.emu.files.types import CValue
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.c_arrays import c_array_bytes
 from atonc.machine.emu.files.intel_hex import read_hex
 from atonc.machine.emu.files.types import CompiledNetwork, DeclaredPool

@@ -7,8 +7,8 @@ the safety checker (does each writer get what it waits for?) start from these co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.memoise import memoise

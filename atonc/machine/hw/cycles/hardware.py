@@ -10,8 +10,8 @@ Configuration of the next epoch does not run in parallel, so programming adds up
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import traffic
 from atonc.machine.hw.cycles.flow import KERNELS, StreamFlow, UnitFlow, element_counts
 from atonc.machine.hw.cycles.result import Bound, EpochCycles, slowest

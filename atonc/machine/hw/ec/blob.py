@@ -7,11 +7,12 @@ tables laid out in a way that we do not produce ourselves; relocations and patch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.ec.instructions import WORD_MASK, Words, word_list
 from atonc.machine.hw.ec.tables import (
     BLOB_MAGIC,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.ec.blob import Container, read_container
 
 MAX_HEADER_BYTES = 1 << 26

@@ -7,7 +7,6 @@ A word that we could not write back exactly as it was read is refused, so nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 WORD_MASK = 0xFFFF_FFFF
 REGISTERS_PER_UNIT = 1024

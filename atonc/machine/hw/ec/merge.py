@@ -7,10 +7,10 @@ a barrier says so; the order of stores to the same register is always kept, and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, pairwise
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.ec.instructions import (
     MAX_BURST,
     BurstWrite,

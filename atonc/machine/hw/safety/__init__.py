@@ -7,8 +7,8 @@ are true of every public network compiled by ST's tool, or follow from reports o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule, Severity, Violation
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.safety import accumulators, balance, forms, grading, hazards, memory, modes, order, values, wiring

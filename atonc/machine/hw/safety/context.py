@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.machine import MemoryBank, secure, stm32n6
 
 if TYPE_CHECKING:

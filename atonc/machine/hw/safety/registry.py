@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Evidence, Rule, Severity
 from atonc.machine.hw.safety.view import EpochView
 

@@ -8,11 +8,11 @@ exact: they run through BLAS in float32 or float64, whichever holds them exactly
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
 from atonc.machine.hw.fixed import Ints, limits, shift_right
 from atonc.machine.hw.stream import Array, Stream, low_bytes

@@ -6,11 +6,11 @@ fall into a disabled context are discarded for that destination. Both counts zer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields, regs
 from atonc.machine.hw.stream import Stream
 

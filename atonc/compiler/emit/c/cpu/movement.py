@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -18,6 +18,7 @@ from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.ops import evaluate
 from atonc.compiler.ops.resize import nearest_index, source_positions
 from atonc.compiler.ops.values import same_codes
+from atonc.machine.base.frozen import dataclass
 
 BYTES = ("int8", "uint8")
 

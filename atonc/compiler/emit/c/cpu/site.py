@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.ops.activation import activation_bounds
 from atonc.compiler.ops.rounding import Rounding, rounding_of
 from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 # element type -> (number in atonc_kernels.h, C type)
 TYPES: dict[str, tuple[int, str]] = {

@@ -6,8 +6,8 @@ In drawings d, n and m are vector registers, s is the size of elements (8, 16, 3
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board.mve.state import VectorState
 from atonc.machine.emu.board.v81m.patterns import Instruction, Pattern, pattern
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board.mve.families import InstructionEntry, Make, Operation, entry
 from atonc.machine.emu.board.mve.integer import limits, note, type_of
 from atonc.machine.emu.board.mve.state import Array, VectorState

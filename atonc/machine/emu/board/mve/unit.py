@@ -8,11 +8,11 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board.cpu_memory import CpuMemory
 from atonc.machine.emu.board.mve import across, compare, floats, integer, loads, moves, shifts
 from atonc.machine.emu.board.mve.families import InstructionEntry, Operation

@@ -7,7 +7,9 @@ that nobody looks at. The first pattern of a table that fits is the instruction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from atonc.machine.base.frozen import dataclass
 
 WIDTH = 32
 

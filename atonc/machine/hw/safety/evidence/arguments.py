@@ -7,8 +7,8 @@ There are at most ten: whatever they do not cover is unseen.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.grades import Feature, Grade
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, SeenWords, evidence, grade
 

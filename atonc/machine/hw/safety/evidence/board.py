@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.grades import Feature
 
 

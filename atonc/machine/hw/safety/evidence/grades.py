@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from atonc.machine.base.frozen import dataclass
 
 Value = int | str
 Named = tuple[str, str, Value]  # a quantity of a unit (`B`), its role, its value

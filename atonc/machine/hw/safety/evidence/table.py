@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import accumulate
 from typing import Any
 
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence import copies, modes, sets, writers
 from atonc.machine.hw.safety.evidence.grades import NOTHING, Feature, Grade, Graded, Strength
 
