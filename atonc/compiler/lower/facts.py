@@ -35,6 +35,7 @@ class Facts:
     without: frozenset[str] = frozenset()  # passes of the schedule that the user leaves out
     asked: frozenset[str] = frozenset()  # what no published program proves and the user wants all the same
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kernels -> bytes where another epoch begins
+    forms: Mapping[str, str] = field(default_factory=dict)  # operator -> label of the form that it shall take
     coarse: float = MOST_CODES  # codes that an operator may be from exact arithmetic
 
     def tensor(self, name: str) -> Tensor:

@@ -5,14 +5,13 @@ Forms of single operators, merges and places are what their stages make of the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from atonc.compiler.lower.conv.lanes import SAME_BITS
 from atonc.compiler.lower.facts import Facts
 from atonc.compiler.lower.map_ops import Mapped, map_ops
-from atonc.compiler.lower.semantics.roundings import agree, roundings
+from atonc.compiler.lower.same_bits import same_bits
 from atonc.compiler.place import Layout, place
 from atonc.compiler.place import check as place_check
 from atonc.compiler.place.explain import PlacementError
@@ -20,7 +19,6 @@ from atonc.compiler.place.pools import npu_ram_bytes
 from atonc.compiler.place.user_allocated import require_apart
 from atonc.compiler.plan.contents import require_written
 from atonc.compiler.plan.policy import MOST_CODES, NpuRamBudget
-from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.plan.types import Planned
 from atonc.compiler.schedule import FUSE, POOLS, merging, schedule
 from atonc.compiler.schedule import check as schedule_check
@@ -68,6 +66,7 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         without=setting.without,
         asked=frozenset(options.schedule_with),
         cuts=decisions.cuts,
+        forms=decisions.forms,
         coarse=max(MOST_CODES, options.allow_coarse),
     )
     mapped = map_ops(facts, decisions, affinity, before.mapped if before else None)
@@ -118,25 +117,9 @@ def chains(mapped: Mapped, setting: Setting, decisions: Decisions) -> Fused:
 
 
 def _recuts(forms: Mapping[str, Form], op: str) -> Iterator[merging.Recut]:
-    """Other cuts of a convolution into lanes or bands that give the same bits, in front of and behind what else it
-    does."""
-    form = forms.get(op)
-    if form is None or op not in form.semantics:
-        return
-    wanted = roundings(form.semantics[op])
-    for other in form.alternatives:
-        at = _position(other.chosen_form.groups, form.groups)
-        alike = wanted is not None and op in other.form.semantics and agree(other.form.semantics[op], wanted)
-        if at is not None and (alike or other.label in SAME_BITS):
-            behind = form.groups[at + len(other.chosen_form.groups) :]
-            yield merging.Recut((*form.groups[:at], *other.form.groups, *behind), other.form.buffers)
-
-
-def _position(part: Sequence[TaskGroup], groups: Sequence[TaskGroup]) -> int | None:
-    """Where these very groups stand among others."""
-    part_ids, ids = ([id(group) for group in some] for some in (part, groups))
-    starts = range(len(ids) - len(part_ids) + 1)
-    return next((k for k in starts if part_ids and ids[k : k + len(part_ids)] == part_ids), None)
+    """Other cuts of a convolution that give the same bits."""
+    for _, other in same_bits(forms[op], op) if op in forms else ():
+        yield merging.Recut(other.groups, other.buffers)
 
 
 def schedule_tasks(mapped: Mapped, fused: Fused, setting: Setting, decisions: Decisions) -> Scheduled:

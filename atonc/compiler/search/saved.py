@@ -87,6 +87,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "stripes": lambda value: tuple(Stripe(tuple(map(_text, one["ops"])), int(one["bands"])) for one in value),
     "unstriped": _names,
     "reserved": _names,
+    "forms": lambda value: {_text(op): _text(label) for op, label in value.items()},
     "cuts": lambda value: {_text(name): tuple(map(int, cuts)) for name, cuts in value.items()},
     "resident": lambda value: None if value is None else {_text(name): int(place) for name, place in value.items()},
     "fetched": _fetched,
@@ -96,8 +97,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 def _require_known(decisions: Decisions, graph: Graph, path: Path) -> None:
     ops = {op.name for op in graph.ops}
     striped = (name for stripe in decisions.stripes for name in stripe.ops)
-    named = (*decisions.on_cpu, *decisions.unfused, *decisions.alone, *decisions.unstriped, *decisions.reserved)
-    for name in (*named, *striped):
+    apart = (*decisions.unfused, *decisions.alone, *decisions.unstriped, *decisions.reserved)
+    for name in (*decisions.on_cpu, *decisions.forms, *apart, *striped):
         if name not in ops:
             raise InputError(
                 f"the network has no operator {name[:80]!r}",

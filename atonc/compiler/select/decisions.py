@@ -54,6 +54,7 @@ class Decisions:
     stripes: tuple[Stripe, ...] = ()  # rows of several operators in turn
     unstriped: frozenset[str] = frozenset()  # in no stripe
     reserved: frozenset[str] = frozenset()  # their epochs leave engines for a copy
+    forms: Mapping[str, str] = field(default_factory=dict)  # operator -> label of another form with the same bits
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # constant -> bytes where another epoch begins
     resident: Mapping[str, int] | None = None  # constant -> address of its copy in RAM; None: not decided yet
     fetched: tuple[Fetched, ...] | None = None  # constants that are copied ahead; None: not decided yet
@@ -71,7 +72,8 @@ class Decisions:
     @property
     def lowering(self) -> tuple[object, ...]:
         """What tasks depend on."""
-        return self.huge_share, tuple(self.on_cpu), self.stripes, tuple(sorted(self.cuts.items()))
+        cuts, forms = (tuple(sorted(one.items())) for one in (self.cuts, self.forms))
+        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms
 
     @property
     def scheduling(self) -> tuple[object, ...]:

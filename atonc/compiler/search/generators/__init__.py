@@ -7,6 +7,7 @@ from atonc.compiler.search.generators import (
     compact,
     cut_kernels,
     evidence,
+    near_forms,
     prefetch,
     reserve_engines,
     resident,
@@ -28,5 +29,6 @@ GENERATORS = (
     Generator(Verdict.BEST, row_tiles.finer),
     Generator(Verdict.BEST, cut_kernels.propose),
     Generator(Verdict.BEST, reserve_engines.propose),
+    Generator(Verdict.BEST, near_forms.propose),
     Generator(Verdict.BEST, compact.propose),
 )

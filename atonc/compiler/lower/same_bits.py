@@ -1,0 +1,46 @@
+"""Other cuts of a convolution into lanes or bands that give the same bits, for whoever has a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from atonc.compiler.lower.conv.lanes import SAME_BITS
+from atonc.compiler.lower.semantics.roundings import agree, roundings
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.form import Alternative, Form
+
+IN_RAM = "its weights are read from RAM"
+
+
+def same_bits(form: Form, op: str) -> Iterator[tuple[str, Form]]:
+    """By label: the whole form with another cut, in front of and behind what else it does."""
+    wanted = roundings(form.semantics[op]) if op in form.semantics else None
+    for other in form.alternatives if op in form.semantics else ():
+        at = _position(other.chosen_form.groups, form.groups)
+        alike = wanted is not None and op in other.form.semantics and agree(other.form.semantics[op], wanted)
+        if at is not None and (alike or other.label in SAME_BITS):
+            yield other.label, _instead(form, other, at)
+
+
+def _instead(form: Form, other: Alternative, at: int) -> Form:
+    """The alternative is the chosen one now, and the other way round."""
+    behind = form.groups[at + len(other.chosen_form.groups) :]
+    rivals = tuple(
+        replace(one, chosen=other.label, chosen_form=other.form, because=IN_RAM)
+        for one in form.alternatives
+        if one.chosen_form is other.chosen_form and one is not other
+    )
+    return replace(
+        form,
+        groups=(*form.groups[:at], *other.form.groups, *behind),
+        buffers={**form.buffers, **other.form.buffers},
+        alternatives=(*rivals, Alternative(other.chosen, other.chosen_form, other.label, other.form, IN_RAM)),
+    )
+
+
+def _position(part: Sequence[TaskGroup], groups: Sequence[TaskGroup]) -> int | None:
+    """Where these very groups stand among others."""
+    part_ids, ids = ([id(group) for group in some] for some in (part, groups))
+    starts = range(len(ids) - len(part_ids) + 1)
+    return next((k for k in starts if part_ids and ids[k : k + len(part_ids)] == part_ids), None)
