@@ -1,7 +1,7 @@
 """What the search finds: time, memory and processor time of every model under five wishes, beside an earlier run.
 
-Every model by default, every second one with `--prefer memory` and `--resident`, every fifth with the numbers of 2.x and
-without the epoch controller. A program is worse if it takes more cycles or more RAM, or leaves more to the processor;
+Every model by default, every second one with `--prefer memory` and `--resident`, every fifth with the numbers of 2.x
+and without the epoch controller. A program is worse if it takes more cycles or more RAM, or leaves more to the processor;
 with `--prefer memory` a few more cycles for less RAM are what was asked for.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def summary(before: dict[str, Record], after: dict[str, Record]) -> Iterator[tup
 
 def run(arguments: argparse.Namespace) -> Report:
     kept = Kept(arguments.keep)
-    found = {name: kept.of(name, lambda m=model, o=options: measured(m, o)) for name, model, options in cases(arguments)}
+    found = {name: kept.of(name, partial(measured, *case)) for name, *case in cases(arguments)}
     before: dict[str, Record] = read(arguments.before)
     known = {name: one for name, one in found.items() if name in before and "s" in one and "cycles" in before[name]}
     lost = [name for name, one in found.items() if "error" in one and "cycles" in before.get(name, {})]
