@@ -1,8 +1,8 @@
 """What the search finds: time, memory and processor time of every model under five wishes, beside an earlier run.
 
 Every model by default, every second one with `--prefer memory` and `--resident`, every fifth with the numbers of 2.x
-and without the epoch controller. A program is worse if it takes more cycles or more RAM, or leaves more to the processor;
-with `--prefer memory` a few more cycles for less RAM are what was asked for.
+and without the epoch controller. A program is worse if it takes more cycles or more RAM, or leaves more to
+the processor; with `--prefer memory` a few more cycles for less RAM are what was asked for.
 """
 
 from __future__ import annotations
