@@ -6,7 +6,7 @@ import argparse
 import ast
 import importlib.util
 from collections.abc import Iterator
-from dataclasses import fields, make_dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from atonc.doors.verbs.flags import ST_ONLY
 from atonc.doors.verbs.generate import DECLARED
 from atonc.insight.report.completion import script
 from atonc.machine.base.declare import arguments, declared, option
+from atonc.machine.base.frozen import dataclass
 
 ROOT = Path(__file__).parents[1]
 _SPEC = importlib.util.spec_from_file_location("gen_reference", ROOT / "tools" / "gen_reference.py")
@@ -34,7 +35,7 @@ COMPILING = ("generate", "analyze", "explain", "validate")
 @pytest.fixture
 def sparkling(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Any]]:
     """One more option of the compiler, as if a line more stood in atonc/compiler/request/options.py."""
-    kind = make_dataclass("More", [("sparkle", str, NEW)], bases=(Options,), frozen=True)
+    kind = dataclass(frozen=True)(type("More", (Options,), {"__annotations__": {"sparkle": "str"}, "sparkle": NEW}))
     added = next(member for member in fields(kind) if member.name == "sparkle")
     monkeypatch.setitem(Options.__dataclass_fields__, "sparkle", added)
     monkeypatch.setattr(Options, "sparkle", "", raising=False)

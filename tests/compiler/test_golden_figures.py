@@ -120,7 +120,7 @@ def mutate(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
     modules = [
         module
         for key, module in sys.modules.items()
-        if key.startswith(("atonc.compiler.lower.", "atonc.compiler.select."))
+        if key.startswith(("atonc.compiler.lower.", "atonc.compiler.select.", "atonc.compiler.plan."))
     ]
     readers = [module for module in modules if hasattr(module, name)]
     assert readers, f"{name} is gone: choose another mutant"

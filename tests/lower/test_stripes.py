@@ -287,7 +287,7 @@ def test_activations_make_room_for_weights_that_stay(monkeypatch: pytest.MonkeyP
     """Where some weights find no room, programs with small activations are built too, and the fastest one is taken."""
     graph, options = network(40, 48), Options(verify=False, resident="all")
     found = compile_canonical(graph, graph, options, memories(options))
-    assert len(found.search) == 2, "there is room for all"
+    assert not any("smallest extent" in attempt.reason for attempt in found.search), "there is room for all"
     for module in (compact, row_tiles):
         monkeypatch.setattr(module, "short_of_room", lambda candidate: True)
     found = compile_canonical(graph, graph, options, memories(options))

@@ -22,7 +22,7 @@ from atonc.compiler.ops.registry import _move
 from atonc.compiler.passes.make_channel_last import RULES
 
 assert cpu_calls  # importing it registers the calls of all operators
-ROOT = Path(__file__).parents[2] / "atonc"
+ROOT = Path(__file__).parents[2] / "atonc" / "compiler"
 ONLY_BEFORE_PASSES = {"batch_norm", "range", "recode"}  # passes leave none of them in a canonical graph
 TABLES = {*FUNCTIONS, *BINARY}  # readers take these from their tables
 

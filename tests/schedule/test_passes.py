@@ -48,7 +48,7 @@ def _is_verb(path: Path) -> bool:
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef) and node.name == path.stem and node.returns is not None:
             given = [ast.unparse(one.annotation) for one in node.args.args if one.annotation]
-            return given == ["Schedule", "Network"] and ast.unparse(node.returns) == "Schedule"
+            return given == ["Schedule", "TaskNetwork"] and ast.unparse(node.returns) == "Schedule"
     return False
 
 
