@@ -33,6 +33,7 @@ from atonc.compiler.search.build import no_watch as no_watch
 from atonc.compiler.search.candidate import Scheduled as Scheduled
 from atonc.compiler.search.candidate import Setting
 from atonc.compiler.search.generators import GENERATORS
+from atonc.compiler.search.known import known_graph
 from atonc.compiler.search.log import Attempt, Verdict
 from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import read_decisions
@@ -110,6 +111,7 @@ def compile_graph(source: Graph, options: Options | None = None, watch: Watch = 
     started = time.perf_counter()
     progress.stage("simplifying the graph")
     graph = order.run(source, options)
+    graph = graph if options.calibration else known_graph(graph)  # forms follow from typical inputs as well
     watch("passes", graph)
     return compile_canonical(source, graph, options, memories(options), started, watch)
 

@@ -11,7 +11,7 @@ from atonc.compiler.lower import rules
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.facts import CONVOLUTIONS, Facts
 from atonc.compiler.lower.registry import Recipe, recipe_for
-from atonc.compiler.lower.same_bits import same_bits
+from atonc.compiler.lower.same_bits import taking
 from atonc.compiler.lower.semantics.error_model import local_error
 from atonc.compiler.lower.semantics.run import farthest
 from atonc.compiler.lower.stripes import lower_stripe
@@ -99,14 +99,16 @@ class _Known:
         before = known.context.facts if known else facts
         same = before.room == facts.room and before.on_cpu == facts.on_cpu
         self.forms = known.forms if known and same else {}
-        self.wanted, self.other = facts.forms, before.forms
+        self.wanted, self.had = facts.forms, before.forms
         self.cut = {name for name in (*facts.cuts, *before.cuts) if facts.cuts.get(name) != before.cuts.get(name)}
         if not self.cut.isdisjoint(before.cuts):
             self.forms = {}  # pieces do not tell what they were cut from
 
     def form(self, op: Op, context: Context) -> tuple[Form, None] | None:
         """The form that it had, if all that it needs of earlier operators is there."""
-        form = None if self.other.get(op.name) != self.wanted.get(op.name) else self.forms.get(op.name)
+        form, wanted, had = self.forms.get(op.name), self.wanted.get(op.name), self.had.get(op.name)
+        if form is not None and wanted != had:
+            form = None if had else taking(form, op.name, wanted)
         if form is None or not context.buffers.keys() >= form.earlier.keys() or not self.cut.isdisjoint(form.buffers):
             return None
         context.take(form)
@@ -179,8 +181,7 @@ def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
         form = shown if isinstance(shown, Form) else form
     if isinstance(form, RefusedForm):
         return _on_cpu(op, context, form)
-    wanted = context.facts.forms.get(op.name)
-    form = next((other for label, other in same_bits(form, op.name) if label == wanted), form)
+    form = taking(form, op.name, context.facts.forms.get(op.name))
     context.take(form)
     return form, None
 

@@ -23,6 +23,11 @@ def same_bits(form: Form, op: str) -> Iterator[tuple[str, Form]]:
             yield other.label, _instead(form, other, at)
 
 
+def taking(form: Form, op: str, label: str | None) -> Form:
+    """The form with the cut of this name, where there is such a one; else as it is."""
+    return next((other for known, other in same_bits(form, op) if known == label), form)
+
+
 def _instead(form: Form, other: Alternative, at: int) -> Form:
     """The alternative is the chosen one now, and the other way round."""
     behind = form.groups[at + len(other.chosen_form.groups) :]

@@ -27,8 +27,9 @@ from atonc.compiler.schedule.fuse import Fused, fuse
 from atonc.compiler.schedule.pack_ops import TaskNetwork
 from atonc.compiler.search.candidate import Built, Candidate, Scheduled, Setting
 from atonc.compiler.search.copies import with_fetched, with_residents
+from atonc.compiler.search.known import known_forms
 from atonc.compiler.select.cycles import cycles_of, epoch_cycles
-from atonc.compiler.select.decisions import Decisions
+from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.compiler.select.form import Form
 from atonc.machine.base import progress
 
@@ -69,6 +70,8 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         forms=decisions.forms,
         coarse=max(MOST_CODES, options.allow_coarse),
     )
+    if before is None and decisions.lowering == FIRST.lowering:
+        return known_forms(facts, affinity, partial(map_ops, facts, decisions, affinity))
     mapped = map_ops(facts, decisions, affinity, before.mapped if before else None)
     return before.mapped if before and mapped.works == before.mapped.works else mapped
 
