@@ -73,7 +73,7 @@ class Prices:
         self.target, self.machine = target, target.machine
         self.epochs = {step.number: target.with_words(step.epoch) for step in program.steps if step.epoch is not None}
         self.cycles = {number: self._cycles(epoch) for number, epoch in self.epochs.items()}
-        self._known: dict[tuple[str, str], bool] = {}  # by weights and memory
+        self._known: dict[tuple[str, str], bool] = {}  # by weights and kind of memory
 
     def bound(self, weights: Weights) -> float:
         """No set of others makes these save more: as many cycles as their epochs take."""
@@ -106,7 +106,7 @@ class Prices:
     def _trusted(self, weights: Weights, address: int) -> bool:
         """Whether kernels may come from there: only forms that the move brings count."""
         bank = self.machine.memory_at(address)
-        key = weights.name, bank.name if bank else ""
+        key = weights.name, bank.kind if bank else ""
         if key not in self._known:
             self._known[key] = all(
                 self._forms(moved(self.epochs[number], weights, number, address)) <= self._forms(self.epochs[number])
