@@ -44,7 +44,7 @@ PIXELS_PER_COPY = 64  # the coefficients are loaded once per part, which smaller
 # --- the search
 MOST_BUILDS = 24  # programs of one network: beyond, the last ones brought less than a percent
 SLOWER = 1.12  # how many times as long a program may take that needs less memory; over many networks that is less
-PEAK_SHARE = 0.85  # of the peak: layers that make up such steps are striped together
+PEAK_SHARES = (0.85, 1.0)  # of the peak: layers that make up such steps are striped together, many or as few as can be
 SPILL_PARTS = (2.0, 1.5, 1.0)  # of the usual size of a band: large bands are shorter programs, if the chip holds them
 BAND_PARTS = (0.25, 0.5, 1.0, 2.0)  # of what stays whole around them: small bands need less memory, and take longer
 RESIDENT_CUT_CYCLES = 20_000  # that a part of a constant in RAM must save: it takes one more epoch, and another build

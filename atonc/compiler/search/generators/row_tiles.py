@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.stripes import KINDS
 from atonc.compiler.ops.windows import pair
 from atonc.compiler.place import Layout
-from atonc.compiler.plan.policy import BAND_PARTS, FEWEST_ROWS, PEAK_SHARE, SPILL_PARTS, NpuRamBudget
+from atonc.compiler.plan.policy import BAND_PARTS, FEWEST_ROWS, PEAK_SHARES, SPILL_PARTS, NpuRamBudget
 from atonc.compiler.plan.types import FILLED
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.generators.compact import short_of_room
@@ -30,9 +30,9 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
         why = f"{spilled:,} bytes lie outside the chip: rows in turn, bands of {part:g} times the usual size"
         yield from _proposed(candidate, against_spills(candidate, part), why)
     lower = options.prefer == "memory" or short_of_room(candidate)
-    for part in BAND_PARTS if lower else ():
-        why = f"rows in turn where more than {PEAK_SHARE:.0%} of the peak is live, bands of {part:g} times what stays"
-        more = against_peaks(candidate, part)
+    for share, part in product(PEAK_SHARES, BAND_PARTS) if lower else ():
+        why = f"rows in turn where {share:.0%} of the peak is live, bands of {part:g} times what stays"
+        more = against_peaks(candidate, share, part)
         yield from _proposed(candidate, more, why)
         if more and candidate.mapped.stripes:
             every = (*_cut_again(candidate, part), *more)
@@ -72,11 +72,12 @@ def against_spills(candidate: Candidate, part: float) -> list[Stripe]:
     return [_stripe(run, graph, int(part * room.band_bytes)) for run in found]
 
 
-def against_peaks(candidate: Candidate, part: float) -> list[Stripe]:
-    """Stripes that would lower what lives where it is near the most, with bands of such a part of what stays whole."""
+def against_peaks(candidate: Candidate, share: float, part: float) -> list[Stripe]:
+    """Stripes that would lower what lives where it is such a share of the most, with bands of such a part of what stays
+    whole."""
     placed, graph = candidate.made.layout.placed, candidate.setting.graph
     live = _live(candidate.made.layout)
-    high = {step for step, size in enumerate(live) if size >= PEAK_SHARE * max(live)}
+    high = {step for step, size in enumerate(live) if size >= share * max(live)}
     names = {n for n, home in placed.items() if not high.isdisjoint(range(home.first, home.last + 1))}
     found = _around(names, graph, _usable(candidate), candidate.mapped.context.room)
     return [_stripe(run, graph, int(part * _edge_bytes(run, graph))) for run in found]
