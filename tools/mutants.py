@@ -47,7 +47,6 @@ class Mutant:
     new: str
     tests: tuple[str, ...]  # the nearest ones
     sample: bool = False  # one of the few that every run of the tests tries
-    rebuilt: bool = False  # in code that is about to be replaced
 
     def planted(self, root: Path) -> str:
         """The file with the mistake in it; `StaleError` where the text is not there exactly once."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +21,7 @@ from atonc.compiler.search import candidate as judging
 from atonc.compiler.search import known, loop
 from atonc.compiler.search.build import build
 from atonc.compiler.search.candidate import Candidate, Setting
-from atonc.compiler.search.generators import GENERATORS
+from atonc.compiler.search.generators import GENERATORS, unfuse
 from atonc.compiler.search.log import Proposal, Verdict
 from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import as_json, read_decisions
@@ -211,3 +212,10 @@ def test_trust_is_asked_of_the_best_only() -> None:
     ops = frozenset(op.name for op in compiled().graph.ops)
     _, found = search(setting(), FIRST, (proposing(Verdict.BEST, alone=ops, fused=False),))
     assert ["refused" in vars(one) for one in found.sound] == [True, False]
+
+
+@pytest.mark.parametrize(("chained", "spilled", "tried"), [(True, 64, 1), (True, 0, 0), (False, 64, 0)])
+def test_chains_that_spill_are_tried_apart(chained: bool, spilled: int, tried: int) -> None:
+    made = SimpleNamespace(layout=SimpleNamespace(spilled_bytes=spilled))
+    found = list(unfuse.propose(SimpleNamespace(decisions=FIRST, chained=chained, made=made)))  # type: ignore[arg-type]
+    assert [one.decisions.fused for one in found] == [False] * tried

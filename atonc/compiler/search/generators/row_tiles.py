@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise, product
+from itertools import pairwise, product
 
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.stripes import KINDS
 from atonc.compiler.ops.windows import pair
 from atonc.compiler.place import Layout
+from atonc.compiler.plan.lives import live_bytes
 from atonc.compiler.plan.policy import BAND_PARTS, FEWEST_ROWS, PEAK_SHARES, SPILL_PARTS, NpuRamBudget
 from atonc.compiler.plan.types import FILLED
 from atonc.compiler.search.candidate import Candidate
@@ -91,18 +92,14 @@ def _usable(candidate: Candidate) -> set[str]:
 
 
 def _live(layout: Layout) -> list[int]:
-    """Bytes of activations at every step."""
+    """Bytes of activations at every step; several names of one memory are one."""
     homes = {
         (home.address, home.first, home.last): home.buffer.size_bytes
         for home in layout.placed.values()
         if home.buffer.kind not in FILLED and not home.user_allocated
     }
-    steps = 1 + max((last for _, _, last in homes), default=0)
-    change = [0] * (steps + 1)
-    for (_, first, last), size in homes.items():
-        change[first] += size
-        change[last + 1] -= size
-    return list(accumulate(change))[:steps]
+    found: list[int] = live_bytes((size, first, last) for (_, first, last), size in homes.items()).tolist()
+    return found
 
 
 def _around(names: Collection[str], graph: Graph, usable: Collection[str], room: NpuRamBudget) -> list[Sequence[Op]]:
