@@ -42,7 +42,7 @@ GENERATE = """
 """
 VALIDATE = """
 -b 4 done | --batch-size 4 done | --mode host done | --mode target done | --mode host-io-only done
---mode target-io-only done | -d serial:921600 done | --desc serial:COM3 done | --val-json c.json no-effect
+--mode target-io-only done | -d serial:921600 done | --desc serial:COM3 done | --val-json c.json done
 -vi a.npz done | --valinput a.npz done | -vo b.npz done | --valoutput b.npz done | --range 0 1 done
 --full no-effect | --io-only done | --save-csv done | --classifier done | --no-check no-effect
 --no-exec-model done | --seed 42 done | --ispu-conf f no-effect
