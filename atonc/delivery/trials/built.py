@@ -22,7 +22,7 @@ _DESCRIBED = "_c_info.json"
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltNetwork:
     """A network in a folder; what it was made from where the folder tells (ours do)."""
 
     c_file: Path
@@ -46,7 +46,7 @@ class Built:
 class Looked:
     """What was found where; `named`: the user said which folder, and nothing else will do."""
 
-    found: tuple[Built, ...]
+    found: tuple[BuiltNetwork, ...]
     unreadable: tuple[str, ...]  # folders with the reason
     empty: tuple[str, ...]  # folders without a network
     named: bool
@@ -62,7 +62,7 @@ def look(model: Path, val_json: Path | None, output: Path | None) -> Looked:
     model, the model's own, and this one."""
     if val_json is not None:
         return _named(val_json)
-    found, unreadable, empty = list[Built](), list[str](), list[str]()
+    found, unreadable, empty = list[BuiltNetwork](), list[str](), list[str]()
     beside = model.absolute().parent
     for folder in _once([*([output] if output else []), FOLDER, beside / FOLDER, beside, Path()]):
         try:
@@ -94,11 +94,11 @@ def _named(val_json: Path) -> Looked:
     return Looked(tuple(networks), (), (), named=True)
 
 
-def _networks(folder: Path, stem: str | None = None) -> Iterator[Built]:
+def _networks(folder: Path, stem: str | None = None) -> Iterator[BuiltNetwork]:
     for c_file in find_networks(folder):
         if stem in (None, c_file.stem):
             network = firmware.network_in(folder, c_file.stem)
-            yield Built(c_file, firmware.signature(network), read_asked(folder, c_file.stem))
+            yield BuiltNetwork(c_file, firmware.signature(network), read_asked(folder, c_file.stem))
 
 
 def _once(folders: Sequence[Path]) -> list[Path]:
@@ -108,7 +108,7 @@ def _once(folders: Sequence[Path]) -> list[Path]:
 # ------------------------------------------------------------------------------------------------------------- choosing
 
 
-def on_board(looked: Looked, models: Sequence[ModelInfo], model: Path) -> Built | None:
+def on_board(looked: Looked, models: Sequence[ModelInfo], model: Path) -> BuiltNetwork | None:
     """The one whose hash the board tells. A board that tells none leaves it to `of_model`."""
     told = {one.signature for one in models if one.signature}
     same = next((built for built in looked.found if built.signature in told), None)
@@ -122,7 +122,7 @@ def on_board(looked: Looked, models: Sequence[ModelInfo], model: Path) -> Built 
     return same
 
 
-def of_model(looked: Looked, model: Path, given: Mapping[str, str]) -> Built | None:
+def of_model(looked: Looked, model: Path, given: Mapping[str, str]) -> BuiltNetwork | None:
     """The first that was made from this model and that has all that is asked for; any that the user named."""
     for built in looked.found:
         if looked.named and built.is_of(model) is not False:
@@ -138,5 +138,5 @@ def of_model(looked: Looked, model: Path, given: Mapping[str, str]) -> Built | N
     return None
 
 
-def _title(built: Built) -> str:
+def _title(built: BuiltNetwork) -> str:
     return built.asked.model if built.asked else "unknown"

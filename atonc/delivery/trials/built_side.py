@@ -15,7 +15,7 @@ from atonc.compiler.inputs.inputs import edge_values, real
 from atonc.compiler.inputs.sample_files import Sample
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
-from atonc.delivery.trials.built import Built
+from atonc.delivery.trials.built import BuiltNetwork
 from atonc.delivery.trials.targeting import FolderSide, Turn
 from atonc.insight.runs import runs
 from atonc.insight.validating.distances import OutputResult, distance, unit_of
@@ -28,7 +28,7 @@ from atonc.machine.emu.files.types import BufferInfo
 class BuiltSide(FolderSide):
     """`source` and `graph` are the model as `References` want it; nothing is compiled."""
 
-    def __init__(self, built: Built, model: Path, given: Options, looked: tuple[str, ...] = ()) -> None:
+    def __init__(self, built: BuiltNetwork, model: Path, given: Options, looked: tuple[str, ...] = ()) -> None:
         """`given`: where the folder does not tell the options of its edges, the user must."""
         super().__init__(runs.load(runs.RunOptions(built.c_file.parent, built.c_file.stem)), looked)
         self.built = built

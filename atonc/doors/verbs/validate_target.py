@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from atonc.compiler.inputs.sample_files import Sample
     from atonc.compiler.ir import Graph
     from atonc.compiler.request.options import Options
-    from atonc.delivery.trials.built import Built, Looked
+    from atonc.delivery.trials.built import BuiltNetwork, Looked
     from atonc.delivery.trials.targeting import ExpectedRun, TargetValidation
     from atonc.delivery.wire.client import Client
     from atonc.insight.explain.types import NetworkView
@@ -69,7 +69,7 @@ def _model(options: argparse.Namespace, path: Path, client: Client) -> Found:
     return _compiled(options, path, client, given, looked.lines)
 
 
-def say_chosen(options: argparse.Namespace, chosen: Built, given: Mapping[str, str]) -> None:
+def say_chosen(options: argparse.Namespace, chosen: BuiltNetwork, given: Mapping[str, str]) -> None:
     """Which build it is, and which words of this command line it was not built with."""
     new = [(flag, text) for flag, text in given.items() if chosen.asked and not chosen.suits({flag: text})]
     others = [f"{flag} {text}".strip() for flag, text in new]
@@ -80,7 +80,7 @@ def say_chosen(options: argparse.Namespace, chosen: Built, given: Mapping[str, s
     )
 
 
-def _built(options: argparse.Namespace, path: Path, client: Client, chosen: Built, given: Options) -> Found:
+def _built(options: argparse.Namespace, path: Path, client: Client, chosen: BuiltNetwork, given: Options) -> Found:
     from atonc.delivery.trials.built_side import BuiltSide
     from atonc.insight.explain import folder
     from atonc.insight.validating.references import References
