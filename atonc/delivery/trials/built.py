@@ -12,7 +12,7 @@ from pathlib import Path
 from atonc.compiler.compile.reproduce import MODEL_HASH
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.wire.messages import ModelInfo
-from atonc.insight.explain.saved import Asked, read_asked
+from atonc.insight.explain.saved import BuildRequest, read_asked
 from atonc.insight.validating.validate_options import FOLDER
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
@@ -27,7 +27,7 @@ class BuiltNetwork:
 
     c_file: Path
     signature: str
-    asked: Asked | None
+    asked: BuildRequest | None
 
     def __str__(self) -> str:
         return f"{self.c_file} (hash {self.signature})"

@@ -133,12 +133,12 @@ def model_samples(options: argparse.Namespace, source: Graph, count: int) -> lis
 def _folder(options: argparse.Namespace, path: Path, client: Client) -> Found:
     from atonc.delivery.trials import targeting
     from atonc.insight.explain import folder
-    from atonc.insight.runs import runs
+    from atonc.insight.runs import edge_inputs, runs
 
     name = None if options.name == "network" else options.name
     net = runs.load(runs.RunOptions(path, name))
     if options.valinput:
-        samples: list[Sample] = runs.samples_from(net, options.valinput, options.batches)
+        samples: list[Sample] = edge_inputs.samples_from(net.inputs, options.valinput, options.batches)
     else:
         count = options.batches or SAMPLES
         samples = [runs.choose_inputs(net, runs.RunOptions(path, seed=options.seed + k)) for k in range(count)]

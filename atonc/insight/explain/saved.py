@@ -109,7 +109,7 @@ def _row(layer: LayerView) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class BuildRequest:
     """What a build was made from: the file name of the model, the options that were not at their defaults, hashes."""
 
     model: str
@@ -118,14 +118,14 @@ class Asked:
     reproduce: Mapping[str, str]
 
 
-def read_asked(folder: Path, stem: str) -> Asked | None:
+def read_asked(folder: Path, stem: str) -> BuildRequest | None:
     """None where the folder does not tell: it is not of ours, or of a release that did not save it."""
     try:
         root = json.loads(read_file(folder / f"{stem}_program.json", MAX_BYTES))
         if not isinstance(root, dict):
             return None
         told = _text_by_name(root, "options"), _text_by_name(root, "reproduce")
-        return Asked(_text(root, "model"), _text(root, "board"), *told)
+        return BuildRequest(_text(root, "model"), _text(root, "board"), *told)
     except (InputError, ValueError, RecursionError):
         return None
 
