@@ -36,7 +36,7 @@ def of_run(folder: Path, tmp_path: Path) -> tuple[dict[str, np.ndarray], dict[st
 
 
 def of_validate(model: Path, tmp_path: Path) -> list[np.ndarray]:
-    """Of three samples of the seed before: the second is that of the seed."""
+    """The second of three samples from the seed before is that of the seed."""
     folder = tmp_path / "validated"
     assert main(["validate", str(model), "--seed", str(SEED - 1), "-b", "3", "-o", str(folder), "-q", "--io-only"]) == 0
     with np.load(folder / "network_val_io.npz") as arrays:
