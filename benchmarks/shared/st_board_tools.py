@@ -10,6 +10,7 @@ find that port as if it were an ST-LINK.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -60,10 +61,8 @@ def end(folder: Path) -> None:
     """Ends the board, if one runs."""
     file = folder / "state" / "pid"
     if file.is_file():
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(int(file.read_text()), signal.SIGTERM)
-        except ProcessLookupError:
-            pass
         file.unlink()
 
 
@@ -129,5 +128,8 @@ def _lowest(file: Path) -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[3:] in (["--version"], ["-version"]):
+        print("1.0 of the virtual board")
+        sys.exit(0)
     kind = {"programmer": _programmer, "gdb": _gdb, "server": lambda state, words: 0}[sys.argv[2]]
     sys.exit(kind(Path(sys.argv[1]), sys.argv[3:]))
