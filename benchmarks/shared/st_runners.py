@@ -31,6 +31,7 @@ GAUGES = "rishi-latchmepersad+embedded-gauge-reading-tinyml"
 FIRST = "b33866f2c4cc4b290f2344e80eded39ad682ee4c"  # of VALIDATION: ST's loader and project before its owner's changes
 PROJECT = "Projects/STM32N6570-DK/Applications/NPU_Validation"  # where the Makefile looks for itself
 RUNNER = ("numpy<2", "protobuf<3.21", "pyserial", "tqdm", "colorama", "tabulate", "pyelftools")
+CORE = "2.2.0"  # of ST's tools when that package was written
 MODEL = "mnist_int8_io_i8.tflite"
 IMAGE_MODELS = ("kws_ref_model.tflite",)
 EQUAL = "every byte equals the emulator's"
@@ -89,13 +90,19 @@ class Bench:
 def rows(fetched: Path, work: Path) -> list[Row]:
     work.mkdir(parents=True, exist_ok=True)
     bench = Bench(fetched, work, _runner(work / "unpacked"), work / "core")
-    subprocess.run([sys.executable, "-m", "atonc", "stedgeai", "--install", str(bench.core), "-q"], check=True, cwd=ROOT)
+    _install(bench.core)
     found = []
     for make in (_clients, _loader, _on_target, _images, _load_and_run, _gauges):
         for row in make(bench):
             print(f"{row.script}: {row.result}", flush=True)
             found.append(row)
     return found
+
+
+def _install(folder: Path) -> None:
+    """What is there already and is ST's stays."""
+    command = [sys.executable, "-m", "atonc", "stedgeai", "--install", str(folder), "-q"]
+    subprocess.run(command, check=True, cwd=ROOT)
 
 
 def _runner(home: Path) -> Path:
@@ -247,7 +254,8 @@ def _images(bench: Bench) -> Iterator[Row]:
         done = list(st_reloc_firmware._model(bench.unpacked, name, _fresh(bench.work / "images"), samples=1))
         wrong = [row for row in done if row.different]
         compared = sum(row.compared for row in done)
-        result = f"failed: {wrong}" if wrong else f"ok: installed {len(done)} times, {compared} bytes as `atonc run` gives"
+        told = f"ok: installed {len(done)} times, {compared} bytes as `atonc run` gives them"
+        result = f"failed: {wrong}" if wrong else told
         called = f"{name}: generate -r, reloc, split and not; copied and in place; AiRunner 3.2"
         yield _row(bench, VALIDATION, "scripts/N6_reloc/test/stm32n6570-dk-validation-reloc-*.elf", called, result)
 
@@ -269,7 +277,8 @@ def _load_and_run(bench: Bench) -> Iterator[Row]:
     wanted = ["--target", "stm32n6", "--st-neural-art", "default"]
     code, said = bench.run([stedgeai, "generate", "-m", corpus_model(MODEL), *wanted, "-r"], work)
     script = bench.unpacked / VALIDATION / "scripts" / "N6_reloc" / "st_load_and_run.py"
-    built = [sys.executable, "-m", "atonc", "reloc", "st_ai_output", "-o", "build", "--runtime", st_reloc_firmware.RELEASE]
+    built = [sys.executable, "-m", "atonc", "reloc", "st_ai_output", "-o", "build"]
+    built += ["--runtime", st_reloc_firmware.RELEASE]
     if not code:
         code, said = bench.run(built, work, {"PYTHONPATH": str(ROOT)})
     if not code:
@@ -303,7 +312,7 @@ def _gauges(bench: Bench) -> Iterator[Row]:
     for name, body in {"wslpath": 'shift; echo "$1"', "cmd.exe": _CMD}.items():
         (tools / name).write_text(f"#!/bin/sh\n{body}\n")
         (tools / name).chmod(0o755)
-    environment = {"X_CUBE_AI_PACK_ROOT": str(pack), "PATH": f"{tools}:{os.environ['PATH']}"}
+    environment = {"X_CUBE_AI_PACK_ROOT": str(pack), "PATH": f"{tools}:{os.environ['PATH']}", "ATONC_ST_RELEASE": CORE}
     for name in ("gauge_center_tip_v1", "gauge_ellipse_v1"):
         model = home / "ml" / "artifacts" / name / f"{name}_int8.tflite"
         model.parent.mkdir(parents=True, exist_ok=True)
@@ -312,7 +321,7 @@ def _gauges(bench: Bench) -> Iterator[Row]:
         code, said = bench.run(words, bench.work, environment)
         right = code == 0 and "[PACKAGE] Done." in said
         result = "ok: generated, packaged by npu_driver.py, all files staged" if right else f"failed: {_last(said)}"
-        called = "generate --relocatable --workspace, npu_driver.py, files staged; a model of the corpus for the absent one"
+        called = "generate --relocatable, npu_driver.py, files staged; a model of the corpus for the absent one"
         yield _row(bench, GAUGES, f"ml/scripts/package_{name}_for_n6.py", called, result)
 
 
@@ -326,8 +335,9 @@ def _windows_pack(bench: Bench) -> Path:
     """ST's scripts for images as published; programs by the names that they have there."""
     pack = bench.work / "pack"
     if not pack.is_dir():
-        unpack(bench.fetched, VALIDATION, pack, ("scripts/N6_reloc",))
         unpack(bench.fetched, AUDIO, pack, ("Middlewares/ST/AI",))
+        unpack(bench.fetched, VALIDATION, pack, ("scripts/N6_reloc", "Middlewares/ST/AI/Npu"))
+    _install(pack)
     place = pack / "Utilities" / "windows"
     place.mkdir(parents=True, exist_ok=True)
     programs: dict[str, Callable[[], object]] = {
