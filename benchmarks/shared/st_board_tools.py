@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 _SECONDS = 900
-_READY = "READY to receive"
+_READY = ("READY to receive", "ATONC READY")  # ST's validation firmware, and ours
 _RESTORED = re.compile(r"^\s*restoreMem\s+\S+\s+(\S+)", re.MULTILINE)
 _NAMES = {"STM32_Programmer_CLI": "programmer", "ST-LINK_gdbserver": "server", "arm-none-eabi-gdb": "gdb"}
 _LOADERS = ("MX66UW1G45G_STM32N6570-DK.stldr", "MX25UM51245G_STM32N6570-NUCLEO.stldr")
@@ -99,7 +99,7 @@ def _gdb(state: Path, words: list[str]) -> int:
     with log.open("wb") as output:
         board = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
     (state / "pid").write_text(str(board.pid))
-    while _READY not in log.read_text(errors="replace"):
+    while not any(word in log.read_text(errors="replace") for word in _READY):
         if board.poll() is not None:
             print(log.read_text(errors="replace"))
             return 1
