@@ -20,7 +20,8 @@ from atonc.compiler.compare import reference
 from atonc.compiler.compare.metrics import cosine
 from atonc.compiler.inputs.images import is_picture
 from atonc.compiler.ir import Graph
-from atonc.insight.runs import comparing, runs
+from atonc.insight.runs import comparing, edge_inputs, runs
+from atonc.insight.runs.edge_inputs import EdgeBuffers
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu import tensors
 from atonc.machine.emu.files.types import BufferInfo
@@ -58,8 +59,8 @@ class Row:
 
 def make_input(net: EmulatedNetwork, info: BufferInfo, photo: Path, seed: int) -> Any:
     if is_picture(tensors.io_shape(info)) and min(tensors.io_shape(info)[1:3]) != 1:
-        return runs.image_input(net, info, photo)
-    return runs.synthetic_input(net, info, seed)
+        return edge_inputs.image_input(runs.edges_of(net), info, photo)
+    return edge_inputs.made(EdgeBuffers((info,), net.network.internals), seed)[info.name]
 
 
 def judge(item: Compilation, photos: list[Path]) -> Row:

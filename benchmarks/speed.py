@@ -10,6 +10,7 @@ from typing import Any
 
 from atonc.compiler.compare import reference
 from atonc.insight.runs import comparing, runs
+from atonc.insight.runs.edge_inputs import image_input
 from benchmarks.networks import complete
 from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report
 from benchmarks.shared.fetched import compilations
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> Report:
     started = time.perf_counter()
     net = runs.load(request)
     loading = time.perf_counter() - started
-    inputs = {info.name: runs.image_input(net, info, arguments.images[0]) for info in net.inputs}
+    inputs = {info.name: image_input(runs.edges_of(net), info, arguments.images[0]) for info in net.inputs}
     emulated = best(lambda: runs.execute(net, inputs, request))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     result = runs.execute(net, inputs, request)

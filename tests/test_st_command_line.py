@@ -33,7 +33,7 @@ COMMON = """
 --c-api st-ai done | --cut-input-tensors a done | --cut-input-layers a done | --cut-output-tensors a done
 --cut-output-layers a done | --allocate-activations no-effect | --allocate-states no-effect | --hsp w no-effect
 --st-neural-art default done | --no-report done | --no-workspace no-effect | -v 1 done | --verbosity 2 done
---quiet done
+--quiet done | --verbosity done
 """
 GENERATE = """
 --binary done | --dll no-effect | --address 0x71000000 no-effect | --copy-weights-at 0x90000000 no-effect | -r done
@@ -42,10 +42,10 @@ GENERATE = """
 """
 VALIDATE = """
 -b 4 done | --batch-size 4 done | --mode host done | --mode target done | --mode host-io-only done
---mode target-io-only done | -d serial:921600 done | --desc serial:COM3 done | --val-json c.json no-effect
+--mode target-io-only done | -d serial:921600 done | --desc serial:COM3 done | --val-json c.json done
 -vi a.npz done | --valinput a.npz done | -vo b.npz done | --valoutput b.npz done | --range 0 1 done
 --full no-effect | --io-only done | --save-csv done | --classifier done | --no-check no-effect
---no-exec-model done | --seed 42 done | --ispu-conf f no-effect
+--no-exec-model done | --seed 42 done | --ispu-conf f no-effect | --verbosity done
 """
 OPS = "--type onnx done | --with-report done | --target stm32n6 no-effect"
 TABLES = {

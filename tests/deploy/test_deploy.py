@@ -249,6 +249,28 @@ def test_an_stm32h7_application_is_patched(tmp_path: Path) -> None:
     assert not any(step.result.changed for step in run(config, network=network, until="patch").values())
 
 
+def test_an_stm32h7_application_of_nothing_but_its_core(tmp_path: Path) -> None:
+    """As ST's function takes it: no description, no memory pools, only Inc/CM7 and Src/CM7."""
+    root = tmp_path / "h7"
+    test_h747.project(root)
+    network = tmp_path / "st_ai_output"
+    network.mkdir()
+    (network / "network.c").write_text("/* c */\n")
+    (network / "network_c_info.json").write_text(json.dumps({"memory_pools": test_h747.HEAP}))
+    sample = next(sample for sample in SAMPLES if sample.name == "h7_classification")
+    done = run(sample.write(tmp_path, root), network=network, until="patch")
+    assert set(done["patch"].result.changed) == {test_h747.MAIN_H, test_h747.MAIN_C, test_h747.INTERFACE_H}
+    assert "415,000 bytes of AXIRAM" in done["patch"].result.note
+    assert (root / "Application/Network/Src/network.c").is_file()
+    assert "INPUT_HEIGHT" in (root / "Application/STM32H747I-DISCO/Inc/CM7/ai_model_config.h").read_text()
+
+
+def test_a_board_that_is_written_otherwise(config: Path) -> None:
+    config.write_text(config.read_text().replace(f"board: {BOARD}", "board: STM32N6570_DK"))
+    with pytest.raises(InputError, match=f"is no application for the STM32N6570_DK.*did you mean {BOARD}"):
+        run(config)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "wishes", "said"),
     [

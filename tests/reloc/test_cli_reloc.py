@@ -72,6 +72,15 @@ def test_parse_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert "xSPI1            RELOC.MIXED.1.WCACHED      size=7,376 found at run time" in out
 
 
+def test_bare_verbosity(capsys: pytest.CaptureFixture[str]) -> None:
+    """As scripts for npu_driver.py write it: the usual level, wherever it stands."""
+    for words in (("--verbosity", "--parse-only"), ("--parse-only", "--verbosity")):
+        code, out, _ = run(capsys, "reloc", "-i", images.folder("ram"), *words)
+        assert code == 0 and "LL_ATON" in out
+    code, out, _ = run(capsys, "reloc", "-i", images.folder("ram"), "--parse-only", "--verbosity", "0")
+    assert code == 0 and not out
+
+
 def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, *pools: dict[str, object], more: str = "") -> str:
     mpool = pool_file(list(pools), "wrong")
     words = ("generate", DIGITS, "-o", tmp_path, "--mpool", mpool, "-r", *([more] if more else []), "--no-verify")

@@ -94,6 +94,14 @@ def test_reading_back() -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("memories", ["flash", "ram"])
+def test_the_table_of_addresses_ends_with_its_three_reserved_words(memories: str) -> None:
+    """ST's scripts take every word before them for an address, and refuse an image whose table is filled up."""
+    values = [slot.value for slot in images.image(images.folder(memories)).image.got]
+    assert all(values[:-3]) and values[-3:] == [0, 0, 0]
+
+
+@needs_compiler
 def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     once = images.image(images.folder()).image.data
     again = atonc.relocate(images.folder(), tmp_path, cpu=FOR_BOARD.cpu)

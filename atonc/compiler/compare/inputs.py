@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,25 +16,44 @@ from numpy.typing import NDArray
 from atonc.compiler.compare.figure import draw_person
 from atonc.compiler.ir import Array, Graph, Tensor
 from atonc.compiler.ops import is_move
+from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 
 _NEXT_ALIKE = 7919  # between the seeds of inputs of one shape: were they equal, nobody would see them exchanged
+_CODES = {"int8": (-128, 127), "uint8": (0, 255)}
 KINDS = ("auto", "photo", "portrait", "audio")
+
+
+@dataclass(frozen=True)
+class NaturalInput:
+    """What has to be known of an input to make a value for it; float ones get values between the limits."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str = "NHWC"
+    limits: tuple[float, float] = (0.0, 1.0)
+    codes: tuple[int, int] | None = None  # None: all that a byte has
 
 
 def make_inputs(graph: Graph, seed: int = 0, kind: str = "auto") -> dict[str, Array]:
     """One natural-looking value per graph input, in the input's own number format; states as in the first run."""
     layout = "NCHW" if graph.source == "onnx" else "NHWC"
     made = {state.input: state.first for state in graph.states}
-    alike: Counter[tuple[int, ...]] = Counter()
-    for name in graph.inputs:
-        if name not in made:
-            tensor = graph.tensors[name]
-            own = seed + _NEXT_ALIKE * alike[tensor.shape]
-            made[name] = make_input(tensor, own, layout, kind, float_range(graph, name))
-            alike[tensor.shape] += 1
+    names = [name for name in graph.inputs if name not in made]
+    wanted = [_natural(graph.tensors[name], layout, float_range(graph, name)) for name in names]
+    made |= dict(zip(names, make_values(wanted, seed, kind), strict=True))
     return {name: made[name] for name in graph.inputs}
+
+
+def make_values(inputs: Sequence[NaturalInput], seed: int, kind: str = "auto") -> list[Array]:
+    """What a seed means, for all inputs of a network."""
+    alike: Counter[tuple[int, ...]] = Counter()
+    found = []
+    for one in inputs:
+        found.append(_make(one, seed + _NEXT_ALIKE * alike[one.shape], kind))
+        alike[one.shape] += 1
+    return found
 
 
 def make_noise(like: Mapping[str, Array], seed: int) -> dict[str, Array]:
@@ -45,23 +64,32 @@ def make_noise(like: Mapping[str, Array], seed: int) -> dict[str, Array]:
 
 
 def _limits(values: Array) -> tuple[float, float]:
-    codes = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0)}.get(str(values.dtype))
     if not values.size:
         return 0.0, 0.0
-    return codes or (float(values.min()), float(values.max()))
+    return _CODES.get(str(values.dtype)) or (float(values.min()), float(values.max()))
 
 
 def make_input(
     tensor: Tensor, seed: int = 0, layout: str = "NHWC", kind: str = "auto", limits: tuple[float, float] = (0.0, 1.0)
 ) -> Array:
     """Values spread over all codes of the input; float inputs get `limits`."""
-    unit = unit_values(tensor.shape, seed, layout, kind)
-    if tensor.is_float:
-        low, high = limits
-        return (low + unit * (high - low)).astype(tensor.dtype)
-    low_code, high_code = tensor.code_range if tensor.dtype in ("int8", "uint8") else (0, 255)
+    return _make(_natural(tensor, layout, limits), seed, kind)
+
+
+def _natural(tensor: Tensor, layout: str, limits: tuple[float, float]) -> NaturalInput:
+    codes = tensor.code_range if tensor.dtype in _CODES else None
+    return NaturalInput(tensor.shape, tensor.dtype, layout, limits, codes)
+
+
+def _make(wanted: NaturalInput, seed: int, kind: str) -> Array:
+    unit = unit_values(wanted.shape, seed, wanted.layout, kind)
+    dtype = np.dtype(wanted.dtype)
+    if dtype.kind == "f":
+        low, high = wanted.limits
+        return (low + unit * (high - low)).astype(dtype)
+    low_code, high_code = wanted.codes or _CODES.get(wanted.dtype, (0, 255))
     codes = np.floor(low_code + unit * (high_code - low_code + 1))
-    return np.clip(codes, low_code, high_code).astype(tensor.dtype)
+    return np.clip(codes, low_code, high_code).astype(dtype)
 
 
 def float_range(graph: Graph, name: str) -> tuple[float, float]:

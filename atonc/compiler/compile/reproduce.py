@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from atonc.compiler.request.options import Options
+from atonc.compiler.request.options import EDGES, MODEL, Options
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import declared, default_of
 from atonc.machine.base.errors import plain
@@ -52,6 +53,17 @@ def asked(options: Options) -> dict[str, str]:
         found["-r"] = "" if options.secure else "no-secure"
     on = {"--on cpu": options.on_cpu, "--on npu": options.on_npu}
     return found | {flag: ", ".join(nodes) for flag, nodes in on.items() if nodes}
+
+
+def edges_of(asked: Mapping[str, str]) -> Options:
+    """What a build was asked for as far as it decides where the model begins and ends, and in which formats."""
+    given: dict[str, Any] = {}
+    for member, known in declared(Options):
+        text = asked.get(known.flags[0])
+        if text is not None and known.group in (MODEL, EDGES):
+            default = default_of(member)
+            given[member.name] = not default if isinstance(default, bool) else (known.parse or str)(text)
+    return Options(**given)
 
 
 def _text(name: str, value: object, is_file: bool) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.tolerant_json import read_json
@@ -15,6 +16,8 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _ROOT = "ProjectFolder"
 _BINARIES = ("Binary", "Binaries")
 _SHORT = {"audio_event_detection": "aed", "human_activity_recognition": "har"}  # projects with several applications
+_PUBLISHED = ("STM32N6570-DK", "NUCLEO-N657X0-Q", "STM32H747I-DISCO")
+_CORE = "CM7"
 _HEADERS = ("app_config.h", "ai_model_config.h")
 
 
@@ -82,13 +85,29 @@ def _from_conf(root: Path, conf: Path, wanted: str) -> ProjectLayout:
 def _usual(root: Path, board: str) -> ProjectLayout:
     """Assumes the layout of the published applications."""
     sources, network = f"Application/{board}", f"Model/{board}"
+    if all((root / sources / part / _CORE).is_dir() for part in ("Inc", "Src")):
+        return _of_two_cores(root, sources)
     if not (root / sources).is_dir() or not (root / "Model").is_dir():
-        remedy = f"give a project with stmaic_{board}.conf, or with folders {sources} and {network}"
+        otherwise = f"give a project with stmaic_{board}.conf, or with folders {sources} and {network}"
+        remedy = did_you_mean(board, _boards(root), otherwise)
         raise InputError(f"is no application for the {board}", where=str(root), remedy=remedy)
     profile = _existing(root, f"Model/user_neuralart_{board}.json")
     headers = {"app_config.h": f"{sources}/Inc/app_config.h"}
     given = f"default@{root / profile}" if profile else ""
     return ProjectLayout(root, network, headers, sources, given, f"{sources}/STM32CubeIDE")
+
+
+def _of_two_cores(root: Path, sources: str) -> ProjectLayout:
+    """Projects for the STM32H747I-DISCO: the network runs on the larger core."""
+    headers = {"ai_model_config.h": f"{sources}/Inc/{_CORE}/ai_model_config.h"}
+    return ProjectLayout(root, "Application/Network", headers, sources, "", f"{sources}/STM32CubeIDE/{_CORE}")
+
+
+def _boards(root: Path) -> list[str]:
+    """Those that the project has something for, and those of the published applications."""
+    described = [path.stem.removeprefix("stmaic_") for path in sorted(root.glob("stmaic_*.conf"))]
+    folders = [path.name for path in sorted(root.glob("Application/*")) if path.is_dir()]
+    return list(dict.fromkeys([*described, *folders, *_PUBLISHED]))
 
 
 def _expanded(text: str, values: Mapping[str, str], depth: int = 8) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from atonc.delivery.deploy import keeper
 from atonc.machine.base.errors import ToolError
 
 _SHOWN_LINES = 12
@@ -28,13 +31,9 @@ def find(name: str, *folders: Path) -> Path | None:
 
 
 def run(command: Sequence[str], folder: Path, what: str, keep_open: tuple[int, ...] = ()) -> str:
-    """Its output; `keep_open` are files that it and its children hold until they end."""
-    environment = {**os.environ, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}  # the same sources give the same bytes
+    """Its output; `keep_open` are files that it and its children hold until they end, which they do with us."""
     try:
-        done = subprocess.run(
-            list(command), cwd=folder, capture_output=True, text=True, errors="replace", timeout=_HOUR_S,
-            env=environment, pass_fds=keep_open if os.name == "posix" else (),
-        )  # fmt: skip
+        done = _kept(command, folder, keep_open) if os.name == "posix" else _started(command, folder)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolError(f"{what} failed: {error}", where=str(command[0])) from None
     if done.returncode:
@@ -43,6 +42,42 @@ def run(command: Sequence[str], folder: Path, what: str, keep_open: tuple[int, .
         failed.details = tuple(shown.splitlines())
         raise failed
     return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}  # the same sources give the same bytes
+
+
+def _started(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(command), cwd=folder, capture_output=True, text=True, errors="replace", timeout=_HOUR_S, env=_environment()
+    )
+
+
+def _kept(command: Sequence[str], folder: Path, keep_open: tuple[int, ...]) -> subprocess.CompletedProcess[str]:
+    """In a process group that ends when we do, whatever ends us (`keeper.py` waits for the end of the pipe)."""
+    listens, held = os.pipe()
+    with os.fdopen(held, "wb"):
+        with os.fdopen(listens, "rb") as stdin:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", keeper.__file__, *command],
+                cwd=folder,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env=_environment(),
+                pass_fds=keep_open,
+                start_new_session=True,
+            )
+        try:
+            out, err = process.communicate(timeout=_HOUR_S)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+    return subprocess.CompletedProcess(list(command), process.returncode, out, err)
 
 
 def _errors(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from atonc.compiler.inputs.sample_files import Array, Sample
     from atonc.compiler.verify.emulation import Emulation
 
+Expectation = tuple[tuple[bytes, ...], tuple[bytes, ...]]  # inputs as they lie in memory, and what should come out
 _READY = 1
 _RUN, _SET_INPUT, _SET_OUTPUT = 1, 2, 3
 _LINE = 64
@@ -228,33 +229,62 @@ def validate_on_board(
     return compare(view, samples, rig, runtime.label)
 
 
+def validate_built(
+    c_file: Path, board: str, turns: Iterable[Expectation], runtime_folder: Path | None = None
+) -> BoardValidation:
+    """The same for a folder that was written before; `turns` are its inputs with what should come out."""
+    runtime = choose_runtime(runtime_folder)
+    described = find_board(board or firmware.DEFAULT_BOARD)
+    network = firmware.network_in(c_file.parent, c_file.stem)
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        stage("building the firmware")
+        elf = firmware.build_firmware([network], runtime, Path(temporary) / "build", board=described)
+        rig = Rig(elf, [network], described=described)
+    return compare_turns(turns, rig, runtime.label)
+
+
 def compare(
     view: CompileView, samples: Sequence[Sample], rig: Rig, label: str = "atonc", number: int = 0
 ) -> BoardValidation:
     """Every output byte of one network of an image against the emulator."""
+    return compare_turns(_expected(view, samples), rig, label, number, view.compiled.graph.outputs)
+
+
+def _expected(view: CompileView, samples: Sequence[Sample]) -> Iterator[Expectation]:
     from atonc.compiler.inputs.inputs import program_inputs
     from atonc.compiler.verify.emulation import Emulation
 
     compiled = view.compiled
     emulation = Emulation(compiled.program, compiled.graph)
-    compared = different = 0
-    first, last = "", None
     for turn, sample in enumerate(samples):
         inputs = program_inputs(compiled, sample)
-        stored = [stored_input(emulation, name, inputs[name]) for name in compiled.graph.inputs]
+        stored = tuple(stored_input(emulation, name, inputs[name]).tobytes() for name in compiled.graph.inputs)
         emulation.run(inputs)
         stage("running on the virtual board", turn, len(samples))
-        last = rig.run(stored, number)
-        for name, found in zip(compiled.graph.outputs, last.outputs, strict=True):
-            expected = emulation.memory.read(compiled.program.placed[name].address, found.size)
-            wrong = np.flatnonzero(found != expected)
+        placed, outputs = compiled.program.placed, compiled.graph.outputs
+        homes = [(placed[name].address, emulation.load(name).nbytes) for name in outputs]
+        yield stored, tuple(emulation.memory.read(*home).tobytes() for home in homes)
+
+
+def compare_turns(
+    turns: Iterable[Expectation], rig: Rig, label: str = "atonc", number: int = 0, names: Sequence[str] = ()
+) -> BoardValidation:
+    compared = different = count = 0
+    first, last = "", None
+    for turn, (stored, expected) in enumerate(turns):
+        last = rig.run([np.frombuffer(value, np.uint8) for value in stored], number)
+        count += 1
+        for k, (found, bytes_) in enumerate(zip(last.outputs, expected, strict=True)):
+            right = np.frombuffer(bytes_, np.uint8)
+            wrong = np.flatnonzero(found != right)
             compared, different = compared + found.size, different + wrong.size
             if wrong.size and not first:
-                first = f"sample {turn}, output {name}, byte {wrong[0]}: {found[wrong[0]]} not {expected[wrong[0]]}"
+                name = names[k] if names else str(k)
+                first = f"sample {turn}, output {name}, byte {wrong[0]}: {found[wrong[0]]} not {right[wrong[0]]}"
     return BoardValidation(
         runtime=label,
-        samples=len(samples),
-        outputs=len(compiled.graph.outputs),
+        samples=count,
+        outputs=len(last.outputs) if last else 0,
         bytes_compared=compared,
         bytes_different=different,
         cycles=last.cycles if last else 0,

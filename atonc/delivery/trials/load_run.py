@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from atonc.delivery.reloc.format import CPUS
+from atonc.delivery.reloc.format import CPUS, MAGIC
 from atonc.delivery.reloc.image import Image
-from atonc.delivery.trials import loading
+from atonc.delivery.trials import image_edges, loading
 from atonc.delivery.trials.loading import EXEC_RAM_BYTES, EXT_RAM_BYTES, EpochTime, LoaderRig, Spot
 from atonc.delivery.trials.relocating import params_beside, read_image_file
+from atonc.insight.runs.runs import digest
+from atonc.machine.base.disk import read_start
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.bus import Bytes
 from atonc.machine.hw.machine import stm32n6
 
 WORDS = ("copy", "xip", "ext", "no-flash", "no-run", "usbc", "max-speed")
 EXT_EXEC_RAM, EXT_EXEC_RAM_BYTES = 0x91C0_0000, 4 << 20
 INFERENCES = 2
 VIRTUAL = "virtual"
-_FLOAT = 1  # DataType_FLOAT
+DEFAULT = Path("build/network_rel.bin")
+_MAGIC = MAGIC.to_bytes(4, "little")
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,22 @@ class Loaded:
     cycles: int  # of the last inference
     mhz: float
     epochs: tuple[EpochTime, ...]
-    outputs: tuple[str, ...]  # SHA-256 of each, after the last inference
+    arrays: Mapping[str, NDArray[Any]] = field(repr=False)  # outputs by name
     board: str = VIRTUAL
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """SHA-256 of each."""
+        return tuple(digest(value) for value in self.arrays.values())
+
+
+def sorted_files(image: Path | None, given: Sequence[Path]) -> tuple[Path, tuple[Path, ...]]:
+    """ST's script calls the image its input: of files that are given so, the one that is an image is the image."""
+    images = [path for path in given if path.suffix == ".bin" or read_start(path).startswith(_MAGIC)]
+    named = [*([image] if image else []), *images]
+    if len(named) > 1:
+        raise InputError(f"two images: {named[0]} and {named[1]}", remedy="name one, as an argument or with -i")
+    return named[0] if named else DEFAULT, tuple(path for path in given if path not in images)
 
 
 def plan(file: Path, mode: str, address: str) -> LoadPlan:
@@ -106,8 +124,8 @@ def _addresses(text: str) -> tuple[int, int]:
     return numbers[0], numbers[1] if len(numbers) > 1 else loading.PARAMS
 
 
-def run_virtual(wanted: LoadPlan, seed: int = 0) -> Loaded:
-    """Builds the loader's firmware, installs the image, runs it with random inputs."""
+def run_virtual(wanted: LoadPlan, seed: int = 0, files: Sequence[Path] = ()) -> Loaded:
+    """Builds the loader's firmware, installs the image, runs it with the inputs of the files or of the seed."""
     flags = wanted.image.flags
     cpu = CPUS.get(flags.cpu, f"part {flags.cpu:#x}").lower()
     if cpu != loading.board_cpu():
@@ -120,13 +138,13 @@ def run_virtual(wanted: LoadPlan, seed: int = 0) -> Loaded:
         runtime = loading.loader_runtime(secure=flags.secure, debug_info=flags.debug_info)
         rig = LoaderRig(loading.build_loader(runtime, Path(temporary)))
     line = rig.install(wanted.image, wanted.params, _spot(wanted))
-    types = _types(rig.said)
-    rng = np.random.default_rng(seed)
+    edges = image_edges.told(rig.said)
+    image_edges.require(edges, [buffer.size_bytes for buffer in rig.inputs[0]], str(wanted.file))
+    inputs = [np.frombuffer(value, np.uint8) for value in edges.stored(files, seed)]
     for _ in range(INFERENCES):
-        inputs = [_random(rng, b.size_bytes, kind) for b, kind in zip(rig.inputs[0], types, strict=True)]
         found, epochs = rig.profile(inputs)
-    outputs = tuple(hashlib.sha256(output.tobytes()).hexdigest() for output in found.outputs)
-    return Loaded(wanted, line, found.cycles, stm32n6().clocks.cpu_mhz, tuple(epochs), outputs)
+    arrays = edges.arrays([output.tobytes() for output in found.outputs])
+    return Loaded(wanted, line, found.cycles, stm32n6().clocks.cpu_mhz, tuple(epochs), arrays)
 
 
 def _spot(wanted: LoadPlan) -> Spot:
@@ -135,13 +153,3 @@ def _spot(wanted: LoadPlan) -> Spot:
     if not wanted.external:
         return spot
     return Spot(mode, wanted.address, wanted.params_address, EXT_EXEC_RAM, EXT_EXEC_RAM_BYTES)
-
-
-def _types(lines: Sequence[str]) -> list[int]:
-    return [int(line.split()[3]) for line in lines if line.startswith("ATONC TYPE IN")]
-
-
-def _random(rng: np.random.Generator, size: int, kind: int) -> Bytes:
-    if kind == _FLOAT:
-        return rng.uniform(0.0, 1.0, size // 4).astype("<f4").view(np.uint8)
-    return rng.integers(0, 256, size, dtype=np.uint8)

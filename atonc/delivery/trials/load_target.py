@@ -1,36 +1,36 @@
 """`atonc load-and-run --real`, last step: the validation firmware has installed the image, and runs it when asked.
 
-Random inputs, layer by layer. Outputs are compared with nothing here: that is `atonc validate --mode target`.
+Layer by layer. Outputs are compared with nothing here: that is `atonc validate --mode target`.
 """
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
+from pathlib import Path
 
-import numpy as np
-
+from atonc.delivery.trials import image_edges
 from atonc.delivery.trials.load_run import INFERENCES, Loaded, LoadPlan
 from atonc.delivery.trials.loading import EpochTime
 from atonc.delivery.trials.targeting import contradiction, milliseconds
 from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import Client, ReportedLayer, TargetError
 from atonc.delivery.wire.links import ByteLink
-from atonc.delivery.wire.messages import ModelInfo, TensorInfo
+from atonc.delivery.wire.messages import ModelInfo
 from atonc.machine.emu.files.types import EpochFlags
 
 _KINDS = {2: EpochFlags.PURE_SW, 3: EpochFlags.HYBRID, 4: EpochFlags.BLOB}  # what the firmware calls a block
 _KIND_BITS = 0xF
 
 
-def run_on_board(plan: LoadPlan, link: ByteLink, seed: int = 0) -> Loaded:
-    """Two inferences; the times of the last one."""
+def run_on_board(plan: LoadPlan, link: ByteLink, seed: int = 0, files: Sequence[Path] = ()) -> Loaded:
+    """Two inferences with the inputs of the files or of the seed; the times of the last one."""
     client = Client(link)
     try:
         client.connect()
         system, model = client.system_info(), _model(client, plan)
-        rng = np.random.default_rng(seed)
+        edges = image_edges.from_wire(model.inputs, model.outputs)
+        inputs = edges.stored(files, seed)
         for turn in range(INFERENCES):
-            inputs = [_random(rng, tensor) for tensor in model.inputs]
             result = client.run(model, inputs, messages.IO_ONLY | messages.PER_LAYER, first=turn == 0)
         if contradiction(result, system.cpu_hz):
             raise TargetError("the board's times contradict its counters", where=link.description)
@@ -43,7 +43,7 @@ def run_on_board(plan: LoadPlan, link: ByteLink, seed: int = 0) -> Loaded:
         round(1e3 * mhz * milliseconds(result, system.cpu_hz)),
         mhz,
         tuple(_epoch(layer) for layer in result.layers),
-        tuple(hashlib.sha256(output).hexdigest() for output in result.outputs),
+        edges.arrays(result.outputs),
         f"board at {link.description}",
     )
 
@@ -61,12 +61,6 @@ def _model(client: Client, plan: LoadPlan) -> ModelInfo:
     if models[0].params and sizes != plan.image.context.params_bytes:
         raise TargetError(f"the board's network has {sizes:,} bytes of parameters: it is not {plan.file.name}")
     return models[0]
-
-
-def _random(rng: np.random.Generator, tensor: TensorInfo) -> bytes:
-    if tensor.dtype.kind == "f":
-        return rng.uniform(0.0, 1.0, tensor.elements).astype(tensor.dtype).tobytes()
-    return rng.integers(0, 256, tensor.size_bytes, dtype=np.uint8).tobytes()
 
 
 def _epoch(layer: ReportedLayer) -> EpochTime:

@@ -121,7 +121,9 @@ class LoaderRig(Rig):
         if params:
             self.put(spot.params, params)
         words = (spot.exec_ram, spot.exec_ram_bytes, spot.ext_ram, spot.ext_ram_bytes, spot.params if params else 0)
-        where = struct.pack("<8I16s", spot.file, *words, spot.mode, int(bool(model)), model)
+        where = struct.pack(
+            "<8I16sI", spot.file, *words, spot.mode, int(bool(model)), model, int(image.note is not None)
+        )
         self.board.poke(self.board.firmware.symbols["board_image"], np.frombuffer(where, np.uint8))
         self.inputs.pop(slot, None)
         self.outputs.pop(slot, None)

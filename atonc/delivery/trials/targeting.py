@@ -36,8 +36,13 @@ from atonc.machine.emu import tensors
 from atonc.machine.emu.files.types import BufferInfo
 from atonc.machine.emu.network import EmulatedNetwork
 
+_REMEDY = (
+    "name what was flashed with --val-json FOLDER/NAME_c_info.json; or build and flash the firmware of this model, "
+    "with the same options"
+)
 AGREE = 4  # runs of one input, among which two must agree
 _FLOAT_ERROR = 2.0**-21  # of durations, which come as floats
+COMPILED = "this compilation"
 Progress = Callable[[int, int], None]
 
 
@@ -53,6 +58,8 @@ class ExpectedSide:
     costs: tuple[tuple[int, StepCost], ...]
     npu_mhz: float  # the clocks that the costs are for
     cpu_mhz: float
+    title: str = COMPILED
+    looked: tuple[str, ...] = ()  # what else was compared with the board, and was something else
 
     def predicted_ms(self, cost: StepCost, system: SystemInfo) -> float:
         """Predicts for the clocks of the board: cycles stay, each counted by its own clock."""
@@ -112,7 +119,7 @@ class ExpectedRun(Protocol):
 class CompiledSide:
     """A model as it was compiled here, on the emulator."""
 
-    def __init__(self, view: CompileView) -> None:
+    def __init__(self, view: CompileView, looked: tuple[str, ...] = ()) -> None:
         self._compiled = view.compiled
         self._emulation = Emulation(view.compiled.program, view.compiled.graph)
         with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
@@ -127,6 +134,7 @@ class CompiledSide:
             tuple((step.number, cost) for step, cost in zip(steps, view.cost.steps, strict=True)),
             view.cost.npu_mhz,
             view.cost.cpu_mhz,
+            looked=looked,
         )
 
     def _described(self, name: str) -> tuple[str, int, str]:
@@ -166,8 +174,8 @@ class CompiledSide:
 class FolderSide:
     """A folder as `atonc generate` or the vendor's tool writes it, on the emulator."""
 
-    def __init__(self, net: EmulatedNetwork) -> None:
-        self._net = net
+    def __init__(self, net: EmulatedNetwork, looked: tuple[str, ...] = ()) -> None:
+        self.net = net
         cost = costs.network_cost(net, net.steps)
         network = net.network
         self.side = ExpectedSide(
@@ -178,12 +186,17 @@ class FolderSide:
             tuple((step.number, one) for step, one in zip(net.steps, cost.steps, strict=True)),
             cost.npu_mhz,
             cost.cpu_mhz,
+            str(network.c_file),
+            looked,
         )
 
     def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        net = self._net
-        for index, info in enumerate(net.inputs):
-            net.write_input(index, sample[info.name])
+        return self.run([sample[info.name] for info in self.net.inputs])
+
+    def run(self, values: Sequence[NDArray[Any]]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        net = self.net
+        for index, value in enumerate(values):
+            net.write_input(index, value)
         inputs = tuple(net.memory.read(info.address, _buffer(info)[1]).tobytes() for info in net.inputs)
         for _ in net.run():
             pass
@@ -234,22 +247,24 @@ def find_network(side: ExpectedSide, models: Sequence[ModelInfo]) -> tuple[Model
     hashed = [model for model in models if model.signature]
     same = [model for model in hashed if model.signature == side.signature]
     if same:
-        return same[0], f"hash {same[0].signature} is that of this compilation"
+        return same[0], f"hash {same[0].signature} is that of {side.title}"
     if hashed and len(hashed) == len(models):
         known = ", ".join(f"{model.name} ({model.signature})" for model in models)
+        also = f"; looked at as well: {'; '.join(side.looked)}" if side.looked else ""
         raise TargetError(
-            f"the board holds another network: {known}; this compilation is {side.signature}",
+            f"the board holds another network: {known}; {side.title} is {side.signature}{also}",
             rule="no number is believed before the hash agrees",
-            remedy="build and flash the firmware of this model, with the same options",
+            remedy=_REMEDY,
         )
     fitting = [model for model in models if not model.signature and not differences(side, model)]
     if fitting:
-        return fitting[0], "the board tells no hash; number, size and type of inputs and outputs agree"
+        how = "the board tells no hash; number, size and type of inputs and outputs agree"
+        return fitting[0], how + ("" if side.title == COMPILED else f" with {side.title}")
     first = next(model for model in models if not model.signature)
     raise TargetError(
         f"the board's network {first.name} is another one: {'; '.join(differences(side, first))}",
         rule="no number is believed before the network is known",
-        remedy="build and flash the firmware of this model, with the same options",
+        remedy=_REMEDY,
     )
 
 

@@ -26,18 +26,22 @@ if TYPE_CHECKING:
     from atonc.insight.explain.types import NetworkView
 
 MODELS = (".tflite", ".onnx")
+VERBOSITY, BARE_LEVEL = "--verbosity", "1"
 
 
 def without_levels(arguments: Sequence[str]) -> list[str]:
-    """ST's tool takes a number behind -v: 0 is the usual text, all others say more."""
+    """ST's tool takes a number behind -v: 0 is the usual text, all others say more. Behind --verbosity its scripts may
+    leave it out: then it is 1."""
     kept: list[str] = []
     for word in arguments:
         level = bool(kept) and kept[-1] in ("-v", "--verbose") and word in LEVELS
         if level and word == "0":
             kept.pop()
+        if bool(kept) and kept[-1] == VERBOSITY and word not in LEVELS:
+            kept.append(BARE_LEVEL)
         if not level:
             kept.append(word)
-    return kept
+    return [*kept, BARE_LEVEL] if kept[-1:] == [VERBOSITY] else kept
 
 
 def add_model_options(parser: argparse.ArgumentParser, *foreign: tuple[Foreign, ...], verify: bool = False) -> None:

@@ -27,7 +27,9 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     load.set_defaults(verb=_load)
     load.add_argument("positional", nargs="?", type=Path, metavar="FILE", help="NAME_rel.bin")
-    load.add_argument("-i", "--input", type=Path, metavar="FILE", help="the same as an option (build/network_rel.bin)")
+    inputs = "the image as an option (build/network_rel.bin), or inputs for it: .npz, .npy, .csv, .png, .jpg"
+    load.add_argument("-i", "--input", type=Path, action="append", default=[], metavar="FILE", help=inputs)
+    load.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs")
     add_single(load, "board", "seed")
     load.add_argument("--address", default=DEFAULT_ADDRESS, metavar="NET[,PARAMS]", help=f"default {DEFAULT_ADDRESS}")
     modes = "copy or xip, and ext, no-flash, no-run, usbc, max-speed (default copy)"
@@ -62,17 +64,19 @@ class _RunOutput:
 
 
 def _load(options: argparse.Namespace) -> int:
+    from atonc.delivery.generate import preflight
     from atonc.delivery.texts import load_text
     from atonc.delivery.trials import load_run
 
     output = _RunOutput(options)
-    file = options.positional or options.input or Path("build/network_rel.bin")
-    plan = load_run.plan(file, options.mode, options.address)
+    image, inputs = load_run.sorted_files(options.positional, options.input)
+    preflight.check_file(options.output)
+    plan = load_run.plan(image, options.mode, options.address)
     output.say(*load_text.plan_lines(plan), "")
     if options.real or options.dry_run:
-        _real(plan, options, output)
+        _real(plan, inputs, options, output)
     elif "no-run" not in plan.words:
-        _show(load_run.run_virtual(plan, options.seed), options, output)
+        _show(load_run.run_virtual(plan, options.seed, inputs), options, output)
     if options.log:
         write_file(Path(options.log), ("\n".join(output.lines) + "\n").encode())
     return 0
@@ -80,13 +84,16 @@ def _load(options: argparse.Namespace) -> int:
 
 def _show(loaded: Loaded, options: argparse.Namespace, output: _RunOutput) -> None:
     from atonc.delivery.texts import load_text
+    from atonc.insight.runs import runs
 
+    if options.output:
+        runs.save_arrays(options.output, loaded.arrays)
     output.say(*load_text.run_lines(loaded))
     if options.json:
         print(json.dumps(load_text.as_json(loaded), indent=1))
 
 
-def _real(plan: LoadPlan, options: argparse.Namespace, output: _RunOutput) -> None:
+def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace, output: _RunOutput) -> None:
     from atonc.delivery.trials import load_run, load_target, real_board
     from atonc.delivery.wire.links import open_link
 
@@ -110,5 +117,5 @@ def _real(plan: LoadPlan, options: argparse.Namespace, output: _RunOutput) -> No
         output.say(f"The firmware runs. Talk to it: atonc validate MODEL --mode target -d {line}")
         return
     output.say(f"[{total}/{total}] run it through {line}", "")
-    loaded = load_target.run_on_board(plan, open_link(line), options.seed)
+    loaded = load_target.run_on_board(plan, open_link(line), options.seed, inputs)
     _show(loaded, options, output)

@@ -48,7 +48,6 @@ GENERATE = (
     Foreign(("-l", "--lib"), "the C files of the kernels are written beside the network, no library is linked", "DIR"),
 )
 VALIDATE = (
-    Foreign(("--val-json",), "the model is compiled again, which gives the same program", "FILE.json"),
     Foreign(("--full",), "layers are compared in any case, unless --io-only is given"),
     Foreign(("--no-check",), "the checks are part of the answer and cost little"),
     Foreign(("--ispu-conf",), "it is for sensors with an ISPU", "FILE"),

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.doors.verbs import st_options, validate_target
-from atonc.doors.verbs.common import add_model_options, compiler_options, model_path
+from atonc.doors.verbs.common import add_model_options, compiler_options, model_path, note
 from atonc.doors.verbs.flags import add_declared, add_output_options
-from atonc.insight.validating.validate_options import FOLDER, MODES, SAMPLES, ValidateOptions
+from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, SAMPLES, ValidateOptions
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
     from atonc.compiler.inputs.sample_files import Sample
+    from atonc.delivery.trials.boarding import BoardValidation
     from atonc.insight.validating.validating import Validation
 
 
@@ -41,6 +42,8 @@ def _validate(options: argparse.Namespace) -> int:
     for file in (options.record, options.page):
         preflight.check_file(file)
     preflight.check_reader(model)
+    if mode == "emulator" and options.val_json:
+        note("--val-json has no effect with --mode emulator: the model is compiled as the other options say", options)
     if mode == "board":
         preflight.check_packages("unicorn", extra="board")
         preflight.check_compiler()
@@ -59,7 +62,7 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
     begins_later = bool(wanted.cut_inputs or wanted.cut_input_layers)
     with References(model, exact_only=begins_later or options.no_exec_model) as references:
         compiled = compile_file(model, wanted)
-        samples = _samples(options, compiled, SAMPLES)
+        samples = validate_target.model_samples(options, compiled.source, SAMPLES)
         what = validating.Wanted(
             sample_files.read_labels(options.valinput),
             sample_files.read_outputs(compiled.graph, options.valoutput),
@@ -81,25 +84,14 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
     return 1 if complaints else 0
 
 
-def _samples(options: argparse.Namespace, compiled: Compiled, count: int) -> list[Sample]:
-    from atonc.compiler.inputs import sample_files
-
-    if options.valinput:
-        return sample_files.read_samples(compiled.source, options.valinput, options.batches)
-    return _made(options, compiled, 0, options.batches or count)
-
-
 def _more(options: argparse.Namespace, compiled: Compiled) -> Callable[[int, int], Sequence[Sample]] | None:
     """Further samples where the verdict is open; none where the user says which or how many."""
     return None if options.valinput or options.valoutput or options.batches else partial(_made, options, compiled)
 
 
 def _made(options: argparse.Namespace, compiled: Compiled, first: int, count: int) -> list[Sample]:
-    from atonc.insight.validating import validating
-
-    if options.range:
-        return validating.random_samples(compiled.source, count, options.seed + first, options.range)
-    return validating.synthetic_samples(compiled.source, count, options.seed + first)
+    more = argparse.Namespace(valinput=(), batches=count, range=options.range, seed=options.seed + first)
+    return validate_target.model_samples(more, compiled.source, count)
 
 
 def _save(options: argparse.Namespace, found: Validation) -> None:
@@ -114,13 +106,39 @@ def _save(options: argparse.Namespace, found: Validation) -> None:
 
 
 def _validate_on_board(options: argparse.Namespace, model: Path) -> int:
-    from atonc.delivery.generate import generating
     from atonc.delivery.trials import boarding
 
-    view = generating.analyze(model, compiler_options(options, verify=False))
-    found = boarding.validate_on_board(view, _samples(options, view.compiled, 2), options.runtime)
+    found = _built_on_board(options, model) or _compiled_on_board(options, model)
     if options.json:
         print(json.dumps(boarding.as_json(found), indent=1))
     elif not options.quiet or not found.equal:
         print("\n".join(boarding.lines(found)))
     return 0 if found.equal else 1
+
+
+def _built_on_board(options: argparse.Namespace, model: Path) -> BoardValidation | None:
+    """What was built from this model with what is asked for, if there is such a folder."""
+    from atonc.compiler.compile.reproduce import asked
+    from atonc.delivery.trials import boarding, built
+    from atonc.delivery.trials.built_side import BuiltSide
+
+    given = compiler_options(options, verify=False)
+    looked = built.look(model, options.val_json, options.output)
+    chosen = built.of_model(looked, model, asked(given))
+    if chosen is None:
+        if looked.found:
+            validate_target.say_compiled(options, model, looked, "is of this model with these options")
+        return None
+    validate_target.say_chosen(options, chosen, asked(given))
+    side = BuiltSide(chosen, model, given)
+    turns = map(side.expect, validate_target.model_samples(options, side.source, BOARD_SAMPLES))
+    return boarding.validate_built(chosen.c_file, chosen.asked.board if chosen.asked else "", turns, options.runtime)
+
+
+def _compiled_on_board(options: argparse.Namespace, model: Path) -> BoardValidation:
+    from atonc.delivery.generate import generating
+    from atonc.delivery.trials import boarding
+
+    view = generating.analyze(model, compiler_options(options, verify=False))
+    samples = validate_target.model_samples(options, view.compiled.source, BOARD_SAMPLES)
+    return boarding.validate_on_board(view, samples, options.runtime)

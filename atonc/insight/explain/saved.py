@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atonc.compiler.lower import rules as mapping
@@ -105,6 +106,28 @@ def _row(layer: LayerView) -> dict[str, Any]:
         "weights": [_tensor_row(one) for one in layer.weights],
         **({"error": asdict(layer.error)} if layer.error else {}),
     }
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What a build was made from: the file name of the model, the options that were not at their defaults, hashes."""
+
+    model: str
+    board: str
+    options: Mapping[str, str]
+    reproduce: Mapping[str, str]
+
+
+def read_asked(folder: Path, stem: str) -> BuildRequest | None:
+    """None where the folder does not tell: it is not of ours, or of a release that did not save it."""
+    try:
+        root = json.loads(read_file(folder / f"{stem}_program.json", MAX_BYTES))
+        if not isinstance(root, dict):
+            return None
+        told = _text_by_name(root, "options"), _text_by_name(root, "reproduce")
+        return BuildRequest(_text(root, "model"), _text(root, "board"), *told)
+    except (InputError, ValueError, RecursionError):
+        return None
 
 
 def read_saved(network: CompiledNetwork, kinds: Mapping[int, str]) -> Saved | None:

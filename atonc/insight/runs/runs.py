@@ -9,18 +9,17 @@ import hashlib
 import io
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.inputs.arrays import is_arrays, is_csv, read_arrays
+from atonc.insight.runs import edge_inputs
+from atonc.insight.runs.edge_inputs import EdgeBuffers
 from atonc.insight.runs.run_options import RunOptions as RunOptions
-from atonc.machine.base.disk import read_start, write_file, write_files
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu import network as emulated
 from atonc.machine.emu import tensors
@@ -123,90 +122,11 @@ class _Watcher:
 
 def choose_inputs(net: EmulatedNetwork, options: RunOptions) -> dict[str, Array]:
     """What the files hold, or natural-looking data from the seed."""
-    if options.inputs:
-        return _from_files(net, options.inputs)
-    return {info.name: synthetic_input(net, info, options.seed + k) for k, info in enumerate(net.inputs)}
+    return edge_inputs.choose(edges_of(net), options.inputs, options.seed)
 
 
-def synthetic_input(net: EmulatedNetwork, info: BufferInfo, seed: int) -> Array:
-    """A photo-like pattern over the codes (or the quantised range of floats) of an input."""
-    from atonc.compiler.compare.inputs import unit_values
-
-    shape, dtype = tensors.io_shape(info), tensors.dtype_of(info)
-    if not 0 < prod(shape) * dtype.itemsize <= info.size_bytes:
-        raise InputError(f"input {info.name} of shape {shape} does not fit its {info.size_bytes:,} bytes")
-    values = unit_values(shape, seed, "NHWC")
-    if dtype.kind == "f":
-        low, high = float_range(net, info)
-        return (low + values * (high - low)).astype(dtype)
-    limits = np.iinfo(dtype)
-    return np.rint(limits.min + values * (int(limits.max) - int(limits.min))).astype(dtype)
-
-
-def _from_files(net: EmulatedNetwork, paths: Sequence[Path]) -> dict[str, Array]:
-    infos = net.inputs
-    arrays: dict[str, Array] = {}
-    positional: list[Array] = []
-    for path in paths:
-        if is_csv(path) or is_arrays(read_start(path)):
-            named = read_arrays(path)
-            known = {info.name for info in infos}
-            arrays |= {name: value for name, value in named.items() if name in known}
-            positional += [value for name, value in named.items() if name not in known]
-        else:
-            positional.append(image_input(net, infos[len(positional) % len(infos)], path))
-    missing = [info.name for info in infos if info.name not in arrays]
-    if len(missing) != len(positional):
-        raise InputError(
-            f"the network has {len(infos)} inputs ({', '.join(i.name for i in infos)}), "
-            f"the files give {len(arrays) + len(positional)}",
-            where=", ".join(map(str, paths)),
-            remedy="name the arrays of an .npz after the inputs, or give one file per input in order",
-        )
-    return arrays | dict(zip(missing, positional, strict=True))
-
-
-def samples_from(net: EmulatedNetwork, paths: Sequence[Path], limit: int = 0) -> list[Mapping[str, Array]]:
-    """Several inputs each: a first axis beyond the network's own counts them; also by ST's names (m_inputs_1, ...)."""
-    found: list[Mapping[str, Array]] = []
-    for path in paths:
-        arrays = read_arrays(path)
-        rows = []
-        for k, info in enumerate(net.inputs):
-            value = arrays.get(info.name, arrays.get(f"m_inputs_{k + 1}"))
-            if value is None and len(arrays) == len(net.inputs):
-                value = list(arrays.values())[k]
-            shape = tensors.io_shape(info)
-            if value is None or value.size % prod(shape):
-                raise InputError(f"holds no inputs of shape {shape} for {info.name}", where=str(path))
-            rows.append(list(value.reshape(-1, *shape)))
-        names = [info.name for info in net.inputs]
-        found += [dict(zip(names, values, strict=True)) for values in zip(*rows, strict=True)]
-    return found[:limit] if limit else found
-
-
-def image_input(net: EmulatedNetwork, info: BufferInfo, path: Path) -> Array:
-    """An image, resized to the input; uint8 codes are pixels, int8 codes pixels - 128, floats span the range that the
-    network quantises them with."""
-    from atonc.compiler.inputs.images import read_image
-
-    pixels = read_image(path, tensors.io_shape(info))
-    dtype = tensors.dtype_of(info)
-    if dtype.kind == "f":
-        low, high = float_range(net, info)
-        return (low + pixels / np.float32(255) * (high - low)).astype(dtype)
-    return pixels if dtype == np.uint8 else (pixels.astype(np.int16) - 128).astype(dtype)
-
-
-def float_range(net: EmulatedNetwork, info: BufferInfo) -> tuple[float, float]:
-    """The real numbers that the codes of a float input's quantised copy stand for; 0..1 when there is none."""
-    elements = prod(tensors.io_shape(info))
-    for buffer in sorted(net.network.internals, key=lambda b: b.epoch):
-        if buffer.type in ("INT8", "UINT8") and buffer.scales and prod(tensors.io_shape(buffer)) == elements:
-            limits = np.iinfo(tensors.dtype_of(buffer))
-            offset, scale = buffer.offsets[0], buffer.scales[0]
-            return (limits.min - offset) * scale, (limits.max - offset) * scale
-    return 0.0, 1.0
+def edges_of(net: EmulatedNetwork) -> EdgeBuffers:
+    return EdgeBuffers(net.inputs, net.network.internals)
 
 
 def digest(value: Array) -> str:

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import numpy as np
 
 from atonc.compiler.compare.reference import OPTIMISED, REFERENCE, XNNPACK, kernel_sets
 from atonc.compiler.compare.reference_process import ReferenceProcess
-from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.inputs.inputs import in_order_of, real
@@ -32,6 +32,16 @@ TFLITE = {
     XNNPACK: "TFLite XNNPACK kernels",
 }
 ONNX = {REFERENCE: "onnxruntime without optimisation", OPTIMISED: "onnxruntime with optimisation"}
+
+
+class Edges(Protocol):
+    """A model as it was read, and as it was compiled: a `Compiled`, or whatever else has both."""
+
+    @property
+    def source(self) -> Graph: ...
+
+    @property
+    def graph(self) -> Graph: ...
 
 
 class References:
@@ -67,7 +77,7 @@ class References:
     def yardstick(self) -> str:
         return self.titles[self.sets[0]] if self.sets else EXACT
 
-    def outputs(self, compiled: Compiled, sample: Sample) -> dict[str, list[Array]]:
+    def outputs(self, compiled: Edges, sample: Sample) -> dict[str, list[Array]]:
         """By title, the yardstick first: real values of the program's outputs in its order and shapes.
 
         A set that cannot run the model is left out from then on, and a note says so. Where none can, exact arithmetic
@@ -89,7 +99,7 @@ class References:
         self.sets = tuple(found)
         return {self.titles[kernels]: values for kernels, values in found.items()}
 
-    def _exact(self, compiled: Compiled, sample: Sample, why: str) -> list[Array]:
+    def _exact(self, compiled: Edges, sample: Sample, why: str) -> list[Array]:
         """Our own arithmetic has to do, for all samples that follow."""
         self.notes.append(f"{why}, so the reference is exact arithmetic of the graph")
         if self.process is not None:
@@ -103,7 +113,7 @@ class References:
             return {}
         return self.process.run(self.model, sample, self.sets[0], wanted)
 
-    def _one(self, compiled: Compiled, sample: Sample, kernels: str) -> list[Array]:
+    def _one(self, compiled: Edges, sample: Sample, kernels: str) -> list[Array]:
         """The model's own outputs; all its tensors when the program ends elsewhere."""
         assert self.process is not None
         found = self.process.run(self.model, sample, kernels)
@@ -118,13 +128,13 @@ def _first_run(source: Graph, sample: Sample) -> bool:
     return all(value is None or np.array_equal(value, state.first) for state, value in given)
 
 
-def exact_outputs(compiled: Compiled, sample: Sample) -> list[Array]:
+def exact_outputs(compiled: Edges, sample: Sample) -> list[Array]:
     """The same in exact arithmetic of the graph as it was read."""
     values = run_graph(compiled.source, sample)
     return as_program(compiled, values | {name: values[held] for name, held in compiled.source.aliases.items()})
 
 
-def as_program(compiled: Compiled, found: Mapping[str, Array]) -> list[Array]:
+def as_program(compiled: Edges, found: Mapping[str, Array]) -> list[Array]:
     source, graph = compiled.source, compiled.graph
     outputs = []
     for index, name in enumerate(graph.outputs):

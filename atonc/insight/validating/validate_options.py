@@ -11,6 +11,7 @@ from atonc.machine.base.frozen import dataclass
 DATA = "inputs of the comparison"
 PLACE = "where the program runs"
 SAMPLES = 10
+BOARD_SAMPLES = 2  # a virtual processor takes its time
 MIN_COSINE = 0.98
 FOLDER = Path("st_ai_output")
 # ST's modes beside ours: the emulator stands for its host
@@ -26,6 +27,10 @@ _MODES = (
     "emulator, which host means too; board: as Arm code on a virtual STM32N6, compared byte by byte with the "
     "emulator; target: on a board that answers ST's validation protocol, real or virtual (-d); ...-io-only: "
     "with --io-only"
+)
+_BUILT = (
+    "with --mode target and board: NAME_c_info.json of the folder that was built; without it the network is found by "
+    "its hash in st_ai_output here, beside the model or in the folder of -o; the model is compiled only where none fits"
 )
 _LINE = "with --mode target: the line to the board, serial[:PORT][:BAUD] or socket:HOST:PORT"
 _RECORD = "with --mode target: write inputs, outputs, times and versions, so that others can check them"
@@ -54,6 +59,7 @@ class ValidateOptions:
         (), "--range", DATA, _RANGES, metavar="MIN MAX", parse=float, takes=Takes(many=SEVERAL)
     )
     mode: str = option("emulator", "--mode", PLACE, _MODES, takes=Takes(choices=tuple(MODES)))
+    val_json: Path | None = option(None, "--val-json", PLACE, _BUILT, metavar="FILE.json", parse=Path)
     desc: str = option("serial", "-d --desc", PLACE, _LINE, metavar="LINE")
     record: Path | None = option(None, "--record", PLACE, _RECORD, metavar="FILE.npz", parse=Path)
     page: Path | None = option(None, "--page", PLACE, _PAGE, metavar="FILE.html", parse=Path)

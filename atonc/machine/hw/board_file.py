@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board import DEFAULT_SET, Board, Memory, MemoryArea, PoolSet
@@ -71,7 +72,11 @@ def _known(name: str) -> str:
     raise InputError(
         f"no board {name[:60]!r}",
         rule=f"known boards: {', '.join(board_names())}",
-        remedy="give a board file of your own (docs/boards.md) as --board FILE.toml, or a .mpool file",
+        remedy=did_you_mean(
+            name.lower(),
+            board_names(),
+            "give a board file of your own (docs/boards.md) as --board FILE.toml, or a .mpool file",
+        ),
     )
 
 

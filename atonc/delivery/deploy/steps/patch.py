@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, put
@@ -12,10 +14,12 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.hw.tolerant_json import read_json
 
 _KILO = 1000  # as the zoo's scripts count these sizes
+_LEAST_AXIRAM = 415 * _KILO  # the smaller of the two published applications'
 
 
-def _axiram(deployment: Deployment) -> int:
-    path = deployment.root / f"mempools_{deployment.config.board}.json"
+def _axiram(path: Path) -> int:
+    if not path.is_file():
+        return _LEAST_AXIRAM
     document: Mapping[str, Any] = read_json(path)
     try:
         pools = document["memory"]["mempools"]
@@ -27,8 +31,12 @@ def _axiram(deployment: Deployment) -> int:
 def run(deployment: Deployment, dry_run: bool) -> StepResult:
     ratio = str(deployment.config.settings.require("preprocessing.resizing.aspect_ratio"))
     info = folder_of_the_other_tool(deployment) / "network_c_info.json"
-    files = plan_patch(deployment.root, info, _axiram(deployment), ratio, deployment.model.image)
-    return put(deployment, files, dry_run, backup=tuple(files))
+    pools = deployment.root / f"mempools_{deployment.config.board}.json"
+    axiram = _axiram(pools)
+    files = plan_patch(deployment.root, info, axiram, ratio, deployment.model.image)
+    done = put(deployment, files, dry_run, backup=tuple(files))
+    note = "" if pools.is_file() else f"{pools.name} is not there: {axiram:,} bytes of AXIRAM taken"
+    return replace(done, note=note)
 
 
 STEP = DeployStep("patch", "place camera and activation buffers", run)

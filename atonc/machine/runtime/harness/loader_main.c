@@ -18,6 +18,7 @@ typedef struct {
     uint32_t mode;
     uint32_t checks_model;
     uint8_t model[MODEL_BYTES];
+    uint32_t tells_inner; /* its list of internal buffers stands where this loader looks for it */
 } board_image_t;
 volatile board_image_t board_image;
 
@@ -32,9 +33,17 @@ static void expect_model(void) {
 }
 
 static const char *reason(void) { return atonc_reloc_reason_name(atonc_reloc_reason()); }
-#else /* the vendor's loader knows neither */
+
+static const LL_Buffer_InfoTypeDef *inner_buffers(const NN_Instance_TypeDef *network) {
+    return board_image.tells_inner ? ll_aton_reloc_get_internal_buffers_info(network) : NULL;
+}
+#else /* the vendor's loader knows none of it */
 static void expect_model(void) {}
 static const char *reason(void) { return "?"; }
+static const LL_Buffer_InfoTypeDef *inner_buffers(const NN_Instance_TypeDef *network) {
+    (void)network;
+    return NULL;
+}
 #endif
 
 static void print_info(uintptr_t file) {
@@ -64,6 +73,51 @@ static void print_types(const char *what, const LL_Buffer_InfoTypeDef *list) {
     }
 }
 
+/* What the host must know to make values for an input: type, bits, whether codes are unsigned, where channels are,
+ * scale and zero point of codes, the epoch that writes it, the shape in memory. */
+static void print_edge(const char *what, const LL_Buffer_InfoTypeDef *one) {
+    union {
+        float real;
+        uint32_t bits;
+    } scale = {.real = one->scale != NULL ? one->scale[0] : 0.0f};
+    const int zero = one->offset != NULL ? one->offset[0] : 0;
+    const uint32_t numbers[] = {(uint32_t)one->type, one->nbits,  one->Qunsigned, (uint32_t)one->chpos,
+                                scale.bits,          one->epoch, (uint32_t)zero};
+    board_print(what);
+    for (unsigned k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
+        board_print(" ");
+        board_print_number(numbers[k]);
+    }
+    for (unsigned k = 0; k < one->mem_ndims; k++) {
+        board_print(" ");
+        board_print_number(one->mem_shape[k]);
+    }
+    board_print(" ");
+    board_print(one->name);
+    board_print("\n");
+}
+
+static uint32_t elements(const LL_Buffer_InfoTypeDef *one) {
+    uint32_t count = 1;
+    for (unsigned k = 0; k < one->mem_ndims; k++)
+        count *= one->mem_shape[k];
+    return count;
+}
+
+/* Inputs or outputs; and of float ones the quantised copies, whose range they have. */
+static void print_edges(const char *what, const LL_Buffer_InfoTypeDef *list, const LL_Buffer_InfoTypeDef *inner) {
+    for (; list != NULL && list->name != NULL; list++) {
+        if (list->is_param)
+            continue;
+        print_edge(what, list);
+        if (list->type != DataType_FLOAT)
+            continue;
+        for (const LL_Buffer_InfoTypeDef *one = inner; one != NULL && one->name != NULL; one++)
+            if (one->nbits == 8 && one->scale != NULL && elements(one) == elements(list))
+                print_edge("ATONC EDGE INNER", one);
+    }
+}
+
 static void install(uint32_t index) {
     const ll_aton_reloc_config config = {
         .exec_ram_addr = board_image.exec_ram,
@@ -90,6 +144,8 @@ static void install(uint32_t index) {
         board_print_buffers("ATONC OUT ", index, ll_aton_reloc_get_output_buffers_info(network, -1));
         print_types("ATONC TYPE IN", ll_aton_reloc_get_input_buffers_info(network, -1));
         print_types("ATONC TYPE OUT", ll_aton_reloc_get_output_buffers_info(network, -1));
+        print_edges("ATONC EDGE IN", ll_aton_reloc_get_input_buffers_info(network, -1), inner_buffers(network));
+        print_edges("ATONC EDGE OUT", ll_aton_reloc_get_output_buffers_info(network, -1), NULL);
     }
 }
 
