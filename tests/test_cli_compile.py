@@ -95,8 +95,6 @@ def test_the_files_are_one_program(written: Path) -> None:
         "digits_generate_report.txt",
         "digits_c_info.json",
         "digits_manifest.json",
-        "atonc_kernels.c",
-        "atonc_kernels.h",
     }
     described = json.loads((written / "digits_program.json").read_text())
     programs = read_programs(written / "digits_ecblobs.h")

@@ -82,7 +82,9 @@ def page_name(name: str) -> str:
     return "report.html" if name == "network" else f"{name}_report.html"
 
 
-def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False) -> Mapping[str, bytes]:
+def files_of(
+    view: CompileView, with_hex: bool = False, with_stai: bool = False, shared_kernels: bool = False
+) -> Mapping[str, bytes]:
     """File name -> contents."""
     progress.stage("making the files")
     program, name = view.compiled.program, view.name
@@ -95,7 +97,7 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
     described |= saved.rows(picture)
     report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
     network = c_network(view)
-    firmware = files(network, with_hex, with_stai, view.macs)
+    firmware = files(network, with_hex, with_stai, view.macs, shared_kernels)
     return {
         f"{name}_program.s": write.assembly(program, name).encode(),
         **firmware,
@@ -108,10 +110,15 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
 
 
 def generate(
-    view: CompileView, folder: Path, with_hex: bool = False, with_stai: bool = False, with_reports: bool = True
+    view: CompileView,
+    folder: Path,
+    with_hex: bool = False,
+    with_stai: bool = False,
+    with_reports: bool = True,
+    shared_kernels: bool = False,
 ) -> CompileView:
     """Writes the files, all together or none; the view that comes back names them."""
-    files = files_of(view, with_hex, with_stai)
+    files = files_of(view, with_hex, with_stai, shared_kernels)
     if not with_reports:
         files = {name: content for name, content in files.items() if not name.endswith(REPORTS)}
     return replace(view, files=tuple(map(str, write_whole(folder, files, view.name))))

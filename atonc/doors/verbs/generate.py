@@ -38,7 +38,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="mapping, memory, latency and verification of a model, without C files",
         description="What `generate` would give, without its C files. With -o the reports are written.",
     )
-    analyze.set_defaults(verb=_analyze, hex=False, stai=False)
+    analyze.set_defaults(verb=_analyze, hex=False, stai=False, shared_kernels=False)
     add_model_options(generate, st_options.GENERATE, verify=True)
     add_model_options(analyze, verify=True)
     for parser, own in ((generate, WrittenOptions), (analyze, AnalyzeOptions)):
@@ -138,7 +138,7 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace) -> Compi
     from atonc.delivery.generate import generating
 
     with_stai = options.stai or options.c_api == "st-ai"
-    view = generating.generate(view, folder, options.hex, with_stai, options.report)
+    view = generating.generate(view, folder, options.hex, with_stai, options.report, options.shared_kernels)
     return view if options.relocatable is None else with_image(view, folder, options.relocatable)
 
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from atonc.compiler.emit.c import buffers_info, cpu_functions, epochs, memories, names, relative, resident, user_io
+from atonc.compiler.emit.c import (
+    buffers_info,
+    cpu_functions,
+    epochs,
+    memories,
+    names,
+    own_kernels,
+    relative,
+    resident,
+    user_io,
+)
+from atonc.compiler.emit.c.kernels import HEADER
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.emit.c.pool_comments import pool_comments
 
@@ -91,10 +102,13 @@ _CIPHER_HOOKS = (
 )
 
 
-def text(network: CNetwork) -> str:
+def text(network: CNetwork, shared_kernels: bool = False) -> str:
+    """`shared_kernels`: those of CPU layers stand in a file for all networks, not in this one."""
+    functions = _functions(network)
+    from_file = shared_kernels and network.cpu_blocks
     parts = (
         _head(network),
-        _INCLUDES + ('#include "atonc_kernels.h"\n' if network.cpu_blocks else ""),
+        _INCLUDES + (f'#include "{HEADER}"\n' if from_file else ""),
         _VERSION,
         _MEMORIES.format(file=f"{network.name}_memories.h"),
         pool_comments(network),
@@ -106,7 +120,8 @@ def text(network: CNetwork) -> str:
         memories.table(network),
         resident.text(network),
         f'#include "{network.name}_ecblobs.h"\n',
-        *_functions(network),
+        "" if shared_kernels else own_kernels.text("".join(functions)),
+        *functions,
         epochs.items(network),
         *_tables(network),
         _aliases(network) if network.name == "network" else "",

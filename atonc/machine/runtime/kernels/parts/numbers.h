@@ -4,6 +4,8 @@
 
 /* --- numbers in memory -------------------------------------------------------------------------------------------- */
 
+#define AT(base, bytes) ((const uint8_t *)(base) + (bytes))
+
 static uint32_t item_bytes(int32_t type)
 {
   switch (type) {

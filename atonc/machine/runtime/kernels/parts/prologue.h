@@ -15,14 +15,11 @@
 #endif
 
 #ifdef __FAST_MATH__
-#error "atonc_kernels.c needs IEEE arithmetic: compile it without -ffast-math"
+#error "layers on the CPU need IEEE arithmetic: compile this file without -ffast-math"
 #endif
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("fp-contract=off")
 #else
 #pragma STDC FP_CONTRACT OFF
 #endif
-
-#define MAX_RANK 8
-#define AT(base, bytes) ((const uint8_t *)(base) + (bytes))
 
