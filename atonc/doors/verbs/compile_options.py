@@ -131,6 +131,9 @@ class WrittenOptions:
     shared_kernels: bool = option(
         False, "--shared-kernels", OUTPUT, "CPU kernels in atonc_kernels.c, .h for all networks, not in each NAME.c"
     )
+    runtime: str = option(
+        "", "--runtime", OUTPUT, "LL_ATON release for relocatable images, ours and ST's packager's", metavar="VERSION"
+    )
     stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on")
 
 

@@ -108,10 +108,11 @@ def text(network: CNetwork, shared_kernels: bool = False) -> str:
     from_file = shared_kernels and network.cpu_blocks
     parts = (
         _head(network),
+        _packager(network),
         _INCLUDES + (f'#include "{HEADER}"\n' if from_file else ""),
+        pool_comments(network),
         _VERSION,
         _MEMORIES.format(file=f"{network.name}_memories.h"),
-        pool_comments(network),
         _prototypes(network),
         _ENCRYPTION.format(net=network.suffix),
         relative.declarations(network),
@@ -132,6 +133,19 @@ def text(network: CNetwork, shared_kernels: bool = False) -> str:
 def _head(network: CNetwork) -> str:
     model = f" from {names.comment(network.model)}" if network.model else ""
     return f"/* {network.name}.c: a neural network for the STM32N6{model}, written by {network.tool}. Do not edit. */\n"
+
+
+def _packager(network: CNetwork) -> str:
+    """What ST's N6_reloc looks for, line by line, up to the list of memory pools: nothing before that list may have the
+    word of its first version number for anything else."""
+    major, minor, micro, dev = network.release
+    return (
+        "/* For ST's N6_reloc: whether there are programs in a file of their own, and the runtime of the images that\n"
+        " * it makes of this file (generate --runtime); the C code compiles with any.\n"
+        f" *   --enable-epoch-controller = {str(network.epoch_controller).lower()}\n"
+        f"LL_ATON_VERSION_MAJOR {major} LL_ATON_VERSION_MINOR {minor} LL_ATON_VERSION_MICRO {micro} "
+        f"LL_ATON_VERSION_DEV {dev}\n */\n"
+    )
 
 
 def _prototypes(network: CNetwork) -> str:
