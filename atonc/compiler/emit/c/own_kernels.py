@@ -29,7 +29,7 @@ _DEFINED = re.compile(
     re.MULTILINE,
 )
 _KERNEL = re.compile(r"^void (?=atonc_)", re.MULTILINE)
-# options of the compiler hold for the kernels only: epochs call functions of the application's headers
+# options of the compiler hold for the kernels and for who calls them
 _BEGIN = """/* --- layers on the CPU: what this network needs of atonc's kernels, Apache-2.0 --- */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
@@ -62,13 +62,19 @@ class Definition:
         return {name for match in _DEFINED.finditer(self.code) for name in match.groups() if name}
 
 
+def around(functions: list[str]) -> list[str]:
+    """C functions behind the kernels that they call; by themselves where they call none."""
+    before = text("".join(functions))
+    return [before, *functions, _END] if before else functions
+
+
 def text(calls: str) -> str:
-    """The kernels for C functions that call them; nothing where these call none."""
+    """The kernels for C functions, and options of the compiler that these need too: their constants are doubles."""
     found = needed(calls, with_vectors=True)
     if not found:
         return ""
     inner = _renamed("".join(_guarded(found, everywhere=needed(calls, with_vectors=False))))
-    return _BEGIN + _prologue(vectors=_GUARD in inner) + inner + _END
+    return _BEGIN + _prologue(inner) + inner
 
 
 def needed(calls: str, with_vectors: bool) -> list[Definition]:
@@ -111,10 +117,12 @@ def _guarded(found: list[Definition], everywhere: list[Definition]) -> Iterator[
         yield f"{inner}\n" if plain else f"{_GUARD}\n{inner}#endif\n\n"
 
 
-def _prologue(vectors: bool) -> str:
-    """As every part begins, without what follows here anyway."""
+def _prologue(kernels: str) -> str:
+    """As every part begins, without what follows here anyway, and without macros that these kernels do not use."""
     paragraphs = part("prologue.h").split(_HEADER)[1].strip("\n").split("\n\n")
-    return "".join(f"{paragraph}\n\n" for paragraph in paragraphs if vectors or "ATONC_VECTORS" not in paragraph)
+    macros = [set(re.findall(r"#define (\w+)", paragraph)) for paragraph in paragraphs]
+    used = set(_WORD.findall(kernels))
+    return "".join(f"{text}\n\n" for text, names in zip(paragraphs, macros, strict=True) if not names or names & used)
 
 
 def _renamed(text: str) -> str:
