@@ -7,6 +7,7 @@ An application itself would look for cameras and displays, which the board does 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ _USER = 0x91C0_0000  # external RAM for buffers that the application brings
 _LINE = 64
 _WAIT, _DONE = 1, 2  # what LL_ATON_RT_RunEpochBlock answers
 _SYNC = 1  # STAI_MODE_SYNC
+_BEFORE = ("npu_cache_init", "npu_cache_enable")  # what `main` calls first: code behind asserts that it did
 _MOST_BLOCKS = 100_000
 
 
@@ -39,6 +41,9 @@ class ElfNetwork:
         self._stack = self.board.core.register("SP")
         self._poke(_CODE, _SLEEP)
         self._free = _USER
+        for name in _BEFORE:
+            if name in self.symbols:
+                self.call(name)
 
     def run(self, network: CompiledNetwork, inputs: Sequence[bytes]) -> list[bytes]:
         """The outputs of one inference."""
@@ -67,15 +72,23 @@ class ElfNetwork:
 
     def _start(self, network: CompiledNetwork) -> Callable[[], None]:
         """Initialises runtime and network by the interface that the application calls; what runs one inference."""
-        context = self.symbols.get(f"{network.stem}_context")
-        if f"stai_{network.stem}_run" in self.symbols and context is not None:
+        stem = network.stem
+        if f"stai_{stem}_run" in self.symbols:
+            context = self._symbol(rf"(network_)?{stem}_(ctx|context)")
             self.call("stai_runtime_init")
-            self._expect_zero(self.call(f"stai_{network.stem}_init", context), "stai init")
-            return lambda: self._expect_zero(self.call(f"stai_{network.stem}_run", context, _SYNC), "stai run")
-        instance = next(place for name, place in self.symbols.items() if name.startswith(f"NN_Instance_{network.name}"))
+            self._expect_zero(self.call(f"stai_{stem}_init", context), "stai init")
+            return lambda: self._expect_zero(self.call(f"stai_{stem}_run", context, _SYNC), "stai run")
+        instance = self._symbol(rf"NN_Instance_{network.name}(\.\d+)?")
         self.call("LL_ATON_RT_RuntimeInit")
         self.call("LL_ATON_RT_Init_Network", instance)
         return lambda: self._blocks(instance)
+
+    def _symbol(self, pattern: str) -> int:
+        """The address of a variable of the application, which it may name with some freedom."""
+        found = [place for name, place in self.symbols.items() if re.fullmatch(pattern, name)]
+        if len(found) != 1:
+            raise InputError(f"{len(found)} symbols are called {pattern}", where=str(self.board.firmware.path))
+        return found[0]
 
     def _blocks(self, instance: int) -> None:
         for _ in range(_MOST_BLOCKS):
