@@ -25,6 +25,7 @@ _LINE = 64
 _WAIT, _DONE = 1, 2  # what LL_ATON_RT_RunEpochBlock answers
 _SYNC = 1  # STAI_MODE_SYNC
 _BEFORE = ("npu_cache_init", "npu_cache_enable")  # what `main` calls first: code behind asserts that it did
+_NESTING = "ulCriticalNesting"  # FreeRTOS masks interrupts until its scheduler starts, which sets this to 0
 _MOST_BLOCKS = 100_000
 
 
@@ -41,6 +42,8 @@ class ElfNetwork:
         self._stack = self.board.core.register("SP")
         self._poke(_CODE, _SLEEP)
         self._free = _USER
+        if _NESTING in self.symbols:
+            self._poke(self.symbols[_NESTING], bytes(4))
         for name in _BEFORE:
             if name in self.symbols:
                 self.call(name)
