@@ -4,8 +4,9 @@ The script finds us under ST's name on PATH, its copies are what the application
 image runs on the virtual board with the outputs of `atonc run`.
 
 Repositories are git directories `FETCHED/OWNER+NAME/repo`; their files go to WORK, unchanged but for models that a
-snapshot lacks (another one of the corpus takes the name). GCC_PATH of the Makefiles names a compiler that leaves out
-an option which only ST's own knows.
+snapshot lacks (another one of the corpus takes the name) and for line ends of a script that bash cannot read. GCC_PATH
+of the Makefiles names a compiler that leaves out an option which only ST's own knows, and adds macros that its headers
+lack.
 """
 
 from __future__ import annotations
@@ -38,8 +39,15 @@ verb="$1"; shift
 PYTHONPATH={root} exec {python} -m atonc "$verb" --stai --no-verify "$@"
 """
 _COMPILER = """#!/bin/bash
-left=(); for word in "$@"; do [ "$word" = -fcyclomatic-complexity ] || left+=("$word"); done
-exec {gcc} "${{left[@]}}" -Dfloat_t=float -Ddouble_t=double '-DPRIx64="llx"' '-DPRIu64="llu"'
+left=(); core=()
+for word in "$@"; do
+  case "$word" in -fcyclomatic-complexity) continue ;; -m*|-std=*|-D_*|-specs=*|--specs=*) core+=("$word") ;; esac
+  left+=("$word")
+done
+lacks() {{ ! printf "$1" | {gcc} "${{core[@]}}" -x c -fsyntax-only - 2>/dev/null; }}
+lacks '#include <math.h>\nfloat_t x;double_t y;\n' && left+=(-Dfloat_t=float -Ddouble_t=double)
+lacks '#include <inttypes.h>\nconst char *x = PRIx64 PRIu64;\n' && left+=('-DPRIx64="llx"' '-DPRIu64="llu"')
+exec {gcc} "${{left[@]}}"
 """
 _TOOLS = ("objcopy", "size", "readelf")
 _PREFIX = "arm-none-eabi-"
@@ -91,11 +99,11 @@ def rows(fetched: Path, work: Path) -> list[Row]:
 
 def _row(app: App, repository: Path, folder: Path, tools: Path) -> Row:
     git_files.unpack(repository, folder)
-    stood_in = _stand_in(folder / "Model")
+    changed = [*_stand_in(folder / "Model"), *_unix_lines(folder / app.script)]
     script = (folder / app.script).read_text()
     called = "; ".join(line for line in script.splitlines() if line.startswith("stedgeai "))
     try:
-        result, passed = "; ".join((*_built(app, folder, tools), *stood_in)), True
+        result, passed = "; ".join((*_built(app, folder, tools), *changed)), True
     except (AtoncError, subprocess.CalledProcessError, KeyError) as error:
         result, passed = _reason(error), False
     return Row(f"{OWNER}/{app.repository}", git_files.commit(repository)[:7], app.script, called, result, passed)
@@ -118,6 +126,14 @@ def _stand_in(models: Path) -> Iterator[str]:
                 shutil.copy(corpus_dir() / "models" / _STAND_INS[place.name], place)
                 said.append(f"{_STAND_INS[place.name]} in place of {place.name}, which the snapshot lacks")
     return iter(dict.fromkeys(said))
+
+
+def _unix_lines(script: Path) -> Iterator[str]:
+    """Some scripts were written on Windows, and their last words would end with a carriage return."""
+    data = script.read_bytes()
+    if b"\r\n" in data:
+        script.write_bytes(data.replace(b"\r\n", b"\n"))
+        yield "line ends of the script made those of Unix"
 
 
 def _built(app: App, folder: Path, tools: Path) -> Iterator[str]:
