@@ -24,7 +24,7 @@ from atonc.insight.runs import runs
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.files.intel_hex import read_hex
 from atonc.machine.emu.files.network_c import read_network
-from benchmarks.shared import git_files
+from benchmarks.shared import git_files, st_packager
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.elf_network import ElfNetwork
 from benchmarks.shared.st_script_row import Row
@@ -94,7 +94,7 @@ def rows(fetched: Path, work: Path) -> list[Row]:
     for app in APPS:
         found.append(_row(app, fetched / f"{OWNER}+{app.repository}" / "repo", work / app.repository, tools))
         print(found[-1], file=sys.stderr, flush=True)
-    return found
+    return [*found, st_packager.row(fetched, work)]
 
 
 def _row(app: App, repository: Path, folder: Path, tools: Path) -> Row:
