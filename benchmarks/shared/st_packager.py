@@ -1,7 +1,7 @@
 """ST's packager for relocatable images, `npu_driver.py`, on our files; the image then runs under ST's loader.
 
-An installation is laid out from public parts: scripts and LL_ATON of one repository, the library that the packager links
-of another, ST's name in `Utilities`. The loader is that of an application with the same release of LL_ATON.
+An installation is laid out from public parts: scripts and LL_ATON of one repository, the library that the packager
+links of another, ST's name in `Utilities`. The loader is that of an application with the same release of LL_ATON.
 """
 
 from __future__ import annotations
