@@ -35,7 +35,7 @@ _DK, _NUCLEO = "STM32N6570-DK", "NUCLEO-N657X0-Q"
 # models that snapshots lack (stored elsewhere) -> one of the corpus for the same use
 _STAND_INS = {"quantized_tiny_yolo_v2_224_.tflite": "coco_2017_person__st_yolo_x_nano_192_0.33_0.25_int8.tflite"}
 _LAUNCHER = """#!/bin/sh
-verb="$1"; shift
+case "$1" in -*) verb=generate ;; *) verb="$1"; shift ;; esac
 PYTHONPATH={root} exec {python} -m atonc "$verb" --stai --no-verify "$@"
 """
 _COMPILER = """#!/bin/bash
