@@ -36,6 +36,18 @@ def unpack(repository: Path, folder: Path) -> None:
     (folder / _DONE).write_text("")
 
 
+def borrow(repository: Path, ending: str, folder: Path, name: str) -> list[str]:
+    """A file of another repository where snapshots lack it but its folder is there; what to say about it."""
+    wanted = [path / name for path in folder.rglob("DSP/Source/CommonTables") if not (path / name).exists()]
+    if not wanted:
+        return []
+    rows = _git(repository, "ls-tree", "-r", "HEAD").decode().splitlines()
+    number = next(row.split()[2] for row in rows if row.endswith(ending))
+    for path in wanted:
+        path.write_bytes(_git(repository, "cat-file", "blob", number))
+    return [f"{name} of {repository.parent.name.replace('+', '/')}, which the snapshot lacks"]
+
+
 def _git(repository: Path, *words: str) -> bytes:
     return subprocess.run(["git", f"--git-dir={repository}", *words], check=True, capture_output=True).stdout
 

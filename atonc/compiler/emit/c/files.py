@@ -16,7 +16,7 @@ def files(
     return {
         f"{name}.c": network_c.text(network, shared_kernels).encode(),
         f"{name}.h": network_h.text(network).encode(),
-        f"{name}_ecblobs.h": blobs_h.text(network).encode(),
+        **blobs_h.files(network),
         f"{name}_memories.h": memories_h.text(network).encode(),
         **images.raw_files(network),
         **(images.hex_files(network) if with_hex else {}),

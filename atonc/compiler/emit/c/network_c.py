@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from atonc.compiler.emit.c import (
+    blobs_h,
     buffers_info,
     cpu_functions,
     epochs,
@@ -120,7 +121,7 @@ def text(network: CNetwork, shared_kernels: bool = False) -> str:
         user_io.functions(network),
         memories.table(network),
         resident.text(network),
-        f'#include "{network.name}_ecblobs.h"\n',
+        blobs_h.included(network),
         *(functions if shared_kernels else own_kernels.around(functions)),
         epochs.items(network),
         *_tables(network),
