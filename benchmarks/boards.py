@@ -102,7 +102,7 @@ def profile_figures(fetched: Path) -> str:
 
 def build(folder: Path) -> None:
     if not (folder / getting_started.TWIN).is_file():
-        getting_started.edit_makefile(folder, kernels=False)
+        getting_started.edit_makefile(folder)
     subprocess.run(["make", "-f", getting_started.TWIN, "-j2"], cwd=folder, check=True, capture_output=True)
 
 

@@ -47,8 +47,8 @@ class Span:
         return self.start < other.end and other.start < self.end
 
 
-def install(view: CompileView, project: Path, board: str, with_stai: bool) -> bool:
-    """Our files in place of ST's; whether there are CPU layers to compile."""
+def install(view: CompileView, project: Path, board: str, with_stai: bool) -> None:
+    """Our files in place of ST's."""
     target = project / "Model" / board
     files = generating.files_of(view, with_hex=True, with_stai=with_stai)
     for name, content in files.items():
@@ -56,15 +56,10 @@ def install(view: CompileView, project: Path, board: str, with_stai: bool) -> bo
             (target / name).write_bytes(content)
         elif name.endswith(".hex"):
             (target / "network_data.hex").write_bytes(content)
-    return "atonc_kernels.c" in files
 
 
-def edit_makefile(folder: Path, kernels: bool) -> None:
+def edit_makefile(folder: Path) -> None:
     text = (folder / "Makefile").read_text().replace("-fcyclomatic-complexity", "")
-    if kernels:
-        text = re.sub(
-            r"^(C_SOURCES \+= .*/)network\.c$", r"\g<0>\n\1atonc_kernels.c", text, count=1, flags=re.MULTILINE
-        )
     (folder / TWIN).write_text(text.replace("CFLAGS += -std=gnu11", f"CFLAGS += -std=gnu11 {EXTRA}"))
 
 
@@ -113,7 +108,8 @@ def try_project(project: Path, model: Path, board: str) -> tuple[list[str], bool
     types = {"input_type": "uint8", "output_type": "int8" if with_stai else ""}
     view = generating.analyze(model, Options(mpool=str(pools), verify=False, **types))
     folder = project / "Application" / board
-    edit_makefile(folder, install(view, project, board, with_stai))
+    install(view, project, board, with_stai)
+    edit_makefile(folder)
     image, said = build(folder)
     theirs, ours = list(sections(image)), used(view)
     bad = [f"{a.name} overlaps {b.name}" for a in theirs for b in ours if a.overlaps(b)]

@@ -95,8 +95,6 @@ def test_the_files_are_one_program(written: Path) -> None:
         "digits_generate_report.txt",
         "digits_c_info.json",
         "digits_manifest.json",
-        "atonc_kernels.c",
-        "atonc_kernels.h",
     }
     described = json.loads((written / "digits_program.json").read_text())
     programs = read_programs(written / "digits_ecblobs.h")
@@ -405,3 +403,23 @@ def test_stages_can_be_looked_at(tmp_path: Path) -> None:
 def test_importing_is_quick() -> None:
     code = "import sys, atonc; assert not {'numpy', 'onnx'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=EXAMPLES.parent)
+
+
+@pytest.mark.parametrize(
+    ("profile", "more", "programs"),
+    [
+        ("-O3", [], False),
+        ("-O3 --enable-epoch-controller", [], True),
+        ("-O3", ["--enable-epoch-controller"], True),
+        ("--enable-epoch-controller", ["--no-epoch-controller"], False),
+    ],
+)
+def test_a_profile_without_the_controller_means_no_programs(
+    profile: str, more: list[str], programs: bool, tmp_path: Path
+) -> None:
+    """A script for such a profile copies no file of programs."""
+    file = tmp_path / "user.json"
+    file.write_text(json.dumps({"Profiles": {"default": {"options": profile}}}))
+    command = ["generate", DIGITS, "--st-neural-art", f"default@{file}", "-o", str(tmp_path), "-q", "--no-verify"]
+    assert main([*command, *more]) == 0
+    assert ("_ec_blob_" in (tmp_path / "network.c").read_text()) == programs

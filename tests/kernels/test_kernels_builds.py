@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from atonc.compiler.emit.c import kernels
-from tests.kernels.three_ways import FLAGS, KERNELS, kernels_folder
+from tests.kernels import three_ways
+from tests.kernels.kernel_examples import examples
+from tests.kernels.three_ways import FLAGS, KERNELS, kernels_folder, random_values, same_three_ways
 
 SOURCE = kernels_folder() / kernels.SOURCE
+LOOSE = ("-ffast-math", "-fsingle-precision-constant", "-fno-builtin")
 ALLOWED = {"arm_mve.h", "atonc_kernels.h", "math.h", "stddef.h", "stdint.h"}
 
 
@@ -77,11 +82,31 @@ def test_arm_code_rounds_every_product(core: str, standard: str, level: str, tmp
     assert not re.findall(r"\bv(?:fma|fms|fnma|fnms)\w*\.f\d+", code)
 
 
-def test_fast_math_is_refused(tmp_path: Path) -> None:
+def test_no_option_of_the_command_line_changes_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ST's packager compiles networks so; the file switches it off for itself."""
     gcc = shutil.which("gcc")
     if gcc is None:
         pytest.skip("no gcc")
-    done = subprocess.run(
-        [gcc, "-ffast-math", "-c", str(SOURCE), "-o", str(tmp_path / "k.o")], capture_output=True, text=True
-    )
-    assert done.returncode and "fast-math" in done.stderr
+    target = tmp_path / "k.so"
+    subprocess.run([gcc, *FLAGS, *LOOSE, "-fPIC", "-c", str(SOURCE), "-o", str(tmp_path / "k.o")], check=True)
+    subprocess.run([gcc, "-shared", str(tmp_path / "k.o"), "-o", str(target), "-lm"], check=True)
+    loose = ctypes.CDLL(str(target))
+    monkeypatch.setattr(three_ways, "library", lambda: loose)
+    rng = np.random.default_rng(2)
+    for graph, op in examples():
+        wanted = [graph.tensors[name] for name in op.inputs if graph.tensors[name].data is None]
+        values = {tensor.name: random_values(rng, tensor) for tensor in wanted}
+        values |= {"i": np.abs(values["i"]) % 3} if op.kind.startswith("gather") else {}
+        same_three_ways(graph, op, values)
+
+
+def test_kernels_need_no_library_on_the_chip(tmp_path: Path) -> None:
+    """Images of ST's packager are linked without one; compilers ask for memset wherever they like."""
+    gcc, nm = shutil.which("arm-none-eabi-gcc"), shutil.which("arm-none-eabi-nm")
+    if gcc is None or nm is None:
+        pytest.skip("no arm-none-eabi-gcc")
+    target = tmp_path / "k.o"
+    chip = ("-mthumb", "-mcpu=cortex-m55", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", "-Os", "-fpic")
+    subprocess.run([gcc, *chip, *LOOSE, "-Wall", "-Werror", "-c", str(SOURCE), "-o", str(target)], check=True)
+    listed = subprocess.run([nm, "-u", str(target)], check=True, capture_output=True, text=True).stdout
+    assert {line.split()[-1] for line in listed.splitlines()} <= {"memset", "memcpy", "_GLOBAL_OFFSET_TABLE_"}

@@ -254,12 +254,11 @@ def test_an_assertion_in_an_image_ends_the_inference(tmp_path: Path) -> None:
     pattern = r"(static void LL_ATON_End_EpochBlock_\d+\([^)]*\)\n\{\n)"
     text, count = re.subn(pattern, lambda found: f"{found[1]}  broken();\n", source.read_text())
     assert count
-    source.write_text(f"void broken(void);\n{text}")
-    with (folder / "atonc_kernels.c").open("a") as file:
-        file.write(
-            '\n#include "image.h"\nvoid broken(void);\nvoid broken(void)\n{\n'
-            '  atonc_image_context.cbs->assert_func("file", 7, "function", "claim");\n  for (;;) { }\n}\n'
-        )
+    broken = (
+        '\n#include "image.h"\nstatic void broken(void)\n{\n'
+        '  atonc_image_context.cbs->assert_func("file", 7, "function", "claim");\n  for (;;) { }\n}\n'
+    )
+    source.write_text(f"static void broken(void);\n{text}{broken}")
     rig = LoaderRig(images.loader())
     rig.install(images.image(folder, FOR_BOARD).image)
     with pytest.raises(FirmwareError, match=r"ATONC ERROR 25 .* detail 0x00000007 UNSUPPORTED"):

@@ -1,8 +1,8 @@
 """`<name>_c_info.json`, schema 2.0: what viewers and scripts made for ST's file read.
 
-Nodes are nested as tools from 3.0 on nest them (blobs hold epochs, epochs hold units) and also carry the descriptions
-of older ones. Cycles, traffic and powers follow ST's estimate, so that both files compare; nothing in it depends on the
-day.
+Nodes are nested as tools from 3.0 on nest them (blobs hold epochs, epochs hold units), unless the files are for an
+older one, and also carry the descriptions of older ones. Cycles, traffic and powers follow ST's estimate, so that both
+files compare; nothing in it depends on the day.
 """
 
 from __future__ import annotations

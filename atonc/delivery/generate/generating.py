@@ -82,8 +82,10 @@ def page_name(name: str) -> str:
     return "report.html" if name == "network" else f"{name}_report.html"
 
 
-def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False) -> Mapping[str, bytes]:
-    """File name -> contents."""
+def files_of(
+    view: CompileView, with_hex: bool = False, with_stai: bool = False, shared_kernels: bool = False, runtime: str = ""
+) -> Mapping[str, bytes]:
+    """File name -> contents. `runtime`: the release of LL_ATON that ST's packager shall name, if not the newest."""
     progress.stage("making the files")
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
@@ -95,7 +97,8 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
     described |= saved.rows(picture)
     report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
     network = c_network(view)
-    firmware = files(network, with_hex, with_stai, view.macs)
+    network = replace(network, runtime=runtime or network.runtime)
+    firmware = files(network, with_hex, with_stai, view.macs, shared_kernels)
     return {
         f"{name}_program.s": write.assembly(program, name).encode(),
         **firmware,
@@ -108,10 +111,16 @@ def files_of(view: CompileView, with_hex: bool = False, with_stai: bool = False)
 
 
 def generate(
-    view: CompileView, folder: Path, with_hex: bool = False, with_stai: bool = False, with_reports: bool = True
+    view: CompileView,
+    folder: Path,
+    with_hex: bool = False,
+    with_stai: bool = False,
+    with_reports: bool = True,
+    shared_kernels: bool = False,
+    runtime: str = "",
 ) -> CompileView:
     """Writes the files, all together or none; the view that comes back names them."""
-    files = files_of(view, with_hex, with_stai)
+    files = files_of(view, with_hex, with_stai, shared_kernels, runtime)
     if not with_reports:
         files = {name: content for name, content in files.items() if not name.endswith(REPORTS)}
     return replace(view, files=tuple(map(str, write_whole(folder, files, view.name))))

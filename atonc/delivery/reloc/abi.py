@@ -7,6 +7,7 @@ call nothing but the first seven functions, which all published releases have at
 
 from __future__ import annotations
 
+from atonc.compiler.emit.c.network import NEWEST_RUNTIME
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -81,7 +82,7 @@ ABIS = (
     Abi("2.1", (1, 1, 0), 0, ENTRIES_10, 16, SERVICES + _LIB_21, 1, "1.1.0-31"),
     Abi("2.2", (1, 1, 1), 0, ENTRIES_10, 17, SERVICES + _LIB_21, 1, "1.1.1-14"),
     Abi("3.0", (1, 1, 3), 0, ENTRIES_12, 17, SERVICES + _LIB_23, 1, "1.1.3-8"),
-    Abi("4.0", (1, 1, 3), 100, ENTRIES_12, 17, SERVICES + _LIB_NEW, 2, "1.1.3-262"),
+    Abi("4.0", (1, 1, 3), 100, ENTRIES_12, 17, SERVICES + _LIB_NEW, 2, NEWEST_RUNTIME),
 )
 DEFAULT = ABIS[-1]
 
@@ -106,3 +107,15 @@ def abi_named(text: str) -> Abi:
             return found
     known = ", ".join(f"{abi.evidence} (Core {abi.core})" for abi in ABIS)
     raise InputError(f"no runtime {text[:40]!r} is known", rule=f"known releases of LL_ATON: {known}")
+
+
+def dev_of(text: str, abi: Abi) -> int:
+    """The build that a user named, or the one whose sources were read."""
+    _, _, dev = text.partition("-")
+    return int(dev) if dev.isdecimal() else abi.dev
+
+
+def release_named(text: str) -> str:
+    """The same in full: `2.2` is `1.1.1-14`."""
+    abi = abi_named(text)
+    return f"{abi.number}-{dev_of(text, abi)}"

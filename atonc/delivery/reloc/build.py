@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from atonc.delivery.firmware.building import Toolchain
-from atonc.delivery.reloc.abi import DEFAULT, Abi, abi_named, abi_of
+from atonc.delivery.reloc.abi import DEFAULT, Abi, abi_named, abi_of, dev_of
 from atonc.delivery.reloc.elf import file_bytes, read_linked
 from atonc.delivery.reloc.format import CPUS, HASH_BYTES, Flags
 from atonc.delivery.reloc.image import Image, read_image
@@ -107,12 +107,7 @@ def _abi(network: CompiledNetwork, wanted: str) -> tuple[Abi, int]:
             rule="networks of ST's compiler call the library of their own release",
             remedy="leave --runtime out, or compile the model with that release",
         )
-    return abi, _dev(wanted, abi)
-
-
-def _dev(wanted: str, abi: Abi) -> int:
-    _, _, dev = wanted.partition("-")
-    return int(dev) if dev.isdecimal() else abi.dev
+    return abi, dev_of(wanted, abi)
 
 
 def facts_of(ready: Prepared, name: str, options: RelocOptions) -> ImageFacts:

@@ -81,9 +81,9 @@ def check_pools(view: CompileView) -> None:
     check_modes(modes, view.options.mpool or view.board.name, no_secure=not view.options.secure)
 
 
-def generated(folder: Path, name: str, asked: frozenset[str]) -> RelocatableImage:
+def generated(folder: Path, name: str, asked: frozenset[str], runtime: str = "") -> RelocatableImage:
     """The image beside the files that `generate` has just written."""
-    options = RelocOptions(name=name, secure="no-secure" not in asked, split="split" in asked)
+    options = RelocOptions(name=name, secure="no-secure" not in asked, split="split" in asked, runtime=runtime)
     return relocate(folder, folder, options, gen_c_file="gen-c-file" in asked)
 
 

@@ -199,12 +199,15 @@ class Compilation:
         given = given_by_name(self.graph.inputs, inputs, named)
         return run_compiled(self.compiled, given)
 
-    def save(self, folder: str | PathLike[str], hex: bool = False, stai: bool = False) -> list[Path]:
+    def save(
+        self, folder: str | PathLike[str], hex: bool = False, stai: bool = False, shared_kernels: bool = False
+    ) -> list[Path]:
         """The files of `atonc generate`, all together or none."""
         from atonc.delivery.generate import generating, preflight
 
         preflight.check_folder(Path(folder))
-        return [Path(file) for file in generating.generate(self.view, Path(folder), hex, stai).files]
+        view = generating.generate(self.view, Path(folder), hex, stai, shared_kernels=shared_kernels)
+        return [Path(file) for file in view.files]
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Writes the report: a page (.html) or plain text (.txt)."""

@@ -123,6 +123,7 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         **given
         | {
             "board": profile.board(options.board),
+            "epoch_controller": options.epoch_controller and (profile.epoch_controller or _wants_controller(options)),
             "mpool": str(options.mpool or profile.memory_pool or ""),
             "on_cpu": tuple(node for where, node in options.on if where == "cpu"),
             "on_npu": tuple(node for where, node in options.on if where == "npu"),
@@ -133,12 +134,18 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     )
 
 
+def _wants_controller(options: argparse.Namespace) -> bool:
+    return getattr(options, "enable_epoch_controller", False)
+
+
 def _profile_notes(profile: Profile, options: argparse.Namespace) -> None:
     """Each option once, by name."""
     if profile.ignored:
         note(f"unknown options in the profile are ignored: {', '.join(profile.ignored)}", options)
     if profile.missing:
         note(f"options of the profile that have no effect here: {', '.join(profile.missing)}", options)
+    if not profile.epoch_controller and not _wants_controller(options):
+        note("the profile has no --enable-epoch-controller: the processor starts every epoch, which is slower", options)
     if profile.unknown_keys:
         note(f"unknown keys in the profile are ignored: {', '.join(profile.unknown_keys)}", options)
 

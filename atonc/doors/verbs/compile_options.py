@@ -128,6 +128,12 @@ class WrittenOptions:
     )
     hex: bool = option(False, "--hex", OUTPUT, "memory images also as Intel HEX, with their addresses")
     binary: bool = option(False, "--binary", OUTPUT, "memory images as binary files (default)")
+    shared_kernels: bool = option(
+        False, "--shared-kernels", OUTPUT, "CPU kernels in atonc_kernels.c, .h for all networks, not in each NAME.c"
+    )
+    runtime: str = option(
+        "", "--runtime", OUTPUT, "LL_ATON release for relocatable images, ours and ST's packager's", metavar="VERSION"
+    )
     stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on")
 
 

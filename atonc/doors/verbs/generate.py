@@ -38,7 +38,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="mapping, memory, latency and verification of a model, without C files",
         description="What `generate` would give, without its C files. With -o the reports are written.",
     )
-    analyze.set_defaults(verb=_analyze, hex=False, stai=False)
+    analyze.set_defaults(verb=_analyze, hex=False, stai=False, shared_kernels=False, runtime="")
     add_model_options(generate, st_options.GENERATE, verify=True)
     add_model_options(analyze, verify=True)
     for parser, own in ((generate, WrittenOptions), (analyze, AnalyzeOptions)):
@@ -136,17 +136,19 @@ def check_image(view: CompileView, options: argparse.Namespace) -> None:
 def write(view: CompileView, folder: Path, options: argparse.Namespace) -> CompileView:
     """The files that were asked for."""
     from atonc.delivery.generate import generating
+    from atonc.delivery.reloc.abi import release_named
 
     with_stai = options.stai or options.c_api == "st-ai"
-    view = generating.generate(view, folder, options.hex, with_stai, options.report)
-    return view if options.relocatable is None else with_image(view, folder, options.relocatable)
+    runtime = release_named(options.runtime) if options.runtime else ""
+    view = generating.generate(view, folder, options.hex, with_stai, options.report, options.shared_kernels, runtime)
+    return view if options.relocatable is None else with_image(view, folder, options.relocatable, runtime)
 
 
-def with_image(view: CompileView, folder: Path, asked: str) -> CompileView:
+def with_image(view: CompileView, folder: Path, asked: str, runtime: str = "") -> CompileView:
     """Adds the relocatable image of what was just written."""
     from atonc.delivery.trials import relocating
 
-    done = relocating.generated(folder, view.name, relocating.words(asked))
+    done = relocating.generated(folder, view.name, relocating.words(asked), runtime)
     return replace(view, files=(*view.files, *map(str, done.files)))
 
 

@@ -61,12 +61,20 @@ static void atonc_relocate(uint64_t *program, const uint32_t *words, uint32_t co
 """
 
 
+def files(network: CNetwork) -> dict[str, bytes]:
+    """The file of programs; networks that call the driver have none."""
+    return {f"{network.name}_ecblobs.h": text(network).encode()} if network.epoch_controller else {}
+
+
+def included(network: CNetwork) -> str:
+    """What the C file has of it: scripts copy the file only where there are programs."""
+    if network.epoch_controller:
+        return f'#include "{network.name}_ecblobs.h"\n'
+    return f"{_network_init(network, [])}\n{_inference_init(network, [])}"
+
+
 def text(network: CNetwork) -> str:
-    blobs = (
-        [StoredProgram(network, block) for block in network.blocks if not block.on_cpu]
-        if network.epoch_controller
-        else []
-    )
+    blobs = [StoredProgram(network, block) for block in network.blocks if not block.on_cpu]
     relocated = [blob for blob in blobs if blob.relocations]
     head = _HEAD.format(file=f"{network.name}_ecblobs.h", tool=network.tool, guard=guard(network))
     arrays = "".join(blob.arrays() for blob in blobs)

@@ -184,8 +184,8 @@ def table(network: CNetwork, kind: str, always: list[Info], debug: list[Info]) -
         rows += guard[0] + "".join(_row(prefix, k, info) for k, info in extra) + guard[1]
     return (
         f"const LL_Buffer_InfoTypeDef *LL_ATON_{kind}_Buffers_Info_{network.suffix}(void)\n{{\n{arrays}"
-        f"  static const LL_Buffer_InfoTypeDef buffers[] = {{\n{rows}"
-        f"    {{\n      .name = NULL,\n    }},\n  }};\n\n  return buffers;\n}}\n"
+        f"  static const LL_Buffer_InfoTypeDef buff_info[] = {{\n{rows}"
+        f"    {{\n      .name = NULL,\n    }}\n  }};\n\n  return buff_info;\n}}\n"
     )
 
 
@@ -197,7 +197,8 @@ def _array_lines(prefix: str, info: Info) -> Iterator[str]:
     yield f"  static const uint32_t {prefix}_shape[] = {{ {_integers(info.shape)} }};\n"
     yield f"  static const uint32_t {prefix}_mem_shape[] = {{ {_integers(info.mem_shape)} }};\n"
     if info.scales:
-        scales = ", ".join(map(names.float_literal, info.scales))
+        # without the letter f: ST's packager reads them too
+        scales = ", ".join(names.float_literal(scale).removesuffix("f") for scale in info.scales)
         yield f"  static const float {prefix}_scale[] = {{ {scales} }};\n"
         yield f"  static const int16_t {prefix}_offset[] = {{ {_integers(info.offsets)} }};\n"
 
@@ -213,7 +214,8 @@ def _row(prefix: str, number: int, info: Info) -> str:
 
 def _members(prefix: str, info: Info) -> Iterator[tuple[str, str]]:
     yield "name", f'"{info.label}"'
-    pointer = f"&{info.base}" if info.user else info.base
+    named = info.base if info.base.startswith("0x") else f"(uintptr_t){info.base}"  # as ST's packager reads it
+    pointer = f"(uintptr_t)&{info.base}" if info.user else named
     yield "addr_base", f"{{(unsigned char *)({pointer})}}"
     yield "offset_start", str(info.start)
     yield "offset_end", str(info.start + info.size_bytes)

@@ -7,17 +7,20 @@ from atonc.compiler.emit.c.kernels import kernel_files
 from atonc.compiler.emit.c.network import CNetwork
 
 
-def files(network: CNetwork, with_hex: bool = False, with_stai: bool = False, macs: int = 0) -> dict[str, bytes]:
-    """`with_stai`: also the interface that applications for later releases call."""
+def files(
+    network: CNetwork, with_hex: bool = False, with_stai: bool = False, macs: int = 0, shared_kernels: bool = False
+) -> dict[str, bytes]:
+    """`with_stai`: also the interface that applications for later releases call. `shared_kernels`: CPU layers call
+    kernels in a file for all networks, else each network's C file has those that it calls."""
     name = network.name
     return {
-        f"{name}.c": network_c.text(network).encode(),
+        f"{name}.c": network_c.text(network, shared_kernels).encode(),
         f"{name}.h": network_h.text(network).encode(),
-        f"{name}_ecblobs.h": blobs_h.text(network).encode(),
+        **blobs_h.files(network),
         f"{name}_memories.h": memories_h.text(network).encode(),
         **images.raw_files(network),
         **(images.hex_files(network) if with_hex else {}),
         **images.loader_files(network),
         **(stai.files(network, macs) if with_stai else {}),
-        **(kernel_files() if network.cpu_blocks else {}),
+        **(kernel_files() if shared_kernels and network.cpu_blocks else {}),
     }

@@ -1,7 +1,8 @@
-"""Our CPU kernels as a network brings them: one header and one C file, made of the families in `runtime/kernels/parts`.
+"""Our CPU kernels as one header and one C file for all networks (`--shared-kernels`), made of the families in
+`runtime/kernels/parts`.
 
 One file is one line in an application's Makefile, for any number of networks, and the linker drops the functions that
-nobody calls; so it always has all families.
+nobody calls; so it always has all families. `own_kernels.py` writes what one network needs into its own file.
 """
 
 from __future__ import annotations
@@ -31,17 +32,27 @@ def kernel_files() -> dict[str, bytes]:
 @cache
 def header() -> str:
     """Types and numbers as they are written, and a prototype of every function: it cannot differ from the body."""
-    shown = (match[0] for name in PARTS if name.endswith(".c") for match in _SHOWN.finditer(_part(name)))
+    shown = (match[0] for name in PARTS if name.endswith(".c") for match in _SHOWN.finditer(part(name)))
     lines = (f"\n{text}\n\n" if text.startswith(_SECTION) else f"{text};\n" for text in shown)
     prototypes = "".join(lines).lstrip("\n")
     return _PROTOTYPES.sub(lambda _: f"{prototypes}\n", _FOLDER.joinpath(HEADER).read_text(encoding="utf-8"))
 
 
-def _part(name: str) -> str:
+def types() -> str:
+    """Types and numbers of the header, without what stands around them."""
+    text = _FOLDER.joinpath(HEADER).read_text(encoding="utf-8")
+    return _PROTOTYPES.split(text[text.index(_SECTION) :])[0]
+
+
+def part(name: str) -> str:
     return _FOLDER.joinpath("parts", name).read_text(encoding="utf-8")
+
+
+def body(name: str) -> str:
+    text = part(name)
+    return text[text.index(_SECTION) :]
 
 
 @cache
 def source() -> str:
-    parts = map(_part, PARTS)
-    return _part("prologue.h") + "".join(part[part.index(_SECTION) :] for part in parts)
+    return part("prologue.h") + "\n" + "".join(map(body, PARTS))

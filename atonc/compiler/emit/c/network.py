@@ -18,6 +18,8 @@ from atonc.compiler.plan.types import BufferKind
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.mpool import MemoryPool
 
+NEWEST_RUNTIME = "1.1.3-262"  # of the releases of LL_ATON whose sources are public
+
 
 @dataclass(frozen=True)
 class Cycles:
@@ -65,6 +67,12 @@ class CNetwork:
     epoch_controller: bool = True
     channels_first: frozenset[str] = frozenset()  # inputs and outputs that are stored that way
     cycles: Mapping[int, Cycles] = field(default_factory=dict)  # by step number
+    runtime: str = NEWEST_RUNTIME  # the release that images of ST's packager name; the C code suits all of them
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The same as numbers: major, minor, micro, build."""
+        return tuple(map(int, self.runtime.replace("-", ".").split(".")))
 
     @property
     def suffix(self) -> str:
@@ -113,7 +121,7 @@ class CNetwork:
         """The buffer of the application that holds it, if one does."""
         return self.user_buffers.get(self.home(buffer).address)
 
-    def c_symbol(self, part: Movable) -> str:
+    def c_symbol(self, part: Movable | MemoryPool) -> str:
         """In C: the variable that holds the application's pointer, or the array that stands for the pool."""
         return f"_mem_pool_{part.symbol}_{self.suffix}"
 

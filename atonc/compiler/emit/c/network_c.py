@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from atonc.compiler.emit.c import buffers_info, cpu_functions, epochs, memories, names, relative, resident, user_io
+from atonc.compiler.emit.c import (
+    blobs_h,
+    buffers_info,
+    cpu_functions,
+    epochs,
+    memories,
+    names,
+    own_kernels,
+    relative,
+    resident,
+    user_io,
+)
+from atonc.compiler.emit.c.kernels import HEADER
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.emit.c.pool_comments import pool_comments
 
@@ -91,13 +103,17 @@ _CIPHER_HOOKS = (
 )
 
 
-def text(network: CNetwork) -> str:
+def text(network: CNetwork, shared_kernels: bool = False) -> str:
+    """`shared_kernels`: those of CPU layers stand in a file for all networks, not in this one."""
+    functions = _functions(network)
+    from_file = shared_kernels and network.cpu_blocks
     parts = (
         _head(network),
-        _INCLUDES + ('#include "atonc_kernels.h"\n' if network.cpu_blocks else ""),
+        _packager(network),
+        _INCLUDES + (f'#include "{HEADER}"\n' if from_file else ""),
+        pool_comments(network),
         _VERSION,
         _MEMORIES.format(file=f"{network.name}_memories.h"),
-        pool_comments(network),
         _prototypes(network),
         _ENCRYPTION.format(net=network.suffix),
         relative.declarations(network),
@@ -105,8 +121,8 @@ def text(network: CNetwork) -> str:
         user_io.functions(network),
         memories.table(network),
         resident.text(network),
-        f'#include "{network.name}_ecblobs.h"\n',
-        *_functions(network),
+        blobs_h.included(network),
+        *(functions if shared_kernels else own_kernels.around(functions)),
         epochs.items(network),
         *_tables(network),
         _aliases(network) if network.name == "network" else "",
@@ -117,6 +133,19 @@ def text(network: CNetwork) -> str:
 def _head(network: CNetwork) -> str:
     model = f" from {names.comment(network.model)}" if network.model else ""
     return f"/* {network.name}.c: a neural network for the STM32N6{model}, written by {network.tool}. Do not edit. */\n"
+
+
+def _packager(network: CNetwork) -> str:
+    """What ST's N6_reloc looks for, line by line, up to the list of memory pools: nothing before that list may have the
+    word of its first version number for anything else."""
+    major, minor, micro, dev = network.release
+    return (
+        "/* For ST's N6_reloc: whether there are programs in a file of their own, and the runtime of the images that\n"
+        " * it makes of this file (generate --runtime); the C code compiles with any.\n"
+        f" *   --enable-epoch-controller = {str(network.epoch_controller).lower()}\n"
+        f"LL_ATON_VERSION_MAJOR {major} LL_ATON_VERSION_MINOR {minor} LL_ATON_VERSION_MICRO {micro} "
+        f"LL_ATON_VERSION_DEV {dev}\n */\n"
+    )
 
 
 def _prototypes(network: CNetwork) -> str:

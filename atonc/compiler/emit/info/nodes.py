@@ -35,6 +35,9 @@ class EpochNode:
     unit: str  # "" on the CPU
 
 
+_NESTS = (1, 1, 3)  # from this release of the runtime on, nodes of programs hold their epochs
+
+
 @dataclass(frozen=True)
 class NodeIds:
     """Ids of all nodes: constants, blocks, epochs and what they hold."""
@@ -64,7 +67,8 @@ def numbers(network: CNetwork, memory: InfoMemory) -> NodeIds:
 
 
 def is_blob(network: CNetwork, block: Block) -> bool:
-    return network.epoch_controller and not block.on_cpu
+    """Whether a block has a node that holds its epochs: readers of older releases want all epochs side by side."""
+    return network.epoch_controller and not block.on_cpu and network.release >= _NESTS
 
 
 def working_units(step: ProgramStep) -> tuple[str, ...]:
@@ -80,10 +84,13 @@ def node_rows(network: CNetwork, memory: InfoMemory, ids: NodeIds, macs: Mapping
     rows = [_node(ids.epochs[0], "epoch_0", "NODE_NO_X", parts=constants)]
     for block in network.blocks:
         steps = [_step_node(network, memory, ids, step, macs) for step in block.steps]
-        if not is_blob(network, block):
+        if block.on_cpu or not network.epoch_controller:
             rows += steps
             continue
         blob = names.blob(network.name, block.first)
+        if not is_blob(network, block):
+            rows += [step | {"mapping": "NODE_EC", "description": f"Epoch Controller {blob}"} for step in steps]
+            continue
         row = _node(ids.blocks[block.first], blob, "NODE_EC", kind="Epoch Controller Blob", parts=steps)
         rows.append(row | {"description": f"Epoch Controller {blob}", "macc": sum(step["macc"] for step in steps)})
     return rows
@@ -193,16 +200,15 @@ Edge = tuple[str, str, int, int, int, int]
 
 
 def _flow_edges(network: CNetwork, ids: NodeIds) -> Iterator[Edge]:
-    """Which block follows which, and inside a blob which epoch."""
+    """Which block follows which, and inside a block which epoch."""
     last_first, last = 0, ids.epochs[0]
     for block in network.blocks:
         node = ids.block_of(block)
         yield f"epoch_dep_{last_first}_{block.first}", "EDGE_FLOW", 0, last, node, 0
-        if is_blob(network, block):
-            for one, other in zip(block.steps, block.steps[1:], strict=False):
-                start, end = ids.epochs[one.number], ids.epochs[other.number]
-                yield f"epoch_dep_{one.number}_{other.number}", "EDGE_FLOW", 0, start, end, 0
-        last_first, last = block.first, node
+        for one, other in zip(block.steps, block.steps[1:], strict=False):
+            start, end = ids.epochs[one.number], ids.epochs[other.number]
+            yield f"epoch_dep_{one.number}_{other.number}", "EDGE_FLOW", 0, start, end, 0
+        last_first, last = (block.first, node) if is_blob(network, block) else (block.last, ids.epochs[block.last])
 
 
 def _data_edges(network: CNetwork, memory: InfoMemory, ids: NodeIds) -> Iterator[Edge]:

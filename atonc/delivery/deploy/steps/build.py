@@ -1,6 +1,6 @@
 """The firmware, with what the project is built with: make, CMake, or STM32CubeIDE without its window.
 
-The user's Makefile stays as it is: a twin beside it adds our kernels and leaves out what this compiler does not know.
+The user's Makefile stays as it is: a twin beside it leaves out what this compiler does not know.
 Objects are made in a folder of their own. A mark says that it is being worked in; whoever finds it begins anew, because
 a compiler that was killed leaves halves.
 """
@@ -8,7 +8,6 @@ a compiler that was killed leaves halves.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -28,7 +27,6 @@ TWIN = "Makefile.atonc"
 ELF, BINARY = "Project.elf", "Project.bin"
 _BUILD = "build-atonc"
 _MARK = f"{journal.FOLDER}/building"
-_KERNELS = "atonc_kernels.c"
 _ODD_OPTION = "-fcyclomatic-complexity"  # known to ST's compiler only
 # what headers of some compilers lack -> the macros that stand in for it
 _LACKS = {
@@ -69,8 +67,7 @@ def _builder(deployment: Deployment) -> tuple[str, str] | None:
 def _make(deployment: Deployment, handle: int) -> Path:
     folder = deployment.root / deployment.layout.sources
     twin = f"{deployment.layout.sources}/{TWIN}"
-    kernels = any(file.endswith(f"/{_KERNELS}") for file in deployment.outputs("generate"))
-    text = twin_makefile((folder / "Makefile").read_text(errors="surrogateescape"), kernels)
+    text = twin_makefile((folder / "Makefile").read_text(errors="surrogateescape"))
     journal.commit(deployment.root, {twin: text.encode(errors="surrogateescape")})
     folder_name = "BUILD_TOP" if "BUILD_TOP" in text else "BUILD_DIR"
     command = ["make", "-f", TWIN, f"{folder_name}={_BUILD}", f"-j{deployment.wishes.compilers}"]
@@ -78,16 +75,14 @@ def _make(deployment: Deployment, handle: int) -> Path:
     return _newest(folder / _BUILD)
 
 
-def twin_makefile(text: str, kernels: bool) -> str:
-    """The project's Makefile for this compiler and our network."""
+def twin_makefile(text: str) -> str:
+    """The project's Makefile for this compiler."""
     gcc = tools.find("arm-none-eabi-gcc") or Path("arm-none-eabi-gcc")
     if _ODD_OPTION in text and not tools.accepts(gcc, "int x;\n", _ODD_OPTION):
         text = text.replace(_ODD_OPTION, "")
     macros = " ".join(macro for source, macro in _LACKS.items() if not tools.accepts(gcc, source))
     if macros:
         text = f"C_DEFS += {macros}\n" + text
-    if kernels and _KERNELS not in text:
-        text = re.sub(r"^(C_SOURCES \+= .*/)network\.c$", rf"\g<0>\n\g<1>{_KERNELS}", text, count=1, flags=re.MULTILINE)
     return f"# made by atonc from Makefile; it is written anew with every deployment\n{text}"
 
 

@@ -23,6 +23,8 @@ extern "C" {
 
 #define ATONC_KERNELS_VERSION 1
 
+/* --- types and numbers ---------------------------------------------------------------------------------------------- */
+
 /* Element types. */
 enum {
   ATONC_S8 = 0, ATONC_U8 = 1, ATONC_S16 = 2, ATONC_U16 = 3, ATONC_S32 = 4, ATONC_U32 = 5,
@@ -64,7 +66,7 @@ typedef struct {
   int32_t groups;
 } atonc_window;
 
-/* Which function `atonc_unary`, `atonc_binary` and `atonc_reduce` compute. */
+/* Which function `atonc_unary` computes. */
 enum {
   ATONC_LOGISTIC = 0, ATONC_TANH = 1, ATONC_HARD_SWISH = 2, ATONC_SILU = 3, ATONC_MISH = 4, ATONC_SOFTPLUS = 5,
   ATONC_EXP = 6, ATONC_LOG = 7, ATONC_SQRT = 8, ATONC_RSQRT = 9, ATONC_SQUARE = 10, ATONC_ABS = 11, ATONC_NEG = 12,
@@ -72,6 +74,8 @@ enum {
   ATONC_LOGICAL_NOT = 18, ATONC_LEAKY_RELU = 19, ATONC_ELU = 20, ATONC_HARD_SIGMOID = 21, ATONC_TRUNC = 22, ATONC_ERF = 23,
   ATONC_GELU = 24, ATONC_GELU_TANH = 25
 };
+
+/* The same for `atonc_binary`. */
 enum {
   ATONC_ADD = 0, ATONC_SUB = 1, ATONC_MUL = 2, ATONC_DIV = 3, ATONC_DIV_TRUNC = 4, ATONC_MINIMUM = 5,
   ATONC_MAXIMUM = 6, ATONC_FLOOR_DIV = 7, ATONC_FLOOR_MOD = 8, ATONC_SQUARED_DIFFERENCE = 9, ATONC_LESS = 10,
@@ -79,7 +83,10 @@ enum {
   ATONC_LOGICAL_AND = 16, ATONC_LOGICAL_OR = 17, ATONC_PRELU = 18, ATONC_PRELU_TWICE = 19, ATONC_FMOD = 20,
   ATONC_POW = 21
 };
+
+/* And for `atonc_reduce`. */
 enum { ATONC_SUM = 0, ATONC_MEAN = 1, ATONC_REDUCE_MAX = 2, ATONC_REDUCE_MIN = 3, ATONC_REDUCE_PROD = 4 };
+
 #define ATONC_MOST_CELLS 1024 /* of an LSTM */
 
 /* Prototypes: emit/c/kernels.py puts those of the functions in parts here, with the comments above them. */

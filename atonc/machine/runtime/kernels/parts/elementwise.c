@@ -33,9 +33,9 @@ static void floats_to_bytes_plain(uint8_t *out, const atonc_format *format, cons
   int32_t zero = (int32_t)format->zero, low = (int32_t)format->low, high = (int32_t)format->high;
   for (uint32_t i = 0; i < count; i++) {
     float value = in[i] * factor;
-    float whole = floorf(value + 0.5f);
+    float whole = ATONC_MATH(floorf)(value + 0.5f);
     int32_t code;
-    if (fabsf(value) < 1000.0f && fabsf(value - whole) < CERTAIN) {
+    if (ATONC_MATH(fabsf)(value) < 1000.0f && ATONC_MATH(fabsf)(value - whole) < CERTAIN) {
       code = (int32_t)whole + zero;
       code = code < low ? low : code > high ? high : code;
     } else {

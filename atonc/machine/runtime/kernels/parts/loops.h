@@ -4,6 +4,8 @@
 
 /* --- nested loops -------------------------------------------------------------------------------------------------- */
 
+#define MAX_RANK 8
+
 /* Rows of `width` numbers: a count and up to three steps. `at` follows the steps. */
 typedef struct {
   int32_t index[MAX_RANK];

@@ -4,6 +4,8 @@
 
 /* --- numbers in memory -------------------------------------------------------------------------------------------- */
 
+#define AT(base, bytes) ((const uint8_t *)(base) + (bytes))
+
 static uint32_t item_bytes(int32_t type)
 {
   switch (type) {
@@ -12,6 +14,25 @@ static uint32_t item_bytes(int32_t type)
   case ATONC_S32: case ATONC_U32: case ATONC_F32: return 4;
   default: return 8;
   }
+}
+
+/* Integers of 64 bits by their halves: no core has instructions for them, and their library is not always there. */
+static double from_wide(int64_t value)
+{
+  return (double)(int32_t)(value >> 32) * 4294967296.0 + (double)(uint32_t)value;
+}
+
+static double from_wide_unsigned(uint64_t value)
+{
+  return (double)(uint32_t)(value >> 32) * 4294967296.0 + (double)(uint32_t)value;
+}
+
+/* The bits of an integer that fits, with or without a sign. */
+static uint64_t to_wide(double value)
+{
+  double high = ATONC_MATH(floor)(value / 4294967296.0);
+  uint32_t top = high < 0 ? (uint32_t)(int32_t)high : (uint32_t)high;
+  return (uint64_t)top << 32 | (uint32_t)(value - high * 4294967296.0);
 }
 
 static double load(const void *data, size_t i, int32_t type)
@@ -23,8 +44,8 @@ static double load(const void *data, size_t i, int32_t type)
   case ATONC_U16: return ((const uint16_t *)data)[i];
   case ATONC_S32: return ((const int32_t *)data)[i];
   case ATONC_U32: return ((const uint32_t *)data)[i];
-  case ATONC_S64: return (double)((const int64_t *)data)[i];
-  case ATONC_U64: return (double)((const uint64_t *)data)[i];
+  case ATONC_S64: return from_wide(((const int64_t *)data)[i]);
+  case ATONC_U64: return from_wide_unsigned(((const uint64_t *)data)[i]);
   case ATONC_F32: return ((const float *)data)[i];
   default: return ((const double *)data)[i];
   }
@@ -40,8 +61,8 @@ static void store(void *data, size_t i, int32_t type, double value)
   case ATONC_U16: ((uint16_t *)data)[i] = (uint16_t)value; break;
   case ATONC_S32: ((int32_t *)data)[i] = (int32_t)value; break;
   case ATONC_U32: ((uint32_t *)data)[i] = (uint32_t)value; break;
-  case ATONC_S64: ((int64_t *)data)[i] = value >= 9223372036854775808.0 ? INT64_MAX : (int64_t)value; break;
-  case ATONC_U64: ((uint64_t *)data)[i] = value >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)value; break;
+  case ATONC_S64: ((int64_t *)data)[i] = value >= 9223372036854775808.0 ? INT64_MAX : (int64_t)to_wide(value); break;
+  case ATONC_U64: ((uint64_t *)data)[i] = value >= 18446744073709551616.0 ? UINT64_MAX : to_wide(value); break;
   case ATONC_F32: ((float *)data)[i] = (float)value; break;
   default: ((double *)data)[i] = value; break;
   }
@@ -59,7 +80,7 @@ static double at_most(double value, double bound)
 
 static double round_half_away(double value)
 {
-  double size = floor(fabs(value) + 0.5);
+  double size = ATONC_MATH(floor)(ATONC_MATH(fabs)(value) + 0.5);
   return value < 0 ? -size : size;
 }
 
@@ -98,7 +119,7 @@ static int32_t narrow_code(double value, const atonc_format *format, int32_t cha
   int32_t code;
   if (format->first_bits) {
     double unit = power_of_two(format->first_bits[channel]);
-    value = floor(value * unit + 0.5) / unit;
+    value = ATONC_MATH(floor)(value * unit + 0.5) / unit;
   }
   if (value != value) value = 0; /* what is not a number counts as zero */
   value = value - format->middle;
@@ -131,7 +152,7 @@ static double in_steps(double value, const atonc_format *format)
 {
   if (format->flags & ATONC_IN_SINGLE) {
     float quotient = (float)value / (float)format->scale;
-    return format->flags & ATONC_TO_EVEN ? rintf(quotient) : quotient;
+    return format->flags & ATONC_TO_EVEN ? ATONC_MATH(rintf)(quotient) : quotient;
   }
   return value / format->scale;
 }

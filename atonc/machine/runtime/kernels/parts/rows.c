@@ -213,7 +213,7 @@ void atonc_l2_norm(void *out, const atonc_format *out_format, const void *in, co
       double value = real_at(in, first + c, in_format);
       total = total + value * value;
     }
-    double length = sqrt(larger(total, 1e-12));
+    double length = ATONC_MATH(sqrt)(larger(total, 1e-12));
     for (int32_t c = 0; c < count; c++) put(out, first + c, out_format, real_at(in, first + c, in_format) / length);
   }
 }

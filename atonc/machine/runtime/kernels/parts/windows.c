@@ -198,7 +198,7 @@ static void convolve(collector collect, void *out, const atonc_format *out_forma
           p.integers = 0;
           p.sum = 0.0;
           collect(in, weights, g, at, o, &p, add);
-          put_channel(out, i++, out_format, o, (floats ? p.sum : (double)p.integers) * scales[o] + biases[o]);
+          put_channel(out, i++, out_format, o, (floats ? p.sum : from_wide(p.integers)) * scales[o] + biases[o]);
         }
       }
     }
