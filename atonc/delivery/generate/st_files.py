@@ -18,7 +18,6 @@ from atonc.compiler.emit.write import to_json
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.plan.types import CpuPlan
-from atonc.delivery.generate import generating
 from atonc.machine.base.build_folder import REPORTS, write_whole
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.frozen import dataclass
@@ -38,16 +37,19 @@ class StCall:
     core: str  # 4.0.1-20581
     tool: tuple[str, str]  # name and version in JSON files
     workspace: Path | None = WORKSPACE
+    reports: bool = True
 
     @property
     def arguments(self) -> str:
         return " ".join((self.verb, *self.words))
 
+    def report_name(self, name: str) -> str:
+        return f"{name}_{self.verb}_report.txt"
 
-def write(view: CompileView, folder: Path, call: StCall, made: Mapping[str, bytes], reports: bool) -> CompileView:
-    """The files of a network as ST's tool names them, and its workspace."""
-    files = _named(made, view.name, call)
-    if not reports:
+
+def write(view: CompileView, folder: Path, call: StCall, files: Mapping[str, bytes]) -> CompileView:
+    """Files that `named` gave, and the workspace."""
+    if not call.reports:
         files = {name: content for name, content in files.items() if not name.endswith(REPORTS)}
     written = write_whole(folder, files, view.name)
     if call.workspace is not None:
@@ -58,12 +60,12 @@ def write(view: CompileView, folder: Path, call: StCall, made: Mapping[str, byte
     return replace(view, files=tuple(map(str, written)))
 
 
-def _named(made: Mapping[str, bytes], name: str, call: StCall) -> dict[str, bytes]:
-    """With who answered, what was asked, and the report under the name of its verb."""
+def named(made: Mapping[str, bytes], name: str, call: StCall) -> dict[str, bytes]:
+    """Our files with who answered, what was asked, and the report under the name of its verb."""
     files = dict(made)
     _, _, *rest = files.pop(f"{name}_generate_report.txt").decode().split("\n")
     head = [call.banner, f"Parameters            : {call.arguments}"]
-    files[f"{name}_{call.verb}_report.txt"] = "\n".join([*head, *rest]).encode()
+    files[call.report_name(name)] = "\n".join([*head, *rest]).encode()
     info: dict[str, Any] = json.loads(files[f"{name}_c_info.json"])
     tool = info["environment"]["tools"][0]
     tool["name"], tool["version"] = call.tool
@@ -131,7 +133,3 @@ def _weights_in_code(view: CompileView) -> int:
     names = {name for op in graph.ops if op.name in on_cpu for name in op.inputs if name}
     found = [graph.tensors[name] for name in sorted(names) if graph.tensors[name].is_constant]
     return sum(tensor.elements * item_bytes(tensor) for tensor in found)
-
-
-def made(view: CompileView, with_hex: bool, with_stai: bool) -> Mapping[str, bytes]:
-    return generating.files_of(view, with_hex, with_stai)

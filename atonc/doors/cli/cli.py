@@ -31,6 +31,7 @@ from atonc.doors.verbs import (
     quantize,
     reloc,
     run,
+    stedgeai,
     sweep,
     validate,
     view,
@@ -64,6 +65,7 @@ VERBS = (
     load_and_run,
     deploy,
     board,
+    stedgeai,
     doctor,
     completion,
 )
@@ -166,7 +168,7 @@ def parse(words: Sequence[str], st: StRelease | None = None) -> argparse.Namespa
     meant = st_name.Meant(tuple(words)) if st is None else _as_st(words, st)
     words = meant.words
     options, unknown = whole.parse_known_args(words)
-    options.st = st
+    options.st = meant.call
     wrong = next((word for word in unknown if word.startswith("-")), "")
     if unknown:
         known = [name for verb in _path(words, verbs) for name in verb._option_string_actions]

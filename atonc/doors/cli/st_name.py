@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from atonc.delivery.generate.st_files import WORKSPACE as DEFAULT_WORKSPACE
+from atonc.delivery.generate.st_files import StCall
 from atonc.doors.verbs.st_release import RELEASE, StRelease, release_of
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
@@ -16,6 +18,8 @@ TARGET, NPU, MODE = "--target", "--st-neural-art", "--mode"
 OURS = "stm32n6"
 GENERIC = "stm32"  # any STM32: code for the processor
 COMPILING = ("analyze", "generate", "validate")
+WORKSPACE = ("--workspace", "-w")
+_SHOWN_ONLY = ("--quiet", "--no-workspace")  # the first hides no more than the progress bar there
 _CPU_ALONE = (
     f"without {NPU} ST's tool makes code for the processor alone, so nothing runs on the NPU (--no-npu); "
     f"add {NPU} for the NPU"
@@ -29,6 +33,7 @@ class Meant:
 
     words: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    call: StCall | None = None  # where the verb writes what ST's tool writes
 
 
 def release_for(program: str) -> StRelease | None:
@@ -41,22 +46,34 @@ def meant(words: Sequence[str], release: StRelease) -> Meant:
     verb, *rest = words
     if verb not in COMPILING or "-h" in rest or "--help" in rest:
         return Meant((verb, *rest))
-    target = value_of(TARGET, rest)
-    kept = [word for word in _without(TARGET, rest) if word != "--quiet"]  # there it hides the progress bar only
-    if value_of("--c-api", rest) is None:
-        kept += ["--c-api", release.c_api]
-    if target is None:
+    extra, notes = _for_target(verb, rest)
+    api = [] if value_of("--c-api", rest) is not None else ["--c-api", release.c_api]
+    kept = [word for word in _without((TARGET, *WORKSPACE), rest) if word not in _SHOWN_ONLY]
+    return Meant((verb, *kept, *api, *extra), notes, _call(verb, rest, release))
+
+
+def _for_target(verb: str, rest: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What has to be said to our tool, and to the user, so that the target is what is meant."""
+    target, npu = (value_of(TARGET, rest) or "").lower(), value_of(NPU, rest) is not None
+    if not target:
         raise InputError("no target is given", where=TARGET, remedy=f"add {TARGET} {OURS} {NPU}")
-    if target.lower() not in (OURS, GENERIC):
+    if target not in (OURS, GENERIC):
         raise UnsupportedError(
             f"{TARGET} {target[:40]} is not offered: atonc compiles for the STM32N6",
-            remedy=f"{TARGET} {OURS} {NPU} is its NPU, {TARGET} {OURS} alone its Cortex-M55; use ST's tool for others",
+            remedy=f"{TARGET} {OURS} {NPU} is its NPU, {TARGET} {OURS} alone its Cortex-M55; others need ST's tool",
         )
-    if target.lower() == GENERIC:
-        return Meant((verb, *_without_npu(kept), "--no-npu"), (_GENERIC,))
-    if value_of(NPU, rest) is None and not _on_target(verb, rest):
-        return Meant((verb, *kept, "--no-npu"), (_CPU_ALONE,))
-    return Meant((verb, *kept))
+    if target == GENERIC and npu:
+        raise InputError(f"{NPU} is for {TARGET} {OURS}", where=f"{TARGET} {target}", remedy=f"write {TARGET} {OURS}")
+    if npu or _on_target(verb, rest):
+        return (), ()
+    return ("--no-npu",), (_GENERIC if target == GENERIC else _CPU_ALONE,)
+
+
+def _call(verb: str, rest: Sequence[str], release: StRelease) -> StCall:
+    given = next(filter(None, (value_of(name, rest) for name in WORKSPACE)), "")
+    place = None if "--no-workspace" in rest else Path(given or DEFAULT_WORKSPACE)
+    core = f"{release.core}-{release.build}"
+    return StCall(verb, tuple(rest), release.banner, core, release.tool, place, "--no-report" not in rest)
 
 
 def _on_target(verb: str, rest: Sequence[str]) -> bool:
@@ -73,18 +90,12 @@ def value_of(option: str, words: Sequence[str]) -> str | None:
     return None
 
 
-def _without(option: str, words: Sequence[str]) -> list[str]:
-    """Without the option and its value."""
+def _without(options: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Without the options and their values."""
     kept: list[str] = []
     skip = False
     for word in words:
-        if not skip and word.partition("=")[0] != option:
+        if not skip and word.partition("=")[0] not in options:
             kept.append(word)
-        skip = word == option
+        skip = word in options
     return kept
-
-
-def _without_npu(words: Sequence[str]) -> list[str]:
-    if value_of(NPU, words) is None:
-        return list(words)
-    raise InputError(f"{NPU} is for {TARGET} {OURS}", where=f"{TARGET} {GENERIC}", remedy=f"write {TARGET} {OURS}")

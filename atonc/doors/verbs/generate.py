@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import Gates, Options
-from atonc.doors.verbs import st_options
+from atonc.doors.verbs import st_options, st_verbs
 from atonc.doors.verbs.common import add_model_options, compiler_options, model_path, write_pictures
 from atonc.doors.verbs.compile_options import AnalyzeOptions, ModelOptions, PictureOptions, StageOptions, WrittenOptions
 from atonc.doors.verbs.flags import ShownOptions, add_declared, add_output_options, declared_values
@@ -52,7 +52,9 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def _analyze(options: argparse.Namespace) -> int:
-    return _pareto(options) if options.pareto else _compile(options, None)
+    if options.pareto:
+        return _pareto(options)
+    return _compile(options, st_verbs.folder(options) if options.st else None)
 
 
 def _pareto(options: argparse.Namespace) -> int:
@@ -118,6 +120,8 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
         write_pictures(network_view(view), options)
     if options.json:
         print(json.dumps(compile_text.as_json(view) | {"gates": broken}, indent=1))
+    elif options.st:
+        st_verbs.show(view, options)
     elif not options.quiet:
         compile_text.print_compiled(view, options.verbose)
     for sentence in broken:
@@ -137,8 +141,11 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace) -> Compi
     """The files that were asked for."""
     from atonc.delivery.generate import generating
 
-    with_stai = options.stai or options.c_api == "st-ai"
-    view = generating.generate(view, folder, options.hex, with_stai, options.report)
+    with_stai = getattr(options, "stai", False) or options.c_api == "st-ai"
+    if getattr(options, "st", None):
+        view = st_verbs.write(view, folder, options, with_stai)
+    else:
+        view = generating.generate(view, folder, options.hex, with_stai, options.report)
     return view if options.relocatable is None else with_image(view, folder, options.relocatable)
 
 

@@ -34,9 +34,9 @@ class StRelease:
         return f"ST Edge AI Core v{self.core}-{self.build} answered by atonc {__version__}, not by ST"
 
     @property
-    def tool(self) -> str:
-        """The same in files: a name and a version."""
-        return f"ST.EdgeAI.Core {self.core}-{self.build} answered by atonc {__version__}"
+    def tool(self) -> tuple[str, str]:
+        """The same in JSON files: a name and a version."""
+        return "ST.EdgeAI.Core", f"{self.core}-{self.build} answered by atonc {__version__}"
 
     @property
     def version_lines(self) -> tuple[str, ...]:

@@ -1,0 +1,50 @@
+"""`generate` and `analyze` where the program was called by ST's name: its files, and its report as what is shown."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from atonc.compiler.compile.compile_view import CompileView
+
+
+def folder(options: argparse.Namespace) -> Path:
+    """Where `analyze` writes: ST's tool leaves the C files and images of the network there too."""
+    from atonc.delivery.generate.st_files import OUTPUT
+
+    return options.output or OUTPUT
+
+
+def write(view: CompileView, place: Path, options: argparse.Namespace, with_stai: bool) -> CompileView:
+    from atonc.delivery.generate import generating, st_files
+
+    made = generating.files_of(view, getattr(options, "hex", False), with_stai)
+    return st_files.write(view, place, options.st, st_files.named(made, view.name, options.st))
+
+
+def show(view: CompileView, options: argparse.Namespace) -> None:
+    """The report that was written, then what is ours: the predicted time, the proof, and the files."""
+    from atonc.delivery.generate import generating
+    from atonc.insight.report import compile_text, generate_report
+    from atonc.insight.report.run_text import cost_lines
+    from atonc.insight.report.terminal import show as shown
+
+    _, _, *report = generate_report.text(view, generating.c_network(view)).splitlines()
+    files = [f" {Path(file).absolute()}" for file in view.files]
+    shown(
+        [
+            f"Parameters            : {options.st.arguments}",
+            *report,
+            "",
+            *cost_lines(view.cost),
+            *compile_text.verify_lines(view.compiled.report),
+            "",
+            f"Generated files ({len(files)})",
+            "-" * 80,
+            *files,
+            "",
+            f"elapsed time ({options.st.verb}): {view.compiled.seconds:.3f}s",
+        ]
+    )
