@@ -18,6 +18,7 @@ from atonc.compiler.emit.write import to_json
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.plan.types import CpuPlan
+from atonc.delivery.firmware import host_library
 from atonc.machine.base.build_folder import REPORTS, write_whole
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.frozen import dataclass
@@ -38,6 +39,7 @@ class StCall:
     tool: tuple[str, str]  # name and version in JSON files
     workspace: Path | None = WORKSPACE
     reports: bool = True
+    dll: bool = False  # also a library of this computer
 
     @property
     def arguments(self) -> str:
@@ -52,6 +54,10 @@ def write(view: CompileView, folder: Path, call: StCall, files: Mapping[str, byt
     if not call.reports:
         files = {name: content for name, content in files.items() if not name.endswith(REPORTS)}
     written = write_whole(folder, files, view.name)
+    if call.dll and view.options.no_npu:
+        place = (call.workspace or WORKSPACE) / f"inspector_{view.name}" / "workspace" / "lib"
+        used = [(p.base, p.size_bytes) for p in view.board.pools if view.memory.by_pool.get(p.name, 0)]
+        written += host_library.build(files, view.name, used, place)
     if call.workspace is not None:
         work = call.workspace / f"neural_art__{view.name}"
         work.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ OURS = "stm32n6"
 GENERIC = "stm32"  # any STM32: code for the processor
 COMPILING = ("analyze", "generate", "validate")
 WORKSPACE = ("--workspace", "-w")
+DLL = "--dll"  # done where everything runs on the processor; this computer has no NPU
 _SHOWN_ONLY = ("--quiet", "--no-workspace")  # the first hides no more than the progress bar there
 _CPU_ALONE = (
     f"without {NPU} ST's tool makes code for the processor alone, so nothing runs on the NPU (--no-npu); "
@@ -48,7 +49,8 @@ def meant(words: Sequence[str], release: StRelease) -> Meant:
         return Meant((verb, *rest))
     extra, notes = _for_target(verb, rest)
     api = [] if value_of("--c-api", rest) is not None else ["--c-api", release.c_api]
-    kept = [word for word in _without((TARGET, *WORKSPACE), rest) if word not in _SHOWN_ONLY]
+    done = (*_SHOWN_ONLY, DLL) if extra else _SHOWN_ONLY
+    kept = [word for word in _without((TARGET, *WORKSPACE), rest) if word not in done]
     return Meant((verb, *kept, *api, *extra), notes, _call(verb, rest, release))
 
 
@@ -73,7 +75,8 @@ def _call(verb: str, rest: Sequence[str], release: StRelease) -> StCall:
     given = next(filter(None, (value_of(name, rest) for name in WORKSPACE)), "")
     place = None if "--no-workspace" in rest else Path(given or DEFAULT_WORKSPACE)
     core = f"{release.core}-{release.build}"
-    return StCall(verb, tuple(rest), release.banner, core, release.tool, place, "--no-report" not in rest)
+    written = {"workspace": place, "reports": "--no-report" not in rest, "dll": DLL in rest}
+    return StCall(verb, tuple(rest), release.banner, core, release.tool, **written)
 
 
 def _on_target(verb: str, rest: Sequence[str]) -> bool:
