@@ -8,8 +8,9 @@ the model zoo of that time reads. It is written for every release: no script min
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,15 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.plan.types import CpuPlan
 from atonc.delivery.firmware import host_library
+from atonc.insight.validating.distances import OutputResult
 from atonc.machine.base.build_folder import REPORTS, write_whole
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.frozen import dataclass
 
 OUTPUT, WORKSPACE = Path("st_ai_output"), Path("st_ai_ws")
 _REPORT_VERSION = 1.1
+_METRICS = ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos")
+Files = dict[str, bytes]
 _TYPES = {"float32": "float", "int8": "s8", "uint8": "u8", "int16": "s16", "uint16": "u16", "int32": "s32"}
 
 
@@ -139,3 +143,33 @@ def _weights_in_code(view: CompileView) -> int:
     names = {name for op in graph.ops if op.name in on_cpu for name in op.inputs if name}
     found = [graph.tensors[name] for name in sorted(names) if graph.tensors[name].is_constant]
     return sum(tensor.elements * item_bytes(tensor) for tensor in found)
+
+
+def validated(call: StCall, name: str, device: str, outputs: Sequence[OutputResult], lines: Sequence[str]) -> Files:
+    """What `validate` leaves in its folder: NAME_validate_report.txt, NAME_c_info_valid.json."""
+    rows = [
+        {"desc": f"X-cross #{k}", "ts_name": output.name} | {one: _number(output, one) for one in _METRICS}
+        for k, output in enumerate(outputs, 1)
+    ]
+    worst = max((row["rmse"] for row in rows if row["rmse"] is not None), default=-1.0)
+    tool = {"name": call.tool[0], "version": call.tool[1], "arguments": call.arguments, "environment": []}
+    found = {
+        "environment": {"generated_model": {"name": name}, "target": device, "tools": [tool]},
+        "json_schema_version": "2.0",
+        "validation": {
+            "device": f"VALIDATION_{device}",
+            "val_error": worst,
+            "val_error_desc": "x-cross (rmse)",
+            "val_metrics": rows,
+        },
+    }
+    files = {f"{name}_c_info_valid.json": to_json(found)}
+    if call.reports:
+        text = [call.banner, f"Parameters            : {call.arguments}", "", *lines]
+        files[call.report_name(name)] = ("\n".join(text) + "\n").encode()
+    return files
+
+
+def _number(output: OutputResult, name: str) -> float | None:
+    value = float(getattr(output.metrics, name))
+    return value if isfinite(value) else None

@@ -75,8 +75,12 @@ def _call(verb: str, rest: Sequence[str], release: StRelease) -> StCall:
     given = next(filter(None, (value_of(name, rest) for name in WORKSPACE)), "")
     place = None if "--no-workspace" in rest else Path(given or DEFAULT_WORKSPACE)
     core = f"{release.core}-{release.build}"
-    written = {"workspace": place, "reports": "--no-report" not in rest, "dll": DLL in rest}
-    return StCall(verb, tuple(rest), release.banner, core, release.tool, **written)
+    return StCall(
+        *(verb, tuple(rest), release.banner, core, release.tool),
+        workspace=place,
+        reports="--no-report" not in rest,
+        dll=DLL in rest,
+    )
 
 
 def _on_target(verb: str, rest: Sequence[str]) -> bool:

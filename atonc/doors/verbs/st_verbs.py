@@ -1,13 +1,15 @@
-"""`generate` and `analyze` where the program was called by ST's name: its files, and its report as what is shown."""
+"""`generate`, `analyze` and `validate` by ST's name: its files, and its report as what is shown."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
+    from atonc.insight.validating.distances import OutputResult
 
 
 def folder(options: argparse.Namespace) -> Path:
@@ -48,3 +50,13 @@ def show(view: CompileView, options: argparse.Namespace) -> None:
             f"elapsed time ({options.st.verb}): {view.compiled.seconds:.3f}s",
         ]
     )
+
+
+def validated(options: argparse.Namespace, device: str, outputs: Sequence[OutputResult], lines: Sequence[str]) -> None:
+    """The files of `validate`: beside the network, or where the user says."""
+    from atonc.delivery.generate import st_files
+    from atonc.machine.base.disk import write_files
+
+    place = folder(options)
+    place.mkdir(parents=True, exist_ok=True)
+    write_files(place, st_files.validated(options.st, options.name, device, outputs, lines))

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.doors.verbs import st_options, validate_target
+from atonc.doors.verbs import st_options, st_verbs, validate_target
 from atonc.doors.verbs.common import add_model_options, compiler_options, model_path
 from atonc.doors.verbs.flags import add_declared, add_output_options
 from atonc.insight.validating.validate_options import FOLDER, MODES, SAMPLES, ValidateOptions
@@ -34,7 +34,7 @@ def _validate(options: argparse.Namespace) -> int:
 
     model, mode = model_path(options), MODES[options.mode]
     options.io_only = options.io_only or options.mode.endswith("io-only")
-    if options.save_csv and options.output is None:
+    if (options.save_csv or options.st) and options.output is None:
         options.output = FOLDER
     if options.output is not None:
         preflight.check_folder(options.output)
@@ -71,6 +71,8 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
         found = validating.validate(None if options.no_exec_model else references, compiled, samples, what)
     if options.output is not None:
         _save(options, found)
+    if options.st:
+        st_verbs.validated(options, "HOST", found.outputs, validate_text.lines(found, options.min_cos))
     if options.json:
         print(json.dumps(validate_text.as_json(found, options.min_cos, options.per_layer), indent=1))
     elif not options.quiet:

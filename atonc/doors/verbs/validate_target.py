@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.doors.verbs import st_verbs
 from atonc.doors.verbs.common import compiler_options, progress
 from atonc.insight.validating.validate_options import SAMPLES
 
@@ -36,6 +37,8 @@ def run(options: argparse.Namespace, path: Path) -> int:
         from atonc.machine.base.disk import write_file
 
         write_file(options.page, html_page(replace(view, measured=found.measured)))
+    if options.st:
+        st_verbs.validated(options, "TARGET", found.outputs, target_text.lines(found, options.verbose))
     if options.json:
         print(json.dumps(target_text.as_json(found), indent=1))
     elif not options.quiet or not found.equal:
