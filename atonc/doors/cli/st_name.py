@@ -4,7 +4,7 @@ into one of ours. What cannot be meant so is refused by name, never done in anot
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from atonc.delivery.generate.st_files import WORKSPACE as DEFAULT_WORKSPACE
@@ -21,6 +21,16 @@ COMPILING = ("analyze", "generate", "validate")
 WORKSPACE = ("--workspace", "-w")
 DLL = "--dll"  # done where everything runs on the processor; this computer has no NPU
 _SHOWN_ONLY = ("--quiet", "--no-workspace")  # the first hides no more than the progress bar there
+_MANY = 1 << 10
+# options of single verbs, and how many words may follow each
+_OWN = {
+    "generate": {"--binary": 0, "--address": 1, "--copy-weights-at": 1, "--copy-weight-at": 1, "--lib": 1, "-l": 1},
+    "validate": {
+        **dict.fromkeys(("--batch-size", "-b", "--mode", "--desc", "-d", "--val-json", "--ispu-conf"), 1),
+        **dict.fromkeys(("--valinput", "-vi", "--valoutput", "-vo", "--range"), _MANY),
+        **dict.fromkeys(("--full", "--io-only", "--save-csv", "--classifier", "--no-check", "--no-exec-model"), 0),
+    },
+}
 _CPU_ALONE = (
     f"without {NPU} ST's tool makes code for the processor alone, so nothing runs on the NPU (--no-npu); "
     f"add {NPU} for the NPU"
@@ -45,12 +55,14 @@ def release_for(program: str) -> StRelease | None:
 def meant(words: Sequence[str], release: StRelease) -> Meant:
     """`words` begin with a verb."""
     verb, *rest = words
-    if verb not in COMPILING or "-h" in rest or "--help" in rest:
+    if "-h" in rest or "--help" in rest:
+        return Meant((verb, "--help"))
+    if verb not in COMPILING:
         return Meant((verb, *rest))
     extra, notes = _for_target(verb, rest)
     api = [] if value_of("--c-api", rest) is not None else ["--c-api", release.c_api]
-    done = (*_SHOWN_ONLY, DLL) if extra else _SHOWN_ONLY
-    kept = [word for word in _without((TARGET, *WORKSPACE), rest) if word not in done]
+    switches = {name: 0 for name in (*_SHOWN_ONLY, *((DLL,) if extra else ()))}
+    kept = _without({TARGET: 1, **dict.fromkeys(WORKSPACE, 1), **switches, **_of_other_verbs(verb)}, rest)
     return Meant((verb, *kept, *api, *extra), notes, _call(verb, rest, release))
 
 
@@ -97,12 +109,26 @@ def value_of(option: str, words: Sequence[str]) -> str | None:
     return None
 
 
-def _without(options: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Without the options and their values."""
+def _of_other_verbs(verb: str) -> dict[str, int]:
+    """ST's tool takes all options with any verb, and those of another one change nothing."""
+    return {name: most for other, names in _OWN.items() if other != verb for name, most in names.items()}
+
+
+def _without(options: Mapping[str, int], words: Sequence[str]) -> list[str]:
+    """Without these options and as many words behind each, unless an option comes first."""
     kept: list[str] = []
-    skip = False
+    skip = 0
     for word in words:
-        if not skip and word.partition("=")[0] not in options:
+        name, equals, _ = word.partition("=")
+        if name in options:
+            skip = 0 if equals else options[name]
+        elif skip and not _is_option(word):
+            skip -= 1
+        else:
             kept.append(word)
-        skip = word in options
+            skip = 0
     return kept
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not word[1:2].isdigit()

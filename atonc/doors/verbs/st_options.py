@@ -42,6 +42,7 @@ COMMON = (
     Foreign(("--allocate-activations",), "the places of activations are fixed when the network is compiled"),
     Foreign(("--allocate-states",), "no state is kept from one inference to the next"),
     Foreign(("--hsp",), "it is for stm32u3", "WORDS", optional=True),
+    Foreign(("--optimize.export_hybrid",), "it is internal to ST's tool; its cloud passes it on", "VALUE"),
     Foreign(("--custom",), "layers with code of your own have no place in the program", "FILE.json",
             instead="end the model before such a layer (--cut-output-tensors), compute it in the application, and "
             "compile what follows as a network of its own (--cut-input-tensors)"),
