@@ -80,7 +80,8 @@ def test_analyze_leaves_the_files_of_the_network(stedgeai: Called) -> None:
     for name in ("network.c", "network_ecblobs.h", "network_atonbuf.xSPI2.raw", "network_c_info.json"):
         assert Path("st_ai_output", name).is_file()
     report = Path("st_ai_output/network_analyze_report.txt").read_text()
-    assert report.splitlines()[0] == release_of("").banner and not Path("st_ai_output/network_generate_report.txt").exists()
+    assert report.splitlines()[0] == release_of("").banner
+    assert not Path("st_ai_output/network_generate_report.txt").exists()
     assert re.search(r"pure software \(SW\) epochs +1$", report, re.MULTILINE)
     assert re.search(r"pure hardware \(HW or EC\) epochs +\d+  \(implemented in \d+ epoch controller", report)
     assert report.splitlines()[5:20] == text.splitlines()[5:20]
@@ -126,7 +127,8 @@ def test_json_stays_json(stedgeai: Called) -> None:
 
 
 def test_options_of_other_verbs_change_nothing() -> None:
-    words = ["generate", "-m", "m", *NPU, "-vi", "a", "b", "--mode", "target", "--range", "-1", "5", "--save-csv", "-n", "x"]
+    words = ["generate", "-m", "m", *NPU, "-vi", "a", "b", "--mode", "target", "--range", "-1", "5", "--save-csv"]
+    words += ["-n", "x"]
     found = st_name.meant(words, release_of("2.2.0"))
     assert found.words == ("generate", "-m", "m", "--st-neural-art", "-n", "x", "--c-api", "legacy")
 

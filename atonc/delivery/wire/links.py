@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import select
 import socket
@@ -13,7 +12,6 @@ from typing import Any, Protocol
 from atonc.machine.base.errors import InputError, ToolError
 
 DEFAULT_BAUD = 115_200
-LINE = "ATONC_LINE"  # in the environment: the line that `serial` without a port means
 _ST_VENDOR = 0x0483
 _SOCKET = re.compile(r"socket:([\w.\-]*):(\d{1,5})")
 _CHUNK = 4096
@@ -35,10 +33,7 @@ class ByteLink(Protocol):
 
 
 def open_link(text: str) -> ByteLink:
-    """`serial[:PORT][:BAUD]` or `socket:HOST:PORT`. Where no port is named, the environment may: so scripts that expect
-    the only ST-LINK reach the virtual board."""
-    if LINE in os.environ and text.startswith("serial") and not _serial_parts(text[7:])[0]:
-        text = os.environ[LINE]
+    """`serial[:PORT][:BAUD]` or `socket:HOST:PORT`."""
     found = _SOCKET.fullmatch(text)
     if found:
         return SocketLink(found[1] or "127.0.0.1", int(found[2]))
