@@ -111,7 +111,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     broken = generating.broken(gates, view)
     check_image(view, options)
     if folder is not None and not broken:
-        view = write(view, folder, options)
+        view = (_write_as_st if options.st else write)(view, folder, options)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     if options.trace or options.annotate:
@@ -129,6 +129,11 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     return 1 if broken else 0
 
 
+def _write_as_st(view: CompileView, folder: Path, options: argparse.Namespace) -> CompileView:
+    view = st_verbs.write(view, folder, options)
+    return view if options.relocatable is None else with_image(view, folder, options.relocatable)
+
+
 def check_image(view: CompileView, options: argparse.Namespace) -> None:
     """Whether a relocatable image can be made of it, where one is wanted."""
     if options.relocatable is not None:
@@ -141,11 +146,8 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace) -> Compi
     """The files that were asked for."""
     from atonc.delivery.generate import generating
 
-    with_stai = getattr(options, "stai", False) or options.c_api == "st-ai"
-    if getattr(options, "st", None):
-        view = st_verbs.write(view, folder, options, with_stai)
-    else:
-        view = generating.generate(view, folder, options.hex, with_stai, options.report)
+    with_stai = options.stai or options.c_api == "st-ai"
+    view = generating.generate(view, folder, options.hex, with_stai, options.report)
     return view if options.relocatable is None else with_image(view, folder, options.relocatable)
 
 

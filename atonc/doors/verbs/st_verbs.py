@@ -19,9 +19,10 @@ def folder(options: argparse.Namespace) -> Path:
     return options.output or OUTPUT
 
 
-def write(view: CompileView, place: Path, options: argparse.Namespace, with_stai: bool) -> CompileView:
+def write(view: CompileView, place: Path, options: argparse.Namespace) -> CompileView:
     from atonc.delivery.generate import generating, st_files
 
+    with_stai = getattr(options, "stai", False) or options.c_api == "st-ai"  # analyze has no --stai and no --hex
     made = generating.files_of(view, getattr(options, "hex", False), with_stai)
     return st_files.write(view, place, options.st, st_files.named(made, view.name, options.st))
 
