@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.doors.verbs import st_options, st_verbs, validate_target
+from atonc.doors.verbs import st_options, validate_target
 from atonc.doors.verbs.common import add_model_options, compiler_options, model_path
 from atonc.doors.verbs.flags import add_declared, add_output_options
 from atonc.insight.validating.validate_options import FOLDER, MODES, SAMPLES, ValidateOptions
@@ -72,6 +72,8 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
     if options.output is not None:
         _save(options, found)
     if options.st:
+        from atonc.doors.verbs import st_verbs
+
         st_verbs.validated(options, "HOST", found.outputs, validate_text.lines(found, options.min_cos))
     if options.json:
         print(json.dumps(validate_text.as_json(found, options.min_cos, options.per_layer), indent=1))

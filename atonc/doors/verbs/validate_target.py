@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.doors.verbs import st_verbs
 from atonc.doors.verbs.common import compiler_options, progress
 from atonc.insight.validating.validate_options import SAMPLES
 
@@ -38,6 +37,8 @@ def run(options: argparse.Namespace, path: Path) -> int:
 
         write_file(options.page, html_page(replace(view, measured=found.measured)))
     if options.st:
+        from atonc.doors.verbs import st_verbs
+
         st_verbs.validated(options, "TARGET", found.outputs, target_text.lines(found, options.verbose))
     if options.json:
         print(json.dumps(target_text.as_json(found), indent=1))
