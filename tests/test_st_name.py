@@ -99,6 +99,22 @@ def test_the_report_that_the_model_zoo_reads(stedgeai: Called) -> None:
     assert tool["name"] == "ST.EdgeAI.Core" and "atonc" in tool["version"]
 
 
+def test_what_the_deployment_of_the_zoo_takes_from_the_files(stedgeai: Called) -> None:
+    """Its c_info reader, and the glob by which it moves C files and images."""
+    words = ("--output", "out", "--workspace", "out", *NPU, "--input-data-type", "uint8", "--quiet", "--no-verify")
+    assert stedgeai("generate", "-m", str(DIGITS), *words)[0] == 0
+    info = json.loads(Path("out/network_c_info.json").read_text())
+    assert info["json_schema_version"] == "2.0" and info["environment"]["tools"][0]["input_model"]["type"] == "tflite"
+    assert all({"name", "id", "macc"} <= set(node) for node in info["graphs"][0]["nodes"])
+    assert all({"id", "used_size_bytes"} <= set(pool) for pool in info["memory_pools"])
+    assert all({"id", "size_bytes"} <= set(buffer) for buffer in info["buffers"])
+    assert {"weights", "activations", "io", "series", "kernel_ram", "kernel_flash"} <= set(info["memory_footprint"])
+    name = info["environment"]["generated_model"]["name"]
+    assert not list(Path("out").glob(f"{name}*.[ch]")), "then it moves all C files, and the images with them"
+    assert {"network.c", "network_ecblobs.h"} <= {path.name for path in Path("out").glob("*.[ch]")}
+    assert list(Path("out").glob("*.raw"))
+
+
 def test_without_the_npu_nothing_runs_on_it(stedgeai: Called) -> None:
     code, text, said = stedgeai("generate", "-m", str(DIGITS), "--target", "stm32n6", "--no-verify")
     assert code == 0 and "--no-npu" in said and "add --st-neural-art" in said
