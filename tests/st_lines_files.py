@@ -23,7 +23,7 @@ def write_files(folder: Path, tflite: Path) -> None:
     (folder / "m.tflite").write_bytes(tflite.read_bytes())
     onnx.save(small_onnx(), folder / "o.onnx")
     (folder / "my.mpool").write_text(json.dumps(_pools()))
-    usual = {"memory_pool": str(folder / "my.mpool"), "options": "-O3"}
+    usual = {"memory_pool": str(folder / "my.mpool"), "options": "-O3 --enable-epoch-controller"}
     profiles = dict.fromkeys(PROFILES, usual) | {"odd": {"options": "--strange --Os"}}
     for place in PROFILE_FILES:
         (folder / place).parent.mkdir(exist_ok=True)

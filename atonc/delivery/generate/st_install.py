@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from atonc.delivery.boards.mpool_text import mpool_text
+from atonc.delivery.generate.profiles import CONTROLLER
 from atonc.machine.base.about import package_folder
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
@@ -65,7 +66,7 @@ def files(release_variable: str) -> dict[str, str]:
 def _profiles() -> Mapping[str, object]:
     return {
         "Globals": {},
-        "Profiles": {name: {"memory_pool": "./my_mpools/stm32n6.mpool", "options": ""} for name in PROFILES},
+        "Profiles": {name: {"memory_pool": "./my_mpools/stm32n6.mpool", "options": CONTROLLER} for name in PROFILES},
     }
 
 

@@ -115,6 +115,8 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     given = {member.name: getattr(options, member.name) for member, _ in declared(Options) if member.name != "verify"}
     if options.optimization and options.prefer == "speed":
         given["prefer"] = OPTIMISE[options.optimization]
+    if getattr(options, "st", None) and not (profile.epoch_controller or options.enable_epoch_controller):
+        given["epoch_controller"] = False  # ST's tool uses it where it is asked to, and scripts copy files accordingly
     return Options(
         **given
         | {
