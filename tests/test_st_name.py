@@ -117,9 +117,13 @@ def test_what_the_deployment_of_the_zoo_takes_from_the_files(stedgeai: Called) -
 
 @pytest.mark.parametrize(("asked", "blobs"), [((), False), (("--enable-epoch-controller",), True)])
 def test_the_controller_is_used_where_it_is_asked_for(asked: tuple[str, ...], blobs: bool, stedgeai: Called) -> None:
-    """Scripts copy network_ecblobs.h exactly where their profile asks for it, so network.c must not want it elsewhere."""
+    """Scripts copy network_ecblobs.h exactly where their profile asks for it: elsewhere network.c must not want it."""
     assert stedgeai("generate", "-m", str(DIGITS), *NPU, *asked, "--no-verify")[0] == 0
-    assert ('#include "network_ecblobs.h"' in Path("st_ai_output/network.c").read_text()) == blobs
+    assert Path("st_ai_output/network_ecblobs.h").is_file() == blobs
+    text = Path("st_ai_output/network.c").read_text()
+    assert ('#include "network_ecblobs.h"' in text) == blobs
+    assert ("LL_ATON_EC_Network_Init_Default(void)\n{" in text) != blobs
+    assert main(["run", "st_ai_output", "--json"]) == 0, "a folder like any other"
 
 
 def test_no_npu_and_a_node_on_it_contradict(stedgeai: Called) -> None:

@@ -70,9 +70,13 @@ def write(view: CompileView, folder: Path, call: StCall, files: Mapping[str, byt
     return replace(view, files=tuple(map(str, written)))
 
 
-def named(made: Mapping[str, bytes], name: str, call: StCall) -> dict[str, bytes]:
-    """Our files with who answered, what was asked, and the report under the name of its verb."""
+def named(made: Mapping[str, bytes], name: str, call: StCall, controller: bool = True) -> dict[str, bytes]:
+    """Our files with who answered, what was asked, and the report under the name of its verb. Without the epoch
+    controller there is no NAME_ecblobs.h: nobody would copy it, so what it has stands in NAME.c."""
     files = dict(made)
+    if not controller:
+        header = files.pop(f"{name}_ecblobs.h")
+        files[f"{name}.c"] = files[f"{name}.c"].replace(f'#include "{name}_ecblobs.h"\n'.encode(), header)
     _, _, *rest = files.pop(f"{name}_generate_report.txt").decode().split("\n")
     head = [call.banner, f"Parameters            : {call.arguments}"]
     files[call.report_name(name)] = "\n".join([*head, *rest]).encode()

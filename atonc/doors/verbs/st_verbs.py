@@ -24,7 +24,8 @@ def write(view: CompileView, place: Path, options: argparse.Namespace) -> Compil
 
     with_stai = getattr(options, "stai", False) or options.c_api == "st-ai"  # analyze has no --stai and no --hex
     made = generating.files_of(view, getattr(options, "hex", False), with_stai)
-    return st_files.write(view, place, options.st, st_files.named(made, view.name, options.st))
+    named = st_files.named(made, view.name, options.st, view.options.epoch_controller)
+    return st_files.write(view, place, options.st, named)
 
 
 def show(view: CompileView, options: argparse.Namespace) -> None:
