@@ -39,7 +39,7 @@ def rows(work: Path) -> Iterator[Row]:
 
 
 def _trials() -> Iterator[Line]:
-    """Of the first list all are done, but for custom layers and a board that is not connected."""
+    """All of the first list are done, but for custom layers and a board that is not connected."""
     for text in (corpus_dir().parent / "trials" / "st_command_lines.txt").read_text().splitlines():
         if text[:1].isdigit():
             line = text.split("|", 1)[1].strip().replace("{'B':1}", "\"{'B':1}\"")

@@ -20,37 +20,15 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.plan.types import CpuPlan
 from atonc.delivery.firmware import host_library
+from atonc.delivery.generate.st_call import WORKSPACE, StCall
 from atonc.insight.validating.distances import OutputResult
 from atonc.machine.base.build_folder import REPORTS, write_whole
 from atonc.machine.base.disk import write_files
-from atonc.machine.base.frozen import dataclass
 
-OUTPUT, WORKSPACE = Path("st_ai_output"), Path("st_ai_ws")
 _REPORT_VERSION = 1.1
 _METRICS = ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos")
 Files = dict[str, bytes]
 _TYPES = {"float32": "float", "int8": "s8", "uint8": "u8", "int16": "s16", "uint16": "u16", "int32": "s32"}
-
-
-@dataclass(frozen=True)
-class StCall:
-    """How the tool was called and by which release it answers."""
-
-    verb: str
-    words: tuple[str, ...]
-    banner: str  # the first line of reports
-    core: str  # 4.0.1-20581
-    tool: tuple[str, str]  # name and version in JSON files
-    workspace: Path | None = WORKSPACE
-    reports: bool = True
-    dll: bool = False  # also a library of this computer
-
-    @property
-    def arguments(self) -> str:
-        return " ".join((self.verb, *self.words))
-
-    def report_name(self, name: str) -> str:
-        return f"{name}_{self.verb}_report.txt"
 
 
 def write(view: CompileView, folder: Path, call: StCall, files: Mapping[str, bytes]) -> CompileView:

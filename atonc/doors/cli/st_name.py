@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from atonc.delivery.generate.st_files import WORKSPACE as DEFAULT_WORKSPACE
-from atonc.delivery.generate.st_files import StCall
+from atonc.delivery.generate.st_call import WORKSPACE as DEFAULT_WORKSPACE
+from atonc.delivery.generate.st_call import StCall
 from atonc.doors.verbs.st_release import RELEASE, StRelease, release_of
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass

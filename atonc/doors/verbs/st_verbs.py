@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def folder(options: argparse.Namespace) -> Path:
     """Where `analyze` writes: ST's tool leaves the C files and images of the network there too."""
-    from atonc.delivery.generate.st_files import OUTPUT
+    from atonc.delivery.generate.st_call import OUTPUT
 
     return options.output or OUTPUT
 
