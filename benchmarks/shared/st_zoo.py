@@ -1,8 +1,8 @@
 """ST's model zoo services on atonc by ST's name: their own scripts, unmodified, from the entry that users start.
 
 Deployment goes up to the linked ELF: STM32CubeIDE is replaced by the make line of the same application. Everything is
-unpacked anew from the fetched repositories. Two releases: 3.0 of ST (DK only), and 4 as a public fork holds it, with
-the two applications whose commits fit it (also for the Nucleo).
+unpacked anew from the fetched repositories. Two releases: 3.0 of ST with the applications v1.0.0 that it names (DK
+only), and 4 as a public fork holds it, with the application that fits it (also for the Nucleo).
 """
 
 from __future__ import annotations
@@ -62,24 +62,29 @@ class Deployment:
     model: str
     board: str = DK
     words: tuple[str, ...] = ()
+    commit: str = "HEAD"  # of the application: the one that the services name
 
 
 OLD_DEPLOYMENTS = (
     Deployment(
         *("image_classification", "ImageClassification", "deployment_n6_mobilenet_v2_config.yaml"),
         "person__mobilenet_v2_0.35_128_fft_int8.tflite",
+        commit="609480f",
     ),
     Deployment(
         *("object_detection", "ObjectDetection", "deployment_n6_yolox_config.yaml"),
         "coco_2017_person__st_yolo_x_nano_192_0.33_0.25_int8.tflite",
+        commit="bf726c2",
     ),
     Deployment(
         *("pose_estimation", "PoseEstimation", "deployment_n6_st_movenet_lightning_heatmaps_config.yaml"),
         "st_movenet_lightning_heatmaps_192_int8_pc.tflite",
+        commit="fe4ca4c",
     ),
     Deployment(
         *("semantic_segmentation", "SemanticSegmentation", "deployment_n6_deeplab_v3_mobilenetv2_config.yaml"),
         "deeplab_v3_mobilenetv2_05_16_320_fft_qdq_int8.onnx",
+        commit="faee084",
     ),
 )
 _FACES = ("face_detection", "FaceDetection", "deployment_n6_blazeface_config.yaml")
@@ -150,7 +155,7 @@ def deploy(zoo: Zoo, what: Deployment, fetched: Path, place: str, section: str) 
     repository = APPLICATION + what.application
     if what.board == DK:
         shutil.rmtree(application, ignore_errors=True)
-        unpack(fetched, repository, application)
+        unpack(fetched, repository, application, commit=what.commit)
         _as_submodule(zoo.folder, application)
     runtime = next(place for place in sorted(application.glob("Middlewares/*")) if (place / "Npu").is_dir())
     install(zoo.installation, RELEASE, runtime)
@@ -162,8 +167,10 @@ def deploy(zoo: Zoo, what: Deployment, fetched: Path, place: str, section: str) 
         *(f"tools.stedgeai.path_to_stedgeai={zoo.executable}", f"deployment.hardware_setup.board={what.board}"),
         *what.words,
     )
-    called = f"deployment of {what.model} into {repository.partition('+')[2]} ({commit_of(fetched, repository)[:9]})"
-    elf = next(iter((application / "Application" / what.board).glob("build*/**/*.elf")), None)
+    commit = commit_of(fetched, repository, what.commit)[:9]
+    called = f"deployment of {what.model} into {repository.partition('+')[2]} ({commit})"
+    built = (elf for elf in sorted(application.rglob("build/**/*.elf")) if what.board == DK or what.board in str(elf))
+    elf = next(built, None)
     end = _end(done.stdout + done.stderr)
     if elf is None or not end:
         return zoo.row(script, f"{called}, {what.board}", _last(done), False)
