@@ -17,13 +17,13 @@ from pathlib import Path
 
 from atonc.doors.verbs.st_release import DEFAULT
 from benchmarks.shared import st_lines, st_zoo
-from benchmarks.shared.declare import ONE_FETCHED, ONLY, WORK, WRITE, Report, argument
+from benchmarks.shared.declare import ONE_FETCHED, ONLY, PYTHON, WORK, WRITE, Report
 from benchmarks.shared.st_script_row import Row
 
 GROUP = "deployment"
 ARGUMENTS = (
     ONE_FETCHED,
-    argument("--python", type=Path, required=True, metavar="PROGRAM", help="an interpreter for ST's scripts"),
+    PYTHON.but(required=True),
     ONLY,
     WORK,
     WRITE,
