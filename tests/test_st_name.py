@@ -161,9 +161,9 @@ def test_json_stays_json(stedgeai: Called) -> None:
 
 def test_options_of_other_verbs_change_nothing() -> None:
     words = ["generate", "-m", "m", *NPU, "-vi", "a", "b", "--mode", "target", "--range", "-1", "5", "--save-csv"]
-    words += ["-n", "x"]
+    words += ["--memory_pool", "x"]
     found = st_name.meant(words, release_of("2.2.0"))
-    assert found.words == ("generate", "-m", "m", "--st-neural-art", "-n", "x", "--c-api", "legacy")
+    assert found.words == ("generate", "-m", "m", "--st-neural-art", "--memory-pool", "x", "--c-api", "legacy")
 
 
 def test_validate_leaves_its_files(stedgeai: Called) -> None:

@@ -101,7 +101,7 @@ class Options:
     board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
     mpool: str = option(
         "",
-        "--mpool --memory_pool --memory-pool",
+        "--mpool --memory-pool",
         MEMORY,
         "memory pools instead of the board's",
         metavar="FILE",

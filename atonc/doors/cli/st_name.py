@@ -21,6 +21,7 @@ COMPILING = ("analyze", "generate", "validate")
 WORKSPACE = ("--workspace", "-w")
 DLL = "--dll"  # done where everything runs on the processor; this computer has no NPU
 _SHOWN_ONLY = ("--quiet", "--no-workspace")  # the first hides no more than the progress bar there
+_SPELLED = {"--memory_pool": "--memory-pool", "--reloc": "--relocatable"}  # there, not here
 _MANY = 1 << 10
 # options of single verbs, and how many words may follow each
 _OWN = {
@@ -54,7 +55,7 @@ def release_for(program: str) -> StRelease | None:
 
 def meant(words: Sequence[str], release: StRelease) -> Meant:
     """`words` begin with a verb."""
-    verb, *rest = words
+    verb, *rest = (_SPELLED.get(word, word) for word in words)
     if "-h" in rest or "--help" in rest:
         return Meant((verb, "--help"))
     if verb not in COMPILING:

@@ -98,7 +98,7 @@ class ModelOptions:
     )
     relocatable: str | None = option(
         None,
-        "-r --reloc --relocatable",
+        "-r --relocatable",
         MEMORY,
         "for a relocatable image: split, no-secure, gen-c-files, separated by commas (docs/reloc.md)",
         metavar="WORDS",
