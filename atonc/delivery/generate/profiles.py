@@ -35,7 +35,7 @@ _BUILT_IN = {
     "n6-extflash": ("extflash", ""),
     "n6-nointmem": ("nointmem", ""),
 }
-CONTROLLER = "--enable-epoch-controller"
+_CONTROLLER = "--enable-epoch-controller"
 _POOL = ("--load-mpool", "--load-mpool-file")
 # What these ask for holds here in any case, or concerns only how the other compiler searches and what it prints.
 _SETTLED_NAMES = """
@@ -71,7 +71,7 @@ class Profile:
     no_cpu: bool = False  # --disable-sw-fallback: an operator on the CPU is an error
     unknown_keys: tuple[str, ...] = ()
     pool_set: str = ""  # of the board, for profiles that ST's installation brings
-    epoch_controller: bool = False  # --enable-epoch-controller: where ST's tool is asked, only then
+    epoch_controller: bool = True  # False: a file that does not ask for it; ST's scripts then copy no file of programs
 
     def board(self, chosen: str) -> str:
         """The board that the user named, with the profile's pool set unless the user named one too."""
@@ -115,7 +115,7 @@ def _profile(name: str, profile: JsonNode, path: Path) -> Profile:
         tuple(word for word in named if word in _MISSING),
         "--disable-sw-fallback" in named,
         tuple(str(key)[:60] for key in profile.data if key not in _KEYS),
-        epoch_controller=CONTROLLER in named,
+        epoch_controller=_CONTROLLER in named,
     )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from atonc.delivery.boards.mpool_text import mpool_text
-from atonc.delivery.generate.profiles import CONTROLLER
 from atonc.machine.base.about import package_folder
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
@@ -26,6 +25,7 @@ SCRIPTS = ("scripts/N6_scripts", "Utilities/scripts/N6_scripts")
 RUNTIME = Path("Middlewares/ST/AI")
 RUNTIME_PARTS = ("Inc", "Lib", "Npu")
 BOARD = "stm32n6570-dk"
+CONTROLLER = "--enable-epoch-controller"
 PROFILES = ("default", "profile_O3", "profile-default", "profile-minimal")
 _LAUNCHER = """#!{python}
 # Runs atonc by the name of ST's tool; {release} in the environment chooses the release that it answers for.
