@@ -52,7 +52,7 @@ def named(made: Mapping[str, bytes], name: str, call: StCall, controller: bool =
     """Our files with who answered, what was asked, and the report under the name of its verb. Without the epoch
     controller there is no NAME_ecblobs.h: nobody would copy it, so what it has stands in NAME.c."""
     files = dict(made)
-    if not controller:
+    if not controller and f"{name}_ecblobs.h" in files:
         header = files.pop(f"{name}_ecblobs.h")
         files[f"{name}.c"] = files[f"{name}.c"].replace(f'#include "{name}_ecblobs.h"\n'.encode(), header)
     _, _, *rest = files.pop(f"{name}_generate_report.txt").decode().split("\n")
