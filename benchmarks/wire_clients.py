@@ -29,14 +29,14 @@ from atonc.insight.runs import runs
 from atonc.machine.emu import tensors
 from benchmarks.shared.corpus import ROOT
 from benchmarks.shared.corpus import model as path_of
-from benchmarks.shared.declare import INPUTS, MODEL_FILES, ONE_FETCHED, WRITE, Report, argument
+from benchmarks.shared.declare import INPUTS, MODEL_FILES, ONE_FETCHED, PYTHON, WRITE, Report, argument
 from tests.wire.served import served
 
 MODELS = ("digits.tflite", "ad01_int8.tflite", "kws_ref_model.tflite")
 GROUP = "board"
 ARGUMENTS = (
     ONE_FETCHED,
-    argument("--python", type=Path, metavar="PROGRAM", help="an interpreter for ST's clients"),
+    PYTHON,
     INPUTS.but(default=20),
     argument("--recorded", type=int, default=100, help="inputs for ST's firmware (100)"),
     WRITE,

@@ -9,13 +9,25 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+PROFILES = (
+    *("default", "test", "custom", "user_profile", "profile_O3", "n6-extflash", "n6-allmems-O3"),
+    *("od", "reid", "face_landmark", "face_detector", "hand_landmark", "palm_detector"),
+)
+PROFILE_FILES = (
+    *("user_neuralart.json", "user_neuralart_STM32N6570-DK.json", "user_neuralart_NUCLEO-N657X0-Q.json"),
+    *("nucleo/user_neuralart.json", "examples/user_neuralart_STM32N6570-DK.json"),
+)
+
 
 def write_files(folder: Path, tflite: Path) -> None:
     (folder / "m.tflite").write_bytes(tflite.read_bytes())
     onnx.save(small_onnx(), folder / "o.onnx")
     (folder / "my.mpool").write_text(json.dumps(_pools()))
-    profiles = {"default": {"memory_pool": "my.mpool", "options": "-O3"}, "odd": {"options": "--strange --Os"}}
-    (folder / "user_neuralart.json").write_text(json.dumps({"Profiles": profiles}))
+    usual = {"memory_pool": str(folder / "my.mpool"), "options": "-O3 --enable-epoch-controller"}
+    profiles = dict.fromkeys(PROFILES, usual) | {"odd": {"options": "--strange --Os"}}
+    for place in PROFILE_FILES:
+        (folder / place).parent.mkdir(exist_ok=True)
+        (folder / place).write_text(json.dumps({"Profiles": profiles}))
     rng = np.random.default_rng(1)
     codes = rng.integers(-128, 128, (2, 1, 8, 8, 1)).astype(np.int8)
     np.savez(folder / "in.npz", image=codes)

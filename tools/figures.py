@@ -1,8 +1,8 @@
 """Figures in the documents: everything between `<!-- figures: NAME -->` and `<!-- end -->` is written from the result
 files of benchmarks by `tools/gen_reference.py`, so that two pages cannot say two things.
 
-Each name below is one function of the results. What they read: schedule.json, against_st.json, hw_cycles.json and
-pools.md under benchmarks/results, and the constants of the cycle model.
+Each name below is one function of the results. What they read: schedule.json, against_st.json, hw_cycles.json,
+st_scripts.json and pools.md under benchmarks/results, and the constants of the cycle model.
 """
 
 from __future__ import annotations
@@ -255,6 +255,26 @@ def boards() -> str:
     return "\n".join(("| board | | memories outside the chip | pool sets |", "|---|---|---|---|", *rows))
 
 
+# ------------------------------------------------------------------------------------------------------ ST's scripts
+
+
+def st_scripts() -> str:
+    """Every script of ST's that was tried, and what came of it."""
+    lines = ["| repository at commit | script | what was called | result |", "|---|---|---|---|"]
+    for row in _results("st_scripts"):
+        place = f"{row['repository']} {row['commit']}".strip()
+        result = row["result"] if row["passed"] else f"**does not hold**: {row['result']}"
+        cells = (place, f"`{row['script']}`", row["called"], result)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def st_scripts_count() -> str:
+    """How many of them hold."""
+    found = _results("st_scripts")
+    return f"{sum(row['passed'] for row in found)} of {len(found)}"
+
+
 FIGURES: Mapping[str, Callable[[], str]] = {
     "speed": speed,
     "speed-in-docs": speed_in_docs,
@@ -272,4 +292,6 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "pools": pools,
     "passes": passes,
     "boards": boards,
+    "st-scripts": st_scripts,
+    "st-scripts-count": st_scripts_count,
 }

@@ -141,7 +141,7 @@ def _st_options() -> Iterator[str]:
 
 
 def _why(known: Foreign) -> str:
-    return f"refused: {known.why}" if known.refused else known.why
+    return f"refused: {known.why}; {known.instead}" if known.refused else known.why
 
 
 def _spelled(action: argparse.Action) -> str:

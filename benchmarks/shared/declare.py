@@ -82,6 +82,7 @@ FETCHED = argument(
     "--fetched", nargs="+", type=Path, required=True, metavar="DIR", help="copies of public repositories, OWNER+NAME"
 )
 ONE_FETCHED = FETCHED.but(nargs=None)
+PYTHON = argument("--python", type=Path, metavar="PROGRAM", help="an interpreter for ST's scripts")
 IMAGES = argument("--images", nargs="+", type=Path, required=True, metavar="FILE", help="photos as inputs")
 RUNTIME = argument("--runtime", type=Path, metavar="DIR", help="a vendor's runtime instead of ours")
 LABEL = argument("--label", default="", help="the name of that runtime on the page")

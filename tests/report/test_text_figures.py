@@ -59,6 +59,8 @@ def test_steps_are_counted_by_who_runs_them() -> None:
     network = some(program=some(steps=_steps()), epoch_controller=False)
     lines = generate_report._epochs(some(compiled=some(graph=some(ops=()))), network)
     assert "Total number of epochs: 5 of which 2 implemented in software" in lines
+    pure = [line.split() for line in lines if line.startswith(">> pure ")]  # what pipelines look for
+    assert [(words[2], words[-1]) for words in pure] == [("software", "2"), ("hardware", "3")]
 
 
 def test_a_trace_is_in_microseconds_and_in_two_lanes() -> None:

@@ -37,7 +37,7 @@ from atonc.compiler.search.known import known_graph
 from atonc.compiler.search.log import Attempt, Verdict
 from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import read_decisions
-from atonc.compiler.select.affinity import resolve
+from atonc.compiler.select.affinity import cpu_alone, resolve
 from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError
@@ -124,7 +124,10 @@ def compile_canonical(
     given = given_inputs(source, graph, options.calibration)
     target = target_of(options)
     memory = replace(memory, machine=target.machine)
-    affinity = resolve(source, graph, options.on_cpu, options.on_npu)
+    if options.no_npu:
+        affinity = cpu_alone(graph, options.on_npu)
+    else:
+        affinity = resolve(source, graph, options.on_cpu, options.on_npu)
     setting = Setting(graph, memory, target, options, affinity, cache(partial(typical_runs, graph, memory, given)))
     best, found = search(setting, *_beginning(graph, options), watch)
     made = best.made

@@ -173,6 +173,9 @@ class Options:
     secure: bool = True  # False: addresses of the chip's memories are those of the non-secure state (`-r no-secure`)
     on_cpu: tuple[str, ...] = ()  # nodes of the model (`--on cpu NODE`)
     on_npu: tuple[str, ...] = ()
+    no_npu: bool = option(
+        False, "--no-npu", MAPPING, "every operator on the Cortex-M55: what ST's tool makes without --st-neural-art"
+    )
     allow_float: bool = option(False, "--allow-float", MODEL, "also models without any quantised value")
     silicon: str = option(
         COMPOSED,

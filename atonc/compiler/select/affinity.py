@@ -35,6 +35,13 @@ def resolve(source: Graph, graph: Graph, on_cpu: Sequence[str], on_npu: Sequence
     return affinity
 
 
+def cpu_alone(graph: Graph, on_npu: Sequence[str]) -> Affinity:
+    """Everything that runs, runs on the processor."""
+    if on_npu:
+        raise InputError("wanted on the NPU, which --no-npu leaves out", where=on_npu[0], remedy="leave out one")
+    return Affinity(frozenset(op.name for op in graph.ops))
+
+
 def operators(name: str, source: Graph, graph: Graph) -> frozenset[str]:
     """The operators that a node became; those made only to serve it (transposes) stay free."""
     for chosen in (

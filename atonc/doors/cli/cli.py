@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from atonc.doors.cli import serve
+from atonc.doors.cli import serve, st_name
 from atonc.doors.verbs import (
     board,
     compare,
@@ -31,6 +31,7 @@ from atonc.doors.verbs import (
     quantize,
     reloc,
     run,
+    stedgeai,
     sweep,
     validate,
     view,
@@ -38,6 +39,7 @@ from atonc.doors.verbs import (
 from atonc.doors.verbs.common import MODELS, note, without_levels
 from atonc.doors.verbs.examples import add_examples
 from atonc.doors.verbs.parser import Parser
+from atonc.doors.verbs.st_release import StRelease
 from atonc.insight.report.progress_bar import on_terminal
 from atonc.insight.report.terminal import plain_streams
 from atonc.machine.base.about import SENTENCE, __version__
@@ -63,6 +65,7 @@ VERBS = (
     load_and_run,
     deploy,
     board,
+    stedgeai,
     doctor,
     completion,
 )
@@ -70,19 +73,20 @@ TRACEBACK = "ATONC_TRACEBACK"
 OBJECTS_BETWEEN_COLLECTIONS = 500_000
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
-    words = sys.argv[1:] if arguments is None else arguments
+def main(arguments: Sequence[str] | None = None, program: str = "atonc") -> int:
+    """Entry point; returns the exit code. `program`: the name that it was called by."""
+    words, program = (sys.argv[1:], sys.argv[0]) if arguments is None else (arguments, program)
     with plain_streams(), warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # they are for who writes the code, not for who runs it
-        return _run(words)
+        return _run(words, program)
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(words: Sequence[str], program: str) -> int:
     try:
-        options = parse(words)
-        with _few_collections(), on_terminal(silent=getattr(options, "quiet", False)):
+        options = parse(words, st_name.release_for(program))
+        silent = getattr(options, "quiet", False) or "--quiet" in words
+        with _few_collections(), on_terminal(silent=silent):
             return int(options.verb(options))
     except AtoncError as error:
         return _refused(error, words)
@@ -156,12 +160,15 @@ class _ToolsVersion(argparse.Action):
         parser.exit()
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
-    """The options; a wrong verb or option gets the nearest name."""
+def parse(words: Sequence[str], st: StRelease | None = None) -> argparse.Namespace:
+    """The options; a wrong verb or option gets the nearest name. `st`: it was called by the name of ST's tool."""
     whole = parser()
     verbs = verbs_of(whole)
     words = without_levels(_with_verb(words, verbs))
+    meant = st_name.Meant(tuple(words)) if st is None else _as_st(words, st)
+    words = meant.words
     options, unknown = whole.parse_known_args(words)
+    options.st = meant.call
     wrong = next((word for word in unknown if word.startswith("-")), "")
     if unknown:
         known = [name for verb in _path(words, verbs) for name in verb._option_string_actions]
@@ -169,9 +176,19 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
             f"{words[0]} has no option {wrong.partition('=')[0]}" if wrong else f"{unknown[0]!r} is one word too many",
             remedy=did_you_mean(wrong.partition("=")[0], known, f"see atonc {words[0]} --help"),
         )
-    for line in getattr(options, "no_effect", []):
+    for line in (*meant.notes, *getattr(options, "no_effect", [])):
         note(line, options)
     return options
+
+
+def _as_st(words: Sequence[str], release: StRelease) -> st_name.Meant:
+    """The first line of every output says who answers; a script that wants JSON on standard output gets only that."""
+    print(release.banner, file=sys.stderr if "--json" in words else sys.stdout)
+    if words[0] in ("--version", "--tools-version"):
+        print("\n".join(release.version_lines[1:]))
+        if words[0] == "--version":
+            raise SystemExit(0)
+    return st_name.meant(words, release)
 
 
 def verbs_of(found: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

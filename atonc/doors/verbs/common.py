@@ -106,6 +106,12 @@ def _relocatable_words(given: str | None) -> frozenset[str]:
     return words(given)
 
 
+def _asks_for_controller(profile: Profile, options: argparse.Namespace) -> bool:
+    """A profile of a file may; those that ST's installation brings do not."""
+    from_file = "@" in (options.st_neural_art or "") or (options.st_neural_art or "").endswith(".json")
+    return options.enable_epoch_controller or (from_file and profile.epoch_controller)
+
+
 def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
     from atonc.delivery.generate.profiles import read_profile
 
@@ -114,6 +120,8 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         if where not in ("cpu", "npu"):
             raise InputError(f"{where!r} is no place to run", where="--on", remedy=f"write --on cpu {node}")
     profile = read_profile(options.st_neural_art or "")
+    if getattr(options, "st", None) and not _asks_for_controller(profile, options):
+        options.epoch_controller = False  # ST's tool uses it where it is asked to, and scripts copy files accordingly
     _profile_notes(profile, options)
     options.no_cpu = getattr(options, "no_cpu", False) or profile.no_cpu
     given = {member.name: getattr(options, member.name) for member, _ in declared(Options) if member.name != "verify"}

@@ -107,6 +107,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc board build st_ai_output -o firmware.elf  # for the virtual board",
         "atonc board build st_ai_output --sources my_project",
     ),
+    "stedgeai": (
+        "atonc stedgeai --install ~/st  # then STEDGEAI_CORE_DIR=~/st and ~/st/Utilities/linux on PATH",
+        "atonc stedgeai --install ~/st --runtime my_app/Middlewares/AI_Runtime  # for ST's model zoo",
+    ),
     "doctor": (
         "atonc doctor  # what this machine has and lacks for each step",
         "atonc doctor --for compile --json",

@@ -107,12 +107,16 @@ class NoEffect(argparse.Action):
 class RefusedOption(NoEffect):
     """An option of ST's tool that asks for something we do not have: going on would give something else."""
 
+    def __init__(self, *args: Any, instead: str, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.instead = instead
+
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
         from atonc.machine.base.errors import UnsupportedError
 
-        raise UnsupportedError(f"{option} is not supported: {self.why}", remedy="leave the option out")
+        raise UnsupportedError(f"{option} is not supported: {self.why}", remedy=self.instead)
 
 
 class Verbosity(argparse.Action):

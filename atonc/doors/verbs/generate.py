@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import Gates, Options
-from atonc.doors.verbs import st_options
+from atonc.doors.verbs import st_options, st_verbs
 from atonc.doors.verbs.common import add_model_options, compiler_options, model_path, write_pictures
 from atonc.doors.verbs.compile_options import AnalyzeOptions, ModelOptions, PictureOptions, StageOptions, WrittenOptions
 from atonc.doors.verbs.flags import ShownOptions, add_declared, add_output_options, declared_values
@@ -52,7 +52,9 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def _analyze(options: argparse.Namespace) -> int:
-    return _pareto(options) if options.pareto else _compile(options, None)
+    if options.pareto:
+        return _pareto(options)
+    return _compile(options, st_verbs.folder(options) if options.st else None)
 
 
 def _pareto(options: argparse.Namespace) -> int:
@@ -109,7 +111,7 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     broken = generating.broken(gates, view)
     check_image(view, options)
     if folder is not None and not broken:
-        view = write(view, folder, options)
+        view = (_write_as_st if options.st else write)(view, folder, options)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     if options.trace or options.annotate:
@@ -118,11 +120,18 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
         write_pictures(network_view(view), options)
     if options.json:
         print(json.dumps(compile_text.as_json(view) | {"gates": broken}, indent=1))
+    elif options.st:
+        st_verbs.show(view, options)
     elif not options.quiet:
         compile_text.print_compiled(view, options.verbose)
     for sentence in broken:
         print(f"atonc: {sentence}", file=sys.stderr)
     return 1 if broken else 0
+
+
+def _write_as_st(view: CompileView, folder: Path, options: argparse.Namespace) -> CompileView:
+    view = st_verbs.write(view, folder, options)
+    return view if options.relocatable is None else with_image(view, folder, options.relocatable)
 
 
 def check_image(view: CompileView, options: argparse.Namespace) -> None:

@@ -15,8 +15,12 @@ class Foreign:
     why: str
     value: str = ""  # metavar; empty: a switch
     choices: tuple[str, ...] = ()
-    refused: bool = False  # it asks for something that we do not have
+    instead: str = ""  # refused, since it asks for something that we do not have: what to do then
     optional: bool = False  # the value may be left out
+
+    @property
+    def refused(self) -> bool:
+        return bool(self.instead)
 
 
 _ADDRESSES = "addresses of weights are those of the memory pools (--mpool)"
@@ -38,13 +42,17 @@ COMMON = (
     Foreign(("--allocate-activations",), "the places of activations are fixed when the network is compiled"),
     Foreign(("--allocate-states",), "no state is kept from one inference to the next"),
     Foreign(("--hsp",), "it is for stm32u3", "WORDS", optional=True),
-    Foreign(("--custom",), "custom layers have no code here; --cut-output-tensors ends a model before one", "FILE.json",
-            refused=True),
+    Foreign(("--optimize.export_hybrid",), "it is internal to ST's tool; its cloud passes it on", "VALUE"),
+    Foreign(("--custom",), "layers with code of your own have no place in the program", "FILE.json",
+            instead="end the model before such a layer (--cut-output-tensors), compute it in the application, and "
+            "compile what follows as a network of its own (--cut-input-tensors)"),
+    Foreign(("--device",), "it is for sensors with an ISPU", "NAME",
+            instead="leave it out for --target stm32n6; sensors need ST's tool"),
 )  # fmt: skip
 GENERATE = (
     Foreign(("--dll",), "the emulator runs the generated files on any computer (`atonc run`)"),
     Foreign(("--address",), _ADDRESSES, "ADDRESS"),
-    Foreign(("--copy-weights-at",), _ADDRESSES, "ADDRESS"),
+    Foreign(("--copy-weights-at", "--copy-weight-at"), _ADDRESSES, "ADDRESS"),
     Foreign(("-l", "--lib"), "the C files of the kernels are written beside the network, no library is linked", "DIR"),
 )
 VALIDATE = (
@@ -58,6 +66,7 @@ OPS = (Foreign(("--target",), "the table is that of stm32n6, the only target", "
 def add_foreign(parser: argparse.ArgumentParser, *tables: tuple[Foreign, ...]) -> None:
     for known in (option for table in tables for option in table):
         extra: dict[str, Any] = {"metavar": known.value, "choices": known.choices or None} if known.value else {}
+        extra |= {"instead": known.instead} if known.refused else {}
         group(parser, ST_ONLY).add_argument(
             *known.names,
             action=RefusedOption if known.refused else NoEffect,

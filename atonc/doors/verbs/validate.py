@@ -35,7 +35,7 @@ def _validate(options: argparse.Namespace) -> int:
 
     model, mode = model_path(options), MODES[options.mode]
     options.io_only = options.io_only or options.mode.endswith("io-only")
-    if options.save_csv and options.output is None:
+    if (options.save_csv or options.st) and options.output is None:
         options.output = FOLDER
     if options.output is not None:
         preflight.check_folder(options.output)
@@ -74,6 +74,10 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
         found = validating.validate(None if options.no_exec_model else references, compiled, samples, what)
     if options.output is not None:
         _save(options, found)
+    if options.st:
+        from atonc.doors.verbs import st_verbs
+
+        st_verbs.validated(options, "HOST", found.outputs, validate_text.lines(found, options.min_cos))
     if options.json:
         print(json.dumps(validate_text.as_json(found, options.min_cos, options.per_layer), indent=1))
     elif not options.quiet:

@@ -40,6 +40,10 @@ def run(options: argparse.Namespace, path: Path) -> int:
         from atonc.machine.base.disk import write_file
 
         write_file(options.page, html_page(replace(view, measured=found.measured)))
+    if options.st:
+        from atonc.doors.verbs import st_verbs
+
+        st_verbs.validated(options, "TARGET", found.outputs, target_text.lines(found, options.verbose))
     if options.json:
         print(json.dumps(target_text.as_json(found), indent=1))
     elif not options.quiet or not found.equal:

@@ -220,7 +220,9 @@ def _epochs(view: CompileView, network: CNetwork) -> list[str]:
         "Epochs details",
         "-" * _WIDTH,
         f"Total number of epochs: {len(steps)} of which {cpu} implemented in software",
-        *_blob_count(network),
+        f">> pure software (SW) epochs                       {cpu:>5}",
+        f">> hybrid epochs (using both software and hardware) {0:>4}",
+        f">> pure hardware (HW or EC) epochs                 {len(steps) - cpu:>5}{_blob_count(network)}",
         "---",
         "epoch ID   HW/SW/EC Operation (SW only)",
     ]
@@ -233,11 +235,11 @@ def _epochs(view: CompileView, network: CNetwork) -> list[str]:
     return [*lines, "=" * _WIDTH]
 
 
-def _blob_count(network: CNetwork) -> list[str]:
+def _blob_count(network: CNetwork) -> str:
     if not network.epoch_controller:
-        return []
+        return ""
     count = sum(not block.on_cpu for block in network.blocks)
-    return [f"Epochs of the NPU are implemented in {count} epoch controller blobs"]
+    return f"  (implemented in {count} epoch controller blobs)" if count else ""
 
 
 # ---------------------------------------------------------------------------------------------------------- sections
