@@ -21,6 +21,7 @@ from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.plan.types import CpuPlan
 from atonc.delivery.firmware import host_library
 from atonc.delivery.generate.st_call import WORKSPACE, StCall
+from atonc.insight.report import epochs_csv
 from atonc.insight.validating.distances import OutputResult
 from atonc.machine.base.build_folder import REPORTS, write_whole
 from atonc.machine.base.disk import write_files
@@ -43,18 +44,14 @@ def write(view: CompileView, folder: Path, call: StCall, files: Mapping[str, byt
     if call.workspace is not None:
         work = call.workspace / f"neural_art__{view.name}"
         work.mkdir(parents=True, exist_ok=True)
-        write_files(work, _compiler_files(files, view.name))
+        write_files(work, _compiler_files(files, view.name) | {"network.csv": epochs_csv.text(view).encode()})
         written += write_files(call.workspace, {f"{view.name}_report.json": to_json(report(view, call))})
     return replace(view, files=tuple(map(str, written)))
 
 
-def named(made: Mapping[str, bytes], name: str, call: StCall, controller: bool = True) -> dict[str, bytes]:
-    """Our files with who answered, what was asked, and the report under the name of its verb. Without the epoch
-    controller there is no NAME_ecblobs.h: nobody would copy it, so what it has stands in NAME.c."""
+def named(made: Mapping[str, bytes], name: str, call: StCall) -> dict[str, bytes]:
+    """Our files with who answered, what was asked, and the report under the name of its verb."""
     files = dict(made)
-    if not controller and f"{name}_ecblobs.h" in files:
-        header = files.pop(f"{name}_ecblobs.h")
-        files[f"{name}.c"] = files[f"{name}.c"].replace(f'#include "{name}_ecblobs.h"\n'.encode(), header)
     _, _, *rest = files.pop(f"{name}_generate_report.txt").decode().split("\n")
     head = [call.banner, f"Parameters            : {call.arguments}"]
     files[call.report_name(name)] = "\n".join([*head, *rest]).encode()

@@ -115,6 +115,13 @@ def dev_of(text: str, abi: Abi) -> int:
     return int(dev) if dev.isdecimal() else abi.dev
 
 
+def release_for(core: str) -> str:
+    """The runtime that a release of ST's tool brings (`4.0.1-20581`, `2.2`); of older ones the oldest that is known."""
+    wanted = tuple(map(int, core.partition("-")[0].split(".")[:2]))
+    fitting = [abi for abi in ABIS if tuple(map(int, abi.core.split("."))) <= wanted]
+    return release_named((fitting or ABIS)[-1 if fitting else 0].core)
+
+
 def release_named(text: str) -> str:
     """The same in full: `2.2` is `1.1.1-14`."""
     abi = abi_named(text)

@@ -186,8 +186,8 @@ class FolderSide:
             tuple((step.number, one) for step, one in zip(net.steps, cost.steps, strict=True)),
             cost.npu_mhz,
             cost.cpu_mhz,
-            str(network.c_file),
-            looked,
+            title=str(network.c_file),
+            looked=looked,
         )
 
     def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:

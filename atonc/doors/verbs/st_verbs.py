@@ -21,10 +21,14 @@ def folder(options: argparse.Namespace) -> Path:
 
 def write(view: CompileView, place: Path, options: argparse.Namespace) -> CompileView:
     from atonc.delivery.generate import generating, st_files
+    from atonc.delivery.reloc.abi import release_for, release_named
 
     with_stai = getattr(options, "stai", False) or options.c_api == "st-ai"  # analyze has no --stai and no --hex
-    made = generating.files_of(view, getattr(options, "hex", False), with_stai)
-    named = st_files.named(made, view.name, options.st, view.options.epoch_controller)
+    asked = getattr(options, "runtime", "")
+    runtime = release_named(asked) if asked else release_for(options.st.core)  # ST's packager reads it
+    shared = getattr(options, "shared_kernels", False)
+    made = generating.files_of(view, getattr(options, "hex", False), with_stai, shared, runtime)
+    named = st_files.named(made, view.name, options.st)
     return st_files.write(view, place, options.st, named)
 
 
