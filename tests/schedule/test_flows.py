@@ -28,7 +28,7 @@ from atonc.compiler.schedule.types import LoweredOperator, Merge
 from atonc.compiler.select.cycles import cycles_of
 from tests.compiler.golden_graphs import GRAPHS, Sketch
 from tests.compiler.random_graphs import random_graph
-from tests.lower.harness import TARGET, activation, graph_of
+from tests.lower.harness import TARGET, activation, constant, graph_of
 from tests.schedule import test_fuse, test_fuse_pools
 
 FOLDER = Path(atonc.__file__).parent / "compiler" / "schedule"
@@ -117,6 +117,15 @@ NETWORKS = {
 }
 
 
+def slopes(*signs: float) -> Callable[[], Graph]:
+    """A PReLU with an int8 slope a channel."""
+    codes = np.linspace(*signs, PICTURE[-1]) * 127
+    return single("prelu", result(*PICTURE), constant("a", codes.astype(np.int8), 1 / 127))
+
+
+NETWORKS["slopes of both signs"], NETWORKS["slopes of one sign"] = slopes(-0.5, 1.0), slopes(0.1, 1.0)
+
+
 def read_again(group: TaskGroup, sizes: dict[str, int]) -> type | None:
     """What a group does, as the checkers see it: they know nothing of flows."""
     targets = {use.buffer for task in group.tasks for use in task.writers()}
@@ -156,10 +165,11 @@ def groups_of(compiled: Compiled) -> Iterator[tuple[str, TaskGroup]]:
     yield from ((work.op, group) for work in compiled.mapped.works for group in work.groups)
 
 
+@pytest.mark.parametrize("numerics", ["best", "2.x"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_recipes_say_what_their_tasks_do(name: str) -> None:
+def test_recipes_say_what_their_tasks_do(name: str, numerics: str) -> None:
     """And all of it: what the checkers can see, fusing may use."""
-    compiled = compile_graph(NETWORKS[name](), PLAIN)
+    compiled = compile_graph(NETWORKS[name](), replace(PLAIN, numerics=numerics))
     sizes = {buffer.name: buffer.size_bytes for buffer in compiled.mapped.context.buffers.values()}
     for op, group in groups_of(compiled):
         said = type(group.flow) if isinstance(group.flow, EachElement | EachChannel | EachWindow) else None

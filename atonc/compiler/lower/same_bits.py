@@ -10,7 +10,7 @@ from atonc.compiler.lower.semantics.roundings import agree, roundings
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form
 
-IN_RAM = "its weights are read from RAM"
+DECIDED = "decided for the whole network"
 
 
 def same_bits(form: Form, op: str) -> Iterator[tuple[str, Form]]:
@@ -32,7 +32,7 @@ def _instead(form: Form, other: Alternative, at: int) -> Form:
     """The alternative is the chosen one now, and the other way round."""
     behind = form.groups[at + len(other.chosen_form.groups) :]
     rivals = tuple(
-        replace(one, chosen=other.label, chosen_form=other.form, because=IN_RAM)
+        replace(one, chosen=other.label, chosen_form=other.form, because=DECIDED)
         for one in form.alternatives
         if one.chosen_form is other.chosen_form and one is not other
     )
@@ -40,7 +40,7 @@ def _instead(form: Form, other: Alternative, at: int) -> Form:
         form,
         groups=(*form.groups[:at], *other.form.groups, *behind),
         buffers={**form.buffers, **other.form.buffers},
-        alternatives=(*rivals, Alternative(other.chosen, other.chosen_form, other.label, other.form, IN_RAM)),
+        alternatives=(*rivals, Alternative(other.chosen, other.chosen_form, other.label, other.form, DECIDED)),
     )
 
 

@@ -38,6 +38,7 @@ from atonc.compiler.ops.integers import slopes
 from atonc.compiler.ops.rounding import is_counted, round_half_away
 from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.flow import EACH_ELEMENT, TaskFlow
 from atonc.compiler.plan.streams import Area, engine
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import choose, in_order
@@ -155,19 +156,20 @@ def _steps(op: Op, context: Context, form: Prelu) -> list[TaskGroup]:
     context.explain(op, lambda values: [np.clip(form(values[0]), low, high)], float(error))
     raw = context.scratch(out.elements, f"{op.name}:raw") if clipped else target
     before: list[Wiring] = []
+    flow: TaskFlow | None = None  # of the branch that goes through memory
     if out.shape[-1] > ROWS:
         negative = context.scratch(out.elements, f"{op.name}:negative")
         before = chain_wirings(source, negative, out.shape, form.units)
         middle = _sum_chains(form, out, (source, negative, raw), form.positive.config, ())
     elif len(form.units) > 2:
         positive = context.scratch(out.elements, f"{op.name}:positive")
-        before = function.chain_wirings(source, positive, out.elements, (form.positive.config,))
+        before, flow = function.chain_wirings(source, positive, out.elements, (form.positive.config,)), EACH_ELEMENT
         middle = _sum_chains(form, out, (positive, source, raw), None, form.units)
     else:
         middle = _sum_chains(form, out, (source, source, raw), form.positive.config, form.units)
     after = chain_wirings(raw, target, out.shape, [clip(low, high)]) if clipped else []
-    stages = ((before, "prelu, one branch"), (middle, op.kind), (after, "prelu, clip"))
-    return [step for wirings, title in stages for step in pack(wirings, origin, title)]
+    first = pack(before, origin, "prelu, one branch", flow=flow)
+    return [*first, *pack(middle, origin, op.kind), *pack(after, origin, "prelu, clip")]
 
 
 def _sum_chains(
