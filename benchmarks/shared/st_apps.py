@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from atonc.delivery.generate.st_install import install
+from atonc.doors.verbs.st_release import RELEASE
 from atonc.insight.runs import runs
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.files.intel_hex import read_hex
@@ -35,10 +37,6 @@ GETTING_STARTED = "STM32N6-GettingStarted"
 _DK, _NUCLEO = "STM32N6570-DK", "NUCLEO-N657X0-Q"
 # models that snapshots lack (stored elsewhere) -> one of the corpus for the same use
 _STAND_INS = {"quantized_tiny_yolo_v2_224_.tflite": "coco_2017_person__st_yolo_x_nano_192_0.33_0.25_int8.tflite"}
-_LAUNCHER = """#!/bin/sh
-case "$1" in -*) verb=generate ;; *) verb="$1"; shift ;; esac
-PYTHONPATH={root} exec {python} -m atonc "$verb" --stai --no-verify "$@"
-"""
 _COMPILER = """#!/bin/bash
 left=(); core=()
 for word in "$@"; do
@@ -194,8 +192,8 @@ def _same_outputs(image: Path, model: Path, name: str) -> str:
 def _tools(folder: Path) -> Path:
     """ST's name and the compiler of the Makefiles."""
     folder.mkdir(exist_ok=True)
-    root = Path(__file__).resolve().parents[2]
-    _program(folder / "stedgeai", _LAUNCHER.format(root=root, python=sys.executable))
+    install(folder.parent / "installation", RELEASE)
+    shutil.copy(folder.parent / "installation/Utilities/linux/stedgeai", folder)
     _program(folder / f"{_PREFIX}gcc", _COMPILER.format(gcc=shutil.which(f"{_PREFIX}gcc")))
     for tool in _TOOLS:
         place, found = folder / f"{_PREFIX}{tool}", shutil.which(f"{_PREFIX}{tool}")
