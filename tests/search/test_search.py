@@ -63,7 +63,8 @@ def test_build_runs_every_stage_once_and_compares_nothing(monkeypatch: pytest.Mo
             return honest(*arguments)
 
         monkeypatch.setattr(building, name, counted)
-    monkeypatch.setattr(judging, "program_cost", lambda *_: pytest.fail("build asked what a program costs"))
+    for price in ("program_cost", "program_cycles"):
+        monkeypatch.setattr(judging, price, lambda *_: pytest.fail("build asked what a program costs"))
     build(given, FIRST)
     assert called == list(STAGES)
     words = {node.id for node in ast.walk(ast.parse(Path(building.__file__).read_text())) if isinstance(node, ast.Name)}

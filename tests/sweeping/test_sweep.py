@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 import atonc
+from atonc.compiler.compile.pipeline import compile_file, compile_front, target_of
+from atonc.compiler.plan.policy import FRONT_STEP
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
 from atonc.insight.report import sweep_text
 from atonc.insight.report.html import sweep_page
 from atonc.insight.sweeping.front import on_front
-from atonc.insight.sweeping.plan import compiler_options, read_plan
+from atonc.insight.sweeping.plan import read_plan
 from atonc.insight.sweeping.row import unit_of
-from atonc.insight.sweeping.trade_offs import trade_offs
 from atonc.machine.base.errors import InputError
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits"
@@ -133,24 +134,35 @@ def test_the_front() -> None:
 
 
 def test_the_front_of_one_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = folder / "front.html"
-    assert main(["analyze", str(folder / "digits.tflite"), "--no-verify", "--json", "--pareto", str(page)]) == 0
+    model, page = str(folder / "digits.tflite"), folder / "front.html"
+    assert main(["analyze", model, "--no-verify", "--json", "--pareto", str(page)]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     figures = [row["figures"] for row in rows]
-    assert [one["ram_bytes"] for one in figures] == sorted(one["ram_bytes"] for one in figures)
-    assert len({json.dumps(one) for one in figures}) == len(figures) > 1
-    resident = next(row["figures"] for row in rows if row["options"]["resident"] == "all")
-    plain = {"prefer": "speed", "resident": "", "schedule_with": []}
-    usual = next(row["figures"] for row in rows if row["options"] == plain)
-    assert resident["latency_ms"] < usual["latency_ms"] and resident["ram_bytes"] > usual["ram_bytes"]
+    ram, cycles = [[one[name] for one in figures] for name in ("ram_bytes", "cycles")]
+    assert len(rows) > 1 and ram == sorted(set(ram)) and cycles == sorted(set(cycles), reverse=True)
     assert b"front-plot" in page.read_bytes()
+    for row in rows:  # each can be had again
+        decisions = str(folder / row["options"]["decisions"])
+        assert main(["analyze", model, "--no-verify", "--json", "--decisions", decisions]) == 0
+        again = json.loads(capsys.readouterr().out)
+        found = {"cycles": again["cycles"], "ram_bytes": again["memory"]["ram_bytes"]}
+        assert found == {name: row["figures"][name] for name in found}
 
 
-def test_the_front_keeps_what_else_was_asked_for() -> None:
-    asked = Options(numerics="2.x", silicon="seen", fixed_shapes={"B": 1}, cut_outputs=("a",), resident="4096")
-    plan = trade_offs(Path("model.onnx"), asked)
-    assert {row.size for row in plan.rows} == {"B=1"}
-    assert all(compiler_options(row, True).cut_outputs == ("a",) for row in plan.rows)
-    assert all(compiler_options(row, True).numerics == "2.x" for row in plan.rows)
-    assert not any(row.options["schedule_with"] for row in plan.rows)  # of which no published program has any
-    assert "4096" not in {row.options["resident"] for row in plan.rows}
+def test_the_ends_of_the_front_are_as_good_as_single_goals(folder: Path) -> None:
+    """Two objectives find at least what one of them finds."""
+    model = folder / "digits.tflite"
+    found = compile_front(model, Options(verify=False))
+    fastest = compile_file(model, Options(verify=False, resident="all"))
+    smallest = compile_file(model, Options(verify=False, prefer="memory"))
+    assert min(one.cost.cycles for one in found) <= fastest.cost.cycles
+    assert min(one.layout.memory.ram_bytes for one in found) <= FRONT_STEP * smallest.layout.memory.ram_bytes
+
+
+def test_the_front_keeps_what_else_was_asked_for(folder: Path) -> None:
+    asked = Options(verify=False, silicon="seen", cpu_mhz=600)
+    found = compile_front(folder / "digits.tflite", asked)
+    assert {one.target.trust.worst for one in found} == {target_of(asked).trust.worst}
+    assert {one.target.machine.clocks.cpu_mhz for one in found} == {600}
+
+

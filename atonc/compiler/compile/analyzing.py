@@ -6,7 +6,7 @@ from pathlib import Path
 
 from atonc.compiler.compile import reproduce
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.compile.pipeline import Watch, compile_file, no_watch
+from atonc.compiler.compile.pipeline import Compiled, Watch, compile_file, no_watch
 from atonc.compiler.emit import write
 from atonc.compiler.ops.macs import graph_macs
 from atonc.compiler.request.options import Options
@@ -16,7 +16,10 @@ from atonc.machine.base.errors import plain
 
 def analyze(model: Path, options: Options, name: str = "network", watch: Watch = no_watch) -> CompileView:
     write.check_name(name)
-    compiled = compile_file(model, options, watch)
+    return view_of(compile_file(model, options, watch), model, options, name)
+
+
+def view_of(compiled: Compiled, model: Path, options: Options, name: str = "network") -> CompileView:
     progress.stage("counting cycles")
     cost = compiled.cost
     reproduced = reproduce.block(model, options, name, cost)

@@ -22,7 +22,7 @@ from atonc.compiler.passes.cut_inputs import cut_inputs
 from atonc.compiler.place import BoardMemory, Layout
 from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.calibration import MOST_VERIFIED, given_inputs, spread
-from atonc.compiler.request.options import Options
+from atonc.compiler.request.options import ALL_FREE, Options, size
 from atonc.compiler.request.target import machine_of as machine_of
 from atonc.compiler.request.target import memories as memories
 from atonc.compiler.request.target import target_of as target_of
@@ -30,15 +30,15 @@ from atonc.compiler.request.target import with_asked_clocks as with_asked_clocks
 from atonc.compiler.search import silicon
 from atonc.compiler.search.build import Watch as Watch
 from atonc.compiler.search.build import no_watch as no_watch
+from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Setting
 from atonc.compiler.search.candidate import Scheduled as Scheduled
-from atonc.compiler.search.candidate import Setting
-from atonc.compiler.search.generators import GENERATORS
+from atonc.compiler.search.generators import FRONT, GENERATORS
 from atonc.compiler.search.known import known_graph
 from atonc.compiler.search.log import Attempt, Verdict
 from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import read_decisions
 from atonc.compiler.select.affinity import cpu_alone, resolve
-from atonc.compiler.select.decisions import FIRST, Decisions
+from atonc.compiler.select.decisions import ALL_RAM, FIRST, Decisions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError
 from atonc.machine.base.frozen import dataclass
@@ -92,11 +92,16 @@ class Compiled:
 
 def compile_file(path: Path, options: Options | None = None, watch: Watch = no_watch) -> Compiled:
     options = options or Options()
-    source = read_model(path, options)
+    source = read_quantised(path, options)
     watch("read", source)
+    return compile_graph(source, options, watch)
+
+
+def read_quantised(path: Path, options: Options) -> Graph:
+    source = read_model(path, options)
     if not options.allow_float:
         require_quantised(source)
-    return compile_graph(source, options, watch)
+    return source
 
 
 def read_model(path: Path, options: Options) -> Graph:
@@ -122,22 +127,51 @@ def compile_canonical(
     """From the canonical graph on; other views change it or the memories to see what that would bring."""
     started = started or time.perf_counter()
     given = given_inputs(source, graph, options.calibration)
+    setting = setting_of(source, graph, options, memory, given)
+    best, found = search(setting, *_beginning(graph, options), watch)
+    watch("place", best.made.program)
+    return finish(best, found.log, source, given, started)
+
+
+def compile_front(path: Path, options: Options) -> list[Compiled]:
+    """Everything between the fastest program and the smallest: those of which no other is both."""
+    started, source = time.perf_counter(), read_quantised(path, options)
+    graph = order.run(source, options)
+    given = given_inputs(source, graph, options.calibration)
+    setting = replace(setting_of(source, graph, options, memories(options), given), prefer=BOTH)
+    _, found = search(setting, FIRST, FRONT)
+    leaders = sorted(found.leaders, key=lambda one: (one.ram_bytes, one.cycles))
+    compiled = []
+    for number, leader in enumerate(leaders, 1):
+        with progress.part(f"program {number} of {len(leaders)}"):
+            compiled.append(finish(leader, found.log, source, given, started))
+    return compiled
+
+
+def setting_of(
+    source: Graph, graph: Graph, options: Options, memory: BoardMemory, given: Sequence[Mapping[str, Array]] = ()
+) -> Setting:
     target = target_of(options)
     memory = replace(memory, machine=target.machine)
     if options.no_npu:
         affinity = cpu_alone(graph, options.on_npu)
     else:
         affinity = resolve(source, graph, options.on_cpu, options.on_npu)
-    setting = Setting(graph, memory, target, options, affinity, cache(partial(typical_runs, graph, memory, given)))
-    best, found = search(setting, *_beginning(graph, options), watch)
-    made = best.made
-    watch("place", made.program)
-    findings = silicon.require_safe(best.found, target.trust)
+    calibrate = cache(partial(typical_runs, graph, memory, given))
+    return Setting(graph, memory, target, options, affinity, calibrate, options.prefer)
+
+
+def finish(
+    best: Candidate, log: Sequence[Attempt], source: Graph, given: Sequence[Mapping[str, Array]], started: float
+) -> Compiled:
+    """A program that was found becomes one that may be used: safe and verified."""
+    made, setting = best.made, best.setting
+    findings = silicon.require_safe(best.found, setting.target.trust)
     seconds = time.perf_counter() - started
-    report = _verified(made.program, graph, made.mapped, options, memory, given)
+    report = _verified(made.program, setting.graph, made.mapped, setting.options, setting.memory, given)
     return Compiled(
         source,
-        graph,
+        setting.graph,
         mapped=made.mapped,
         scheduled=made.scheduled,
         layout=made.layout,
@@ -145,10 +179,10 @@ def compile_canonical(
         findings=findings,
         report=report,
         seconds=seconds,
-        memory=memory,
-        target=target,
+        memory=setting.memory,
+        target=setting.target,
         grades=best.found.grades,
-        search=tuple(found.log),
+        search=tuple(log),
         decisions=best.decisions,
         priced=(made.program, best.cost),
     )
@@ -156,10 +190,16 @@ def compile_canonical(
 
 def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:
     """What is built first, and who looks at it: nobody where the user has decided, but for weights without a place."""
+    room = resident_bytes(options)
     if not options.decisions:
-        return Decisions(compact=options.prefer == "memory"), GENERATORS
+        return Decisions(compact=options.prefer == MEMORY, resident_bytes=room), GENERATORS
     given = read_decisions(Path(options.decisions), graph)
+    given = replace(given, resident_bytes=room) if room else given
     return given, tuple(one for one in GENERATORS if one.of == Verdict.UNDECIDED)
+
+
+def resident_bytes(options: Options) -> int:
+    return ALL_RAM if options.resident == ALL_FREE else size(options.resident or "0")
 
 
 def _verified(

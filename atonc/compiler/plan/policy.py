@@ -43,6 +43,9 @@ PIXELS_PER_COPY = 64  # the coefficients are loaded once per part, which smaller
 
 # --- the search
 MOST_BUILDS = 24  # programs of one network: beyond, the last ones brought less than a percent
+FRONT_BUILDS = 48  # where all between the fastest and the smallest is wanted: some sizes, each way of each lever
+FRONT_STEP = 1.01  # how many times as much RAM counts as more: two programs a few bytes apart are no choice
+FRONT_ROOMS = tuple(size << 10 for size in (64, 128, 256, 512, 1024, 2048))  # for weights: about one step in a plot
 SLOWER = 1.12  # how many times as long a program may take that needs less memory; over many networks that is less
 PEAK_SHARES = (0.85, 1.0)  # of the peak: layers that make up such steps are striped together, many or as few as can be
 SPILL_PARTS = (2.0, 1.5, 1.0)  # of the usual size of a band: large bands are shorter programs, if the chip holds them

@@ -22,12 +22,25 @@ def program_cost(
 ) -> NetworkCost:
     """`count_runs`: estimate as ST's tools from 3.0 on do, which is the figure of all reports."""
     timings, clocks = tuple(pool.timing for pool in pools), target.machine.clocks
-    ops = {op.name: op for op in graph.ops}
-    on_cpu = {s.plan.op: ops[s.plan.op] for s in program.steps if isinstance(s.plan, CpuPlan)}
+    on_cpu = _on_cpu(program, graph)
     cpu_costs = _cpu_costs(on_cpu, graph, target.machine)
     steps = tuple(_step_cost(step, cpu_costs, timings, target, count_runs) for step in program.steps)
     guessed = {op.kind for name, op in on_cpu.items() if not cpu_costs[name].known}
     return NetworkCost(steps, clocks.npu_mhz, clocks.cpu_mhz, tuple(sorted(guessed)))
+
+
+def program_cycles(program: Program, graph: Graph, target: Target) -> int:
+    """`program_cost(...).cycles`, for those who compare programs and want to know no more."""
+    epochs = [target.with_words(step.epoch) for step in program.steps if step.epoch is not None]
+    costs = _cpu_costs(_on_cpu(program, graph), graph, target.machine)
+    on_cpu = [costs[step.plan.op] for step in program.steps if isinstance(step.plan, CpuPlan)]
+    cycles = sum(target.cycles(epoch).cycles for epoch in epochs)
+    return cycles + sum(cpu_cost([one], target.machine, "").cycles for one in on_cpu)
+
+
+def _on_cpu(program: Program, graph: Graph) -> dict[str, Op]:
+    ops = {op.name: op for op in graph.ops}
+    return {s.plan.op: ops[s.plan.op] for s in program.steps if isinstance(s.plan, CpuPlan)}
 
 
 def _cpu_costs(ops: Mapping[str, Op], graph: Graph, machine: Machine) -> dict[str, CallCost]:

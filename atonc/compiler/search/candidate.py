@@ -13,7 +13,7 @@ from atonc.compiler.place import BoardMemory, Layout
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.place.user_allocated import user_allocated_edges
 from atonc.compiler.plan.types import StepPlan
-from atonc.compiler.price.program import program_cost
+from atonc.compiler.price.program import program_cost, program_cycles
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule import PREFETCH, TABLES, unused
 from atonc.compiler.schedule.shares import Share, shares
@@ -27,6 +27,8 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw import safety
 from atonc.machine.hw.target import Target
+
+SPEED, MEMORY, BOTH = "speed", "memory", "both"
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,12 @@ class Setting:
     options: Options
     affinity: Affinity = NO_AFFINITY
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # exact values of all tensors for typical inputs
+    prefer: str = SPEED  # what the search is for
 
     @property
     def without(self) -> frozenset[str]:
         """Passes of the schedule that are left out."""
         return frozenset(unused(self.options.schedule_without, self.options.schedule_with))
-
-    @property
-    def keeps_weights(self) -> bool:
-        return bool(self.options.resident)
 
     @property
     def fetches_weights(self) -> bool:
@@ -120,21 +119,25 @@ class Candidate:
     @property
     def undecided(self) -> bool:
         """Whether it is still open where weights lie that the user wants in RAM."""
-        keep = self.setting.keeps_weights and self.decisions.resident is None
-        return keep or (self.setting.fetches_weights and self.decisions.fetched is None)
+        return self.decisions.undecided or (self.setting.fetches_weights and self.decisions.fetched is None)
 
     @cached_property
     def cost(self) -> NetworkCost:
         setting = self.setting
         return program_cost(self.made.program, setting.graph, setting.memory.pools, setting.target)
 
-    @property
+    @cached_property
     def cycles(self) -> int:
-        return self.cost.cycles
+        return program_cycles(self.made.program, self.setting.graph, self.setting.target)
 
     @property
     def peak_bytes(self) -> int:
         return self.made.layout.peak_bytes
+
+    @property
+    def ram_bytes(self) -> int:
+        """With weights that are kept or fetched there."""
+        return self.made.layout.memory.ram_bytes
 
     @cached_property
     def found(self) -> safety.Inspection:

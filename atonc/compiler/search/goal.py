@@ -1,18 +1,43 @@
-"""What the user wants: less time, or less memory for a little more time."""
+"""What the user wants: less time, less memory for a little more time, or everything that lies between."""
 
 from __future__ import annotations
 
-from atonc.compiler.plan.policy import SLOWER
-from atonc.compiler.search.candidate import Candidate
+from collections.abc import Iterable, Sequence
+from math import log
+
+from atonc.compiler.plan.policy import FRONT_BUILDS, FRONT_STEP, MOST_BUILDS, SLOWER
+from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate
 from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)
 class Goal:
-    prefer: str  # "speed" or "memory"
+    prefer: str
 
-    def figures(self, one: Candidate, fastest: int) -> tuple[float, ...]:
-        """Less is better; `fastest`: cycles of the fastest program that was built so far."""
-        if self.prefer == "memory":
+    @property
+    def most_builds(self) -> int:
+        return FRONT_BUILDS if self.prefer == BOTH else MOST_BUILDS
+
+    def leaders(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """The best of them, and of equals the first; with two objectives all that no other beats."""
+        if self.prefer == BOTH:
+            return _front(candidates)
+        fastest = min((one.cycles for one in candidates), default=0)
+        best = min(candidates, key=lambda one: self._figures(one, fastest), default=None)
+        return [] if best is None else [best]
+
+    def _figures(self, one: Candidate, fastest: int) -> tuple[float, ...]:
+        """Less is better."""
+        if self.prefer == MEMORY:
             return one.cycles > SLOWER * fastest, one.peak_bytes, one.cycles
         return one.cycles, one.peak_bytes
+
+
+def _front(candidates: Iterable[Candidate]) -> list[Candidate]:
+    found: dict[Candidate, tuple[int, int]] = {}
+    for one in candidates:
+        cycles, ram = one.cycles, round(log(max(1, one.ram_bytes), FRONT_STEP))
+        if not any(other[0] <= cycles and other[1] <= ram for other in found.values()):
+            found = {o: figures for o, figures in found.items() if figures[0] < cycles or figures[1] < ram}
+            found[one] = cycles, ram
+    return list(found)

@@ -1,8 +1,9 @@
-"""The search: what is proposed is built; the best is kept, and what it shows leads to further proposals.
+"""The search: what is proposed is built; what leads is kept, and what it shows leads to further proposals.
 
 A candidate that found no memory, or whose epochs nobody trusts, is mended first: its proposals come before all others.
-When nothing is left to build, generators look at the best candidate, until that has been looked at. Decisions, goal
-and order are all that counts, so the same network gives the same program; a budget of builds ends it in any case.
+When nothing is left to build, generators look at a candidate that leads and that they have not looked at. One leads if
+there is one objective; with two, all that no other beats. Decisions, goal and order are all that counts, so the same
+network gives the same program; a budget of builds ends it in any case.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 
-from atonc.compiler.plan.policy import MOST_BUILDS
 from atonc.compiler.search import silicon
 from atonc.compiler.search.build import Watch, build, no_watch
 from atonc.compiler.search.candidate import Candidate, Setting
@@ -41,33 +41,34 @@ class Search:
     tried: set[Decisions] = field(default_factory=set)
     log: list[Attempt] = field(default_factory=list)
     sound: list[Candidate] = field(default_factory=list)  # all that may be used, in the order in which they were built
-    best: Candidate | None = None
-    looked_at: Candidate | None = None
+    leaders: list[Candidate] = field(default_factory=list)
+    looked_at: set[Candidate] = field(default_factory=set)
     first: Candidate | None = None
     last: Candidate | None = None
 
     def next(self) -> Proposal | None:
         """What nobody has tried, as long as the budget lasts."""
-        while len(self.log) < MOST_BUILDS:
-            if not self.queue and self.best is not self.looked_at:
-                self.looked_at = self.best
-                self.queue.extend(self._proposals(Verdict.BEST, self.best))
-            if not self.queue:
-                return None
+        while len(self.log) < self.goal.most_builds and (self.queue or self._look_further()):
             proposal = self.queue.popleft()
             if proposal.decisions not in self.tried:
                 self.tried.add(proposal.decisions)
                 return proposal
         return None
 
+    def _look_further(self) -> bool:
+        for leader in self.leaders:
+            if not self.queue and leader not in self.looked_at:
+                self.looked_at.add(leader)
+                self.queue.extend(self._proposals(Verdict.BEST, leader))
+        return bool(self.queue)
+
     def take(self, proposal: Proposal, candidate: Candidate) -> None:
         self.first, self.last = self.first or candidate, candidate
         verdict = self._verdict(candidate)
         self.log.append(Attempt.of(proposal, candidate, verdict))
-        if verdict == Verdict.BEST:
-            self.best = candidate
         if verdict in (Verdict.BEST, Verdict.KEPT_OUT):
             self.sound.append(candidate)
+            self.leaders = self.goal.leaders(self.sound)
         else:
             self.queue.extendleft(reversed(list(self._proposals(verdict, candidate))))
 
@@ -76,16 +77,13 @@ class Search:
             return Verdict.NO_MEMORY
         if candidate.undecided:
             return Verdict.UNDECIDED
-        if self.best is not None and self._figures(candidate) >= self._figures(self.best, candidate):
+        if candidate not in self.goal.leaders([*self.sound, candidate]):
             return Verdict.KEPT_OUT
         return Verdict.UNTRUSTED if candidate.refused else Verdict.BEST
 
-    def _figures(self, one: Candidate, *more: Candidate) -> tuple[float, ...]:
-        return self.goal.figures(one, min(other.cycles for other in (one, *more, *self.sound)))
-
-    def _proposals(self, kind: Verdict, candidate: Candidate | None) -> Iterator[Proposal]:
+    def _proposals(self, kind: Verdict, candidate: Candidate) -> Iterator[Proposal]:
         for generator in self.generators:
-            if candidate is not None and generator.of == kind:
+            if generator.of == kind:
                 yield from generator.propose(candidate)
 
 
@@ -93,11 +91,11 @@ def search(
     setting: Setting, start: Decisions, generators: tuple[Generator, ...], watch: Watch = no_watch
 ) -> tuple[Candidate, Search]:
     """The best program, and how it was found. Without generators: the program of these very decisions."""
-    found = Search(setting, generators, Goal(setting.options.prefer), deque([Proposal(start, START)]))
+    found = Search(setting, generators, Goal(setting.prefer), deque([Proposal(start, START)]))
     while (proposal := found.next()) is not None:
         progress.stage("building the program")
         found.take(proposal, build(setting, proposal.decisions, proposal.of, watch if not found.log else no_watch))
-    if found.best is None:
+    if not found.leaders:
         assert found.first is not None and found.last is not None
         raise found.first.shortage or silicon.no_end(found.last.refused)
-    return found.best, found
+    return found.leaders[0], found

@@ -89,6 +89,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "reserved": _names,
     "forms": lambda value: {_text(op): _text(label) for op, label in value.items()},
     "cuts": lambda value: {_text(name): tuple(map(int, cuts)) for name, cuts in value.items()},
+    "resident_bytes": int,
     "resident": lambda value: None if value is None else {_text(name): int(place) for name, place in value.items()},
     "fetched": _fetched,
 }

@@ -56,11 +56,17 @@ class Decisions:
     reserved: frozenset[str] = frozenset()  # their epochs leave engines for a copy
     forms: Mapping[str, str] = field(default_factory=dict)  # operator -> label of another form with the same bits
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # constant -> bytes where another epoch begins
+    resident_bytes: int = 0  # RAM that weights may take for the whole run
     resident: Mapping[str, int] | None = None  # constant -> address of its copy in RAM; None: not decided yet
     fetched: tuple[Fetched, ...] | None = None  # constants that are copied ahead; None: not decided yet
 
     def __hash__(self) -> int:
-        return hash((self.lowering, self.scheduling, str(self.resident), self.fetched))
+        return hash((self.lowering, self.scheduling, self.resident_bytes, str(self.resident), self.fetched))
+
+    @property
+    def undecided(self) -> bool:
+        """Whether weights may stay in RAM, and nobody has said which."""
+        return self.resident_bytes > 0 and self.resident is None
 
     def but(self, **changes: Any) -> Decisions:
         """The same with some changes; where weights lie has to be decided anew then."""
@@ -86,4 +92,5 @@ class Decisions:
         return kept and self.scheduling == other.scheduling
 
 
+ALL_RAM = 1 << 40  # as `resident_bytes`: more than any board has, so all that is free
 FIRST = Decisions()  # what is tried first

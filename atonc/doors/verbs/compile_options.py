@@ -154,7 +154,8 @@ class AnalyzeOptions:
         None,
         "--pareto",
         OUTPUT,
-        "RAM against time instead: the model with --prefer, --resident and prefetch each way, as a table and a page",
+        "RAM against time instead: every program that no other beats in both, as a table and a page; the decisions of "
+        "each go to a folder by the name of the page",
         metavar="FILE.html",
         parse=Path,
         takes=Takes(bare="pareto.html", local=True),

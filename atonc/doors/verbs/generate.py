@@ -62,20 +62,19 @@ def _pareto(options: argparse.Namespace) -> int:
     from atonc.insight.report import sweep_text
     from atonc.insight.report.html import sweep_page
     from atonc.insight.report.terminal import show
-    from atonc.insight.sweeping.options import SweepOptions
     from atonc.insight.sweeping.trade_offs import pareto
     from atonc.machine.base.disk import write_file
 
     model = model_path(options)
     preflight.check_reader(model)
     preflight.check_file(options.pareto)
-    found = pareto(model, compiler_options(options, options.verify), SweepOptions())
+    found = pareto(model, compiler_options(options, options.verify), options.pareto.with_suffix(""))
     write_file(options.pareto, sweep_page(found))
     if options.json:
         print(json.dumps(sweep_text.as_json(found), indent=1))
     elif not options.quiet:
         show([*sweep_text.lines(found), "", f"written: {options.pareto}"])
-    return 0 if len(found.refused) < len(found.results) else 1
+    return 0
 
 
 def _compile(options: argparse.Namespace, folder: Path | None) -> int:

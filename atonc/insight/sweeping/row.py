@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.request.options import Options
 from atonc.insight.sweeping.plan import SweepPlan, SweepRow, compiler_options
 from atonc.insight.workers import WorkUnit
@@ -71,8 +72,15 @@ def _figures(unit: WorkUnit) -> dict[str, Any]:
 
     options = _options(unit)
     view = analyze(unit.files[0], options)
+    figures = figures_of(view)
+    if unit.options.get("accuracy"):
+        figures["outputs_db"] = _quality(unit, options, view.compiled)
+    return figures
+
+
+def figures_of(view: CompileView) -> dict[str, Any]:
     compiled, cost = view.compiled, view.cost
-    figures: dict[str, Any] = {
+    return {
         "latency_ms": cost.latency_ms,
         **cost.band.as_data(cost.latency_ms),
         "cpu_ms": cost.cpu_ms,
@@ -83,9 +91,6 @@ def _figures(unit: WorkUnit) -> dict[str, Any]:
         "verified": None if compiled.report is None else True,  # what fails is refused
         "notes": list(compiled.source.notes),
     }
-    if unit.options.get("accuracy"):
-        figures["outputs_db"] = _quality(unit, options, compiled)
-    return figures
 
 
 def _options(unit: WorkUnit) -> Options:

@@ -1,55 +1,38 @@
-"""One model with the options that trade RAM for time: the rows behind `atonc analyze --pareto`."""
+"""How much time RAM buys one model: `atonc analyze --pareto`.
+
+The search with two objectives gives every program that no other beats in both. Each is finished as any other program
+is, and its decisions are saved: `generate --decisions FILE` builds it again.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from atonc.compiler.request.options import ALL_FREE, Options
-from atonc.insight.sweeping.front import MEMORY
-from atonc.insight.sweeping.options import SweepOptions
-from atonc.insight.sweeping.plan import OWN_KEYS, SweepPlan, SweepRow
-from atonc.insight.sweeping.run import Sweep, run
-from atonc.machine.base.declare import default_of
-
-VARIED = ("prefer", "resident", "schedule_with")
-_SIZES = tuple(str(size << 10) for size in (64, 128, 256, 512, 1024, 2048))  # of weights that stay in RAM
+from atonc.compiler.compile.analyzing import view_of
+from atonc.compiler.compile.pipeline import Compiled, compile_front
+from atonc.compiler.request.options import Options
+from atonc.compiler.search.saved import KEY, as_json
+from atonc.insight.sweeping.row import figures_of
+from atonc.insight.sweeping.run import Sweep, SweepResult
+from atonc.machine.base.disk import write_file
+from atonc.machine.base.errors import plain
 
 
-def trade_offs(model: Path, asked: Options) -> SweepPlan:
-    """Everything else stays as the user asked for it."""
-    names = [member.name for member in fields(Options) if member.name not in (*OWN_KEYS, *VARIED)]
-    given = {name: getattr(asked, name) for name in names if getattr(asked, name) != _default(name)}
-    shape = ",".join(f"{name}={size}" for name, size in asked.fixed_shapes.items())
-    rows = tuple(SweepRow(model, asked.board, shape, {**given, **varied}) for varied in _choices(asked))
-    return SweepPlan(str(model), rows, verify=asked.verify, varied=VARIED)
+def pareto(model: Path, asked: Options, folder: Path) -> Sweep:
+    """By RAM. `folder`: for the decisions of each program."""
+    found = compile_front(model, asked)
+    folder.mkdir(parents=True, exist_ok=True)
+    results = []
+    for number, compiled in enumerate(found, 1):
+        file = folder / f"{number}.json"
+        write_file(file, (json.dumps({KEY: as_json(compiled.decisions)}, indent=1) + "\n").encode())
+        options, figures = {KEY: f"{folder.name}/{file.name}"}, figures_of(view_of(compiled, model, asked))
+        results.append(SweepResult(plain(model.name), asked.board, "", options, figures, on_front=True))
+    return Sweep(str(model), tuple(results), (KEY,), False, 0, _notes(found))
 
 
-def pareto(model: Path, asked: Options, options: SweepOptions) -> Sweep:
-    """By RAM, and of rows with the same figures the first: a size may be more than is free."""
-    found = run(trade_offs(model, asked), options)
-    once = {json.dumps(result.figures or result.why_not, sort_keys=True): result for result in reversed(found.results)}
-    kept = sorted(once.values(), key=lambda result: (result.figures or {}).get(MEMORY, math.inf))
-    return replace(found, results=tuple(kept))
-
-
-def _choices(asked: Options) -> Iterator[Mapping[str, Any]]:
-    yield _choice("speed")
-    yield _choice("memory")
-    for size in (ALL_FREE, *_SIZES):
-        yield _choice("speed", size)
-    if asked.silicon != "seen":  # no published program fetches weights ahead
-        yield _choice("speed", "", "prefetch")
-        yield _choice("speed", ALL_FREE, "prefetch")
-
-
-def _choice(prefer: str, resident: str = "", *passes: str) -> Mapping[str, Any]:
-    return dict(zip(VARIED, (prefer, resident, passes), strict=True))
-
-
-def _default(name: str) -> Any:
-    return default_of(next(member for member in fields(Options) if member.name == name))
+def _notes(found: Sequence[Compiled]) -> tuple[str, ...]:
+    tried = len(found[0].search)
+    return (f"{tried} programs were built; `atonc generate MODEL --decisions FILE` builds one of these again",)

@@ -13,6 +13,7 @@ from atonc.compiler.search.generators import (
     resident,
     row_tiles,
     tighter_room,
+    trade_ram,
     unfuse,
 )
 from atonc.compiler.search.log import Verdict
@@ -32,3 +33,4 @@ GENERATORS = (
     Generator(Verdict.BEST, near_forms.propose),
     Generator(Verdict.BEST, compact.propose),
 )
+FRONT = (*GENERATORS, Generator(Verdict.BEST, trade_ram.propose))  # where time and RAM count alike

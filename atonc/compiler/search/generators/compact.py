@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.compiler.request.options import ALL_FREE
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import in_flash
+from atonc.compiler.select.decisions import ALL_RAM
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
@@ -18,5 +18,5 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
 
 def short_of_room(candidate: Candidate) -> bool:
     """Whether weights would be faster in RAM, and all that is free holds others."""
-    setting = candidate.setting
-    return setting.options.resident == ALL_FREE and any(in_flash(candidate.made.program, setting.target))
+    everything = candidate.decisions.resident_bytes == ALL_RAM
+    return everything and any(in_flash(candidate.made.program, candidate.setting.target))

@@ -19,7 +19,7 @@ Cuts = dict[str, tuple[int, ...]]
 def propose(candidate: Candidate) -> Iterator[Proposal]:
     setting, known = candidate.setting, candidate.decisions.cuts
     found: list[tuple[Cuts, str]] = []
-    if setting.keeps_weights:
+    if candidate.decisions.resident_bytes:
         found.append((for_free_ram(candidate), "a part of large kernels has room in RAM"))
     if setting.fetches_weights:
         found.append((for_idle_flash(candidate), "the flash is idle long enough for a part of large kernels"))

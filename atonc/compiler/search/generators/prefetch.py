@@ -34,8 +34,8 @@ Taken = list[tuple[int, int, int, int]]  # first address, the one behind, first 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
     decisions, setting = candidate.decisions, candidate.setting
-    waits = setting.keeps_weights and decisions.resident is None  # what stays leaves less room, but needs no engines
-    if setting.fetches_weights and decisions.fetched is None and not waits:
+    first = decisions.undecided  # what stays leaves less room, but needs no engines
+    if setting.fetches_weights and decisions.fetched is None and not first:
         fetched = choose(candidate.made.program, on_chip_spans(setting.memory), setting.target)
         reason = f"--schedule-with prefetch: {len(fetched)} constants are copied ahead"
         yield Proposal(replace(decisions, fetched=tuple(fetched)), reason, candidate)

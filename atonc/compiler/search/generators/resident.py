@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from atonc.compiler.emit.program import Program
 from atonc.compiler.place.resident import Span, free_spans
-from atonc.compiler.request.options import ALL_FREE, size
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import Weights, in_flash, moved
@@ -25,7 +24,7 @@ from atonc.machine.hw.target import Target
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
-    if candidate.setting.keeps_weights and candidate.decisions.resident is None:
+    if candidate.decisions.undecided:
         setting = candidate.setting
         free = free_spans(candidate.made.layout.placed, setting.memory)
         homes = choose(candidate.made.program, free, budget(candidate, free), setting.target)
@@ -35,10 +34,8 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
 
 def budget(candidate: Candidate, free: Sequence[Span]) -> int:
     """Bytes for weights that stay in RAM, beside those that are there."""
-    asked, placed = candidate.setting.options.resident, candidate.made.layout.placed
-    room = sum(end - start for start, end in free)
-    kept = sum(home.buffer.size_bytes for home in placed.values() if home.copy_of)
-    return room if asked == ALL_FREE else max(0, min(room, size(asked) - kept))
+    kept = sum(home.buffer.size_bytes for home in candidate.made.layout.placed.values() if home.copy_of)
+    return max(0, min(sum(end - start for start, end in free), candidate.decisions.resident_bytes - kept))
 
 
 def choose(program: Program, free: Sequence[Span], budget: int, target: Target) -> dict[str, int]:
@@ -84,13 +81,10 @@ class Prices:
         found: list[tuple[float, int, int]] = []
         for start, end in spans:
             for address in self._starts(start, end, weights.size_bytes):
-                aligned = weights.anywhere or self._npu_ram(address, weights.size_bytes)
-                if aligned and self._trusted(weights, address):
+                if weights.anywhere or self._npu_ram(address, weights.size_bytes):
                     found.append((-self.saved(weights, address), end - start, address))
-        if not found:
-            return None
-        saved, _, address = min(found)
-        return -saved, address
+        places = ((-saved, address) for saved, _, address in sorted(found) if self._trusted(weights, address))
+        return next(places, None)
 
     def move(self, weights: Weights, address: int) -> None:
         for number in weights.readers:

@@ -14,7 +14,7 @@ from atonc.compiler.place import Layout
 from atonc.compiler.plan.lives import live_bytes
 from atonc.compiler.plan.policy import BAND_PARTS, FEWEST_ROWS, PEAK_SHARES, SPILL_PARTS, NpuRamBudget
 from atonc.compiler.plan.types import FILLED
-from atonc.compiler.search.candidate import Candidate
+from atonc.compiler.search.candidate import SPEED, Candidate
 from atonc.compiler.search.generators.compact import short_of_room
 from atonc.compiler.search.log import Proposal
 from atonc.compiler.select.decisions import Stripe
@@ -30,7 +30,7 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
     for part in SPILL_PARTS if spilled else ():
         why = f"{spilled:,} bytes lie outside the chip: rows in turn, bands of {part:g} times the usual size"
         yield from _proposed(candidate, against_spills(candidate, part), why)
-    lower = options.prefer == "memory" or short_of_room(candidate)
+    lower = candidate.setting.prefer != SPEED or short_of_room(candidate)
     for share, part in product(PEAK_SHARES, BAND_PARTS) if lower else ():
         why = f"rows in turn where {share:.0%} of the peak is live, bands of {part:g} times what stays"
         more = against_peaks(candidate, share, part)
@@ -53,7 +53,7 @@ def finer(candidate: Candidate) -> Iterator[Proposal]:
     stripes = candidate.mapped.stripes
     for chosen in dict.fromkeys((stripes, *((stripe,) for stripe in stripes))):
         bands = tuple(replace(one, bands=2 * one.bands) if one in chosen else one for one in stripes)
-        if candidate.setting.options.prefer == "memory" and chosen:
+        if candidate.setting.prefer != SPEED and chosen:
             reason = f"rows of {', '.join(stripe.ops[0] for stripe in chosen)} in twice as many turns"
             yield Proposal(candidate.decisions.but(stripes=bands), reason, candidate)
 
