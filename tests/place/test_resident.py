@@ -16,6 +16,7 @@ from atonc.compiler.request.options import Options, room
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.boards.overlaps import find_overlaps
 from atonc.delivery.boards.spans import Kind, Span
+from atonc.insight.report.compile_text import report_lines
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board_file import find_board
 from tests.compiler.random_graphs import random_graph, random_inputs
@@ -104,3 +105,23 @@ def test_words_that_are_no_size() -> None:
     assert room("all") == "all" and room("1.5k") == "1536"
     with pytest.raises(InputError, match="not a size"):
         room("model.tflite")
+
+
+def test_the_application_keeps_what_it_asks_for() -> None:
+    everything = digits(resident="all").compiled
+    free = sum(end - start for start, end in free_spans(everything.layout.placed, everything.memory))
+    kept = everything.layout.memory.resident_bytes
+    found = digits(resident="all", keep_free=free + kept // 2).compiled
+    assert 0 < found.layout.memory.resident_bytes <= kept - kept // 2
+    left = sum(end - start for start, end in free_spans(found.layout.placed, found.memory))
+    assert left >= free + kept // 2
+
+
+def test_the_outlook_is_no_promise_that_the_search_breaks() -> None:
+    """What the summary says of `--resident` is what it brings, or less."""
+    plain, kept = digits(), digits(resident="all")
+    assert plain.resident_outlook is not None and kept.resident_outlook is None
+    said, taken = plain.resident_outlook
+    assert kept.cost.latency_ms <= said < plain.cost.latency_ms and taken <= kept.memory.resident_bytes
+    assert any(line.startswith("--resident: about") for line in report_lines(plain, False))
+    assert not any(line.startswith("--resident: about") for line in report_lines(kept, False))

@@ -9,8 +9,10 @@ from functools import cached_property
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.emit.usage import program_memory
 from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.resident import free_spans
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.request.options import Options
+from atonc.compiler.search.generators.resident import outlook
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import NetworkCost
 
@@ -33,6 +35,17 @@ class CompileView:
     def memory(self) -> MemoryUse:
         """The one count of what it takes."""
         return program_memory(self.compiled.program, self.board.pools, self.options.epoch_controller)
+
+    @cached_property
+    def resident_outlook(self) -> tuple[float, int] | None:
+        """Milliseconds with weights in RAM, and how many bytes: what `--resident` takes at most."""
+        made = self.compiled
+        if self.options.resident or not made.program.steps:
+            return None
+        free = free_spans(made.layout.placed, made.memory)
+        room = sum(end - start for start, end in free) - self.options.keep_free
+        saved, taken = outlook(made.program, free, room, made.target)
+        return (made.target.machine.milliseconds(self.cost.cycles - saved), taken) if saved > 0 else None
 
     def __repr__(self) -> str:
         time = f"{self.cost.latency_ms:.3f} ms predicted ({self.cost.band.span(self.cost.latency_ms, 3)})"

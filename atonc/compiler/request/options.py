@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
+from atonc.compiler.schedule.passes import KERNELS_IN_RAM, ON_REQUEST, PASSES, help_with, help_without, unseen
 from atonc.machine.base.declare import Takes, check, did_you_mean, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -120,10 +120,18 @@ class Options:
         "--resident",
         MEMORY,
         "copy weights into RAM once, at initialisation: BYTES of it, or without BYTES all that activations leave free; "
-        "published programs hardly show kernels in RAM",
+        + KERNELS_IN_RAM,
         metavar="BYTES",
         parse=room,
         takes=Takes(bare=ALL_FREE),
+    )
+    keep_free: int = option(
+        0,
+        "--keep-free",
+        MEMORY,
+        "with --resident: so much RAM on the chip stays free for the application",
+        metavar="BYTES",
+        parse=size,
     )
     cut_inputs: tuple[str, ...] = option(
         (),

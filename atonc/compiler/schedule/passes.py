@@ -25,6 +25,8 @@ class Pass:
     verb: str = ""
 
 
+# of weights in RAM (`--resident`), which are no pass: what was seen of them
+KERNELS_IN_RAM = "15 published programs of one owner read kernels from the NPU's RAM, none with a recorded result"
 FUSE, POOLS, PREFETCH, TABLES = "fuse", "pools", "prefetch", "tables"
 ALL = (  # those with a verb in the order in which they run
     Pass("borders", "windows on features of one byte, on a copy with its zero point around it", rounds_elsewhere=True),

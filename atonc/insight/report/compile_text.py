@@ -14,6 +14,7 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.place.notes import placement_notes
 from atonc.compiler.plan.types import BufferKind, CpuPlan
+from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.report import silicon_text
 from atonc.insight.report.epoch_table import SLOWEST, EpochRow, epoch_table
 from atonc.insight.report.error_text import error_data, error_lines
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from atonc.compiler.verify.verify import VerifyReport
 
 LONG_NAME = 60
+_WORTH = 0.95  # of the time: what brings less is not worth a line
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
     sections = (
         _head(view, verbose),
         _memory(view),
-        cost_lines(view.cost),
+        [*cost_lines(view.cost), *_outlook(view)],
         _epochs(view, verbose),
         _cpu_ops(view, verbose),
         *coverage_sections(view.compiled.source, verbose),
@@ -97,6 +99,14 @@ def _head(view: CompileView, verbose: bool) -> list[str]:
         f"safety: {_count(view, 'violation')} violations, {_count(view, 'unproven')} unproven forms",
         *silicon_text.lines(view.compiled.silicon, verbose),
     ]
+
+
+def _outlook(view: CompileView) -> list[str]:
+    """What the commonest lever would bring, where it is a lot."""
+    found = view.resident_outlook
+    if found is None or found[0] > _WORTH * view.cost.latency_ms:
+        return []
+    return [f"--resident: about {found[0]:.2f} ms, with {found[1] / 1024:,.0f} KiB of weights copied to RAM once"]
 
 
 def _count(view: CompileView, severity: str) -> int:
@@ -136,8 +146,8 @@ def _memory(view: CompileView) -> list[str]:
     if memory.resident_bytes:
         copies = sum(bool(home.copy_of) for home in layout.placed.values())
         lines.append(
-            f"  weights in RAM: {memory.resident_bytes:,} bytes of {copies} constants, copied once at initialisation; "
-            "published programs hardly show kernels in RAM (3 of 6,046 units)"
+            f"  weights in RAM: {memory.resident_bytes:,} bytes of {copies} constants, copied once at initialisation, "
+            f"in {_copying_ms(view):.1f} ms or more; {KERNELS_IN_RAM}"
         )
     fetched = sum(home.buffer.kind == BufferKind.PREFETCHED for home in layout.placed.values())
     if fetched:
@@ -161,6 +171,12 @@ def memory_notes(view: CompileView) -> list[str]:
             f"{where}, at a multiple of {user.alignment}; cycles do not count how fast that memory is"
         )
     return notes
+
+
+def _copying_ms(view: CompileView) -> float:
+    """The flash brings no byte faster."""
+    machine = view.compiled.target.machine
+    return machine.milliseconds(machine.flash_byte_cycles * view.memory.resident_bytes)
 
 
 def _epochs(view: CompileView, verbose: bool) -> list[str]:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.place.types import Placed
+from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.machine.hw.limits import CPU_CACHE_LINE
 
-_TEXT = """/* Weights in RAM: {total} bytes, copied when the network is initialised. Published programs hardly show
- * kernels in RAM (3 of 6,046 units): run `atonc validate --mode target` on your board before you rely on it.
+_TEXT = """/* Weights in RAM: {total} bytes, copied when the network is initialised. Of evidence there is this much:
+ * {evidence}. Run `atonc validate --mode target` on your board before you rely on it.
  *
  * To use this memory for something else between inferences, call ATONC_Release_Resident_{net}. The weights are copied
  * again before the next inference, or when ATONC_Load_Resident_{net} is called.
@@ -64,7 +65,7 @@ def text(network: CNetwork) -> str:
         return ""
     total = sum(home.buffer.size_bytes for home in found)
     rows = "".join(_row(network, home) for home in found)
-    return _TEXT.format(net=network.suffix, total=total, rows=rows, line=CPU_CACHE_LINE)
+    return _TEXT.format(net=network.suffix, total=total, rows=rows, line=CPU_CACHE_LINE, evidence=KERNELS_IN_RAM)
 
 
 def _row(network: CNetwork, home: Placed) -> str:

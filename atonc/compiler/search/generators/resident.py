@@ -35,7 +35,8 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
 def budget(candidate: Candidate, free: Sequence[Span]) -> int:
     """Bytes for weights that stay in RAM, beside those that are there."""
     kept = sum(home.buffer.size_bytes for home in candidate.made.layout.placed.values() if home.copy_of)
-    return max(0, min(sum(end - start for start, end in free), candidate.decisions.resident_bytes - kept))
+    room = sum(end - start for start, end in free) - candidate.setting.options.keep_free
+    return max(0, min(room, candidate.decisions.resident_bytes - kept))
 
 
 def choose(program: Program, free: Sequence[Span], budget: int, target: Target) -> dict[str, int]:
@@ -63,6 +64,20 @@ def choose(program: Program, free: Sequence[Span], budget: int, target: Target) 
     return dict(sorted(chosen.items(), key=lambda item: item[1]))
 
 
+def outlook(program: Program, free: Sequence[Span], room: int, target: Target) -> tuple[int, int]:
+    """Cycles that weights in RAM would save, and their bytes: those that are read fastest per byte first, each where
+    it fits first. The search weighs every choice, so it finds as much or more."""
+    prices, spans, taken = Prices(program, target), list(free), 0
+    before = sum(prices.cycles.values())
+    for weights in sorted(in_flash(program, target), key=lambda one: -prices.bound(one) / one.size_bytes):
+        address = prices.first_place(weights, spans)
+        if address is not None and taken + weights.size_bytes <= room:
+            prices.move(weights, address)
+            taken += weights.size_bytes
+            spans = _without(spans, address, address + weights.size_bytes)
+    return before - sum(prices.cycles.values()), taken
+
+
 class Prices:
     """Epochs with the copies that are chosen so far, and what each takes."""
 
@@ -81,10 +96,14 @@ class Prices:
         found: list[tuple[float, int, int]] = []
         for start, end in spans:
             for address in self._starts(start, end, weights.size_bytes):
-                if weights.anywhere or self._npu_ram(address, weights.size_bytes):
+                if self._takes(weights, address):
                     found.append((-self.saved(weights, address), end - start, address))
         places = ((-saved, address) for saved, _, address in sorted(found) if self._trusted(weights, address))
         return next(places, None)
+
+    def first_place(self, weights: Weights, spans: Sequence[Span]) -> int | None:
+        starts = (place for start, end in spans for place in self._starts(start, end, weights.size_bytes))
+        return next((place for place in starts if self._takes(weights, place) and self._trusted(weights, place)), None)
 
     def move(self, weights: Weights, address: int) -> None:
         for number in weights.readers:
@@ -122,9 +141,10 @@ class Prices:
         borders = [bank.base - apart for bank in self.machine.memories if start < bank.base - apart < end]
         yield from (address for address in (start, *borders) if address + size <= end)
 
-    def _npu_ram(self, address: int, size: int) -> bool:
-        banks = [self.machine.memory_at(place) for place in (address, address + size - 1)]
-        return all(bank is not None and bank.kind == "npu_ram" for bank in banks)
+    def _takes(self, weights: Weights, address: int) -> bool:
+        """Only the NPU's own RAM is read from addresses that are not aligned."""
+        banks = [self.machine.memory_at(place) for place in (address, address + weights.size_bytes - 1)]
+        return weights.anywhere or all(bank is not None and bank.kind == "npu_ram" for bank in banks)
 
 
 def _without(spans: Sequence[Span], start: int, end: int) -> list[Span]:
