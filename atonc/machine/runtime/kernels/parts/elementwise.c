@@ -45,41 +45,100 @@ static void floats_to_bytes_plain(uint8_t *out, const atonc_format *format, cons
   }
 }
 
+#ifdef ATONC_VECTORS
+ATONC_INLINE uint8x16_t quantise_16(uint8_t *out, const float *in, const byte_grid *grid, int is_signed)
+{
+  uint8x16_t rest;
+  ATONC_LOAD_APART(in, a, b, c, d);
+  vstrbq_u8(out, top_bytes(fixed_point(a, grid, is_signed), fixed_point(b, grid, is_signed),
+                           fixed_point(c, grid, is_signed), fixed_point(d, grid, is_signed), &rest));
+  return rest;
+}
+
+/* Of 32 codes some may be wrong: those are written again. */
+static void quantise_near_halves(uint8_t *out, const atonc_format *format, const float *in, const byte_grid *grid)
+{
+  for (uint32_t i = 0; i < 32; i += 4) {
+    if (near_a_half(vldrwq_f32(in + i), grid)) {
+      floats_to_bytes_plain(out + i, format, in + i, 4, vgetq_lane_f32(grid->factor, 0));
+    }
+  }
+}
+
+ATONC_INLINE uint32_t quantise_vectors(uint8_t *out, const atonc_format *format, const float *in, uint32_t count,
+                                       int is_signed)
+{
+  const byte_grid grid = byte_grid_of(format);
+  uint32_t done = 0;
+  for (; count - done >= 32; done += 32, in += 32, out += 32) {
+    uint8_t least = vminvq_u8(255, quantise_16(out, in, &grid, is_signed));
+    if (vminvq_u8(least, quantise_16(out + 16, in + 16, &grid, is_signed)) == 0) {
+      quantise_near_halves(out, format, in, &grid);
+    }
+  }
+  return done;
+}
+
+/* Codes of a type that the format does not use as a whole. */
+static void clip_bytes(uint8_t *bytes, uint32_t count, const atonc_format *format)
+{
+  uint8_t flip = format->type == ATONC_S8 ? 0x80 : 0;
+  uint8x16_t low = vdupq_n_u8((uint8_t)((int32_t)format->low ^ flip));
+  uint8x16_t high = vdupq_n_u8((uint8_t)((int32_t)format->high ^ flip)), flips = vdupq_n_u8(flip);
+  for (uint32_t i = 0; i < count; i += 16) {
+    uint8x16_t clipped = vmaxq_u8(vminq_u8(veorq_u8(vldrbq_u8(bytes + i), flips), high), low);
+    vstrbq_u8(bytes + i, veorq_u8(clipped, flips));
+  }
+}
+#endif
+
 static void floats_to_bytes(uint8_t *out, const atonc_format *format, const float *in, uint32_t count)
 {
   int usual = single_decides(format);
   float factor = usual ? (float)(1.0 / format->scale) : NAN;
   uint32_t done = 0;
 #ifdef ATONC_VECTORS
-  code_range range = code_range_of(format);
-  for (; usual && count - done >= 16; done += 16) {
-    float32x4_t farthest = vdupq_n_f32(0.0f);
-    for (uint32_t i = done; i < done + 16; i += 4) {
-      int32x4_t whole = nearest(vmulq_n_f32(vldrwq_f32(in + i), factor), &farthest);
-      vstrbq_s32((int8_t *)out + i, codes_of(whole, &range));
-    }
-    if (near_a_tie(farthest, CERTAIN)) floats_to_bytes_plain(out + done, format, in + done, 16, factor);
+  if (usual) {
+    done = format->type == ATONC_S8 ? quantise_vectors(out, format, in, count, 1)
+                                    : quantise_vectors(out, format, in, count, 0);
+    if (format->high - format->low < 255) clip_bytes(out, done, format);
   }
 #endif
   floats_to_bytes_plain(out + done, format, in + done, count - done, factor);
 }
 
 #ifdef ATONC_VECTORS
-/* Products of a code and a scale of 24 bits are exact in double precision, so both round once. How many were written:
- * none where the scale has more bits, or results would be too small for vectors. */
+/* Products of a code and a scale of 24 bits are exact in double precision, so both round once. */
+ATONC_INLINE uint32_t dequantise_vectors(float *out, const uint8_t *in, const atonc_format *format, uint32_t count,
+                                         int is_signed, int fuses)
+{
+  float scale = (float)format->scale, offset = (float)(-format->zero * format->scale);
+  int32_t zero = (int32_t)format->zero;
+  float32x4_t factor = vdupq_n_f32(scale);
+  uint32_t done = 0;
+  for (; count - done >= 16; done += 16, in += 16, out += 16) {
+    for (int k = 0; k < 16; k += 4) {
+      int32x4_t codes = is_signed ? vldrbq_s32((const int8_t *)in + k) : vreinterpretq_s32_u32(vldrbq_u32(in + k));
+      vstrwq_f32(out + k, fuses ? vfmasq_n_f32(vcvtq_f32_s32(codes), factor, offset)
+                                : vmulq_n_f32(vcvtq_f32_s32(vsubq_n_s32(codes, zero)), scale));
+    }
+  }
+  return done;
+}
+
+/* How many were written: none where the scale has more bits, or results would be too small for vectors. */
 static uint32_t bytes_to_floats_vector(float *out, const uint8_t *in, const atonc_format *format, uint32_t count)
 {
   float scale = (float)format->scale;
-  int32_t zero = (int32_t)format->zero, is_signed = format->type == ATONC_S8;
-  uint32_t done = 0;
+  int32_t zero = (int32_t)format->zero;
+  double offset = -format->zero * format->scale;
   if (scale != format->scale || !(scale > 1e-30f && scale < 1e30f)) return 0;
   if (zero != format->zero || zero < -256 || zero > 256) return 0;
-  for (; count - done >= 4; done += 4) {
-    int32x4_t codes = is_signed ? vldrbq_s32((const int8_t *)in + done)
-                                : vreinterpretq_s32_u32(vldrbq_u32(in + done));
-    vstrwq_f32(out + done, vmulq_n_f32(vcvtq_f32_s32(vsubq_n_s32(codes, zero)), scale));
+  int fuses = (float)offset == offset; /* then a product and a sum at once round the same exact number */
+  if (format->type == ATONC_S8) {
+    return fuses ? dequantise_vectors(out, in, format, count, 1, 1) : dequantise_vectors(out, in, format, count, 1, 0);
   }
-  return done;
+  return fuses ? dequantise_vectors(out, in, format, count, 0, 1) : dequantise_vectors(out, in, format, count, 0, 0);
 }
 #endif
 
