@@ -8,8 +8,9 @@
   call;                    \
   mark_end()
 MARK(end)
-MARK(quantise_1024)
-MARK(dequantise_1024)
+MARK(quantise_4096)
+MARK(dequantise_4096)
+MARK(dequantise_4096_with_an_exact_offset)
 MARK(lookup_1024)
 MARK(copy_1024)
 MARK(softmax_8_1024_in_64)
@@ -30,7 +31,7 @@ MARK(transpose_words_256)
 MARK(runs_of_32_bytes_1024)
 
 static uint8_t in[4096], other[4096], out[4096];
-static float reals[1024];
+static float reals[4096];
 static double exponentials[256];
 static uint32_t state = 1;
 
@@ -60,9 +61,10 @@ int main(void)
     in[k] = (uint8_t)draw(256);
     other[k] = (uint8_t)draw(256);
   }
-  for (int k = 0; k < 1024; k++) reals[k] = (float)draw(100000) / 17000.0f - 3.0f;
-  MARKED(quantise_1024, atonc_convert(out, &codes, reals, &plain, 1024));
-  MARKED(dequantise_1024, atonc_convert(reals, &plain, in, &codes, 1024));
+  for (int k = 0; k < 4096; k++) reals[k] = (float)draw(100000) / 17000.0f - 3.0f;
+  MARKED(quantise_4096, atonc_convert(out, &codes, reals, &plain, 4096));
+  MARKED(dequantise_4096, atonc_convert(reals, &plain, in, &codes, 4096));
+  MARKED(dequantise_4096_with_an_exact_offset, atonc_convert(reals, &plain, in, &shares, 4096));
   MARKED(lookup_1024, atonc_lookup(out, in, 1024, other, 1));
   MARKED(copy_1024, atonc_copy(out, in, 1024));
   MARKED(softmax_8_1024_in_64, atonc_softmax_8(out, &shares, in, 1, 64, 16, 1, exponentials));

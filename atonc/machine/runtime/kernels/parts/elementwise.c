@@ -46,37 +46,49 @@ static void floats_to_bytes_plain(uint8_t *out, const atonc_format *format, cons
 }
 
 #ifdef ATONC_VECTORS
-ATONC_INLINE uint8x16_t quantise_16(uint8_t *out, const float *in, const byte_grid *grid, int is_signed)
+/* The next 16 floats. */
+ATONC_INLINE uint8x16_t quantise_16(const float **in, float32x4_t factor, float offset, int is_signed, uint8x16_t *rest)
 {
-  uint8x16_t rest;
-  ATONC_LOAD_APART(in, a, b, c, d);
-  vstrbq_u8(out, top_bytes(fixed_point(a, grid, is_signed), fixed_point(b, grid, is_signed),
-                           fixed_point(c, grid, is_signed), fixed_point(d, grid, is_signed), &rest));
-  return rest;
+  const float *from = *in;
+  ATONC_LOAD_APART(from, a, b, c, d);
+  *in = from;
+  return top_bytes(fixed_point(a, factor, offset, is_signed), fixed_point(b, factor, offset, is_signed),
+                   fixed_point(c, factor, offset, is_signed), fixed_point(d, factor, offset, is_signed), rest);
 }
 
-/* Of 32 codes some may be wrong: those are written again. */
-static void quantise_near_halves(uint8_t *out, const atonc_format *format, const float *in, const byte_grid *grid)
+/* Of 16 codes some may be wrong: those are written again. */
+static void quantise_near_halves(uint8_t *out, const atonc_format *format, const float *in, float32x4_t factor)
 {
-  for (uint32_t i = 0; i < 32; i += 4) {
-    if (near_a_half(vldrwq_f32(in + i), grid)) {
-      floats_to_bytes_plain(out + i, format, in + i, 4, vgetq_lane_f32(grid->factor, 0));
+  float offset = (float)format->zero + 0.5f;
+  uint32_t least = from_a_half(in, factor, offset, ~0u);
+  least = from_a_half(in + 4, factor, offset, least);
+  least = from_a_half(in + 8, factor, offset, least);
+  if (from_a_half(in + 12, factor, offset, least) >= TIE_WINDOW) return;
+  for (const float *end = in + 16; in < end; in += 4, out += 4) {
+    if (from_a_half(in, factor, offset, ~0u) < TIE_WINDOW) {
+      floats_to_bytes_plain(out, format, in, 4, vgetq_lane_f32(factor, 0));
     }
   }
 }
 
-ATONC_INLINE uint32_t quantise_vectors(uint8_t *out, const atonc_format *format, const float *in, uint32_t count,
-                                       int is_signed)
+/* A multiple of 32. */
+ATONC_INLINE void quantise_vectors(uint8_t *out, const atonc_format *format, const float *in, uint32_t count,
+                                   float32x4_t factor, int is_signed)
 {
-  const byte_grid grid = byte_grid_of(format);
-  uint32_t done = 0;
-  for (; count - done >= 32; done += 32, in += 32, out += 32) {
-    uint8_t least = vminvq_u8(255, quantise_16(out, in, &grid, is_signed));
-    if (vminvq_u8(least, quantise_16(out + 16, in + 16, &grid, is_signed)) == 0) {
-      quantise_near_halves(out, format, in, &grid);
+  float offset = (float)format->zero + 0.5f + MIDDLE_OF_BYTE;
+  for (uint32_t n = count / 32; n > 0; n--) {
+    uint8x16_t first, rest;
+    vstrbq_u8(out, quantise_16(&in, factor, offset, is_signed, &first));
+    out += 16;
+    ATONC_STEPPED(out);
+    vstrbq_u8(out, quantise_16(&in, factor, offset, is_signed, &rest));
+    out += 16;
+    ATONC_STEPPED(out);
+    if (vminvq_u8(255, vminq_u8(first, rest)) == 0) {
+      if (vminvq_u8(255, first) == 0) quantise_near_halves(out - 32, format, in - 32, factor);
+      if (vminvq_u8(255, rest) == 0) quantise_near_halves(out - 16, format, in - 16, factor);
     }
   }
-  return done;
 }
 
 /* Codes of a type that the format does not use as a whole. */
@@ -99,8 +111,12 @@ static void floats_to_bytes(uint8_t *out, const atonc_format *format, const floa
   uint32_t done = 0;
 #ifdef ATONC_VECTORS
   if (usual) {
-    done = format->type == ATONC_S8 ? quantise_vectors(out, format, in, count, 1)
-                                    : quantise_vectors(out, format, in, count, 0);
+    done = count & ~31u;
+    if (format->type == ATONC_S8) {
+      quantise_vectors(out, format, in, done, vdupq_n_f32(factor), 1);
+    } else {
+      quantise_vectors(out, format, in, done, vdupq_n_f32(factor), 0);
+    }
     if (format->high - format->low < 255) clip_bytes(out, done, format);
   }
 #endif
@@ -109,21 +125,39 @@ static void floats_to_bytes(uint8_t *out, const atonc_format *format, const floa
 
 #ifdef ATONC_VECTORS
 /* Products of a code and a scale of 24 bits are exact in double precision, so both round once. */
-ATONC_INLINE uint32_t dequantise_vectors(float *out, const uint8_t *in, const atonc_format *format, uint32_t count,
-                                         int is_signed, int fuses)
+ATONC_INLINE float32x4_t dequantise_4(const uint8_t *in, int32_t zero, float32x4_t scale, float offset, int is_signed,
+                                      int fuses)
 {
-  float scale = (float)format->scale, offset = (float)(-format->zero * format->scale);
+  int32x4_t codes = is_signed ? vldrbq_s32((const int8_t *)in) : vreinterpretq_s32_u32(vldrbq_u32(in));
+  return fuses ? vfmasq_n_f32(vcvtq_f32_s32(codes), scale, offset)
+               : vmulq_f32(vcvtq_f32_s32(vsubq_n_s32(codes, zero)), scale);
+}
+
+/* A multiple of 16. */
+ATONC_INLINE void dequantise_vectors(float *out, const uint8_t *in, const atonc_format *format, uint32_t count,
+                                     int is_signed, int fuses)
+{
+  float offset = (float)(-format->zero * format->scale);
+  float32x4_t scale = vdupq_n_f32((float)format->scale);
   int32_t zero = (int32_t)format->zero;
-  float32x4_t factor = vdupq_n_f32(scale);
-  uint32_t done = 0;
-  for (; count - done >= 16; done += 16, in += 16, out += 16) {
-    for (int k = 0; k < 16; k += 4) {
-      int32x4_t codes = is_signed ? vldrbq_s32((const int8_t *)in + k) : vreinterpretq_s32_u32(vldrbq_u32(in + k));
-      vstrwq_f32(out + k, fuses ? vfmasq_n_f32(vcvtq_f32_s32(codes), factor, offset)
-                                : vmulq_n_f32(vcvtq_f32_s32(vsubq_n_s32(codes, zero)), scale));
-    }
+  for (uint32_t n = count / 16; n > 0; n--) {
+    vstrwq_f32(out, dequantise_4(in, zero, scale, offset, is_signed, fuses));
+    out += 4, in += 4;
+    ATONC_STEPPED(in);
+    ATONC_STEPPED(out);
+    vstrwq_f32(out, dequantise_4(in, zero, scale, offset, is_signed, fuses));
+    out += 4, in += 4;
+    ATONC_STEPPED(in);
+    ATONC_STEPPED(out);
+    vstrwq_f32(out, dequantise_4(in, zero, scale, offset, is_signed, fuses));
+    out += 4, in += 4;
+    ATONC_STEPPED(in);
+    ATONC_STEPPED(out);
+    vstrwq_f32(out, dequantise_4(in, zero, scale, offset, is_signed, fuses));
+    out += 4, in += 4;
+    ATONC_STEPPED(in);
+    ATONC_STEPPED(out);
   }
-  return done;
 }
 
 /* How many were written: none where the scale has more bits, or results would be too small for vectors. */
@@ -135,10 +169,15 @@ static uint32_t bytes_to_floats_vector(float *out, const uint8_t *in, const aton
   if (scale != format->scale || !(scale > 1e-30f && scale < 1e30f)) return 0;
   if (zero != format->zero || zero < -256 || zero > 256) return 0;
   int fuses = (float)offset == offset; /* then a product and a sum at once round the same exact number */
+  uint32_t done = count & ~15u;
   if (format->type == ATONC_S8) {
-    return fuses ? dequantise_vectors(out, in, format, count, 1, 1) : dequantise_vectors(out, in, format, count, 1, 0);
+    if (fuses) dequantise_vectors(out, in, format, done, 1, 1);
+    else dequantise_vectors(out, in, format, done, 1, 0);
+  } else {
+    if (fuses) dequantise_vectors(out, in, format, done, 0, 1);
+    else dequantise_vectors(out, in, format, done, 0, 0);
   }
-  return fuses ? dequantise_vectors(out, in, format, count, 0, 1) : dequantise_vectors(out, in, format, count, 0, 0);
+  return done;
 }
 #endif
 

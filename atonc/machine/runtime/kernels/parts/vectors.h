@@ -51,21 +51,9 @@ static inline code_range code_range_of(const atonc_format *format)
 #define MIDDLE_OF_BYTE (1.0f / 512.0f)
 #define TIE_WINDOW 0x140000u /* 0.0003 of 2^32: the second look, of 16 bits behind the point */
 
-typedef struct {
-  float32x4_t factor;
-  float offset, raised;
-} byte_grid;
-
-static inline byte_grid byte_grid_of(const atonc_format *format)
+ATONC_INLINE uint32x4_t fixed_point(float32x4_t values, float32x4_t factor, float offset, int is_signed)
 {
-  float offset = (float)format->zero + 0.5f;
-  byte_grid grid = {vdupq_n_f32((float)(1.0 / format->scale)), offset, offset + MIDDLE_OF_BYTE};
-  return grid;
-}
-
-ATONC_INLINE uint32x4_t fixed_point(float32x4_t values, const byte_grid *grid, int is_signed)
-{
-  float32x4_t raised = vfmasq_n_f32(values, grid->factor, grid->raised);
+  float32x4_t raised = vfmasq_n_f32(values, factor, offset);
   return is_signed ? vreinterpretq_u32_s32(vcvtq_n_s32_f32(raised, 24)) : vcvtq_n_u32_f32(raised, 24);
 }
 
@@ -77,11 +65,11 @@ ATONC_INLINE uint8x16_t top_bytes(uint32x4_t a, uint32x4_t b, uint32x4_t c, uint
   return vreinterpretq_u8_u16(vsriq_n_u16(odd, even, 8));
 }
 
-/* The second look, at four values as they lie. */
-static inline int near_a_half(float32x4_t values, const byte_grid *grid)
+/* The second look, at four values as they lie: how near the nearest is, in units of 2^-32, and no more than `least`. */
+ATONC_INLINE uint32_t from_a_half(const float *values, float32x4_t factor, float offset, uint32_t least)
 {
-  int32x4_t fixed = vcvtq_n_s32_f32(vfmasq_n_f32(values, grid->factor, grid->offset), 16);
-  return vminavq_s32(0x7FFFFFFF, vshlq_n_s32(fixed, 16)) < TIE_WINDOW;
+  int32x4_t fixed = vcvtq_n_s32_f32(vfmasq_n_f32(vldrwq_f32(values), factor, offset), 16);
+  return vminavq_s32(least, vshlq_n_s32(fixed, 16));
 }
 
 /* Four codes, to be stored as bytes. */
