@@ -47,13 +47,14 @@ static void floats_to_bytes_plain(uint8_t *out, const atonc_format *format, cons
 
 #ifdef ATONC_VECTORS
 /* The next 16 floats. */
-ATONC_INLINE uint8x16_t quantise_16(const float **in, float32x4_t factor, float offset, int is_signed, uint8x16_t *rest)
+ATONC_INLINE uint8x16_t quantise_16(const float **in, float32x4_t factor, float offset, uint8_t lowest, uint8x16_t *rest)
 {
   const float *from = *in;
   ATONC_LOAD_APART(from, a, b, c, d);
   *in = from;
-  return top_bytes(fixed_point(a, factor, offset, is_signed), fixed_point(b, factor, offset, is_signed),
-                   fixed_point(c, factor, offset, is_signed), fixed_point(d, factor, offset, is_signed), rest);
+  uint8x16_t codes = top_bytes(fixed_point(a, factor, offset), fixed_point(b, factor, offset),
+                               fixed_point(c, factor, offset), fixed_point(d, factor, offset), rest);
+  return lowest ? codes : veorq_u8(codes, vdupq_n_u8(0x80));
 }
 
 /* Of 16 codes some may be wrong: those are written again. */
@@ -73,21 +74,20 @@ static void quantise_near_halves(uint8_t *out, const atonc_format *format, const
 
 /* A multiple of 32. */
 ATONC_INLINE void quantise_vectors(uint8_t *out, const atonc_format *format, const float *in, uint32_t count,
-                                   float32x4_t factor, int is_signed)
+                                   float32x4_t factor, uint8_t lowest)
 {
-  float offset = (float)format->zero + 0.5f + MIDDLE_OF_BYTE;
-  for (uint32_t n = count / 32; n > 0; n--) {
+  float offset = (float)format->zero + 0.5f + MIDDLE_OF_BYTE - (lowest ? 0.0f : 128.0f);
+  for (uint8_t *end = out + count; out < end;) {
     uint8x16_t first, rest;
-    vstrbq_u8(out, quantise_16(&in, factor, offset, is_signed, &first));
+    vstrbq_u8(out, quantise_16(&in, factor, offset, lowest, &first));
     out += 16;
     ATONC_STEPPED(out);
-    vstrbq_u8(out, quantise_16(&in, factor, offset, is_signed, &rest));
+    vstrbq_u8(out, quantise_16(&in, factor, offset, lowest, &rest));
     out += 16;
     ATONC_STEPPED(out);
-    if (vminvq_u8(255, vminq_u8(first, rest)) == 0) {
-      if (vminvq_u8(255, first) == 0) quantise_near_halves(out - 32, format, in - 32, factor);
-      if (vminvq_u8(255, rest) == 0) quantise_near_halves(out - 16, format, in - 16, factor);
-    }
+    if (vminvq_u8(255, vminq_u8(first, rest)) != 0) continue;
+    if (undecided(vldrbq_u8(out - 32), first, lowest)) quantise_near_halves(out - 32, format, in - 32, factor);
+    if (undecided(vldrbq_u8(out - 16), rest, lowest)) quantise_near_halves(out - 16, format, in - 16, factor);
   }
 }
 
@@ -113,7 +113,7 @@ static void floats_to_bytes(uint8_t *out, const atonc_format *format, const floa
   if (usual) {
     done = count & ~31u;
     if (format->type == ATONC_S8) {
-      quantise_vectors(out, format, in, done, vdupq_n_f32(factor), 1);
+      quantise_vectors(out, format, in, done, vdupq_n_f32(factor), 0x80);
     } else {
       quantise_vectors(out, format, in, done, vdupq_n_f32(factor), 0);
     }

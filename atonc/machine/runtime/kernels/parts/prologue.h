@@ -21,9 +21,10 @@
 #define ATONC_INLINE static inline
 #endif
 
-/* A pointer that the access before has stepped: compilers then do not step it once more at the end of the loop. */
+/* A pointer that the access before has stepped: compilers then do not step it once more at the end of the loop, and keep
+ * it in one of the registers that accesses of bytes as words take. */
 #if defined(ATONC_VECTORS) && defined(__GNUC__)
-#define ATONC_STEPPED(pointer) __asm("" : "+r"(pointer))
+#define ATONC_STEPPED(pointer) __asm("" : "+l"(pointer))
 #elif defined(ATONC_VECTORS)
 #define ATONC_STEPPED(pointer) (void)(pointer)
 #endif

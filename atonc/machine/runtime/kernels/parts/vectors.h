@@ -45,16 +45,15 @@ static inline code_range code_range_of(const atonc_format *format)
 }
 
 /* Floats to codes, sixteen at a time: value * factor + zero point + 1/2 with 24 bits behind the point. The conversion cuts
- * at the ends of the type, so the top byte is the code. Single precision decides unless a value is near a whole number
+ * at the ends of a signed byte, so the top one is the code. Single precision decides unless a value is near a whole number
  * before that: its errors are below 0.0001, and 0.00013 come from a first rounding to 12 bits. The first look takes the
- * byte behind the point, with ties in the middle of 0; so it finds what is not a number and what is below all codes too. */
+ * byte behind the point, with ties in the middle of 0; so it also finds what is not a number. */
 #define MIDDLE_OF_BYTE (1.0f / 512.0f)
 #define TIE_WINDOW 0x140000u /* 0.0003 of 2^32: the second look, of 16 bits behind the point */
 
-ATONC_INLINE uint32x4_t fixed_point(float32x4_t values, float32x4_t factor, float offset, int is_signed)
+ATONC_INLINE uint32x4_t fixed_point(float32x4_t values, float32x4_t factor, float offset)
 {
-  float32x4_t raised = vfmasq_n_f32(values, factor, offset);
-  return is_signed ? vreinterpretq_u32_s32(vcvtq_n_s32_f32(raised, 24)) : vcvtq_n_u32_f32(raised, 24);
+  return vreinterpretq_u32_s32(vcvtq_n_s32_f32(vfmasq_n_f32(values, factor, offset), 24));
 }
 
 /* Of floats that were loaded apart; `rest` gets the bytes behind the points. */
@@ -63,6 +62,12 @@ ATONC_INLINE uint8x16_t top_bytes(uint32x4_t a, uint32x4_t b, uint32x4_t c, uint
   uint16x8_t even = vreinterpretq_u16_u32(vsriq_n_u32(c, a, 16)), odd = vreinterpretq_u16_u32(vsriq_n_u32(d, b, 16));
   *rest = vmovntq_u16(vreinterpretq_u8_u16(even), odd);
   return vreinterpretq_u8_u16(vsriq_n_u16(odd, even, 8));
+}
+
+/* Codes that are to be looked at again: below the lowest there is nothing to decide. */
+ATONC_INLINE int undecided(uint8x16_t codes, uint8x16_t rest, uint8_t lowest)
+{
+  return vcmpneq_m_n_u8(codes, lowest, vcmpeqq_n_u8(rest, 0)) != 0;
 }
 
 /* The second look, at four values as they lie: how near the nearest is, in units of 2^-32, and no more than `least`. */
