@@ -61,12 +61,12 @@ ATONC_INLINE uint8x16_t quantise_16(const float **in, float32x4_t factor, float 
 static void quantise_near_halves(uint8_t *out, const atonc_format *format, const float *in, float32x4_t factor)
 {
   float offset = (float)format->zero + 0.5f;
-  uint32_t least = from_a_half(in, factor, offset, ~0u);
-  least = from_a_half(in + 4, factor, offset, least);
-  least = from_a_half(in + 8, factor, offset, least);
-  if (from_a_half(in + 12, factor, offset, least) >= TIE_WINDOW) return;
+  uint32_t least = from_a_half(vldrwq_f32(in), factor, offset, ~0u);
+  least = from_a_half(vldrwq_f32(in + 4), factor, offset, least);
+  least = from_a_half(vldrwq_f32(in + 8), factor, offset, least);
+  if (from_a_half(vldrwq_f32(in + 12), factor, offset, least) >= TIE_WINDOW) return;
   for (const float *end = in + 16; in < end; in += 4, out += 4) {
-    if (from_a_half(in, factor, offset, ~0u) < TIE_WINDOW) {
+    if (from_a_half(vldrwq_f32(in), factor, offset, ~0u) < TIE_WINDOW) {
       floats_to_bytes_plain(out, format, in, 4, vgetq_lane_f32(factor, 0));
     }
   }
@@ -76,7 +76,7 @@ static void quantise_near_halves(uint8_t *out, const atonc_format *format, const
 ATONC_INLINE void quantise_vectors(uint8_t *out, const atonc_format *format, const float *in, uint32_t count,
                                    float32x4_t factor, uint8_t lowest)
 {
-  float offset = (float)format->zero + 0.5f + MIDDLE_OF_BYTE - (lowest ? 0.0f : 128.0f);
+  float offset = (float)format->zero + 0.5f + RAISED - (lowest ? 0.0f : 128.0f);
   for (uint8_t *end = out + count; out < end;) {
     uint8x16_t first, rest;
     vstrbq_u8(out, quantise_16(&in, factor, offset, lowest, &first));
@@ -88,18 +88,6 @@ ATONC_INLINE void quantise_vectors(uint8_t *out, const atonc_format *format, con
     if (vminvq_u8(255, vminq_u8(first, rest)) != 0) continue;
     if (undecided(vldrbq_u8(out - 32), first, lowest)) quantise_near_halves(out - 32, format, in - 32, factor);
     if (undecided(vldrbq_u8(out - 16), rest, lowest)) quantise_near_halves(out - 16, format, in - 16, factor);
-  }
-}
-
-/* Codes of a type that the format does not use as a whole. */
-static void clip_bytes(uint8_t *bytes, uint32_t count, const atonc_format *format)
-{
-  uint8_t flip = format->type == ATONC_S8 ? 0x80 : 0;
-  uint8x16_t low = vdupq_n_u8((uint8_t)((int32_t)format->low ^ flip));
-  uint8x16_t high = vdupq_n_u8((uint8_t)((int32_t)format->high ^ flip)), flips = vdupq_n_u8(flip);
-  for (uint32_t i = 0; i < count; i += 16) {
-    uint8x16_t clipped = vmaxq_u8(vminq_u8(veorq_u8(vldrbq_u8(bytes + i), flips), high), low);
-    vstrbq_u8(bytes + i, veorq_u8(clipped, flips));
   }
 }
 #endif
