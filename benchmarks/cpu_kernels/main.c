@@ -13,8 +13,12 @@ MARK(dequantise_4096)
 MARK(dequantise_4096_with_an_exact_offset)
 MARK(lookup_1024)
 MARK(copy_1024)
-MARK(softmax_8_1024_in_64)
-MARK(softmax_8_1024_in_4)
+MARK(softmax_8_4096_in_256)
+MARK(softmax_8_4096_in_16)
+MARK(softmax_8_1000_in_100)
+MARK(softmax_8_4096_in_2048)
+MARK(softmax_8_12_in_1)
+MARK(softmax_8_64_in_4_columns)
 MARK(softmax_64_in_1)
 MARK(matmul_16384_to_256)
 MARK(matmul_across_16384_to_256)
@@ -67,8 +71,12 @@ int main(void)
   MARKED(dequantise_4096_with_an_exact_offset, atonc_convert(reals, &plain, in, &shares, 4096));
   MARKED(lookup_1024, atonc_lookup(out, in, 1024, other, 1));
   MARKED(copy_1024, atonc_copy(out, in, 1024));
-  MARKED(softmax_8_1024_in_64, atonc_softmax_8(out, &shares, in, 1, 64, 16, 1, exponentials));
-  MARKED(softmax_8_1024_in_4, atonc_softmax_8(out, &shares, in, 1, 4, 256, 1, exponentials));
+  MARKED(softmax_8_4096_in_256, atonc_softmax_8(out, &shares, in, 1, 256, 16, 1, exponentials));
+  MARKED(softmax_8_4096_in_16, atonc_softmax_8(out, &shares, in, 1, 16, 256, 1, exponentials));
+  MARKED(softmax_8_1000_in_100, atonc_softmax_8(out, &shares, in, 1, 100, 10, 1, exponentials));
+  MARKED(softmax_8_4096_in_2048, atonc_softmax_8(out, &shares, in, 1, 2048, 2, 1, exponentials));
+  MARKED(softmax_8_12_in_1, atonc_softmax_8(out, &shares, in, 1, 1, 12, 1, exponentials));
+  MARKED(softmax_8_64_in_4_columns, atonc_softmax_8(out, &shares, in, 1, 1, 16, 4, exponentials));
   MARKED(softmax_64_in_1, atonc_softmax(out, &plain, reals, &plain, 1, 64, 1, 1.0, 0));
   MARKED(matmul_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, rows));
   MARKED(matmul_across_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, across));

@@ -23,24 +23,25 @@ static double total_of_row(const uint8_t *row, uint8_t flip, uint8_t most, int32
   return total;
 }
 
-/* Codes of shares: in single precision where that decides, `factor` is not a number where it never does. */
+/* Codes of shares: in single precision where that decides, `scale` is not a number where it never does. */
 typedef struct {
   const atonc_format *format;
   int32_t zero, low, high;
-  float factor;
+  float scale, factor;
   double total;
 } share_maker;
 
 static share_maker share_maker_of(const atonc_format *format)
 {
-  share_maker maker = {format, (int32_t)format->zero, (int32_t)format->low, (int32_t)format->high, NAN, 0.0};
+  float scale = single_decides(format) ? (float)format->scale : NAN;
+  share_maker maker = {format, (int32_t)format->zero, (int32_t)format->low, (int32_t)format->high, scale, 0.0f, 0.0};
   return maker;
 }
 
 static void set_total(share_maker *maker, double total)
 {
   maker->total = total;
-  if (single_decides(maker->format)) maker->factor = (float)(1.0 / (total * maker->format->scale));
+  maker->factor = 1.0f / ((float)total * maker->scale);
 }
 
 static void put_share(void *out, size_t i, const share_maker *maker, double part)
@@ -96,7 +97,7 @@ typedef struct {
   float exponentials[256];
   float scale, offset, raised;
   uint32_t window;
-  uint8_t flip, lowest;
+  uint8_t flip, turn; /* of inputs, of outputs */
 } softmax_rows;
 
 /* Four by four, as floats that were loaded apart. */
@@ -120,35 +121,21 @@ ATONC_INLINE float32x4_t added(sixteen_floats e)
 }
 
 /* Sixteen bytes that compare without sign; those that are none of the row's count as its largest. */
-ATONC_INLINE uint8x16_t block_of(const uint8_t *row, mve_pred16_t lanes, uint8_t flip, uint8_t most)
+ATONC_INLINE uint8x16_t block_of(const uint8_t *row, mve_pred16_t lanes, uint8x16_t flips, uint8_t most)
 {
-  return vpselq_u8(veorq_u8(vldrbq_z_u8(row, lanes), vdupq_n_u8(flip)), vdupq_n_u8(most), lanes);
+  return vpselq_u8(veorq_u8(vldrbq_z_u8(row, lanes), flips), vdupq_n_u8(most), lanes);
 }
 
-ATONC_INLINE uint8x16_t whole_block_of(const uint8_t *row, uint8_t flip)
+ATONC_INLINE uint8x16_t whole_block_of(const uint8_t *row, uint8x16_t flips)
 {
-  return veorq_u8(vldrbq_u8(row), vdupq_n_u8(flip));
+  return veorq_u8(vldrbq_u8(row), flips);
 }
 
-/* Codes; `rest` has bytes behind their points. */
-ATONC_INLINE uint8x16_t shares_of(sixteen_floats e, const softmax_rows *s, float32x4_t factor, uint8x16_t *rest)
+/* Signed codes; `rest` has the bytes behind their points. */
+ATONC_INLINE uint8x16_t shares_of(sixteen_floats e, float32x4_t factor, float raised, uint8x16_t *rest)
 {
-  uint8x16_t codes = top_bytes(fixed_point(e.a, factor, s->raised), fixed_point(e.b, factor, s->raised),
-                               fixed_point(e.c, factor, s->raised), fixed_point(e.d, factor, s->raised), rest);
-  return veorq_u8(codes, vdupq_n_u8((uint8_t)(s->lowest ^ 0x80)));
-}
-
-/* Shares of up to 16 bytes that may be wrong are written again where they are near a tie. */
-static void settle_shares(uint8_t *out, const uint8_t *row, int32_t count, const softmax_rows *s, const float *place,
-                          float factor, double total)
-{
-  float certain = 0.5f - (float)s->window * 2.3283064e-10f;
-  for (int32_t c = 0; c < count; c++) {
-    float value = place[row[c] ^ s->flip] * factor;
-    float whole = ATONC_MATH(floorf)(value + 0.5f);
-    if (ATONC_MATH(fabsf)(value - whole) < certain) continue;
-    put(out, (size_t)c, s->format, s->exact[s->exponentials + 255 - (place + (row[c] ^ s->flip))] / total);
-  }
+  return top_bytes(fixed_point(e.a, factor, raised), fixed_point(e.b, factor, raised),
+                   fixed_point(e.c, factor, raised), fixed_point(e.d, factor, raised), rest);
 }
 
 ATONC_INLINE int shares_near_halves(sixteen_floats e, float32x4_t factor, const softmax_rows *s)
@@ -159,67 +146,85 @@ ATONC_INLINE int shares_near_halves(sixteen_floats e, float32x4_t factor, const 
   return from_a_half(e.d, factor, s->offset, least) < s->window;
 }
 
-/* A row of at most 16 bytes: its exponentials stay in registers. */
-ATONC_INLINE void softmax_short_row(uint8_t *out, const uint8_t *row, int32_t count, const softmax_rows *s, int is_full)
+/* Of a row whose largest code is `most`: up to 16 shares from `at` on that may be wrong. Those that are near a tie are
+ * written again. */
+static void settle_shares(uint8_t *out, const uint8_t *row, int32_t count, int32_t at, const softmax_rows *s, uint8_t most,
+                          float factor)
 {
-  mve_pred16_t lanes = vctp8q((uint32_t)count);
-  uint8x16_t rest, block;
-  uint8_t most;
-  if (is_full) {
-    block = whole_block_of(row, s->flip);
-    most = vmaxvq_u8(0, block);
-  } else {
-    most = vmaxvq_p_u8(0, veorq_u8(vldrbq_z_u8(row, lanes), vdupq_n_u8(s->flip)), lanes);
-    block = block_of(row, lanes, s->flip, most);
-  }
   const float *place = s->exponentials + (255 - most);
-  sixteen_floats e = exponentials_of(block, place);
-  float total = sum_of_lanes(added(e)) - (is_full ? 0.0f : (float)(16 - count));
-  float one = 1.0f / (total * s->scale);
-  float32x4_t factor = vdupq_n_f32(one);
-  uint8x16_t codes = shares_of(e, s, factor, &rest);
-  if (is_full) {
-    vstrbq_u8(out, codes);
-  } else {
-    vstrbq_p_u8(out, codes, lanes);
+  int32_t end = count - at < 16 ? count : at + 16;
+  uint8x16_t block = block_of(row + at, vctp8q((uint32_t)(end - at)), vdupq_n_u8(s->flip), most);
+  if (!shares_near_halves(exponentials_of(block, place), vdupq_n_f32(factor), s)) return;
+  float certain = 0.5f - (float)s->window * 2.3283064e-10f;
+  double total = total_of_row(row, s->flip, most, count, 1, s->exact);
+  for (; at < end; at++) {
+    uint8_t code = row[at] ^ s->flip;
+    float value = place[code] * factor;
+    if (ATONC_MATH(fabsf)(value - ATONC_MATH(floorf)(value + 0.5f)) < certain) continue;
+    put(out, (size_t)at, s->format, s->exact[most - code] / total);
+    out[at] ^= s->turn;
   }
-  if (vminvq_u8(255, rest) != 0 || !shares_near_halves(e, factor, s)) return;
-  settle_shares(out, row, count, s, place, one, total_of_row(row, s->flip, most, count, 1, s->exact));
 }
 
-static uint8_t largest_of_row(const uint8_t *row, int32_t count, uint8_t flip)
+/* Rows of at most 16 bytes: their exponentials stay in registers. */
+ATONC_INLINE void softmax_short_rows(uint8_t *out, const uint8_t *in, int32_t rows, int32_t count, const softmax_rows *s,
+                                     int is_full)
+{
+  const float *table = s->exponentials + 255;
+  uint8x16_t flips = vdupq_n_u8(s->flip), rest;
+  float scale = s->scale, raised = s->raised, surplus = (float)(16 - count);
+  for (; rows > 0; rows--, in += count, out += count) {
+    mve_pred16_t lanes = vctp8q((uint32_t)count);
+    uint8x16_t block = is_full ? whole_block_of(in, flips) : veorq_u8(vldrbq_z_u8(in, lanes), flips);
+    uint8_t most = is_full ? vmaxvq_u8(0, block) : vmaxvq_p_u8(0, block, lanes);
+    if (!is_full) block = vpselq_u8(block, vdupq_n_u8(most), lanes);
+    sixteen_floats e = exponentials_of(block, table - most);
+    float total = sum_of_lanes(added(e)) - (is_full ? 0.0f : surplus);
+    float factor = 1.0f / (total * scale);
+    uint8x16_t codes = shares_of(e, vdupq_n_f32(factor), raised, &rest);
+    if (is_full) {
+      vstrbq_u8(out, codes);
+    } else {
+      vstrbq_p_u8(out, codes, lanes);
+    }
+    if (vminvq_u8(255, rest) == 0) settle_shares(out, in, count, 0, s, most, factor);
+  }
+}
+
+static uint8_t largest_of_row(const uint8_t *row, int32_t count, uint8x16_t flips)
 {
   uint8x16_t largest = vdupq_n_u8(0);
-  for (int32_t c = 0; c < count; c += 16) {
-    mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
-    largest = vmaxq_m_u8(largest, largest, veorq_u8(vldrbq_z_u8(row + c, lanes), vdupq_n_u8(flip)), lanes);
+  int32_t whole = count & ~15;
+  mve_pred16_t lanes = vctp8q((uint32_t)(count - whole));
+  for (const uint8_t *at = row, *end = row + whole; at < end; at += 16) {
+    largest = vmaxq_u8(largest, whole_block_of(at, flips));
   }
-  return vmaxvq_u8(0, largest);
+  return vmaxvq_u8(0, vmaxq_m_u8(largest, largest, veorq_u8(vldrbq_z_u8(row + whole, lanes), flips), lanes));
 }
 
 static void softmax_long_row(uint8_t *out, const uint8_t *row, int32_t count, const softmax_rows *s)
 {
-  uint8_t most = largest_of_row(row, count, s->flip);
+  uint8x16_t flips = vdupq_n_u8(s->flip), rest;
+  uint8_t most = largest_of_row(row, count, flips);
   const float *place = s->exponentials + (255 - most);
   float32x4_t sums = vdupq_n_f32(0.0f);
-  int32_t left = count & 15, at = 0;
-  mve_pred16_t lanes = vctp8q((uint32_t)left);
-  for (; at + 16 <= count; at += 16) {
-    sums = vaddq_f32(sums, added(exponentials_of(whole_block_of(row + at, s->flip), place)));
+  float raised = s->raised;
+  int32_t whole = count & ~15, left = count & 15;
+  for (const uint8_t *at = row, *end = row + whole; at < end; at += 16) {
+    sums = vaddq_f32(sums, added(exponentials_of(whole_block_of(at, flips), place)));
   }
-  if (left) sums = vaddq_f32(sums, added(exponentials_of(block_of(row + at, lanes, s->flip, most), place)));
+  uint8x16_t last = block_of(row + whole, vctp8q((uint32_t)left), flips, most);
+  if (left) sums = vaddq_f32(sums, added(exponentials_of(last, place)));
   float one = 1.0f / ((sum_of_lanes(sums) - (left ? (float)(16 - left) : 0.0f)) * s->scale);
   float32x4_t factor = vdupq_n_f32(one);
-  double total = 0.0;
-  for (at = 0; at < count; at += 16) {
-    uint8x16_t rest;
-    int32_t some = count - at < 16 ? count - at : 16;
-    uint8x16_t block = some == 16 ? whole_block_of(row + at, s->flip) : block_of(row + at, lanes, s->flip, most);
-    sixteen_floats e = exponentials_of(block, place);
-    vstrbq_p_u8(out + at, shares_of(e, s, factor, &rest), vctp8q((uint32_t)some));
-    if (vminvq_u8(255, rest) != 0 || !shares_near_halves(e, factor, s)) continue;
-    if (total == 0.0) total = total_of_row(row, s->flip, most, count, 1, s->exact);
-    settle_shares(out + at, row + at, some, s, place, one, total);
+  for (int32_t at = 0; at < whole; at += 16) {
+    vstrbq_u8(out + at, shares_of(exponentials_of(whole_block_of(row + at, flips), place), factor, raised, &rest));
+    if (vminvq_u8(255, rest) == 0) settle_shares(out, row, count, at, s, most, one);
+  }
+  if (left) {
+    uint8x16_t codes = shares_of(exponentials_of(last, place), factor, raised, &rest);
+    vstrbq_p_u8(out + whole, codes, vctp8q((uint32_t)left));
+    if (vminvq_u8(255, rest) == 0) settle_shares(out, row, count, whole, s, most, one);
   }
 }
 
@@ -232,21 +237,24 @@ static int softmax_vectors(uint8_t *out, const atonc_format *out_format, const u
   s.exact = exponentials;
   s.scale = (float)out_format->scale;
   s.flip = flip;
-  s.lowest = out_format->type == ATONC_S8 ? 0x80 : 0;
-  s.offset = (float)out_format->zero + 0.5f - (s.lowest ? 0.0f : 128.0f);
+  s.turn = out_format->type == ATONC_S8 ? 0 : 0x80;
+  s.offset = (float)out_format->zero + 0.5f - (float)s.turn;
   /* each addition, of sixteen at a time, and some more for the rest; bytes that are none of the row's are taken off */
   float error = (float)(count / 16 + 8 + (count % 16 ? 24 : 0)) * 6.0e-8f / s.scale;
-  if (!single_decides(out_format) || !(error < 0.0015f) || outer * count < 16) return 0;
+  if (!single_decides(out_format) || !(error < 0.0015f) || outer * count < 40) return 0;
   s.raised = s.offset + RAISED + error;
   s.window = TIE_WINDOW + (uint32_t)(error * 4294967296.0f);
   for (int32_t k = 0; k < 256; k++) s.exponentials[k] = (float)exponentials[255 - k];
-  for (int32_t o = 0; o < outer; o++) {
-    size_t first = (size_t)o * count;
-    if (count == 16) softmax_short_row(out + first, in + first, 16, &s, 1);
-    else if (count < 16) softmax_short_row(out + first, in + first, count, &s, 0);
-    else softmax_long_row(out + first, in + first, count, &s);
+  if (count == 16) {
+    softmax_short_rows(out, in, outer, 16, &s, 1);
+  } else if (count < 16) {
+    softmax_short_rows(out, in, outer, count, &s, 0);
+  } else {
+    for (int32_t o = 0; o < outer; o++) softmax_long_row(out + (size_t)o * count, in + (size_t)o * count, count, &s);
   }
-  if (out_format->high - out_format->low < 255) clip_bytes(out, (uint32_t)(outer * count), out_format);
+  uint32_t elements = (uint32_t)(outer * count);
+  if (s.turn) copy_forward(out, out, elements, s.turn);
+  if (out_format->high - out_format->low < 255) clip_bytes(out, elements, out_format);
   return 1;
 }
 #endif
