@@ -52,22 +52,57 @@ void atonc_resize_linear(void *out, const atonc_format *out_format, const void *
   }
 }
 
+#ifdef ATONC_VECTORS
+/* In rows of 16 bytes and more the last sixteen may be some of those before them. */
+static int32_t extreme_of_blocks(const uint8_t *in, int32_t count, uint8x16_t flips, uint8_t flip)
+{
+  const uint8_t *last = in + count - 16;
+  uint8x16_t largest = veorq_u8(vldrbq_u8(last), flips);
+  for (const uint8_t *at = in; at < last; at += 16) largest = vmaxq_u8(largest, veorq_u8(vldrbq_u8(at), flips));
+  uint8_t wanted = vmaxvq_u8(0, largest) ^ flip;
+  for (const uint8_t *at = in; at < last; at += 16) {
+    uint32_t found = vcmpeqq_n_u8(vldrbq_u8(at), wanted);
+    if (found) return (int32_t)(at - in) + __builtin_ctz(found);
+  }
+  return count - 16 + __builtin_ctz(vcmpeqq_n_u8(vldrbq_u8(last), wanted));
+}
+
+/* The same for at most 32, without a branch. */
+ATONC_INLINE int32_t extreme_of_two_blocks(const uint8_t *in, int32_t count, uint8x16_t flips)
+{
+  uint8x16_t first = veorq_u8(vldrbq_u8(in), flips), last = veorq_u8(vldrbq_u8(in + count - 16), flips);
+  uint8_t most = vmaxvq_u8(0, vmaxq_u8(first, last));
+  return __builtin_ctz(vcmpeqq_n_u8(first, most) | (uint32_t)vcmpeqq_n_u8(last, most) << (count - 16));
+}
+
+static void put_place(void *out, size_t i, int32_t out_type, int32_t place)
+{
+  if (out_type == ATONC_S32) {
+    ((int32_t *)out)[i] = place;
+  } else if (out_type == ATONC_S64) {
+    ((int64_t *)out)[i] = place;
+  } else {
+    store(out, i, out_type, place);
+  }
+}
+
+/* Rows of 16 bytes and more. */
+static void extremes_of_long_rows(void *out, int32_t out_type, const uint8_t *in, int32_t rows, int32_t count,
+                                  uint8_t flip)
+{
+  uint8x16_t flips = vdupq_n_u8(flip);
+  size_t i = 0;
+  if (count <= 32) {
+    for (; rows > 0; rows--, in += count) put_place(out, i++, out_type, extreme_of_two_blocks(in, count, flips));
+  } else {
+    for (; rows > 0; rows--, in += count) put_place(out, i++, out_type, extreme_of_blocks(in, count, flips, flip));
+  }
+}
+#endif
+
 /* Of bytes that lie side by side: with `flip` the one that is asked for is the largest unsigned one. */
 static int32_t extreme_byte(const uint8_t *in, int32_t count, uint32_t flip)
 {
-#ifdef ATONC_VECTORS
-  uint8x16_t largest = vdupq_n_u8(0);
-  for (int32_t c = 0; c < count; c += 16) {
-    mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
-    largest = vmaxq_m_u8(largest, largest, veorq_u8(vldrbq_z_u8(in + c, lanes), vdupq_n_u8((uint8_t)flip)), lanes);
-  }
-  uint8_t wanted = vmaxvq_u8(0, largest) ^ (uint8_t)flip;
-  for (int32_t c = 0;; c += 16) {
-    mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
-    uint32_t found = vcmpeqq_m_n_u8(vldrbq_z_u8(in + c, lanes), wanted, lanes);
-    if (found) return c + __builtin_ctz(found);
-  }
-#else
   uint32_t best = *in++ ^ flip;
   int32_t left = count; /* bytes from the one that was found to the end */
   for (int32_t rest = count - 1; rest > 0; rest--) {
@@ -78,12 +113,10 @@ static int32_t extreme_byte(const uint8_t *in, int32_t count, uint32_t flip)
     }
   }
   return count - left;
-#endif
 }
 
 #ifdef ATONC_VECTORS
 #define ROWS_AT_ONCE 8
-#define SHORT_ROW 128 /* above it each row alone takes less */
 
 /* Of eight short rows: a byte and what is left of 255 behind its place make a number of 16 bits, so that the largest
  * one is the largest byte, and the first of equal ones. The byte with `flip` is the byte times 1 or -1 plus `flip`.
@@ -118,7 +151,11 @@ void atonc_arg_extreme(void *out, int32_t out_type, const void *in, int32_t in_t
     uint32_t flip = (in_type == ATONC_S8 ? 0x80 : 0) ^ (smallest ? 0xFF : 0);
     int32_t o = 0;
 #ifdef ATONC_VECTORS
-    int together = count <= SHORT_ROW && (out_type == ATONC_S32 || out_type == ATONC_S64);
+    if (count >= 16) {
+      extremes_of_long_rows(out, out_type, in, outer, count, (uint8_t)flip);
+      return;
+    }
+    int together = out_type == ATONC_S32 || out_type == ATONC_S64;
     for (; together && o + ROWS_AT_ONCE <= outer; o += ROWS_AT_ONCE, i += ROWS_AT_ONCE) {
       extremes_of_rows(out, i, out_type, AT(in, (size_t)o * count), count, flip);
     }
