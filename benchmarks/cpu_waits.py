@@ -129,14 +129,20 @@ def fitted(archive: bytes, weighting: str) -> tuple[float, float]:
 
 # bytes read and written by an element, what ST's kernel was measured at, and why ours differs
 WHY = {
-    "quantise 1024": (4, 1, measured.QUANTIZE, "dearer: looks for results near a tie and computes those again exactly"),
-    "dequantise 1024": (1, 4, measured.DEQUANTIZE, "whole vectors; ST makes a predicate for every four elements"),
-    "softmax 8 1024 in 64": (
+    "quantise 4096": (
+        4, 1, measured.QUANTIZE,
+        "fixed point cut by the conversion, 16 bytes packed by shifts; looks for results near a tie and computes those "
+        "again exactly",
+    ),
+    "dequantise 4096": (1, 4, measured.DEQUANTIZE, "whole vectors; ST makes a predicate for every four elements"),
+    "dequantise 4096 with an exact offset": (1, 4, measured.DEQUANTIZE, "the same, product and sum at once"),
+    "softmax 8 4096 in 256": (
         1, 1, measured.SOFTMAX,
-        "floats: two gathers from one table and a product an element, one division a row; ST rounds 31-bit integers "
+        "floats: one gather from a table and a product an element, one division a row; ST rounds 31-bit integers "
         "in steps, with a predicate for every four",
     ),
-    "softmax 8 1024 in 4": (1, 1, measured.SOFTMAX, "the same, with short rows"),
+    "softmax 8 4096 in 16": (1, 1, measured.SOFTMAX, "the same, with a second gather: rows do not stay in registers"),
+    "softmax 8 4096 in 2048": (1, 1, measured.SOFTMAX, "rows of two: a table of all pairs, most of it its making"),
     "lookup 1024": (1, 1, None, ""),
     "copy 1024": (1, 1, None, ""),
 }  # fmt: skip

@@ -8,12 +8,17 @@
   call;                    \
   mark_end()
 MARK(end)
-MARK(quantise_1024)
-MARK(dequantise_1024)
+MARK(quantise_4096)
+MARK(dequantise_4096)
+MARK(dequantise_4096_with_an_exact_offset)
 MARK(lookup_1024)
 MARK(copy_1024)
-MARK(softmax_8_1024_in_64)
-MARK(softmax_8_1024_in_4)
+MARK(softmax_8_4096_in_256)
+MARK(softmax_8_4096_in_16)
+MARK(softmax_8_1000_in_100)
+MARK(softmax_8_4096_in_2048)
+MARK(softmax_8_12_in_1)
+MARK(softmax_8_64_in_4_columns)
 MARK(softmax_64_in_1)
 MARK(matmul_16384_to_256)
 MARK(matmul_across_16384_to_256)
@@ -30,7 +35,7 @@ MARK(transpose_words_256)
 MARK(runs_of_32_bytes_1024)
 
 static uint8_t in[4096], other[4096], out[4096];
-static float reals[1024];
+static float reals[4096];
 static double exponentials[256];
 static uint32_t state = 1;
 
@@ -60,13 +65,18 @@ int main(void)
     in[k] = (uint8_t)draw(256);
     other[k] = (uint8_t)draw(256);
   }
-  for (int k = 0; k < 1024; k++) reals[k] = (float)draw(100000) / 17000.0f - 3.0f;
-  MARKED(quantise_1024, atonc_convert(out, &codes, reals, &plain, 1024));
-  MARKED(dequantise_1024, atonc_convert(reals, &plain, in, &codes, 1024));
+  for (int k = 0; k < 4096; k++) reals[k] = (float)draw(100000) / 17000.0f - 3.0f;
+  MARKED(quantise_4096, atonc_convert(out, &codes, reals, &plain, 4096));
+  MARKED(dequantise_4096, atonc_convert(reals, &plain, in, &codes, 4096));
+  MARKED(dequantise_4096_with_an_exact_offset, atonc_convert(reals, &plain, in, &shares, 4096));
   MARKED(lookup_1024, atonc_lookup(out, in, 1024, other, 1));
   MARKED(copy_1024, atonc_copy(out, in, 1024));
-  MARKED(softmax_8_1024_in_64, atonc_softmax_8(out, &shares, in, 1, 64, 16, 1, exponentials));
-  MARKED(softmax_8_1024_in_4, atonc_softmax_8(out, &shares, in, 1, 4, 256, 1, exponentials));
+  MARKED(softmax_8_4096_in_256, atonc_softmax_8(out, &shares, in, 1, 256, 16, 1, exponentials));
+  MARKED(softmax_8_4096_in_16, atonc_softmax_8(out, &shares, in, 1, 16, 256, 1, exponentials));
+  MARKED(softmax_8_1000_in_100, atonc_softmax_8(out, &shares, in, 1, 100, 10, 1, exponentials));
+  MARKED(softmax_8_4096_in_2048, atonc_softmax_8(out, &shares, in, 1, 2048, 2, 1, exponentials));
+  MARKED(softmax_8_12_in_1, atonc_softmax_8(out, &shares, in, 1, 1, 12, 1, exponentials));
+  MARKED(softmax_8_64_in_4_columns, atonc_softmax_8(out, &shares, in, 1, 1, 16, 4, exponentials));
   MARKED(softmax_64_in_1, atonc_softmax(out, &plain, reals, &plain, 1, 64, 1, 1.0, 0));
   MARKED(matmul_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, rows));
   MARKED(matmul_across_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, across));

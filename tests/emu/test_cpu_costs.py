@@ -97,7 +97,7 @@ def test_own_kernels_wait_for_memory() -> None:
         waits = taken * timing.cpu_read_byte + given * timing.cpu_write_byte
         assert cost.cpu_cycles == instructions("atonc_convert", args) + waits and "per byte read" in cost.basis
     slower = stm32n6().with_clocks(cpu_mhz=400)  # as fast as the bus: half the cycles for the same time
-    assert call_cost("atonc_convert", quantise, slower).cpu_cycles == 9000 + (1800 + 80) / 2
+    assert call_cost("atonc_convert", quantise, slower).cpu_cycles == 3400 + (1800 + 80) / 2
 
 
 def test_own_kernels_with_vectors_cost_less() -> None:
@@ -105,16 +105,25 @@ def test_own_kernels_with_vectors_cost_less() -> None:
     byte, real = ({"type": kind, "flags": 0} for kind in (0, 8))
     rounded = byte | {"flags": 8 | 16}  # in single precision, halves to even: the same loop
     limited = byte | {"flags": 1}
-    assert instructions("atonc_convert", [0, rounded, 0, real, 1000]) == 9000
+    assert instructions("atonc_convert", [0, rounded, 0, real, 1000]) == 3400
     assert instructions("atonc_convert", [0, limited, 0, real, 1000]) > 50000
     boxes, rows, columns = ([0, {}, 0, 1, 20, *sizes, [1.0]] for sizes in ((16, 1), (17, 1), (16, 8)))
-    assert instructions("atonc_softmax_8", boxes) == 2300 + 12.5 * 320
-    assert instructions("atonc_softmax_8", rows) == 2300 + 22 * 340
-    assert instructions("atonc_softmax_8", columns) == 98 * 320 * 8
-    short, long, few = ([0, 6, 0, 0, *sizes, 1, 0] for sizes in ((19, 20), (19, 200), (3, 20)))
-    assert instructions("atonc_arg_extreme", short) == 16 * (11 + 20 * 2.3) + 3 * (105 + 30)
-    assert instructions("atonc_arg_extreme", long) == 19 * (105 + 300)
-    assert instructions("atonc_arg_extreme", few) == 3 * (105 + 30)
+    assert instructions("atonc_softmax_8", boxes) == 2400 + 20 * 124
+    assert instructions("atonc_softmax_8", rows) == 2400 + 20 * (150 + 2 * 131)
+    assert instructions("atonc_softmax_8", columns) == 83 * 320 * 8
+    pairs, few_pairs, one = ([0, {}, 0, 1, *sizes, 1, [1.0]] for sizes in ((512, 2), (511, 2), (1, 10)))
+    assert instructions("atonc_softmax_8", pairs) == 30000 + 512 * 3.2
+    assert instructions("atonc_softmax_8", few_pairs) == 2400 + 511 * 143
+    assert instructions("atonc_softmax_8", one) == 830
+    short, middle, long, few = ([0, 6, 0, 0, *sizes, 1, 0] for sizes in ((19, 10), (19, 20), (19, 200), (3, 10)))
+    assert instructions("atonc_arg_extreme", short) == 16 * (11 + 10 * 2.3) + 3 * 120
+    assert instructions("atonc_arg_extreme", middle) == 19 * 44
+    assert instructions("atonc_arg_extreme", long) == 19 * (76 + 130)
+    assert instructions("atonc_arg_extreme", few) == 3 * 120
+    back = [{"type": 0, "scale": 0.0235} | zero for zero in ({"zero": -128.0}, {"zero": -3.0})]
+    exact = [0, real, 0, back[0] | {"scale": 0.0234375}, 1000]  # 3 are a float
+    assert instructions("atonc_convert", exact) == 2300
+    assert instructions("atonc_convert", [0, real, 0, back[1], 1000]) == 2700
     sizes = [1, [2, 0, 0], 64, 32, 64, [32, 1, 1, 32]]
     products = instructions("atonc_matmul", [0, byte, 0, byte, 0, byte, *sizes])
     assert 10 * products < instructions("atonc_matmul", [0, real, 0, real, 0, real, *sizes])

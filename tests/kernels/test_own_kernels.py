@@ -55,7 +55,7 @@ def test_names_have_a_prefix_outside_comments() -> None:
     text = own_kernels.text("\n".join(KERNELS))
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     defined = re.findall(
-        r"^(?:static |inline )*\w+ \*?(\w+)\([^;{]*\)\s\{|^#define (\w+)|^\} (\w+);", code, re.MULTILINE
+        r"^(?:static |inline |ATONC_INLINE )*\w+ \*?(\w+)\([^;{]*\)\s\{|^#define (\w+)|^\} (\w+);", code, re.MULTILINE
     )
     names = {name for found in defined for name in found if name}
     assert len(names) > 100

@@ -79,7 +79,8 @@ static atonc_format bytes_format(void)
   return format;
 }
 
-/* Near the middle between two codes, one step of a float to both sides, and what is not a number. */
+/* Near the middle between two codes, one step of a float to both sides, and what is not a number; in a third of the cases
+ * few are so near, so that vectors decide about the others. */
 static void hostile_floats(const atonc_format *format)
 {
   union { uint32_t bits; float value; } x;
@@ -87,9 +88,10 @@ static void hostile_floats(const atonc_format *format)
                                      0xFF7FFFFFu, 0x4F000000u, 0xCF000000u, 0x4EFFFFFFu, 0x7F800001u, 0x00800000u};
   uint32_t hostile = draw(3);
   for (uint32_t i = 0; i < BYTES / 4; i++) {
-    double code = (double)draw(700) - 350.0 + (draw(3) ? draw(1000) / 1000.0 : 0.5);
+    double near = hostile ? (draw(3) ? draw(1000) / 1000.0 : 0.5) : 0.5 + ((double)draw(4001) - 2000.0) * (draw(4) ? 2e-4 : 1e-6);
+    double code = (double)draw(700) - 350.0 + near;
     x.value = (float)(code * format->scale);
-    if (draw(3) == 0) x.bits += draw(3) - 1;
+    if (hostile && draw(3) == 0) x.bits += draw(3) - 1;
     if (hostile && draw(hostile == 1 ? 40 : 3) == 0) x.bits = draw(2) ? special[draw(13)] : (draw(65536) << 16 | draw(65536));
     in_words[i] = x.bits;
   }
@@ -134,9 +136,11 @@ static void overlapping(void)
 static void softmaxes(void)
 {
   for (uint32_t k = 1; k < 60; k += EVERY) {
-    uint32_t count = k < 40 ? k : 16; /* those have a branch of their own */
+    /* rows of 16 and many of 2 have branches of their own, and so have long ones */
+    uint32_t count = k < 40 ? k : k < 48 ? 16 : k < 54 ? 2 : 100 + draw(1000);
+    uint32_t elements = k < 48 ? 256 : k < 54 ? 1024 : 2000;
     atonc_format format = bytes_format();
-    int32_t is_signed = (int32_t)draw(2), outer = (int32_t)(256 / count + draw(3)), inner = draw(5) ? 1 : 3;
+    int32_t is_signed = (int32_t)draw(2), outer = (int32_t)(elements / count + draw(3)), inner = draw(5) || k > 47 ? 1 : 3;
     double step = draw(2) ? 0.99 : 0.7;
     uint32_t shift = draw(4);
     exponentials[0] = 1.0;

@@ -14,7 +14,7 @@ from importlib import resources
 HEADER, SOURCE = "atonc_kernels.h", "atonc_kernels.c"
 PARTS = (
     "numbers.h", "functions.h", "loops.h", "vectors.h", "memory.c", "elementwise.c", "windows.c",
-    "products.c", "rows.c", "states.c",
+    "products.c", "softmax.c", "rows.c", "states.c",
 )  # fmt: skip
 _PROTOTYPES = re.compile(r"^/\* Prototypes: [^\n]*\n", re.MULTILINE)  # where the header has room for them
 _SHOWN = re.compile(  # of a part: titles, and functions that are not static with the comment above them

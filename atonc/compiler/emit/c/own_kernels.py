@@ -24,7 +24,7 @@ _DEFINED = re.compile(
     r"^#define (\w+)"  # a macro
     r"|^typedef [^;{]*\(\*(\w+)\)"  # a type of functions
     r"|^\} (\w+);"  # a structure
-    r"|^(?:static |inline )*\w+ \*?(\w+)\([^;{]*\)\s\{"  # a function
+    r"|^(?:static |inline |ATONC_INLINE )*\w+ \*?(\w+)\([^;{]*\)\s\{"  # a function
     r"|\b(ATONC_\w+) = \d",  # a number of a list
     re.MULTILINE,
 )

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from math import prod
 
+import numpy as np
+
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.cpu.atonc_functions import EXPONENTIAL, PLAIN, UNARY
 from atonc.machine.emu.cpu.atonc_numbers import LIMITS, element_type
@@ -27,19 +29,22 @@ VECTOR_RUN = 8  # bytes of a run that is
 BYTE_GATHERED, WORD_GATHERED = 5, 11  # a transpose: items that end side by side
 RUN_MOVED = 80  # the loops around a run
 LOOKED_UP = 2
-QUANTIZED, DEQUANTIZED = 9, 5  # float to byte and byte to float, without limits of a fused activation
-SHARE, SHARES_TABLE = 22, 2300  # softmax of bytes along the last axis: an element, and what a call prepares
-BOX_ROW, BOX_SHARE = 16, 12.5  # a row that stays in registers, and an element of it
-PLAIN_SHARE, LEAST_SHARES = 98, 256  # the same without vectors, and from how many elements on they are used
+QUANTIZED, DEQUANTIZED = 3.4, 2.7  # float to byte and byte to float, without limits of a fused activation
+DEQUANTIZED_AT_ONCE = 2.3  # with a zero point whose real value is a float: product and sum are one instruction
+# softmax of bytes along the last axis: what a call prepares, rows of 16, shorter ones, longer ones and their blocks
+SHARES_TABLE, BOX_ROW, BOX_SHARES, FEW_SHARES, LONG_ROW, BLOCK_SHARES = 2400, 16, 124, 143, 150, 131
+PAIR_TABLE, PAIR_SHARES, PAIRS_WORTH_A_TABLE = 30000, 3.2, 512  # rows of two
+PLAIN_SHARE, LEAST_SHARES = 83, 40  # an element without vectors, and from how many elements on they are used
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
 PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
 PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE = 0.6, 35, 6  # of two tensors of bytes: also each byte of b once
 PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
 RUN = 30  # the taps of one row of a window
-POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 1.5, 105  # bytes side by side: with a loop of their own
-BYTE_TOGETHER, ROW_TOGETHER = 2.3, 11  # short rows of them, several at a time, for places of 32 or 64 bits
-SHORT_ROW, ROWS_TOGETHER = 128, 8
+POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 0.65, 76  # bytes side by side: with a loop of their own
+BLOCK_BYTES, BLOCKS_COMPARED = 16, 44  # rows of one or two blocks of vectors
+BYTE_TOGETHER, ROW_TOGETHER, ROWS_TOGETHER = 2.3, 11, 8  # shorter ones, several at a time, for places of 32 or 64 bits
+BYTE_ALONE = 12  # of rows that are left over
 CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
 _S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
 
@@ -181,15 +186,19 @@ def _matmul(read: Reader) -> CallPrice:
 
 
 def _convert(read: Reader) -> CallPrice:
-    cycles = VALUE_READ + VALUE_WRITTEN
+    cycles: float = VALUE_READ + VALUE_WRITTEN
     if not read.struct(1).integer("flags") & LIMITS:
-        cycles = {
-            (_F32, _S8): QUANTIZED,
-            (_F32, _U8): QUANTIZED,
-            (_S8, _F32): DEQUANTIZED,
-            (_U8, _F32): DEQUANTIZED,
-        }.get((read.type(3), read.type(1)), cycles)
+        kinds = (read.type(3), read.type(1))
+        if kinds in ((_F32, _S8), (_F32, _U8)):
+            cycles = QUANTIZED
+        elif kinds in ((_S8, _F32), (_U8, _F32)):
+            cycles = DEQUANTIZED_AT_ONCE if _zero_is_a_float(read.struct(3)) else DEQUANTIZED
     return each_value(read, cycles, read.size(4))
+
+
+def _zero_is_a_float(codes: StructView) -> bool:
+    real = codes.number("zero") * codes.number("scale", 1.0)
+    return float(np.float32(real)) == real
 
 
 def _unary(read: Reader) -> CallPrice:
@@ -223,13 +232,24 @@ def _lookup(read: Reader) -> CallPrice:
 
 
 def _softmax_8(read: Reader) -> CallPrice:
-    elements = read.product(4, 3)
+    rows, count, inner = (read.size(k) for k in (4, 5, 6))
+    elements = rows * count * inner
     cycles: float = PLAIN_SHARE * elements
     basis = f"{PLAIN_SHARE} per element"
-    if read.size(6) == 1 and elements >= LEAST_SHARES:
-        share = BOX_SHARE if read.size(5) == BOX_ROW else SHARE
-        cycles, basis = SHARES_TABLE + share * elements, f"{share} per element, {SHARES_TABLE} per call"
+    if inner == 1 and count == 2 and rows >= PAIRS_WORTH_A_TABLE:
+        cycles, basis = PAIR_TABLE + PAIR_SHARES * rows, f"{PAIR_SHARES} per row of two, {PAIR_TABLE} per call"
+    elif inner == 1 and elements >= LEAST_SHARES:
+        row, basis = _row_of_shares(count)
+        cycles, basis = SHARES_TABLE + row * rows, f"{basis}, {SHARES_TABLE} per call"
     return CallPrice(cycles, basis, elements, elements * read.item(1))
+
+
+def _row_of_shares(count: int) -> tuple[float, str]:
+    if count > BOX_ROW:
+        blocks = -(-count // BLOCK_BYTES)
+        return LONG_ROW + blocks * BLOCK_SHARES, f"{BLOCK_SHARES} per {BLOCK_BYTES} elements, {LONG_ROW} per row"
+    row = BOX_SHARES if count == BOX_ROW else FEW_SHARES
+    return row, f"{row} per row"
 
 
 def _resize(read: Reader) -> CallPrice:
@@ -244,12 +264,19 @@ def _extreme(read: Reader) -> CallPrice:
     elements = outer * count * inner
     taken, given = elements * read.item_of(3), outer * inner * read.item_of(1)
     if read.size(3) in (_S8, _U8) and inner == 1:
-        together = outer - outer % ROWS_TOGETHER if count <= SHORT_ROW and read.size(1) in (_S32, _S64) else 0
-        each, row = (BYTE_TOGETHER, ROW_TOGETHER) if together else (BYTE_COMPARED, ROW_COMPARED)
-        alone = (outer - together) * (ROW_COMPARED + count * BYTE_COMPARED)
-        cycles = together * (row + count * each) + alone
-        return CallPrice(cycles, f"{each} per element, {row} per row", taken, given)
+        return CallPrice(*_compared(read, outer, count), taken, given)
     return CallPrice(POSITION_COMPARED * elements, f"{POSITION_COMPARED} per element", taken, given)
+
+
+def _compared(read: Reader, rows: int, count: int) -> tuple[float, str]:
+    """Bytes side by side."""
+    if count > 2 * BLOCK_BYTES:
+        return rows * (ROW_COMPARED + count * BYTE_COMPARED), f"{BYTE_COMPARED} per element, {ROW_COMPARED} per row"
+    if count >= BLOCK_BYTES:
+        return rows * BLOCKS_COMPARED, f"{BLOCKS_COMPARED} per row"
+    together = rows - rows % ROWS_TOGETHER if read.size(1) in (_S32, _S64) else 0
+    cycles = together * (ROW_TOGETHER + count * BYTE_TOGETHER) + (rows - together) * count * BYTE_ALONE
+    return cycles, f"{BYTE_TOGETHER if together else BYTE_ALONE} per element"
 
 
 def _lstm(read: Reader) -> CallPrice:

@@ -45,39 +45,125 @@ static void floats_to_bytes_plain(uint8_t *out, const atonc_format *format, cons
   }
 }
 
+#ifdef ATONC_VECTORS
+/* The next 16 floats. */
+ATONC_INLINE uint8x16_t quantise_16(const float **in, float32x4_t factor, float offset, uint8_t lowest, uint8x16_t *rest)
+{
+  const float *from = *in;
+  ATONC_LOAD_APART(from, a, b, c, d);
+  *in = from;
+  uint8x16_t codes = top_bytes(fixed_point(a, factor, offset), fixed_point(b, factor, offset),
+                               fixed_point(c, factor, offset), fixed_point(d, factor, offset), rest);
+  return lowest ? codes : veorq_u8(codes, vdupq_n_u8(0x80));
+}
+
+/* Of 16 codes some may be wrong: those are written again. */
+static void quantise_near_halves(uint8_t *out, const atonc_format *format, const float *in, float32x4_t factor)
+{
+  float offset = (float)format->zero + 0.5f;
+  uint32_t least = from_a_half(vldrwq_f32(in), factor, offset, ~0u);
+  least = from_a_half(vldrwq_f32(in + 4), factor, offset, least);
+  least = from_a_half(vldrwq_f32(in + 8), factor, offset, least);
+  if (from_a_half(vldrwq_f32(in + 12), factor, offset, least) >= TIE_WINDOW) return;
+  for (const float *end = in + 16; in < end; in += 4, out += 4) {
+    if (from_a_half(vldrwq_f32(in), factor, offset, ~0u) < TIE_WINDOW) {
+      floats_to_bytes_plain(out, format, in, 4, vgetq_lane_f32(factor, 0));
+    }
+  }
+}
+
+/* A multiple of 32. */
+ATONC_INLINE void quantise_vectors(uint8_t *out, const atonc_format *format, const float *in, uint32_t count,
+                                   float32x4_t factor, uint8_t lowest)
+{
+  float offset = (float)format->zero + 0.5f + RAISED - (lowest ? 0.0f : 128.0f);
+  for (uint8_t *end = out + count; out < end;) {
+    uint8x16_t first, rest;
+    vstrbq_u8(out, quantise_16(&in, factor, offset, lowest, &first));
+    out += 16;
+    ATONC_STEPPED(out);
+    vstrbq_u8(out, quantise_16(&in, factor, offset, lowest, &rest));
+    out += 16;
+    ATONC_STEPPED(out);
+    if (vminvq_u8(255, vminq_u8(first, rest)) != 0) continue;
+    if (undecided(vldrbq_u8(out - 32), first, lowest)) quantise_near_halves(out - 32, format, in - 32, factor);
+    if (undecided(vldrbq_u8(out - 16), rest, lowest)) quantise_near_halves(out - 16, format, in - 16, factor);
+  }
+}
+#endif
+
 static void floats_to_bytes(uint8_t *out, const atonc_format *format, const float *in, uint32_t count)
 {
   int usual = single_decides(format);
   float factor = usual ? (float)(1.0 / format->scale) : NAN;
   uint32_t done = 0;
 #ifdef ATONC_VECTORS
-  code_range range = code_range_of(format);
-  for (; usual && count - done >= 16; done += 16) {
-    float32x4_t farthest = vdupq_n_f32(0.0f);
-    for (uint32_t i = done; i < done + 16; i += 4) {
-      int32x4_t whole = nearest(vmulq_n_f32(vldrwq_f32(in + i), factor), &farthest);
-      vstrbq_s32((int8_t *)out + i, codes_of(whole, &range));
+  if (usual) {
+    done = count & ~31u;
+    if (format->type == ATONC_S8) {
+      quantise_vectors(out, format, in, done, vdupq_n_f32(factor), 0x80);
+    } else {
+      quantise_vectors(out, format, in, done, vdupq_n_f32(factor), 0);
     }
-    if (near_a_tie(farthest, CERTAIN)) floats_to_bytes_plain(out + done, format, in + done, 16, factor);
+    if (format->high - format->low < 255) clip_bytes(out, done, format);
   }
 #endif
   floats_to_bytes_plain(out + done, format, in + done, count - done, factor);
 }
 
 #ifdef ATONC_VECTORS
-/* Products of a code and a scale of 24 bits are exact in double precision, so both round once. How many were written:
- * none where the scale has more bits, or results would be too small for vectors. */
+/* Products of a code and a scale of 24 bits are exact in double precision, so both round once. */
+ATONC_INLINE float32x4_t dequantise_4(const uint8_t *in, int32_t zero, float32x4_t scale, float offset, int is_signed,
+                                      int fuses)
+{
+  int32x4_t codes = is_signed ? vldrbq_s32((const int8_t *)in) : vreinterpretq_s32_u32(vldrbq_u32(in));
+  return fuses ? vfmasq_n_f32(vcvtq_f32_s32(codes), scale, offset)
+               : vmulq_f32(vcvtq_f32_s32(vsubq_n_s32(codes, zero)), scale);
+}
+
+/* A multiple of 16. */
+ATONC_INLINE void dequantise_vectors(float *out, const uint8_t *in, const atonc_format *format, uint32_t count,
+                                     int is_signed, int fuses)
+{
+  float offset = (float)(-format->zero * format->scale);
+  float32x4_t scale = vdupq_n_f32((float)format->scale);
+  int32_t zero = (int32_t)format->zero;
+  for (uint32_t n = count / 16; n > 0; n--) {
+    vstrwq_f32(out, dequantise_4(in, zero, scale, offset, is_signed, fuses));
+    out += 4, in += 4;
+    ATONC_STEPPED(in);
+    ATONC_STEPPED(out);
+    vstrwq_f32(out, dequantise_4(in, zero, scale, offset, is_signed, fuses));
+    out += 4, in += 4;
+    ATONC_STEPPED(in);
+    ATONC_STEPPED(out);
+    vstrwq_f32(out, dequantise_4(in, zero, scale, offset, is_signed, fuses));
+    out += 4, in += 4;
+    ATONC_STEPPED(in);
+    ATONC_STEPPED(out);
+    vstrwq_f32(out, dequantise_4(in, zero, scale, offset, is_signed, fuses));
+    out += 4, in += 4;
+    ATONC_STEPPED(in);
+    ATONC_STEPPED(out);
+  }
+}
+
+/* How many were written: none where the scale has more bits, or results would be too small for vectors. */
 static uint32_t bytes_to_floats_vector(float *out, const uint8_t *in, const atonc_format *format, uint32_t count)
 {
   float scale = (float)format->scale;
-  int32_t zero = (int32_t)format->zero, is_signed = format->type == ATONC_S8;
-  uint32_t done = 0;
+  int32_t zero = (int32_t)format->zero;
+  double offset = -format->zero * format->scale;
   if (scale != format->scale || !(scale > 1e-30f && scale < 1e30f)) return 0;
   if (zero != format->zero || zero < -256 || zero > 256) return 0;
-  for (; count - done >= 4; done += 4) {
-    int32x4_t codes = is_signed ? vldrbq_s32((const int8_t *)in + done)
-                                : vreinterpretq_s32_u32(vldrbq_u32(in + done));
-    vstrwq_f32(out + done, vmulq_n_f32(vcvtq_f32_s32(vsubq_n_s32(codes, zero)), scale));
+  int fuses = (float)offset == offset; /* then a product and a sum at once round the same exact number */
+  uint32_t done = count & ~15u;
+  if (format->type == ATONC_S8) {
+    if (fuses) dequantise_vectors(out, in, format, done, 1, 1);
+    else dequantise_vectors(out, in, format, done, 1, 0);
+  } else {
+    if (fuses) dequantise_vectors(out, in, format, done, 0, 1);
+    else dequantise_vectors(out, in, format, done, 0, 0);
   }
   return done;
 }

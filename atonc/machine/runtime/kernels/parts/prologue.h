@@ -14,6 +14,36 @@
 #include <arm_mve.h>
 #endif
 
+/* Parts of a loop of vectors, inlined also where compilers are told to save space. */
+#if defined(ATONC_VECTORS) && defined(__GNUC__)
+#define ATONC_INLINE static inline __attribute__((always_inline))
+#elif defined(ATONC_VECTORS)
+#define ATONC_INLINE static inline
+#endif
+
+/* A pointer that the access before has stepped: compilers then do not step it once more at the end of the loop, and keep
+ * it in one of the registers that accesses of bytes as words take. */
+#if defined(ATONC_VECTORS) && defined(__GNUC__)
+#define ATONC_STEPPED(pointer) __asm("" : "+l"(pointer))
+#elif defined(ATONC_VECTORS)
+#define ATONC_STEPPED(pointer) (void)(pointer)
+#endif
+
+/* The next 16 floats: the first, fifth, ninth and thirteenth in `a`, and so on. Written as instructions, because compilers
+ * copy each vector of the structure that the intrinsic function returns. */
+#if defined(ATONC_VECTORS) && defined(__GNUC__)
+#define ATONC_LOAD_APART(from, a, b, c, d)                                                                             \
+  register float32x4_t a __asm("q0"), b __asm("q1"), c __asm("q2"), d __asm("q3");                                     \
+  __asm("vld40.32 {q0, q1, q2, q3}, [%4]\n\tvld41.32 {q0, q1, q2, q3}, [%4]\n\t"                                       \
+        "vld42.32 {q0, q1, q2, q3}, [%4]\n\tvld43.32 {q0, q1, q2, q3}, [%4]!"                                         \
+        : "=&w"(a), "=&w"(b), "=&w"(c), "=&w"(d), "+r"(from) : "m"(*(const float(*)[16])(const void *)(from)))
+#elif defined(ATONC_VECTORS)
+#define ATONC_LOAD_APART(from, a, b, c, d)                                                                             \
+  float32x4x4_t apart = vld4q_f32(from);                                                                               \
+  float32x4_t a = apart.val[0], b = apart.val[1], c = apart.val[2], d = apart.val[3];                                  \
+  from += 16
+#endif
+
 /* Whatever the command line says: products and sums are rounded one by one, constants are doubles, and so is what a core
  * with a double precision unit computes. */
 #if defined(__GNUC__) && !defined(__clang__)
