@@ -26,10 +26,10 @@ from atonc.compiler.lower.conv.chains import (
 from atonc.compiler.lower.conv.engines import PACKED, feature_engine
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part
 from atonc.compiler.plan.evidence import untrusted_unit
-from atonc.compiler.plan.policy import CHEAP, MOST_TRIED
+from atonc.compiler.plan.policy import CHEAP, EPOCH_CYCLES, MAX_CHAINS, MOST_TRIED
 from atonc.compiler.plan.streams import Area, Frames
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
+from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES, UNITS
 from atonc.machine.hw.machine import Timing
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.target import Target
@@ -76,7 +76,7 @@ class Tiling:
     kernels: int  # outputs of one frame
     units: int  # CONVACCs in the chain
     configs: tuple[ConvaccConfig, ...]
-    cycles: int  # at least: the longer of features and results of every frame. Hundreds of candidates have no tasks yet
+    cycles: int  # at least: the longer of features and results of every frame, an epoch for what is left. No tasks yet
 
     @property
     def batch(self) -> int:
@@ -224,10 +224,16 @@ class TilingCandidate(NamedTuple):
     form: ChainForm
     cycles: int
     bank_bound: bool  # by the memory that holds the features
+    in_lanes: int  # cycles with as many such chains side by side as there are units for
 
 
 def _preference(c: TilingCandidate) -> tuple[int, ...]:
-    return c.cycles, c.units, -c.kernels, -c.slots.batch
+    return c.in_lanes, c.cycles, c.units, -c.kernels, -c.slots.batch
+
+
+def _lanes(units: int, form: ChainForm, passes: int) -> int:
+    """Chains of so many units that one epoch holds."""
+    return min(MAX_CHAINS, MAX_CHAIN // units, UNITS["STRENG"] // (units + 2)) if passes == 1 or form.ring else 1
 
 
 def _candidates(
@@ -260,17 +266,21 @@ def _candidates(
                 continue
             if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
                 continue
-            kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), within.whole)
-            if not kernels or passes > MOST_PASSES:
+            if passes > MOST_PASSES:
                 continue
-            results = rows_out * columns_out * kernels
-            form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
-            if form is not None:
-                multiplying = ceil(mode.multiplying(results, parts[0].window, batch))
-                frame = max(*(_feature_words(part, mode, batch) for part in parts), results, multiplying, 1)
-                bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
-                cycles = max(frame, bank) * -(-outputs // kernels) * passes
-                yield TilingCandidate(mode, slots, kernels, units, form, cycles, bank > frame)
+            features = max(_feature_words(part, mode, batch) for part in parts)
+            bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
+            most = min(most_kernels, most_weights // (rows * columns * batch))
+            for kernels in _kernels(outputs, most, within.whole):
+                results = rows_out * columns_out * kernels
+                form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
+                if form is not None:
+                    multiplying = ceil(mode.multiplying(results, parts[0].window, batch))
+                    frame = max(features, results, multiplying, 1)
+                    cycles = max(frame, bank) * -(-outputs // kernels) * passes
+                    left = EPOCH_CYCLES if outputs % kernels else 0
+                    side = cycles // _lanes(units, form, passes) + left
+                    yield TilingCandidate(mode, slots, kernels, units, form, cycles + left, bank > frame, side)
 
 
 def _in_a_row(area: Area) -> bool:
@@ -341,11 +351,14 @@ def _slots(channels: int, units: int, most: int, wanted: int | None, aligned: in
     return kept
 
 
-def _kernels(outputs: int, most: int, whole: int) -> int:
-    """As many as fit, spread evenly over the groups, or in groups that begin at multiples of `whole`."""
+def _kernels(outputs: int, most: int, whole: int) -> tuple[int, ...]:
+    """As many as fit, spread evenly over the groups, or in groups that begin at multiples of `whole`; and as many as
+    leave none over, which would take an epoch of their own."""
     if most < 1:
-        return 0
+        return ()
     groups = -(-outputs // most)
+    even = next(k for k in range(min(most, outputs), 0, -1) if outputs % k == 0)
     if whole > 1 and groups > 1:
-        return most - most % whole if most >= whole else 1 << (most.bit_length() - 1)
-    return -(-outputs // groups)
+        aligned = most - most % whole if most >= whole else 1 << (most.bit_length() - 1)
+        return (aligned,)
+    return tuple(dict.fromkeys((-(-outputs // groups), even)))
