@@ -224,16 +224,14 @@ class TilingCandidate(NamedTuple):
     form: ChainForm
     cycles: int
     bank_bound: bool  # by the memory that holds the features
-    in_lanes: int  # cycles with as many such chains side by side as there are units for
+    least: int  # cycles with as many such chains side by side as there are units for, and kernels from flash
+    lane: int  # the same where kernels are at hand
 
 
 def _preference(c: TilingCandidate) -> tuple[int, ...]:
-    return c.in_lanes, c.cycles, c.units, -c.kernels, -c.slots.batch
-
-
-def _lanes(units: int, form: ChainForm, passes: int) -> int:
-    """Chains of so many units that one epoch holds."""
-    return min(MAX_CHAINS, MAX_CHAIN // units, UNITS["STRENG"] // (units + 2)) if passes == 1 or form.ring else 1
+    """Lanes are cut later, from what is chosen here: a chain that leaves units for others is worth more than a long one
+    that is hardly faster."""
+    return c.least, c.lane, c.units, -c.kernels, -c.slots.batch
 
 
 def _candidates(
@@ -252,6 +250,7 @@ def _candidates(
     width = max(part.area.width for part in parts)
     rows_out, columns_out = parts[0].out_size
     shapes = tuple(map(shape_of, parts))
+    flash = ceil(target.machine.flash_byte_cycles * outputs * channels * rows * columns * len(parts))
     if mode.deep and not mode.packed_frame:
         if not all(_packable(part.area) for part in parts):
             return
@@ -274,13 +273,19 @@ def _candidates(
             for kernels in _kernels(outputs, most, within.whole):
                 results = rows_out * columns_out * kernels
                 form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
-                if form is not None:
-                    multiplying = ceil(mode.multiplying(results, parts[0].window, batch))
-                    frame = max(features, results, multiplying, 1)
-                    cycles = max(frame, bank) * -(-outputs // kernels) * passes
-                    left = EPOCH_CYCLES if outputs % kernels else 0
-                    side = cycles // _lanes(units, form, passes) + left
-                    yield TilingCandidate(mode, slots, kernels, units, form, cycles + left, bank > frame, side)
+                if form is None:
+                    continue
+                frame = max(features, results, ceil(mode.multiplying(results, parts[0].window, batch)), 1)
+                cycles = max(frame, bank) * -(-outputs // kernels) * passes
+                left = EPOCH_CYCLES if outputs % kernels else 0
+                lane = cycles // (_lanes(units) if passes == 1 or form.ring else 1)
+                least = max(lane, flash) + left
+                yield TilingCandidate(mode, slots, kernels, units, form, cycles + left, bank > frame, least, lane)
+
+
+def _lanes(units: int) -> int:
+    """Chains of so many units that one epoch holds, each with engines for features, kernels and results."""
+    return min(MAX_CHAINS, UNITS["CONVACC"] // units, UNITS["STRENG"] // (units + 2))
 
 
 def _in_a_row(area: Area) -> bool:
