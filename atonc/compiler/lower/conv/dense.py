@@ -24,7 +24,7 @@ from atonc.compiler.lower.conv.partial_sums import PartialSum, Results, chunks, 
 from atonc.compiler.lower.conv.reading import nearest
 from atonc.compiler.lower.conv.requantise import TwoSteps
 from atonc.compiler.lower.conv.shift_first import needs_shifting, shift_first, worth_shifting
-from atonc.compiler.lower.conv.tiling import FREE, Constraints, Tiling, choose
+from atonc.compiler.lower.conv.tiling import Constraints, Tiling, choose
 from atonc.compiler.lower.conv.wide import lower_side_by_side, side_by_side_cycles
 from atonc.compiler.lower.conv.wide_windows import MOST_BATCH, wide_parts
 from atonc.compiler.lower.registry import Refusal
@@ -196,11 +196,12 @@ def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -
     if layer.numerics == "2.x":
         share = layer.share()
         for aligned in dict.fromkeys((layer.alignment, 1)):
-            if tiling := choose(parts, channels, count, modes, target, Constraints(share, aligned)):
+            if tiling := choose(parts, channels, count, modes, target, Constraints(share, aligned, bands=layer.bands)):
                 return tiling
-    within = Constraints(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge else FREE
+    free = Constraints(bands=layer.bands)
+    within = free._replace(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge else free
     if layer.huge and choose(parts, channels, count, modes, target, within) is None:
-        within = FREE
+        within = free
     fastest = choose(parts, channels, count, modes, target, within)
     modes = nearest(modes, layer.zero)
     if fastest is None or fastest.mode in modes:
@@ -272,7 +273,8 @@ def _halves(layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, first: in
 def _cheap(layer: ConvLayer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bool:
     """Whether two groups take hardly longer than one."""
     channels, modes, target = layer.area.channels, layer.modes(), layer.made_for
-    one, *two = (choose(parts, channels, count, modes, target) for count in (sum(counts), *counts))
+    within = Constraints(bands=layer.bands)
+    one, *two = (choose(parts, channels, count, modes, target, within) for count in (sum(counts), *counts))
     return one is not None and None not in two and sum(t.cycles for t in two if t) <= CHEAP * one.cycles
 
 
@@ -324,5 +326,6 @@ def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
 def _with_kernels(layer: ConvLayer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
     channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
     modes = [mode for mode in layer.modes() if mode.offset == subtracted]
-    tiling = choose(parts, channels, kernels, modes, layer.made_for, Constraints(memory_loops=False))
+    within = Constraints(memory_loops=False, bands=layer.bands)
+    tiling = choose(parts, channels, kernels, modes, layer.made_for, within)
     return tiling if tiling is not None and tiling.kernels == kernels else None

@@ -100,6 +100,7 @@ class Constraints(NamedTuple):
     whole: int = 1  # kernels that are left over begin at multiples of this
     memory_loops: bool = True  # partial sums may return through memory
     most_units: int = MAX_CHAIN
+    bands: float = 1.0  # so many of these pictures shall be cut alike
 
 
 FREE = Constraints()
@@ -276,7 +277,7 @@ def _candidates(
                 if form is None:
                     continue
                 frame = max(features, results, ceil(mode.multiplying(results, parts[0].window, batch)), 1)
-                cycles = max(frame, bank) * -(-outputs // kernels) * passes
+                cycles = ceil(within.bands * max(frame, bank)) * -(-outputs // kernels) * passes
                 left = EPOCH_CYCLES if outputs % kernels else 0
                 lane = cycles // (_lanes(units) if passes == 1 or form.ring else 1)
                 least = max(lane, flash) + left
