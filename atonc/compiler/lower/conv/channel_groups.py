@@ -25,7 +25,7 @@ from atonc.compiler.select.choose import Draw, Way, attempt, choose
 from atonc.compiler.select.form import Form
 
 
-class Shifts(Enum):
+class ShiftGroups(Enum):
     """How often output channels are cut so that both sides get better shifts."""
 
     FEW = "as few shifts as rounding allows"
@@ -33,7 +33,7 @@ class Shifts(Enum):
 
 
 def ranges(
-    layer: ConvLayer, subtracted: int, roundings: int, first: int, count: int, step: int, shifts: Shifts
+    layer: ConvLayer, subtracted: int, roundings: int, first: int, count: int, step: int, shifts: ShiftGroups
 ) -> list[tuple[int, int]]:
     """Cuts output channels where one shift for all of them is too coarse for some: scales may differ a thousandfold."""
     pieces = [(first, count)]
@@ -53,19 +53,19 @@ def ranges(
 
 
 def _worth(
-    layer: ConvLayer, subtracted: int, roundings: int, piece: tuple[int, int], pieces: int, shifts: Shifts
+    layer: ConvLayer, subtracted: int, roundings: int, piece: tuple[int, int], pieces: int, shifts: ShiftGroups
 ) -> float:
     rule = layer.requantisation_of(subtracted, roundings, *piece)
     if isinstance(rule, Requantisation) and rule.error > GOOD_ENOUGH:
         return WORTH_ALWAYS
-    if shifts is Shifts.FEW or pieces >= MOST_PIECES:
+    if shifts is ShiftGroups.FEW or pieces >= MOST_PIECES:
         return inf
     phases = layer.dilation[0] * layer.dilation[1]  # each would need the epoch
     small = max(1.0, USUAL_RESULTS / layer.results)  # an epoch counts more there
     return WORTH * layer.outputs * phases * small
 
 
-def choose_shifts(layer: ConvLayer, context: Context, draws: Mapping[Shifts, Draw[Context]]) -> list[TaskGroup]:
+def choose_shifts(layer: ConvLayer, context: Context, draws: Mapping[ShiftGroups, Draw[Context]]) -> list[TaskGroup]:
     """The cheaper form; bands of rows take the one that rounds as all rows do."""
     if layer.rounds_as is not None:
         for draw in draws.values():

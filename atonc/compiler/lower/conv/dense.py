@@ -9,7 +9,7 @@ from math import lcm
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.bordered import lower_bordered
 from atonc.compiler.lower.conv.chains import FeatureMode, no_setting
-from atonc.compiler.lower.conv.channel_groups import Shifts, choose_shifts, ranges
+from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
 from atonc.compiler.lower.conv.channel_slices import holding, slicings
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, meaning
 from atonc.compiler.lower.conv.forms_2x import lower_2x
@@ -167,12 +167,12 @@ class _Plan:
 
 def _windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     stretches = [
-        _Stretch(unit_parts(phase, first, count, layer.trust), layer.outputs_of(phase), first, count)
+        OutputStretch(unit_parts(phase, first, count, layer.trust), layer.outputs_of(phase), first, count)
         for phase in layer.phases((layer.out.height, layer.out.width))
         for first, count in layer.runs(ROWS)
     ]
-    plans: dict[Shifts, _Plan] = {}
-    for shifts in Shifts:
+    plans: dict[ShiftGroups, _Plan] = {}
+    for shifts in ShiftGroups:
         plan = reduce(_Plan.and_then, (_planned(layer, one, shifts) for one in stretches))
         if not any(plan.alike(other) for other in plans.values()):
             plans[shifts] = plan
@@ -185,7 +185,7 @@ def _drawn(layer: ConvLayer, plan: _Plan, context: Context) -> list[TaskGroup]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Stretch:
+class OutputStretch:
     """Output channels first..first+count of a phase."""
 
     parts: tuple[Part, ...]
@@ -193,11 +193,11 @@ class _Stretch:
     first: int
     count: int
 
-    def some(self, first: int, count: int) -> _Stretch:
+    def some(self, first: int, count: int) -> OutputStretch:
         return replace(self, first=first, count=count)
 
 
-def _planned(layer: ConvLayer, stretch: _Stretch, shifts: Shifts) -> _Plan:
+def _planned(layer: ConvLayer, stretch: OutputStretch, shifts: ShiftGroups) -> _Plan:
     """Whole groups of kernels, then a smaller group for the rest."""
     parts, target, first, count = stretch.parts, stretch.target, stretch.first, stretch.count
     plan = _Plan()
@@ -284,7 +284,7 @@ def _cheapest_slices(
 
 
 def _halves(
-    layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int, shifts: Shifts
+    layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int, shifts: ShiftGroups
 ) -> list[tuple[int, int]]:
     """Two smaller groups of kernels, where the scale of one kernel is far from those of its neighbours."""
     rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
@@ -293,7 +293,7 @@ def _halves(
     gain, cut = layer.best_cut(tiling.mode.offset, tiling.passes, first, count, layer.alignment)
     if not cut or gain < WORTH_ALWAYS:
         return []
-    few = shifts is Shifts.FEW
+    few = shifts is ShiftGroups.FEW
     needed = rule.error > (GOOD_ENOUGH if few else TOO_COARSE) or (not few and gain > WORTH_MUCH * count)
     needed = needed or (not few and gain > WORTH_MORE * count and _cheap(layer, parts, (cut, count - cut)))
     return [(first, cut), (first + cut, count - cut)] if needed else []

@@ -10,7 +10,7 @@ import numpy as np
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs, no_setting
-from atonc.compiler.lower.conv.channel_groups import Shifts, choose_shifts, ranges
+from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
 from atonc.compiler.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.compiler.lower.conv.forms_2x import lower_2x
@@ -105,7 +105,7 @@ def _channels(
         if cut is None:
             return [*groups, *_summed(layer, context, parts, target, first, channels)]
         blocks = channels // cut.batch
-        groups += _blocks(layer, context, chain, target, _Stretch(cut, first, blocks))
+        groups += _blocks(layer, context, chain, target, BlockStretch(cut, first, blocks))
         first, channels = first + blocks * cut.batch, channels % cut.batch
     return groups
 
@@ -150,13 +150,13 @@ def _summed(
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class BlockStretch:
     """Blocks from channel `first` on, and how they are cut further."""
 
     cut: Cut
     first: int
     blocks: int
-    shifts: Shifts = Shifts.FEW
+    shifts: ShiftGroups = ShiftGroups.FEW
 
     def outputs(self, layer: ConvLayer, share: int) -> list[tuple[int, int]]:
         """Channels of the result in chains of at most so many blocks: the first and how many."""
@@ -178,24 +178,29 @@ class _Stretch:
 
 
 def _blocks(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, stretch: _Stretch
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, stretch: BlockStretch
 ) -> list[TaskGroup]:
     """With few shifts or with many."""
     cut, blocks = stretch.cut, stretch.blocks
     lanes = cut.lanes(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
     share = _share(layer, target, cut, blocks, min(lanes, blocks))
     most = min(blocks, max(1, ROWS // cut.outputs))
-    ways = {shifts: replace(stretch, shifts=shifts) for shifts in Shifts}
+    ways = {shifts: replace(stretch, shifts=shifts) for shifts in ShiftGroups}
     few, many = ([one.outputs(layer, size) for size in (share, most)] for one in ways.values())
     if few == many:
-        del ways[Shifts.MANY]
+        del ways[ShiftGroups.MANY]
     areas = _bands(layer, parts, target, cut, lanes)
     draw = partial(_cut_blocks, layer, [(parts, target, cut)], areas, (share, most))
     return choose_shifts(layer, context, {shifts: partial(draw, one) for shifts, one in ways.items()})
 
 
 def _cut_blocks(
-    layer: ConvLayer, whole: list[Band], areas: list[Band], shares: tuple[int, int], stretch: _Stretch, context: Context
+    layer: ConvLayer,
+    whole: list[Band],
+    areas: list[Band],
+    shares: tuple[int, int],
+    stretch: BlockStretch,
+    context: Context,
 ) -> list[TaskGroup]:
     """Slices of channels side by side, or bands of rows where that is faster."""
     share, most = shares
@@ -222,7 +227,7 @@ def _cut_blocks(
 
 
 def _epochs(
-    layer: ConvLayer, areas: list[Band], stretch: _Stretch, share: int, context: Context
+    layer: ConvLayer, areas: list[Band], stretch: BlockStretch, share: int, context: Context
 ) -> list[TaskGroup]:
     """Every area in chains of at most so many blocks."""
     multiplier = layer.outputs // layer.area.channels

@@ -280,8 +280,17 @@ def _candidates(
                 cycles = ceil(within.bands * max(frame, bank)) * -(-outputs // kernels) * passes
                 left = EPOCH_CYCLES if outputs % kernels else 0
                 lane = cycles // (_lanes(units) if passes == 1 or form.ring else 1)
-                least = max(lane, flash) + left
-                yield TilingCandidate(mode, slots, kernels, units, form, cycles + left, bank > frame, least, lane)
+                yield TilingCandidate(
+                    mode,
+                    slots,
+                    kernels,
+                    units,
+                    form,
+                    cycles=cycles + left,
+                    bank_bound=bank > frame,
+                    least=max(lane, flash) + left,
+                    lane=lane,
+                )
 
 
 def _lanes(units: int) -> int:

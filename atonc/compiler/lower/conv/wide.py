@@ -10,7 +10,7 @@ import numpy as np
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import FeatureMode, no_setting
-from atonc.compiler.lower.conv.channel_groups import Shifts, choose_shifts, ranges
+from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
@@ -42,10 +42,10 @@ def lower_side_by_side(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     parts = wide_parts(layer)
     if not parts:
         raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
-    return choose_shifts(layer, context, {shifts: partial(_drawn, layer, parts, shifts) for shifts in Shifts})
+    return choose_shifts(layer, context, {shifts: partial(_drawn, layer, parts, shifts) for shifts in ShiftGroups})
 
 
-def _drawn(layer: ConvLayer, parts: tuple[Part, ...], shifts: Shifts, context: Context) -> list[TaskGroup]:
+def _drawn(layer: ConvLayer, parts: tuple[Part, ...], shifts: ShiftGroups, context: Context) -> list[TaskGroup]:
     groups: list[TaskGroup] = []
     for first, count in layer.runs(ROWS):
         while count:
