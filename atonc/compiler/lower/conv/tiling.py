@@ -279,7 +279,9 @@ def _candidates(
                 frame = max(features, results, ceil(mode.multiplying(results, parts[0].window, batch)), 1)
                 cycles = ceil(within.bands * max(frame, bank)) * -(-outputs // kernels) * passes
                 left = EPOCH_CYCLES if outputs % kernels else 0
-                lane = cycles // (_lanes(units) if passes == 1 or form.ring else 1)
+                lane = cycles
+                if passes == 1 or form.ring:
+                    lane = ceil(cycles * _longest_lane(units, -(-outputs // kernels), kernels, rows > 1))
                 yield TilingCandidate(
                     mode,
                     slots,
@@ -293,9 +295,14 @@ def _candidates(
                 )
 
 
-def _lanes(units: int) -> int:
-    """Chains of so many units that one epoch holds, each with engines for features, kernels and results."""
-    return min(MAX_CHAINS, UNITS["CONVACC"] // units, UNITS["STRENG"] // (units + 2))
+def _longest_lane(units: int, sets: int, kernels: int, window: bool) -> float:
+    """What part of all its sets of kernels the longest of the lanes takes that an epoch holds: each has so many units,
+    and engines for features, kernels and results. Bands of rows are even, but those of windows were seldom seen."""
+    lanes = min(MAX_CHAINS, UNITS["CONVACC"] // units, UNITS["STRENG"] // (units + 2))
+    if not window:
+        return 1 / lanes
+    together = BUS_BYTES // gcd(BUS_BYTES, kernels)  # sets whose results fill whole words
+    return min(1.0, -(-sets // together // lanes) * together / sets)
 
 
 def _in_a_row(area: Area) -> bool:
