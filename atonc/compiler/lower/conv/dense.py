@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from math import lcm
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.bordered import lower_bordered
 from atonc.compiler.lower.conv.chains import FeatureMode, no_setting
-from atonc.compiler.lower.conv.channel_groups import ranges
+from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
 from atonc.compiler.lower.conv.channel_slices import holding, slicings
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, meaning
 from atonc.compiler.lower.conv.forms_2x import lower_2x
@@ -24,7 +24,7 @@ from atonc.compiler.lower.conv.partial_sums import PartialSum, Results, chunks, 
 from atonc.compiler.lower.conv.reading import nearest
 from atonc.compiler.lower.conv.requantise import TwoSteps
 from atonc.compiler.lower.conv.shift_first import needs_shifting, shift_first, worth_shifting
-from atonc.compiler.lower.conv.tiling import FREE, Constraints, Tiling, choose
+from atonc.compiler.lower.conv.tiling import Constraints, Tiling, choose
 from atonc.compiler.lower.conv.wide import lower_side_by_side, side_by_side_cycles
 from atonc.compiler.lower.conv.wide_windows import MOST_BATCH, wide_parts
 from atonc.compiler.lower.registry import Refusal
@@ -35,6 +35,7 @@ from atonc.compiler.plan.policy import (
     CHEAP,
     EPOCH_CYCLES,
     FEW_PIXELS,
+    GOOD_ENOUGH,
     SOME_CHANNELS,
     TOO_COARSE,
     WINDOW_CHANNELS,
@@ -47,10 +48,11 @@ from atonc.compiler.plan.policy import (
 )
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import Way, attempt, in_order
+from atonc.compiler.select.choose import Draw, Way, attempt, in_order
 from atonc.compiler.select.choose import choose as choose_form
 from atonc.compiler.select.form import Form, RefusedForm
 from atonc.compiler.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, MAX_CHAIN
 from atonc.machine.hw.units.arith import ROWS
 
@@ -147,46 +149,76 @@ def _in_windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     return _windows(replace(layer, native=False), context)
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """Chains of a layer, and what no single chain does."""
+
+    jobs: tuple[ChainJob, ...] = ()
+    sums: tuple[Draw[Context], ...] = ()
+
+    def and_then(self, other: _Plan) -> _Plan:
+        return _Plan((*self.jobs, *other.jobs), (*self.sums, *other.sums))
+
+    def alike(self, other: _Plan) -> bool:
+        """What is summed in pieces has one shift for all channels."""
+        mine, others = ([(job.first, job.count, job.tiling) for job in plan.jobs] for plan in (self, other))
+        return mine == others
+
+
 def _windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    jobs: list[ChainJob] = []
-    summed: list[TaskGroup] = []
-    size = (layer.out.height, layer.out.width)
-    for phase in layer.phases(size):
-        target = layer.outputs_of(phase)
-        for first, count in layer.runs(ROWS):
-            parts = unit_parts(phase, first, count, layer.trust)
-            found = _output_range(layer, context, parts, target, first, count)
-            jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
-    return [*(in_turn(layer, context, jobs) or in_lanes(layer, context, jobs)), *summed]
+    stretches = [
+        OutputStretch(unit_parts(phase, first, count, layer.trust), layer.outputs_of(phase), first, count)
+        for phase in layer.phases((layer.out.height, layer.out.width))
+        for first, count in layer.runs(ROWS)
+    ]
+    plans: dict[ShiftGroups, _Plan] = {}
+    for shifts in ShiftGroups:
+        plan = reduce(_Plan.and_then, (_planned(layer, one, shifts) for one in stretches))
+        if not any(plan.alike(other) for other in plans.values()):
+            plans[shifts] = plan
+    return choose_shifts(layer, context, {shifts: partial(_drawn, layer, plan) for shifts, plan in plans.items()})
 
 
-def _output_range(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
-) -> tuple[list[ChainJob], list[TaskGroup]]:
-    """Output channels first..first+count: whole groups of kernels, then a smaller group for the rest. Chains, and
-    tasks of what no single chain does."""
-    jobs: list[ChainJob] = []
-    summed: list[TaskGroup] = []
+def _drawn(layer: ConvLayer, plan: _Plan, context: Context) -> list[TaskGroup]:
+    chains = in_turn(layer, context, plan.jobs) or in_lanes(layer, context, plan.jobs)
+    return [*chains, *(group for draw in plan.sums for group in draw(context))]
+
+
+@dataclass(frozen=True, eq=False)
+class OutputStretch:
+    """Output channels first..first+count of a phase."""
+
+    parts: tuple[Part, ...]
+    target: Area
+    first: int
+    count: int
+
+    def some(self, first: int, count: int) -> OutputStretch:
+        return replace(self, first=first, count=count)
+
+
+def _planned(layer: ConvLayer, stretch: OutputStretch, shifts: ShiftGroups) -> _Plan:
+    """Whole groups of kernels, then a smaller group for the rest."""
+    parts, target, first, count = stretch.parts, stretch.target, stretch.first, stretch.count
+    plan = _Plan()
     while count:
         tiling = None
         if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
             tiling = _tiling(layer, parts, first, count)
-        if tiling is None and not _held(layer, first, count):
-            return jobs, [*summed, *_sliced(layer, context, parts, target, first, count)]
         if tiling is None:
-            return jobs, [*summed, *_summed(layer, context, parts, target, first, count)]
+            sums = _summed if _held(layer, first, count) else _sliced
+            return plan.and_then(_Plan(sums=(partial(sums, layer, parts, target, first, count),)))
         whole = count // tiling.kernels * tiling.kernels
         step = lcm(tiling.kernels, layer.alignment)
-        for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, step):
-            halves = _halves(layer, parts, tiling, start, some)
+        for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, step, shifts):
+            halves = _halves(layer, parts, tiling, start, some, shifts)
             for half in halves:
-                found = _output_range(layer, context, parts, target, *half)
-                jobs, summed = [*jobs, *found[0]], [*summed, *found[1]]
+                plan = plan.and_then(_planned(layer, stretch.some(*half), shifts))
             if not halves:
                 rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, start, some)
-                jobs.append(ChainJob(parts, target, tiling, start, some, rule))
+                plan = plan.and_then(_Plan((ChainJob(parts, target, tiling, start, some, rule),)))
         first, count = first + whole, count - whole
-    return jobs, summed
+    return plan
 
 
 def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
@@ -196,11 +228,12 @@ def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -
     if layer.numerics == "2.x":
         share = layer.share()
         for aligned in dict.fromkeys((layer.alignment, 1)):
-            if tiling := choose(parts, channels, count, modes, target, Constraints(share, aligned)):
+            if tiling := choose(parts, channels, count, modes, target, Constraints(share, aligned, bands=layer.bands)):
                 return tiling
-    within = Constraints(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge else FREE
+    free = Constraints(bands=layer.bands)
+    within = free._replace(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge else free
     if layer.huge and choose(parts, channels, count, modes, target, within) is None:
-        within = FREE
+        within = free
     fastest = choose(parts, channels, count, modes, target, within)
     modes = nearest(modes, layer.zero)
     if fastest is None or fastest.mode in modes:
@@ -221,7 +254,7 @@ def _held(layer: ConvLayer, first: int, count: int) -> list[FeatureMode]:
 
 
 def _sliced(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
 ) -> list[TaskGroup]:
     """Slices of the channels, each summed by itself; for fewer kernels at a time where one shift is too coarse."""
     form = attempt(context, partial(_cheapest_slices, layer, parts, target, first, count))
@@ -231,7 +264,7 @@ def _sliced(
     if not cut or gain < WORTH_ALWAYS:
         return context.take(form)
     halves = ((first, cut), (first + cut, count - cut))
-    return [group for half in halves for group in _sliced(layer, context, parts, target, *half)]
+    return [group for half in halves for group in _sliced(layer, parts, target, *half, context)]
 
 
 def _cheapest_slices(
@@ -241,7 +274,7 @@ def _cheapest_slices(
 
     def way(slices: tuple[Part, ...]) -> Way[Context]:
         number = len({part.group for part in slices})
-        draw = partial(_summed_slices, layer, slices, target, first, count)
+        draw = partial(_summed, layer, slices, target, first, count)
         return Way(draw, f"{number} slices of channels")
 
     seen = f"sums of {layer.op.name} beyond 24 bits"
@@ -250,13 +283,9 @@ def _cheapest_slices(
     return choose_form(context, ways, none, blame_last=True)
 
 
-def _summed_slices(
-    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
-) -> list[TaskGroup]:
-    return _summed(layer, context, parts, target, first, count)
-
-
-def _halves(layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int) -> list[tuple[int, int]]:
+def _halves(
+    layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, first: int, count: int, shifts: ShiftGroups
+) -> list[tuple[int, int]]:
     """Two smaller groups of kernels, where the scale of one kernel is far from those of its neighbours."""
     rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
     if isinstance(rule, TwoSteps) or not 1 < count <= tiling.kernels:
@@ -264,20 +293,22 @@ def _halves(layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, first: in
     gain, cut = layer.best_cut(tiling.mode.offset, tiling.passes, first, count, layer.alignment)
     if not cut or gain < WORTH_ALWAYS:
         return []
-    needed = rule.error > TOO_COARSE or gain > WORTH_MUCH * count
-    needed = needed or (gain > WORTH_MORE * count and _cheap(layer, parts, (cut, count - cut)))
+    few = shifts is ShiftGroups.FEW
+    needed = rule.error > (GOOD_ENOUGH if few else TOO_COARSE) or (not few and gain > WORTH_MUCH * count)
+    needed = needed or (not few and gain > WORTH_MORE * count and _cheap(layer, parts, (cut, count - cut)))
     return [(first, cut), (first + cut, count - cut)] if needed else []
 
 
 def _cheap(layer: ConvLayer, parts: tuple[Part, ...], counts: tuple[int, int]) -> bool:
     """Whether two groups take hardly longer than one."""
     channels, modes, target = layer.area.channels, layer.modes(), layer.made_for
-    one, *two = (choose(parts, channels, count, modes, target) for count in (sum(counts), *counts))
+    within = Constraints(bands=layer.bands)
+    one, *two = (choose(parts, channels, count, modes, target, within) for count in (sum(counts), *counts))
     return one is not None and None not in two and sum(t.cycles for t in two if t) <= CHEAP * one.cycles
 
 
 def _summed(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, count: int
+    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
 ) -> list[TaskGroup]:
     """Parts in several chains, one after the other."""
     channels = layer.area.channels
@@ -324,5 +355,6 @@ def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
 def _with_kernels(layer: ConvLayer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
     channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
     modes = [mode for mode in layer.modes() if mode.offset == subtracted]
-    tiling = choose(parts, channels, kernels, modes, layer.made_for, Constraints(memory_loops=False))
+    within = Constraints(memory_loops=False, bands=layer.bands)
+    tiling = choose(parts, channels, kernels, modes, layer.made_for, within)
     return tiling if tiling is not None and tiling.kernels == kernels else None

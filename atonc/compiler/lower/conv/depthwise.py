@@ -10,7 +10,7 @@ import numpy as np
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs, no_setting
-from atonc.compiler.lower.conv.channel_groups import ranges
+from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
 from atonc.compiler.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.compiler.lower.conv.forms_2x import lower_2x
@@ -105,7 +105,7 @@ def _channels(
         if cut is None:
             return [*groups, *_summed(layer, context, parts, target, first, channels)]
         blocks = channels // cut.batch
-        groups += _blocks(layer, context, chain, target, cut, first, blocks)
+        groups += _blocks(layer, context, chain, target, BlockStretch(cut, first, blocks))
         first, channels = first + blocks * cut.batch, channels % cut.batch
     return groups
 
@@ -149,52 +149,95 @@ def _summed(
     return groups
 
 
+@dataclass(frozen=True)
+class BlockStretch:
+    """Blocks from channel `first` on, and how they are cut further."""
+
+    cut: Cut
+    first: int
+    blocks: int
+    shifts: ShiftGroups = ShiftGroups.FEW
+
+    def outputs(self, layer: ConvLayer, share: int) -> list[tuple[int, int]]:
+        """Channels of the result in chains of at most so many blocks: the first and how many."""
+        multiplier = layer.outputs // layer.area.channels
+        cut, step = self.cut, lcm(self.cut.outputs, layer.alignment)
+        return [
+            found
+            for k in range(0, self.blocks, share)
+            for found in ranges(
+                layer,
+                cut.mode.offset,
+                cut.roundings,
+                (self.first + k * cut.batch) * multiplier,
+                min(share, self.blocks - k) * cut.outputs,
+                step,
+                self.shifts,
+            )
+        ]
+
+
 def _blocks(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut, first: int, blocks: int
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, stretch: BlockStretch
 ) -> list[TaskGroup]:
-    """Slices of channels side by side, or bands of rows where that is faster."""
+    """With few shifts or with many."""
+    cut, blocks = stretch.cut, stretch.blocks
     lanes = cut.lanes(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
     share = _share(layer, target, cut, blocks, min(lanes, blocks))
     most = min(blocks, max(1, ROWS // cut.outputs))
-    epochs = partial(_epochs, layer)
-    slices = attempt(context, partial(epochs, [(parts, target, cut)], cut, first, blocks, share))
+    ways = {shifts: replace(stretch, shifts=shifts) for shifts in ShiftGroups}
+    few, many = ([one.outputs(layer, size) for size in (share, most)] for one in ways.values())
+    if few == many:
+        del ways[ShiftGroups.MANY]
     areas = _bands(layer, parts, target, cut, lanes)
+    draw = partial(_cut_blocks, layer, [(parts, target, cut)], areas, (share, most))
+    return choose_shifts(layer, context, {shifts: partial(draw, one) for shifts, one in ways.items()})
+
+
+def _cut_blocks(
+    layer: ConvLayer,
+    whole: list[Band],
+    areas: list[Band],
+    shares: tuple[int, int],
+    stretch: BlockStretch,
+    context: Context,
+) -> list[TaskGroup]:
+    """Slices of channels side by side, or bands of rows where that is faster."""
+    share, most = shares
+    slices = attempt(context, partial(_epochs, layer, whole, stretch, share))
     if layer.rounds_as is not None:
-        whole = attempt(context, partial(epochs, [(parts, target, cut)], cut, first, blocks, most))
-        rows = attempt(context, partial(epochs, areas, cut, first, blocks, most)) if areas else whole
-        tried = [form for form in (slices, whole, rows) if isinstance(form, Form)]
+        one = attempt(context, partial(_epochs, layer, whole, stretch, most))
+        rows = attempt(context, partial(_epochs, layer, areas, stretch, most)) if areas else one
+        tried = [form for form in (slices, one, rows) if isinstance(form, Form)]
         alike = [form for form in tried if agree(form.semantics[layer.op.name], layer.rounds_as)]
         if alike:
             return context.take(min(alike, key=lambda form: least_cycles(form.groups, context.facts.target)))
     if not areas:
         return context.take(slices)
-    bands = attempt(context, partial(epochs, areas, cut, first, blocks, most))
+    bands = attempt(context, partial(_epochs, layer, areas, stretch, most))
     if isinstance(slices, RefusedForm) or isinstance(bands, RefusedForm):
         context.refused += [form for form in (slices, bands) if isinstance(form, RefusedForm)]
         return context.take(bands if isinstance(slices, RefusedForm) else slices)
     labelled = [("slices of channels", slices), (BANDS, bands)]
-    if even := _even_bands(layer, context, parts, target, cut):
-        pooled = attempt(context, partial(epochs, even, cut, first, blocks, most))
+    if even := _even_bands(layer, context, *whole[0]):
+        pooled = attempt(context, partial(_epochs, layer, even, stretch, most))
         labelled += [(EVEN_BANDS, pooled)] if isinstance(pooled, Form) else []
     least = partial(least_cycles, target=context.facts.target)
     return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in labelled])
 
 
 def _epochs(
-    layer: ConvLayer, areas: list[Band], cut: Cut, first: int, blocks: int, share: int, context: Context
+    layer: ConvLayer, areas: list[Band], stretch: BlockStretch, share: int, context: Context
 ) -> list[TaskGroup]:
     """Every area in chains of at most so many blocks."""
     multiplier = layer.outputs // layer.area.channels
-    step = lcm(cut.outputs, layer.alignment)
     found = []
-    for k in range(0, blocks, share):
-        start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
-        for out, some in ranges(layer, cut.mode.offset, cut.roundings, start, count, step):
-            for parts, target, form in areas:
-                whole = DepthwiseBlocks(parts, form, out // multiplier, some // cut.outputs)
-                for own in _divided(layer, whole):
-                    build = partial(_chain, layer, context, target, own)
-                    found.append(Wiring(build, cost=own.count * target.height))
+    for out, some in stretch.outputs(layer, share):
+        for parts, target, form in areas:
+            whole = DepthwiseBlocks(parts, form, out // multiplier, some // stretch.cut.outputs)
+            for own in _divided(layer, whole):
+                build = partial(_chain, layer, context, target, own)
+                found.append(Wiring(build, cost=own.count * target.height))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
 
 

@@ -26,10 +26,10 @@ from atonc.compiler.lower.conv.chains import (
 from atonc.compiler.lower.conv.engines import PACKED, feature_engine
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part
 from atonc.compiler.plan.evidence import untrusted_unit
-from atonc.compiler.plan.policy import CHEAP, MOST_TRIED
+from atonc.compiler.plan.policy import CHEAP, EPOCH_CYCLES, MAX_CHAINS, MOST_TRIED
 from atonc.compiler.plan.streams import Area, Frames
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
+from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES, UNITS
 from atonc.machine.hw.machine import Timing
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.target import Target
@@ -76,7 +76,7 @@ class Tiling:
     kernels: int  # outputs of one frame
     units: int  # CONVACCs in the chain
     configs: tuple[ConvaccConfig, ...]
-    cycles: int  # at least: the longer of features and results of every frame. Hundreds of candidates have no tasks yet
+    cycles: int  # at least: the longer of features and results of every frame, an epoch for what is left. No tasks yet
 
     @property
     def batch(self) -> int:
@@ -100,6 +100,7 @@ class Constraints(NamedTuple):
     whole: int = 1  # kernels that are left over begin at multiples of this
     memory_loops: bool = True  # partial sums may return through memory
     most_units: int = MAX_CHAIN
+    bands: float = 1.0  # so many of these pictures shall be cut alike
 
 
 FREE = Constraints()
@@ -224,10 +225,14 @@ class TilingCandidate(NamedTuple):
     form: ChainForm
     cycles: int
     bank_bound: bool  # by the memory that holds the features
+    least: int  # cycles with as many such chains side by side as there are units for, and kernels from flash
+    lane: int  # the same where kernels are at hand
 
 
 def _preference(c: TilingCandidate) -> tuple[int, ...]:
-    return c.cycles, c.units, -c.kernels, -c.slots.batch
+    """Lanes are cut later, from what is chosen here: a chain that leaves units for others is worth more than a long one
+    that is hardly faster."""
+    return c.least, c.lane, c.units, -c.kernels, -c.slots.batch
 
 
 def _candidates(
@@ -246,6 +251,7 @@ def _candidates(
     width = max(part.area.width for part in parts)
     rows_out, columns_out = parts[0].out_size
     shapes = tuple(map(shape_of, parts))
+    flash = ceil(target.machine.flash_byte_cycles * outputs * channels * rows * columns * len(parts))
     if mode.deep and not mode.packed_frame:
         if not all(_packable(part.area) for part in parts):
             return
@@ -260,17 +266,43 @@ def _candidates(
                 continue
             if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
                 continue
-            kernels = _kernels(outputs, min(most_kernels, most_weights // (rows * columns * batch)), within.whole)
-            if not kernels or passes > MOST_PASSES:
+            if passes > MOST_PASSES:
                 continue
-            results = rows_out * columns_out * kernels
-            form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
-            if form is not None:
-                multiplying = ceil(mode.multiplying(results, parts[0].window, batch))
-                frame = max(*(_feature_words(part, mode, batch) for part in parts), results, multiplying, 1)
-                bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
-                cycles = max(frame, bank) * -(-outputs // kernels) * passes
-                yield TilingCandidate(mode, slots, kernels, units, form, cycles, bank > frame)
+            features = max(_feature_words(part, mode, batch) for part in parts)
+            bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
+            most = min(most_kernels, most_weights // (rows * columns * batch))
+            for kernels in _kernels(outputs, most, within.whole):
+                results = rows_out * columns_out * kernels
+                form = form_of(shapes, mode, units, passes > 1, results < LEAST_READ_BACK)
+                if form is None:
+                    continue
+                frame = max(features, results, ceil(mode.multiplying(results, parts[0].window, batch)), 1)
+                cycles = ceil(within.bands * max(frame, bank)) * -(-outputs // kernels) * passes
+                left = EPOCH_CYCLES if outputs % kernels else 0
+                lane = cycles
+                if passes == 1 or form.ring:
+                    lane = ceil(cycles * _longest_lane(units, -(-outputs // kernels), kernels, rows > 1))
+                yield TilingCandidate(
+                    mode,
+                    slots,
+                    kernels,
+                    units,
+                    form,
+                    cycles=cycles + left,
+                    bank_bound=bank > frame,
+                    least=max(lane, flash) + left,
+                    lane=lane,
+                )
+
+
+def _longest_lane(units: int, sets: int, kernels: int, window: bool) -> float:
+    """What part of all its sets of kernels the longest of the lanes takes that an epoch holds: each has so many units,
+    and engines for features, kernels and results. Bands of rows are even, but those of windows were seldom seen."""
+    lanes = min(MAX_CHAINS, UNITS["CONVACC"] // units, UNITS["STRENG"] // (units + 2))
+    if not window:
+        return 1 / lanes
+    together = BUS_BYTES // gcd(BUS_BYTES, kernels)  # sets whose results fill whole words
+    return min(1.0, -(-sets // together // lanes) * together / sets)
 
 
 def _in_a_row(area: Area) -> bool:
@@ -341,11 +373,14 @@ def _slots(channels: int, units: int, most: int, wanted: int | None, aligned: in
     return kept
 
 
-def _kernels(outputs: int, most: int, whole: int) -> int:
-    """As many as fit, spread evenly over the groups, or in groups that begin at multiples of `whole`."""
+def _kernels(outputs: int, most: int, whole: int) -> tuple[int, ...]:
+    """As many as fit, spread evenly over the groups, or in groups that begin at multiples of `whole`; and as many as
+    leave none over, which would take an epoch of their own."""
     if most < 1:
-        return 0
+        return ()
     groups = -(-outputs // most)
+    even = next(k for k in range(min(most, outputs), 0, -1) if outputs % k == 0)
     if whole > 1 and groups > 1:
-        return most - most % whole if most >= whole else 1 << (most.bit_length() - 1)
-    return -(-outputs // groups)
+        aligned = most - most % whole if most >= whole else 1 << (most.bit_length() - 1)
+        return (aligned,)
+    return tuple(dict.fromkeys((-(-outputs // groups), even)))

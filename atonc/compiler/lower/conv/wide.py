@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import ceil, lcm
 
 import numpy as np
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import FeatureMode, no_setting
-from atonc.compiler.lower.conv.channel_groups import ranges
+from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
@@ -38,14 +39,21 @@ class Units:
 
 
 def lower_side_by_side(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    parts, groups = wide_parts(layer), list[TaskGroup]()
+    parts = wide_parts(layer)
     if not parts:
         raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
+    return choose_shifts(layer, context, {shifts: partial(_drawn, layer, parts, shifts) for shifts in ShiftGroups})
+
+
+def _drawn(layer: ConvLayer, parts: tuple[Part, ...], shifts: ShiftGroups, context: Context) -> list[TaskGroup]:
+    groups: list[TaskGroup] = []
     for first, count in layer.runs(ROWS):
         while count:
             units = _units(layer, parts, count)
             whole = count // units.kernels * units.kernels
-            groups += _epochs(layer, context, parts, units, first, whole)
+            step = lcm(units.kernels, layer.alignment)
+            jobs = ranges(layer, units.mode.offset, ROUNDINGS, first, whole, step, shifts)
+            groups += _epochs(layer, context, parts, units, jobs)
             first, count = first + whole, count - whole
     return groups
 
@@ -75,12 +83,11 @@ def _units(layer: ConvLayer, parts: tuple[Part, ...], outputs: int) -> Units:
 
 
 def _epochs(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
+    layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, jobs: list[tuple[int, int]]
 ) -> list[TaskGroup]:
     """Two chains at a time where their results do not share words of memory."""
+    first, count = jobs[0][0], sum(some for _, some in jobs)
     ariths = 1 + layer.code_units_behind(units.mode.offset, ROUNDINGS, count)
-    step = lcm(units.kernels, layer.alignment)
-    jobs = ranges(layer, units.mode.offset, ROUNDINGS, first, count, step)
     apart = lcm(units.kernels, BUS_BYTES)
     lanes = LANES if LANES * ariths <= UNITS["ARITH"] and layer.outputs % BUS_BYTES == 0 else 1
     if lanes > 1 and len(jobs) == 1 and count > apart:
