@@ -8,49 +8,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 from atonc.compiler.plan.policy import EPOCH_CYCLES
+
+
+class Work(NamedTuple):
+    """Cycles of a job in one lane: of its units, which are fewer with more lanes, and of the memory that all read."""
+
+    unit_cycles: int
+    bank_cycles: int
+
 
 Lanes = Mapping[int, int]  # of an epoch: job -> how many it gets
 
 
-def even_epochs(cycles: Sequence[float], lanes: int, meet: Callable[[int, int], bool]) -> list[Lanes]:
+def even_epochs(works: Sequence[Work], lanes: int, meet: Callable[[int, int], bool]) -> list[Lanes]:
     """Epoch by epoch with the longest job that is left: alone, or beside others where that is more work a cycle."""
-    left = sorted(range(len(cycles)), key=lambda job: -cycles[job])
+    left = sorted(range(len(works)), key=lambda job: -works[job].unit_cycles)
     found: list[Lanes] = []
     while left:
-        found.append(min(_epochs_with(left, cycles, lanes, meet), key=lambda epoch: _pace(epoch, cycles)))
+        found.append(min(_epochs_with(left, works, lanes, meet), key=lambda epoch: _pace(epoch, works)))
         left = [job for job in left if job not in found[-1]]
     return found
 
 
-def epochs_cycles(epochs: Sequence[Lanes], cycles: Sequence[float]) -> float:
+def epochs_cycles(epochs: Sequence[Lanes], works: Sequence[Work]) -> float:
     """A bound that knows no banks, as for tilings: there are no tasks yet."""
-    return sum(_longest(epoch, cycles) + EPOCH_CYCLES for epoch in epochs)
+    return sum(_longest(epoch, works) + EPOCH_CYCLES for epoch in epochs)
 
 
 def _epochs_with(
-    left: Sequence[int], cycles: Sequence[float], lanes: int, meet: Callable[[int, int], bool]
+    left: Sequence[int], works: Sequence[Work], lanes: int, meet: Callable[[int, int], bool]
 ) -> Iterator[Lanes]:
     for others in range(min(lanes, len(left))):
         for some in combinations(left[1:], others):
             jobs = (left[0], *some)
             if not any(meet(*pair) for pair in combinations(jobs, 2)):
-                yield _shared(jobs, cycles, lanes)
+                yield _shared(jobs, works, lanes)
 
 
-def _shared(jobs: Sequence[int], cycles: Sequence[float], lanes: int) -> Lanes:
+def _shared(jobs: Sequence[int], works: Sequence[Work], lanes: int) -> Lanes:
     """One lane for each, every further one for whoever takes longest."""
     found = dict.fromkeys(jobs, 1)
     for _ in range(lanes - len(jobs)):
-        found[max(jobs, key=lambda job: cycles[job] / found[job])] += 1
+        found[max(jobs, key=lambda job: works[job].unit_cycles / found[job])] += 1
     return found
 
 
-def _longest(epoch: Lanes, cycles: Sequence[float]) -> float:
-    return max(cycles[job] / count for job, count in epoch.items())
+def _longest(epoch: Lanes, works: Sequence[Work]) -> float:
+    banks = sum(works[job].bank_cycles for job in epoch)
+    return max(banks, *(works[job].unit_cycles / count for job, count in epoch.items()))
 
 
-def _pace(epoch: Lanes, cycles: Sequence[float]) -> float:
+def _pace(epoch: Lanes, works: Sequence[Work]) -> float:
     """Cycles for the work of an epoch."""
-    return (_longest(epoch, cycles) + EPOCH_CYCLES) / max(1.0, sum(cycles[job] for job in epoch))
+    return (_longest(epoch, works) + EPOCH_CYCLES) / max(1.0, sum(works[job].unit_cycles for job in epoch))

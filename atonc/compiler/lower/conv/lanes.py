@@ -16,7 +16,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, kernel_stream, meaning
 from atonc.compiler.lower.conv.engines import output_engine, requantise
-from atonc.compiler.lower.conv.even_lanes import epochs_cycles, even_epochs
+from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
@@ -149,8 +149,7 @@ def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[s
 def _pooled(layer: ConvLayer, job: ChainJob, lanes: int) -> list[LanePiece]:
     """The job in frames of few kernels; nothing where that needs roundings in between."""
     like, reads = replace(job.tiling, kernels=POOLED), ALIGNED // 2 if layer.huge else 1
-    units = UNITS["CONVACC"] // lanes
-    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.made_for, units, reads)
+    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.made_for, lanes, reads)
     if tiling is None or tiling.passes > 1:
         return []
     narrow = replace(job, tiling=tiling)
@@ -165,12 +164,19 @@ def _evenly(layer: ConvLayer, jobs: Sequence[ChainJob], counts: Sequence[int]) -
 
     found = []
     for lanes in counts:
-        cycles = [(_narrow(layer, job, lanes) or job).whole.cycles for job in jobs]
-        epochs = even_epochs(cycles, lanes, meet)
-        found.append((epochs_cycles(epochs, cycles), lanes, epochs))
+        works = [_work(_narrow(layer, job, lanes), job) for job in jobs]
+        epochs = even_epochs(works, lanes, meet)
+        found.append((epochs_cycles(epochs, works), lanes, epochs))
     _, lanes, epochs = min(found, key=lambda one: one[0])
     cuts = [[_shortest(layer, jobs[k], lanes, pieces) for k, pieces in epoch.items()] for epoch in epochs]
     return EVEN_LANES[lanes], [[piece for pieces in epoch for piece in pieces] for epoch in cuts]
+
+
+def _work(narrow: ChainJob | None, job: ChainJob) -> Work:
+    """Of a job in lanes; one that cannot be cut takes as long however many it gets."""
+    if narrow is None:
+        return Work(job.whole.cycles, job.whole.cycles)
+    return Work(narrow.whole.cycles, narrow.tiling.bank_cycles * narrow.sets)
 
 
 def _shortest(layer: ConvLayer, job: ChainJob, lanes: int, pieces: int) -> list[LanePiece]:
@@ -205,10 +211,8 @@ def _cut(layer: ConvLayer, job: ChainJob, lanes: int, pieces: int, by_rows: bool
 
 
 def _narrow(layer: ConvLayer, job: ChainJob, lanes: int) -> ChainJob | None:
-    units, engines = UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes
     reads = ALIGNED // 2 if layer.huge else 1
-    modes, few = layer.modes(), min(units, engines - 2)
-    tiling = narrower(job.parts, layer.area.channels, job.tiling, modes, layer.made_for, few, reads)
+    tiling = narrower(job.parts, layer.area.channels, job.tiling, layer.modes(), layer.made_for, lanes, reads)
     return None if tiling is None else replace(job, tiling=tiling)
 
 

@@ -29,7 +29,7 @@ from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.policy import CHEAP, MOST_TRIED
 from atonc.compiler.plan.streams import Area, Frames
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES
+from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES, UNITS
 from atonc.machine.hw.machine import Timing
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.target import Target
@@ -77,6 +77,7 @@ class Tiling:
     units: int  # CONVACCs in the chain
     configs: tuple[ConvaccConfig, ...]
     cycles: int  # at least: the longer of features and results of every frame. Hundreds of candidates have no tasks yet
+    bank_cycles: int  # of the memory that holds the features: lanes share it
 
     @property
     def batch(self) -> int:
@@ -100,6 +101,7 @@ class Constraints(NamedTuple):
     whole: int = 1  # kernels that are left over begin at multiples of this
     memory_loops: bool = True  # partial sums may return through memory
     most_units: int = MAX_CHAIN
+    lanes: int = 1  # such chains side by side, all of which read the same memory
 
 
 FREE = Constraints()
@@ -139,7 +141,7 @@ def _chosen(
     candidates = [c for c in candidates if loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
     best = _first_trusted(candidates, _preference, parts, outputs, target)
-    if best is None or not best[0].bank_bound:
+    if best is None or best[0].bank_cycles <= best[0].unit_cycles:
         return None if best is None else _tiled(*best)
     # units that are left for other kernels do more than the last few cycles
     fastest = best[0]
@@ -150,7 +152,8 @@ def _chosen(
 
 
 def _tiled(candidate: TilingCandidate, configs: tuple[ConvaccConfig, ...]) -> Tiling:
-    return Tiling(candidate.mode, candidate.slots, candidate.kernels, candidate.units, configs, candidate.cycles)
+    c = candidate
+    return Tiling(c.mode, c.slots, c.kernels, c.units, configs, c.cycles, c.bank_cycles)
 
 
 def _first_trusted(
@@ -189,13 +192,15 @@ def narrower(
     like: Tiling,
     modes: list[FeatureMode],
     target: Target,
-    most_units: int,
+    lanes: int,
     aligned: int = 1,
 ) -> Tiling | None:
-    """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
+    """Other units that compute the same: as few as so many lanes have, with the same kernels a frame and the same
+    roundings."""
     alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
     outlines = tuple(map(_outline, parts))
-    within = Constraints(aligned=aligned, most_units=most_units)
+    few = min(UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes - 2)
+    within = Constraints(aligned=aligned, most_units=few, lanes=lanes)
     return _narrower(outlines, channels, like.passes, like.kernels, alike, target, within)
 
 
@@ -212,7 +217,11 @@ def _narrower(
     found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, target, within)]
     fitting = [c for c in found if c.units <= within.most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
     fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
-    best = _first_trusted(fitting, lambda c: (c.cycles, c.units, -c.slots.batch), parts, kernels, target)
+
+    def preference(c: TilingCandidate) -> tuple[int, ...]:
+        return max(-(-c.unit_cycles // within.lanes), c.bank_cycles), c.units, -c.slots.batch
+
+    best = _first_trusted(fitting, preference, parts, kernels, target)
     return None if best is None else _tiled(*best)
 
 
@@ -222,8 +231,12 @@ class TilingCandidate(NamedTuple):
     kernels: int
     units: int
     form: ChainForm
-    cycles: int
-    bank_bound: bool  # by the memory that holds the features
+    unit_cycles: int
+    bank_cycles: int  # of the memory that holds the features
+
+    @property
+    def cycles(self) -> int:
+        return max(self.unit_cycles, self.bank_cycles)
 
 
 def _preference(c: TilingCandidate) -> tuple[int, ...]:
@@ -269,8 +282,8 @@ def _candidates(
                 multiplying = ceil(mode.multiplying(results, parts[0].window, batch))
                 frame = max(*(_feature_words(part, mode, batch) for part in parts), results, multiplying, 1)
                 bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
-                cycles = max(frame, bank) * -(-outputs // kernels) * passes
-                yield TilingCandidate(mode, slots, kernels, units, form, cycles, bank > frame)
+                frames = -(-outputs // kernels) * passes
+                yield TilingCandidate(mode, slots, kernels, units, form, frame * frames, bank * frames)
 
 
 def _in_a_row(area: Area) -> bool:
