@@ -13,6 +13,7 @@ from atonc.compiler.lower.conv.chains import chain_configs, no_setting
 from atonc.compiler.lower.conv.channel_groups import ranges
 from atonc.compiler.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
+from atonc.compiler.lower.conv.even_lanes import Work, even_epochs, meeting
 from atonc.compiler.lower.conv.forms_2x import lower_2x
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.layer import (
@@ -42,6 +43,7 @@ from atonc.machine.hw.safety.evidence.seen import units_trusted
 from atonc.machine.hw.units.arith import ROWS
 
 BLOCK = 8  # channels of a usual block
+SLICES, EVEN_SLICES = "slices of channels", "slices of channels that end together"
 BANDS, EVEN_BANDS = "bands of rows", "two bands of rows that are pooled together"
 
 Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
@@ -166,18 +168,20 @@ def _blocks(
         alike = [form for form in tried if agree(form.semantics[layer.op.name], layer.rounds_as)]
         if alike:
             return context.take(min(alike, key=lambda form: least_cycles(form.groups, context.facts.target)))
-    if not areas:
+    labelled = [(SLICES, slices)]
+    if areas:
+        labelled.append((BANDS, attempt(context, partial(epochs, areas, cut, first, blocks, most))))
+    if even := _even_bands(layer, context, parts, target, cut) if areas else []:
+        labelled.append((EVEN_BANDS, attempt(context, partial(epochs, even, cut, first, blocks, most))))
+    if lanes > 1 and layer.rounds_as is None:
+        plain = (parts, target, cut)
+        labelled.append((EVEN_SLICES, attempt(context, partial(_evenly, layer, plain, first, blocks, lanes))))
+    forms = [(label, form) for label, form in labelled if isinstance(form, Form)]
+    context.refused += [form for _, form in labelled if isinstance(form, RefusedForm)]
+    if not forms:
         return context.take(slices)
-    bands = attempt(context, partial(epochs, areas, cut, first, blocks, most))
-    if isinstance(slices, RefusedForm) or isinstance(bands, RefusedForm):
-        context.refused += [form for form in (slices, bands) if isinstance(form, RefusedForm)]
-        return context.take(bands if isinstance(slices, RefusedForm) else slices)
-    labelled = [("slices of channels", slices), (BANDS, bands)]
-    if even := _even_bands(layer, context, parts, target, cut):
-        pooled = attempt(context, partial(epochs, even, cut, first, blocks, most))
-        labelled += [(EVEN_BANDS, pooled)] if isinstance(pooled, Form) else []
     least = partial(least_cycles, target=context.facts.target)
-    return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in labelled])
+    return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in forms])
 
 
 def _epochs(
@@ -196,6 +200,44 @@ def _epochs(
                     build = partial(_chain, layer, context, target, own)
                     found.append(Wiring(build, cost=own.count * target.height))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
+
+
+def _evenly(
+    layer: ConvLayer, band: Band, first: int, blocks: int, lanes: int, context: Context
+) -> list[TaskGroup]:
+    """Channels that share a shift, each of them in as many slices as let those of an epoch end together."""
+    (parts, target, cut), multiplier = band, layer.outputs // layer.area.channels
+    most, step = max(1, ROWS // cut.outputs), lcm(cut.outputs, layer.alignment)
+    jobs: list[tuple[int, int]] = []
+    for k in range(0, blocks, most):
+        start, count = (first + k * cut.batch) * multiplier, min(most, blocks - k) * cut.outputs
+        jobs += ranges(layer, cut.mode.offset, cut.roundings, start, count, step)
+    works = [Work(target.height * target.width * count, 0) for _, count in jobs]
+
+    def meet(one: int, other: int) -> bool:
+        return meeting(target, jobs[one], jobs[other])
+
+    groups: list[TaskGroup] = []
+    for epoch in even_epochs(works, lanes, meet):
+        slices = (piece for job, pieces in epoch.items() for piece in _slices(layer, target, cut, jobs[job], pieces))
+        found = []
+        for start, count in slices:
+            whole = DepthwiseBlocks(parts, cut, start // multiplier, count // cut.outputs)
+            for own in _divided(layer, whole):
+                found.append(Wiring(partial(_chain, layer, context, target, own), cost=own.count * target.height))
+        groups += pack(found, layer.origin, f"depthwise conv {layer.op.name}")
+    return groups
+
+
+def _slices(layer: ConvLayer, target: Area, cut: Cut, job: tuple[int, int], pieces: int) -> list[tuple[int, int]]:
+    """Output channels in at most so many pieces, which share no word of the bus."""
+    first, count = job
+    step = lcm(cut.outputs, ALIGNED if layer.large else BUS_BYTES)
+    if (target.pixel | target.line) % BUS_BYTES:
+        return [job]
+    cuts = {(first + count * k // pieces) // step * step for k in range(1, pieces)}
+    starts = [first, *sorted(start for start in cuts if first < start < first + count)]
+    return [(a, b - a) for a, b in zip(starts, [*starts[1:], first + count], strict=True)]
 
 
 def _even_bands(layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut) -> list[Band]:

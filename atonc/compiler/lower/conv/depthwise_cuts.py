@@ -122,4 +122,5 @@ def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int,
     taps = sum(part.window[0] * part.window[1] for part in parts)
     flash = layer.machine.flash_byte_cycles * taps * cut.kernels * cut.batch
     lanes = max(1, min(cut.lanes(ariths), blocks))
-    return blocks * cut.repeats * max(unit / lanes, bank, flash) + EPOCH_CYCLES * (rest > 0)
+    left = EPOCH_CYCLES + unit * cut.repeats * rest / cut.batch if rest else 0.0
+    return blocks * cut.repeats * max(unit / lanes, bank, flash) + left

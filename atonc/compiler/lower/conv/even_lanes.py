@@ -11,6 +11,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 from atonc.compiler.plan.policy import EPOCH_CYCLES
+from atonc.compiler.plan.streams import Area
+from atonc.machine.hw.limits import BUS_BYTES
 
 
 class Work(NamedTuple):
@@ -64,3 +66,15 @@ def _longest(epoch: Lanes, works: Sequence[Work]) -> float:
 def _pace(epoch: Lanes, works: Sequence[Work]) -> float:
     """Cycles for the work of an epoch."""
     return (_longest(epoch, works) + EPOCH_CYCLES) / max(1.0, sum(works[job].unit_cycles for job in epoch))
+
+
+def meeting(target: Area, one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two ranges of channels of the same pixels lie in some word of the bus; each its first and how many."""
+    if (target.pixel | target.line) % BUS_BYTES:
+        return True
+    starts = [target.offset + first for first, _ in (one, other)]
+    words = [
+        (start // BUS_BYTES, (start + count - 1) // BUS_BYTES)
+        for start, (_, count) in zip(starts, (one, other), strict=True)
+    ]
+    return words[0][0] <= words[1][1] and words[1][0] <= words[0][1]

@@ -16,7 +16,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, kernel_stream, meaning
 from atonc.compiler.lower.conv.engines import output_engine, requantise
-from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs
+from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, meeting
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
@@ -69,11 +69,7 @@ class ChainJob:
         """Whether both write into some word of the bus."""
         if self.target.offset != other.target.offset:
             return True  # pixels of other phases lie between each other
-        if (self.target.pixel | self.target.line) % BUS_BYTES:
-            return True
-        ends = [(job.target.offset + job.first, job.count) for job in (self, other)]
-        words = [(start // BUS_BYTES, (start + count - 1) // BUS_BYTES) for start, count in ends]
-        return words[0][0] <= words[1][1] and words[1][0] <= words[0][1]
+        return meeting(self.target, (self.first, self.count), (other.first, other.count))
 
     @cached_property
     def whole(self) -> LanePiece:
