@@ -13,7 +13,7 @@ from atonc.compiler.lower.conv.chains import chain_configs, no_setting
 from atonc.compiler.lower.conv.channel_groups import ranges
 from atonc.compiler.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
-from atonc.compiler.lower.conv.even_lanes import Work, even_epochs, meeting
+from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, meeting
 from atonc.compiler.lower.conv.forms_2x import lower_2x
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.layer import (
@@ -173,14 +173,16 @@ def _blocks(
         labelled.append((BANDS, attempt(context, partial(epochs, areas, cut, first, blocks, most))))
     if even := _even_bands(layer, context, parts, target, cut) if areas else []:
         labelled.append((EVEN_BANDS, attempt(context, partial(epochs, even, cut, first, blocks, most))))
-    if lanes > 1 and layer.rounds_as is None:
+    least = partial(least_cycles, target=context.facts.target)
+    if lanes > 1 and layer.rounds_as is None and isinstance(slices, Form):
         plain = (parts, target, cut)
-        labelled.append((EVEN_SLICES, attempt(context, partial(_evenly, layer, plain, first, blocks, lanes))))
+        cycles, even_slices = _end_together(layer, plain, first, blocks, lanes)
+        if cycles < least(slices.groups):
+            labelled.append((EVEN_SLICES, attempt(context, partial(_in_epochs, layer, plain, even_slices))))
     forms = [(label, form) for label, form in labelled if isinstance(form, Form)]
     context.refused += [form for _, form in labelled if isinstance(form, RefusedForm)]
     if not forms:
         return context.take(slices)
-    least = partial(least_cycles, target=context.facts.target)
     return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in forms])
 
 
@@ -202,24 +204,36 @@ def _epochs(
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
 
 
-def _evenly(
-    layer: ConvLayer, band: Band, first: int, blocks: int, lanes: int, context: Context
-) -> list[TaskGroup]:
-    """Channels that share a shift, each of them in as many slices as let those of an epoch end together."""
+Slices = list[tuple[int, int]]  # of an epoch: each its first output channel and how many
+
+
+def _end_together(
+    layer: ConvLayer, band: Band, first: int, blocks: int, lanes: int
+) -> tuple[float, list[Slices]]:
+    """Channels that share a shift, each of them in as many slices as let those of an epoch end together; and a bound
+    of their cycles, as `least_cycles`."""
     (parts, target, cut), multiplier = band, layer.outputs // layer.area.channels
     most, step = max(1, ROWS // cut.outputs), lcm(cut.outputs, layer.alignment)
-    jobs: list[tuple[int, int]] = []
+    jobs: Slices = []
     for k in range(0, blocks, most):
         start, count = (first + k * cut.batch) * multiplier, min(most, blocks - k) * cut.outputs
         jobs += ranges(layer, cut.mode.offset, cut.roundings, start, count, step)
-    works = [Work(target.height * target.width * count, 0) for _, count in jobs]
+    pixels = max(frame(part).height * part.area.width for part in parts)
+    block = max(pixels * cut.batch * cut.repeats, target.height * target.width * cut.outputs)
+    works = [Work(block * count // cut.outputs, 0) for _, count in jobs]
 
     def meet(one: int, other: int) -> bool:
         return meeting(target, jobs[one], jobs[other])
 
+    epochs = even_epochs(works, lanes, meet)
+    slices = [[own for k, n in epoch.items() for own in _slices(layer, target, cut, jobs[k], n)] for epoch in epochs]
+    return epochs_cycles(epochs, works), slices
+
+
+def _in_epochs(layer: ConvLayer, band: Band, epochs: list[Slices], context: Context) -> list[TaskGroup]:
+    (parts, target, cut), multiplier = band, layer.outputs // layer.area.channels
     groups: list[TaskGroup] = []
-    for epoch in even_epochs(works, lanes, meet):
-        slices = (piece for job, pieces in epoch.items() for piece in _slices(layer, target, cut, jobs[job], pieces))
+    for slices in epochs:
         found = []
         for start, count in slices:
             whole = DepthwiseBlocks(parts, cut, start // multiplier, count // cut.outputs)
@@ -229,7 +243,7 @@ def _evenly(
     return groups
 
 
-def _slices(layer: ConvLayer, target: Area, cut: Cut, job: tuple[int, int], pieces: int) -> list[tuple[int, int]]:
+def _slices(layer: ConvLayer, target: Area, cut: Cut, job: tuple[int, int], pieces: int) -> Slices:
     """Output channels in at most so many pieces, which share no word of the bus."""
     first, count = job
     step = lcm(cut.outputs, ALIGNED if layer.large else BUS_BYTES)
