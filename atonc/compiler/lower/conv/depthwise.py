@@ -47,6 +47,7 @@ SLICES, EVEN_SLICES = "slices of channels", "slices of channels that end togethe
 BANDS, EVEN_BANDS = "bands of rows", "two bands of rows that are pooled together"
 
 Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
+Slices = list[tuple[int, int]]  # output channels: the first and how many
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class DepthwiseBlocks:
     cut: Cut
     channel: int
     count: int
+    ruled: tuple[int, int] = (0, 0)  # output channels, first and how many, whose rule it keeps; none: it has its own
 
 
 def lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
@@ -176,9 +178,9 @@ def _blocks(
     least = partial(least_cycles, target=context.facts.target)
     if lanes > 1 and layer.rounds_as is None and isinstance(slices, Form):
         plain = (parts, target, cut)
-        cycles, even_slices = _end_together(layer, plain, first, blocks, lanes)
+        cycles, even_slices = _end_together(layer, plain, _jobs(layer, cut, first, blocks, most), lanes)
         if cycles < least(slices.groups):
-            labelled.append((EVEN_SLICES, attempt(context, partial(_in_epochs, layer, plain, even_slices))))
+            labelled.append((EVEN_SLICES, attempt(context, partial(_in_epochs, layer, target, even_slices))))
     forms = [(label, form) for label, form in labelled if isinstance(form, Form)]
     context.refused += [form for _, form in labelled if isinstance(form, RefusedForm)]
     if not forms:
@@ -191,33 +193,30 @@ def _epochs(
 ) -> list[TaskGroup]:
     """Every area in chains of at most so many blocks."""
     multiplier = layer.outputs // layer.area.channels
-    step = lcm(cut.outputs, layer.alignment)
     found = []
-    for k in range(0, blocks, share):
-        start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
-        for out, some in ranges(layer, cut.mode.offset, cut.roundings, start, count, step):
-            for parts, target, form in areas:
-                whole = DepthwiseBlocks(parts, form, out // multiplier, some // cut.outputs)
-                for own in _divided(layer, whole):
-                    build = partial(_chain, layer, context, target, own)
-                    found.append(Wiring(build, cost=own.count * target.height))
+    for out, some in _jobs(layer, cut, first, blocks, share):
+        for parts, target, form in areas:
+            whole = DepthwiseBlocks(parts, form, out // multiplier, some // cut.outputs)
+            for own in _divided(layer, whole):
+                build = partial(_chain, layer, context, target, own)
+                found.append(Wiring(build, cost=own.count * target.height))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
 
 
-Slices = list[tuple[int, int]]  # of an epoch: each its first output channel and how many
-
-
-def _end_together(
-    layer: ConvLayer, band: Band, first: int, blocks: int, lanes: int
-) -> tuple[float, list[Slices]]:
-    """Channels that share a shift, each of them in as many slices as let those of an epoch end together; and a bound
-    of their cycles, as `least_cycles`."""
-    (parts, target, cut), multiplier = band, layer.outputs // layer.area.channels
-    most, step = max(1, ROWS // cut.outputs), lcm(cut.outputs, layer.alignment)
+def _jobs(layer: ConvLayer, cut: Cut, first: int, blocks: int, share: int) -> Slices:
+    """Output channels that share a shift, at most so many blocks of them."""
+    multiplier, step = layer.outputs // layer.area.channels, lcm(cut.outputs, layer.alignment)
     jobs: Slices = []
-    for k in range(0, blocks, most):
-        start, count = (first + k * cut.batch) * multiplier, min(most, blocks - k) * cut.outputs
+    for k in range(0, blocks, share):
+        start, count = (first + k * cut.batch) * multiplier, min(share, blocks - k) * cut.outputs
         jobs += ranges(layer, cut.mode.offset, cut.roundings, start, count, step)
+    return jobs
+
+
+def _end_together(layer: ConvLayer, band: Band, jobs: Slices, lanes: int) -> tuple[float, list[list[DepthwiseBlocks]]]:
+    """Epochs in which each job is cut into as many slices as let all end together; and a bound of their cycles, as
+    `least_cycles`. A slice keeps the rule of its job: the bits are those of one chain for each."""
+    (parts, target, cut), multiplier = band, layer.outputs // layer.area.channels
     pixels = max(frame(part).height * part.area.width for part in parts)
     block = max(pixels * cut.batch * cut.repeats, target.height * target.width * cut.outputs)
     works = [Work(block * count // cut.outputs, 0) for _, count in jobs]
@@ -225,20 +224,22 @@ def _end_together(
     def meet(one: int, other: int) -> bool:
         return meeting(target, jobs[one], jobs[other])
 
+    def slices(job: tuple[int, int], pieces: int) -> list[DepthwiseBlocks]:
+        cuts = _slices(layer, target, cut, job, pieces)
+        return [DepthwiseBlocks(parts, cut, a // multiplier, n // cut.outputs, job) for a, n in cuts]
+
     epochs = even_epochs(works, lanes, meet)
-    slices = [[own for k, n in epoch.items() for own in _slices(layer, target, cut, jobs[k], n)] for epoch in epochs]
-    return epochs_cycles(epochs, works), slices
+    found = [[own for k, pieces in epoch.items() for own in slices(jobs[k], pieces)] for epoch in epochs]
+    return epochs_cycles(epochs, works), found
 
 
-def _in_epochs(layer: ConvLayer, band: Band, epochs: list[Slices], context: Context) -> list[TaskGroup]:
-    (parts, target, cut), multiplier = band, layer.outputs // layer.area.channels
+def _in_epochs(
+    layer: ConvLayer, target: Area, epochs: list[list[DepthwiseBlocks]], context: Context
+) -> list[TaskGroup]:
     groups: list[TaskGroup] = []
-    for slices in epochs:
-        found = []
-        for start, count in slices:
-            whole = DepthwiseBlocks(parts, cut, start // multiplier, count // cut.outputs)
-            for own in _divided(layer, whole):
-                found.append(Wiring(partial(_chain, layer, context, target, own), cost=own.count * target.height))
+    for epoch in epochs:
+        divided = (own for blocks in epoch for own in _divided(layer, blocks))
+        found = [Wiring(partial(_chain, layer, context, target, own), own.count * target.height) for own in divided]
         groups += pack(found, layer.origin, f"depthwise conv {layer.op.name}")
     return groups
 
@@ -292,6 +293,8 @@ def _divided(layer: ConvLayer, blocks: DepthwiseBlocks) -> list[DepthwiseBlocks]
     """One chain, or one for every channel where the scales inside a block differ too much."""
     multiplier, cut = layer.outputs // layer.area.channels, blocks.cut
     outputs = blocks.channel * multiplier, blocks.count * cut.outputs
+    if blocks.ruled not in ((0, 0), outputs):
+        return [blocks]  # of a larger group
     rule = layer.requantisation_of(cut.mode.offset, cut.roundings, *outputs)
     coarse = isinstance(rule, Requantisation) and rule.error > TOO_COARSE
     single = best_cut(layer, blocks.parts, 1, cut.joined) if coarse and blocks.count == 1 and cut.batch > 1 else None
@@ -303,13 +306,15 @@ def _divided(layer: ConvLayer, blocks: DepthwiseBlocks) -> list[DepthwiseBlocks]
 def _chain(layer: ConvLayer, context: Context, target: Area, blocks: DepthwiseBlocks, b: TaskBuilder) -> None:
     multiplier, cut = layer.outputs // layer.area.channels, blocks.cut
     out, count = blocks.channel * multiplier, blocks.count * cut.outputs
-    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, out, count)
+    first, ruled = blocks.ruled if any(blocks.ruled) else (out, count)
+    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, first, ruled)
     tail = _add_units(b, layer, context, blocks, rule.out_shift)
-    units = layer.code_units(rule.units(0, count, cut.kernels, target.height * target.width))
+    units = layer.code_units(rule.units(out - first, count, cut.kernels, target.height * target.width))
     codes = requantise(b, units, tail, {})
     b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
-    chains = tuple(_meaning(chain, cut) for chain in _chains(blocks))
-    record(context, layer, LoweredSums(layer.stored, chains, rule, target, out, count, multiplier))
+    if out == first:  # once for all slices of a group
+        chains = tuple(_meaning(chain, cut) for chain in _chains(blocks))
+        record(context, layer, LoweredSums(layer.stored, chains, rule, target, first, ruled, multiplier))
 
 
 def _meaning(parts: tuple[Part, ...], cut: Cut) -> SumChain:
