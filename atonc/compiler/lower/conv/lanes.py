@@ -215,7 +215,7 @@ def _narrow(layer: ConvLayer, job: ChainJob, lanes: int) -> ChainJob | None:
 def _by_kernels(layer: ConvLayer, job: ChainJob, pieces: int) -> list[LanePiece]:
     """Cut where channels begin at whole words: no two writers share one."""
     kernels = job.tiling.kernels
-    for aligned in (ALIGNED,) if layer.large else (ALIGNED, BUS_BYTES):
+    for aligned in (ALIGNED,) if layer.huge else (ALIGNED, BUS_BYTES):
         step = aligned // gcd(aligned, kernels)
         starts = sorted({job.sets * k // pieces // step * step for k in range(pieces)})
         if len(starts) == pieces and not (job.target.pixel | job.target.line) % BUS_BYTES:
@@ -225,7 +225,7 @@ def _by_kernels(layer: ConvLayer, job: ChainJob, pieces: int) -> list[LanePiece]
 
 
 def _by_rows(layer: ConvLayer, job: ChainJob, pieces: int, together: int) -> list[LanePiece]:
-    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
+    writes, reads = (ALIGNED, ALIGNED // 2) if layer.huge else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
     tiling, found = job.tiling, []
     for parts, target in row_tiles(job.parts, job.target, pieces, writes, reads, together, layer.trust):
         configs = chain_configs(parts, tiling.mode, tiling.batch, tiling.kernels, tiling.units, tiling.passes)
