@@ -251,3 +251,14 @@ def test_products_with_a_scale_for_each_part_of_the_constant(scales: tuple[float
         return
     wanted = evaluate(graph, op, [codes, weights.data])[0].codes
     assert np.array_equal(run(graph, {"x": codes})["y"], wanted)
+
+
+@pytest.mark.parametrize(("pixels", "channels", "epochs"), [(64, 16, 2), (4, 16, 1), (64, 48, 1)])
+def test_a_short_vector_stands_in_a_row_first_where_that_pays(pixels, channels, epochs) -> None:
+    """Frames of 16 bytes take 40 cycles each; few of them cost less than another epoch, and long ones nothing more."""
+    shapes = ((1, pixels, pixels, channels), (1, 1, 1, channels), (1, pixels, pixels, channels))
+    op, graph = _binary("mul", shapes, ((0.05, -3), (0.004, -128), (0.05, -3)))
+    values = {"x": _codes(shapes[0]), "y": _codes(shapes[1], 2)}
+    _compare(op, graph, values)
+    plans, _ = lower(graph)
+    assert len(plans) == epochs

@@ -16,6 +16,7 @@ from atonc.compiler.plan.flow import EachChannel, EachElement, EachWindow, Unfol
 from atonc.compiler.plan.longer import IDENTITY, alike, follow, mirrored, sender
 from atonc.compiler.plan.task import EngineUse, Task
 from atonc.compiler.plan.types import Buffer, BufferKind, taller_buffer
+from atonc.compiler.schedule.fuse_consumer import Cut, cuts_of
 from atonc.compiler.schedule.fuse_means import after_means
 from atonc.compiler.schedule.fuse_pools import after_pools, never_behind
 from atonc.compiler.schedule.merging import (
@@ -119,11 +120,24 @@ def _after_elements(state: MergeState, place: Place) -> Iterator[MergeCandidate 
 
 
 def _follow(state: MergeState, place: Place, name: str, producers: Sequence[Place]) -> MergeCandidate | Apart:
+    """Behind the tasks of the producer as they are; as they could be cut where that does not pay, since fewer lanes
+    leave units to the consumer."""
+    cuts = cuts_of(state, producers[0][0], producers, spare=0)
+    first = _behind(state, place, name, next(cuts))
+    if isinstance(first, MergeCandidate) or first.rule not in (NO_CHAIN, NO_GAIN):
+        return first
+    others = [one for cut in cuts if isinstance(one := _behind(state, place, name, cut), MergeCandidate)]
+    return max(others, key=lambda one: one.merge.saved_cycles, default=first)
+
+
+def _behind(state: MergeState, place: Place, name: str, cut: Cut) -> MergeCandidate | Apart:
     network, work = state.network, state.group(place).tasks[0]
+    recut, before = cut
+    producers = sorted(before)
     root, target = network.root(name), work.writers()[0].buffer
     consumer, producer = state.works[place[0]].op, state.works[producers[0][0]].op
     others = [found for use in work.readers() if (found := network.root(use.buffer)) != root]
-    tasks = [(at, task) for at in producers for task in state.group(at).tasks if writers_of(task, root, network)]
+    tasks = [(at, task) for at in producers for task in before[at].tasks if writers_of(task, root, network)]
     inner = {n for n in others if all(_same_walk(task, root, n, network) for _, task in tasks)}
     late = [n for n in others if n not in inner and any(other >= producers[0] for other in state.writers[n])]
     if late:
@@ -143,14 +157,14 @@ def _follow(state: MergeState, place: Place, name: str, producers: Sequence[Plac
             return Apart(producer, consumer, NO_CHAIN, chained)
         pairs.append((at, task, chained))
     became = {id(task): chained for _, task, chained in pairs}
-    groups = {at: state.group(at).longer(became) for at in producers}
+    groups = {at: before[at].longer(became) for at in producers}
     saved = saved_cycles(state, place, groups)
     if saved <= 0:
         return Apart(producer, consumer, NO_GAIN, f"{-saved:,} cycles more")
     if keep and state.lives.grows(*state.earlier(target, producers[0], place)):
         return Apart(producer, consumer, NO_ROOM, f"{name} is kept for others beside {target}")
     merge = Merge(producer, consumer, name, keep, state.group(place), tuple((t, c) for _, t, c in pairs), saved)
-    return MergeCandidate(merge, place, target, groups, taller)
+    return MergeCandidate(merge, place, target, groups, taller, recut)
 
 
 def _taller(network: MergeNetwork, target: str, writers: Iterable[EngineUse]) -> Buffer | None:

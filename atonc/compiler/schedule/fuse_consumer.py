@@ -62,7 +62,7 @@ def _behind(state: MergeState, place: Place, work: Follower, producers: Sequence
     seen = ""
     grows = state.lives.grows(*state.earlier(target, producers[0], place))
     keeps = (True,) if needed else (False, True) if work.tiny or not grows else (False,)
-    for cut, keep in product(_cuts(state, number, producers, spare), keeps):
+    for cut, keep in product(cuts_of(state, number, producers, spare), keeps):
         one = _candidate(state, place, work, cut, keep)
         if isinstance(one, str):
             seen = seen or one
@@ -78,7 +78,7 @@ def _behind(state: MergeState, place: Place, work: Follower, producers: Sequence
     return best
 
 
-def _cuts(state: MergeState, number: int, producers: Sequence[Place], spare: int) -> Iterator[Cut]:
+def cuts_of(state: MergeState, number: int, producers: Sequence[Place], spare: int) -> Iterator[Cut]:
     """The groups of a producer as they are; and as they could be, where nothing was merged with them yet. `spare`:
     bytes that partial sums may take besides."""
     yield None, {at: state.group(at) for at in producers}

@@ -20,7 +20,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import Lower, lower_padded, pad_first
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.plan.policy import WINDOW_CHANNELS, WINDOW_OUTPUTS, WORTH_BORDER
+from atonc.compiler.plan.policy import WINDOW_OUTPUTS, WORTH_BORDER
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.select.choose import Draw, Offer, attempt, take_best
@@ -58,7 +58,7 @@ def _may_pay(layer: ConvLayer, plain: Form) -> bool:
         return False
     if layer.zero == 0 if any(layer.padding) else layer.stride == (2, 2):
         return False  # units do it on bytes already
-    if layer.area.channels < WINDOW_CHANNELS or layer.outputs < WINDOW_OUTPUTS:
+    if layer.outputs < WINDOW_OUTPUTS:
         return False
     return plain.cycles > WORTH_BORDER * layer.machine.flash_byte_cycles * layer.weights.size
 

@@ -13,6 +13,7 @@ from atonc.compiler.lower.conv.chains import chain_configs, no_setting
 from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
 from atonc.compiler.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
+from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, meeting
 from atonc.compiler.lower.conv.forms_2x import lower_2x
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.layer import (
@@ -42,9 +43,11 @@ from atonc.machine.hw.safety.evidence.seen import units_trusted
 from atonc.machine.hw.units.arith import ROWS
 
 BLOCK = 8  # channels of a usual block
+SLICES, EVEN_SLICES = "slices of channels", "slices of channels that end together"
 BANDS, EVEN_BANDS = "bands of rows", "two bands of rows that are pooled together"
 
 Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
+Slices = list[tuple[int, int]]  # output channels: the first and how many
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class DepthwiseBlocks:
     cut: Cut
     channel: int
     count: int
+    ruled: tuple[int, int] = (0, 0)  # output channels, first and how many, whose rule it keeps; none: it has its own
 
 
 def lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
@@ -182,7 +186,7 @@ def _blocks(
 ) -> list[TaskGroup]:
     """With few shifts or with many."""
     cut, blocks = stretch.cut, stretch.blocks
-    lanes = cut.lanes(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
+    lanes = _lanes(layer, cut)
     share = _share(layer, target, cut, blocks, min(lanes, blocks))
     most = min(blocks, max(1, ROWS // cut.outputs))
     ways = {shifts: replace(stretch, shifts=shifts) for shifts in ShiftGroups}
@@ -192,6 +196,10 @@ def _blocks(
     areas = _bands(layer, parts, target, cut, lanes)
     draw = partial(_cut_blocks, layer, [(parts, target, cut)], areas, (share, most))
     return choose_shifts(layer, context, {shifts: partial(draw, one) for shifts, one in ways.items()})
+
+
+def _lanes(layer: ConvLayer, cut: Cut) -> int:
+    return cut.lanes(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
 
 
 def _cut_blocks(
@@ -212,18 +220,22 @@ def _cut_blocks(
         alike = [form for form in tried if agree(form.semantics[layer.op.name], layer.rounds_as)]
         if alike:
             return context.take(min(alike, key=lambda form: least_cycles(form.groups, context.facts.target)))
-    if not areas:
-        return context.take(slices)
-    bands = attempt(context, partial(_epochs, layer, areas, stretch, most))
-    if isinstance(slices, RefusedForm) or isinstance(bands, RefusedForm):
-        context.refused += [form for form in (slices, bands) if isinstance(form, RefusedForm)]
-        return context.take(bands if isinstance(slices, RefusedForm) else slices)
-    labelled = [("slices of channels", slices), (BANDS, bands)]
-    if even := _even_bands(layer, context, *whole[0]):
-        pooled = attempt(context, partial(_epochs, layer, even, stretch, most))
-        labelled += [(EVEN_BANDS, pooled)] if isinstance(pooled, Form) else []
+    labelled = [(SLICES, slices)]
+    if areas:
+        labelled.append((BANDS, attempt(context, partial(_epochs, layer, areas, stretch, most))))
+    if even := _even_bands(layer, context, *whole[0]) if areas else []:
+        labelled.append((EVEN_BANDS, attempt(context, partial(_epochs, layer, even, stretch, most))))
     least = partial(least_cycles, target=context.facts.target)
-    return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in labelled])
+    lanes = _lanes(layer, stretch.cut)
+    if lanes > 1 and layer.rounds_as is None and isinstance(slices, Form):
+        cycles, even_slices = _end_together(layer, whole[0], stretch.outputs(layer, most), lanes)
+        if cycles < least(slices.groups):
+            labelled.append((EVEN_SLICES, attempt(context, partial(_in_epochs, layer, whole[0][1], even_slices))))
+    forms = [(label, form) for label, form in labelled if isinstance(form, Form)]
+    context.refused += [form for _, form in labelled if isinstance(form, RefusedForm)]
+    if not forms:
+        return context.take(slices)
+    return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in forms])
 
 
 def _epochs(
@@ -239,6 +251,48 @@ def _epochs(
                 build = partial(_chain, layer, context, target, own)
                 found.append(Wiring(build, cost=own.count * target.height))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
+
+
+def _end_together(layer: ConvLayer, band: Band, jobs: Slices, lanes: int) -> tuple[float, list[list[DepthwiseBlocks]]]:
+    """Epochs in which each job is cut into as many slices as let all end together; and a bound of their cycles, as
+    `least_cycles`. A slice keeps the rule of its job: the bits are those of one chain for each."""
+    (parts, target, cut), multiplier = band, layer.outputs // layer.area.channels
+    pixels = max(frame(part).height * part.area.width for part in parts)
+    block = max(pixels * cut.batch * cut.repeats, target.height * target.width * cut.outputs)
+    works = [Work(block * count // cut.outputs, 0) for _, count in jobs]
+
+    def meet(one: int, other: int) -> bool:
+        return meeting(target, jobs[one], jobs[other])
+
+    def slices(job: tuple[int, int], pieces: int) -> list[DepthwiseBlocks]:
+        cuts = _slices(layer, target, cut, job, pieces)
+        return [DepthwiseBlocks(parts, cut, a // multiplier, n // cut.outputs, job) for a, n in cuts]
+
+    epochs = even_epochs(works, lanes, meet)
+    found = [[own for k, pieces in epoch.items() for own in slices(jobs[k], pieces)] for epoch in epochs]
+    return epochs_cycles(epochs, works), found
+
+
+def _in_epochs(
+    layer: ConvLayer, target: Area, epochs: list[list[DepthwiseBlocks]], context: Context
+) -> list[TaskGroup]:
+    groups: list[TaskGroup] = []
+    for epoch in epochs:
+        divided = (own for blocks in epoch for own in _divided(layer, blocks))
+        found = [Wiring(partial(_chain, layer, context, target, own), own.count * target.height) for own in divided]
+        groups += pack(found, layer.origin, f"depthwise conv {layer.op.name}")
+    return groups
+
+
+def _slices(layer: ConvLayer, target: Area, cut: Cut, job: tuple[int, int], pieces: int) -> Slices:
+    """Output channels in at most so many pieces, which share no word of the bus."""
+    first, count = job
+    step = lcm(cut.outputs, ALIGNED if layer.large else BUS_BYTES)
+    if (target.pixel | target.line) % BUS_BYTES:
+        return [job]
+    cuts = {(first + count * k // pieces) // step * step for k in range(1, pieces)}
+    starts = [first, *sorted(start for start in cuts if first < start < first + count)]
+    return [(a, b - a) for a, b in zip(starts, [*starts[1:], first + count], strict=True)]
 
 
 def _even_bands(layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut) -> list[Band]:
@@ -279,6 +333,8 @@ def _divided(layer: ConvLayer, blocks: DepthwiseBlocks) -> list[DepthwiseBlocks]
     """One chain, or one for every channel where the scales inside a block differ too much."""
     multiplier, cut = layer.outputs // layer.area.channels, blocks.cut
     outputs = blocks.channel * multiplier, blocks.count * cut.outputs
+    if blocks.ruled not in ((0, 0), outputs):
+        return [blocks]  # of a larger group
     rule = layer.requantisation_of(cut.mode.offset, cut.roundings, *outputs)
     coarse = isinstance(rule, Requantisation) and rule.error > TOO_COARSE
     single = best_cut(layer, blocks.parts, 1, cut.joined) if coarse and blocks.count == 1 and cut.batch > 1 else None
@@ -290,13 +346,15 @@ def _divided(layer: ConvLayer, blocks: DepthwiseBlocks) -> list[DepthwiseBlocks]
 def _chain(layer: ConvLayer, context: Context, target: Area, blocks: DepthwiseBlocks, b: TaskBuilder) -> None:
     multiplier, cut = layer.outputs // layer.area.channels, blocks.cut
     out, count = blocks.channel * multiplier, blocks.count * cut.outputs
-    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, out, count)
+    first, ruled = blocks.ruled if any(blocks.ruled) else (out, count)
+    rule = layer.requantisation_of(cut.mode.offset, cut.roundings, first, ruled)
     tail = _add_units(b, layer, context, blocks, rule.out_shift)
-    units = layer.code_units(rule.units(0, count, cut.kernels, target.height * target.width))
+    units = layer.code_units(rule.units(out - first, count, cut.kernels, target.height * target.width))
     codes = requantise(b, units, tail, {})
     b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
-    chains = tuple(_meaning(chain, cut) for chain in _chains(blocks))
-    record(context, layer, LoweredSums(layer.stored, chains, rule, target, out, count, multiplier))
+    if out == first:  # once for all slices of a group
+        chains = tuple(_meaning(chain, cut) for chain in _chains(blocks))
+        record(context, layer, LoweredSums(layer.stored, chains, rule, target, first, ruled, multiplier))
 
 
 def _meaning(parts: tuple[Part, ...], cut: Cut) -> SumChain:

@@ -16,6 +16,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, kernel_stream, meaning
 from atonc.compiler.lower.conv.engines import output_engine, requantise
+from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, meeting
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
@@ -36,10 +37,14 @@ from atonc.machine.hw.safety.evidence.seen import frame_seen, units_trusted
 
 ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
 BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
+EVEN_LANES = {n: f"{n} lanes for as many jobs at a time as end together" for n in range(2, MAX_CHAINS + 1)}
 FEW_KERNELS = {1: "eight kernels a frame", 2: "2 lanes of eight kernels a frame"}
 EVEN_ROWS = "2 lanes of rows that are pooled together"
 SAME_BITS = frozenset(
-    {ONE_BY_ONE, SIDE_BY_SIDE, EVEN_ROWS, *BY_ROWS.values(), *BY_KERNELS.values(), *FEW_KERNELS.values()}
+    {
+        *(ONE_BY_ONE, SIDE_BY_SIDE, EVEN_ROWS),
+        *(label for labels in (BY_ROWS, BY_KERNELS, EVEN_LANES, FEW_KERNELS) for label in labels.values()),
+    }
 )
 POOLED = 8  # channels of a frame that a POOL takes
 POOLING = ("mean", "max_pool", "average_pool")
@@ -59,6 +64,12 @@ class ChainJob:
     @property
     def sets(self) -> int:
         return self.count // self.tiling.kernels
+
+    def meets(self, other: ChainJob) -> bool:
+        """Whether both write into some word of the bus."""
+        if self.target.offset != other.target.offset:
+            return True  # pixels of other phases lie between each other
+        return meeting(self.target, (self.first, self.count), (other.first, other.count))
 
     @cached_property
     def whole(self) -> LanePiece:
@@ -106,7 +117,10 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
     if cycles < WORTH_LANES * max(1.0, sum(_flash_cycles(job, layer.machine) for job in jobs)):
         return
     ariths = max(_ariths(layer, job) for job in jobs)
-    for lanes in range(2, min(MAX_CHAINS, UNITS["ARITH"] // ariths) + 1):
+    counts = range(2, min(MAX_CHAINS, UNITS["ARITH"] // ariths) + 1)
+    if len(jobs) > 1 and counts:
+        yield _evenly(layer, jobs, counts)
+    for lanes in counts:
         for by_rows in (False, True):
             cut = [_cut(layer, job, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
             if any(len(pieces) > 1 for pieces in cut):
@@ -131,12 +145,40 @@ def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[s
 def _pooled(layer: ConvLayer, job: ChainJob, lanes: int) -> list[LanePiece]:
     """The job in frames of few kernels; nothing where that needs roundings in between."""
     like, reads = replace(job.tiling, kernels=POOLED), ALIGNED // 2 if layer.huge else 1
-    units = UNITS["CONVACC"] // lanes
-    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.made_for, units, reads)
+    tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.made_for, lanes, reads)
     if tiling is None or tiling.passes > 1:
         return []
     narrow = replace(job, tiling=tiling)
     return _by_kernels(layer, narrow, lanes) if lanes > 1 else [narrow.whole]
+
+
+def _evenly(layer: ConvLayer, jobs: Sequence[ChainJob], counts: Sequence[int]) -> tuple[str, Groups]:
+    """Jobs with as many lanes each as let all end together: the number of lanes with which that takes least."""
+
+    def meet(one: int, other: int) -> bool:
+        return jobs[one].meets(jobs[other])
+
+    found = []
+    for lanes in counts:
+        works = [_work(_narrow(layer, job, lanes), job) for job in jobs]
+        epochs = even_epochs(works, lanes, meet)
+        found.append((epochs_cycles(epochs, works), lanes, epochs))
+    _, lanes, epochs = min(found, key=lambda one: one[0])
+    cuts = [[_shortest(layer, jobs[k], lanes, pieces) for k, pieces in epoch.items()] for epoch in epochs]
+    return EVEN_LANES[lanes], [[piece for pieces in epoch for piece in pieces] for epoch in cuts]
+
+
+def _work(narrow: ChainJob | None, job: ChainJob) -> Work:
+    """Of a job in lanes; one that cannot be cut takes as long however many it gets."""
+    if narrow is None:
+        return Work(job.whole.cycles, job.whole.cycles)
+    return Work(narrow.whole.cycles, narrow.tiling.bank_cycles * narrow.sets)
+
+
+def _shortest(layer: ConvLayer, job: ChainJob, lanes: int, pieces: int) -> list[LanePiece]:
+    """Cut into kernels, or into rows where that is more even."""
+    cuts = [_cut(layer, job, lanes, pieces, by_rows) for by_rows in (False, True)]
+    return min(cuts, key=lambda cut: max(piece.cycles for piece in cut))
 
 
 def _share(job: ChainJob, cycles: int, lanes: int) -> int:
@@ -157,21 +199,23 @@ def _ariths(layer: ConvLayer, job: ChainJob) -> int:
 
 def _cut(layer: ConvLayer, job: ChainJob, lanes: int, pieces: int, by_rows: bool, together: int = 1) -> list[LanePiece]:
     """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut."""
-    units, engines = UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes
-    reads = ALIGNED // 2 if layer.huge else 1
-    modes, few = layer.modes(), min(units, engines - 2)
-    tiling = narrower(job.parts, layer.area.channels, job.tiling, modes, layer.made_for, few, reads)
-    if tiling is None or pieces < 2:
+    narrow = _narrow(layer, job, lanes) if pieces > 1 else None
+    if narrow is None:
         return [job.whole]
-    narrow = replace(job, tiling=tiling)
     found = _by_rows(layer, narrow, pieces, together) if by_rows else _by_kernels(layer, narrow, pieces)
     return found if len(found) > 1 else [job.whole]
+
+
+def _narrow(layer: ConvLayer, job: ChainJob, lanes: int) -> ChainJob | None:
+    reads = ALIGNED // 2 if layer.huge else 1
+    tiling = narrower(job.parts, layer.area.channels, job.tiling, layer.modes(), layer.made_for, lanes, reads)
+    return None if tiling is None else replace(job, tiling=tiling)
 
 
 def _by_kernels(layer: ConvLayer, job: ChainJob, pieces: int) -> list[LanePiece]:
     """Cut where channels begin at whole words: no two writers share one."""
     kernels = job.tiling.kernels
-    for aligned in (ALIGNED,) if layer.large else (ALIGNED, BUS_BYTES):
+    for aligned in (ALIGNED,) if layer.huge else (ALIGNED, BUS_BYTES):
         step = aligned // gcd(aligned, kernels)
         starts = sorted({job.sets * k // pieces // step * step for k in range(pieces)})
         if len(starts) == pieces and not (job.target.pixel | job.target.line) % BUS_BYTES:
@@ -181,7 +225,7 @@ def _by_kernels(layer: ConvLayer, job: ChainJob, pieces: int) -> list[LanePiece]
 
 
 def _by_rows(layer: ConvLayer, job: ChainJob, pieces: int, together: int) -> list[LanePiece]:
-    writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
+    writes, reads = (ALIGNED, ALIGNED // 2) if layer.huge else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
     tiling, found = job.tiling, []
     for parts, target in row_tiles(job.parts, job.target, pieces, writes, reads, together, layer.trust):
         configs = chain_configs(parts, tiling.mode, tiling.batch, tiling.kernels, tiling.units, tiling.passes)

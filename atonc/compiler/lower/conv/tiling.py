@@ -77,6 +77,7 @@ class Tiling:
     units: int  # CONVACCs in the chain
     configs: tuple[ConvaccConfig, ...]
     cycles: int  # at least: the longer of features and results of every frame, an epoch for what is left. No tasks yet
+    bank_cycles: int  # of the memory that holds the features: lanes share it
 
     @property
     def batch(self) -> int:
@@ -101,6 +102,7 @@ class Constraints(NamedTuple):
     memory_loops: bool = True  # partial sums may return through memory
     most_units: int = MAX_CHAIN
     bands: float = 1.0  # so many of these pictures shall be cut alike
+    lanes: int = 1  # such chains side by side, all of which read the same memory
 
 
 FREE = Constraints()
@@ -140,7 +142,7 @@ def _chosen(
     candidates = [c for c in candidates if loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
     best = _first_trusted(candidates, _preference, parts, outputs, target)
-    if best is None or not best[0].bank_bound:
+    if best is None or best[0].bank_cycles <= best[0].unit_cycles:
         return None if best is None else _tiled(*best)
     # units that are left for other kernels do more than the last few cycles
     fastest = best[0]
@@ -151,7 +153,8 @@ def _chosen(
 
 
 def _tiled(candidate: TilingCandidate, configs: tuple[ConvaccConfig, ...]) -> Tiling:
-    return Tiling(candidate.mode, candidate.slots, candidate.kernels, candidate.units, configs, candidate.cycles)
+    c = candidate
+    return Tiling(c.mode, c.slots, c.kernels, c.units, configs, c.cycles, c.bank_cycles)
 
 
 def _first_trusted(
@@ -190,13 +193,15 @@ def narrower(
     like: Tiling,
     modes: list[FeatureMode],
     target: Target,
-    most_units: int,
+    lanes: int,
     aligned: int = 1,
 ) -> Tiling | None:
-    """Other units that compute the same: at most so many, with the same kernels a frame and the same roundings."""
+    """Other units that compute the same: as few as so many lanes have, with the same kernels a frame and the same
+    roundings."""
     alike = tuple(mode for mode in modes if mode.offset == like.mode.offset)
     outlines = tuple(map(_outline, parts))
-    within = Constraints(aligned=aligned, most_units=most_units)
+    few = min(UNITS["CONVACC"] // lanes, UNITS["STRENG"] // lanes - 2)
+    within = Constraints(aligned=aligned, most_units=few, lanes=lanes)
     return _narrower(outlines, channels, like.passes, like.kernels, alike, target, within)
 
 
@@ -213,7 +218,11 @@ def _narrower(
     found = [c for mode in modes for c in _candidates(parts, channels, kernels, mode, target, within)]
     fitting = [c for c in found if c.units <= within.most_units and (c.slots.passes, c.kernels) == (passes, kernels)]
     fitting = [c for c in fitting if c.slots.passes == 1 or c.form.ring]
-    best = _first_trusted(fitting, lambda c: (c.cycles, c.units, -c.slots.batch), parts, kernels, target)
+
+    def preference(c: TilingCandidate) -> tuple[int, ...]:
+        return max(-(-c.unit_cycles // within.lanes), c.bank_cycles), c.units, -c.slots.batch
+
+    best = _first_trusted(fitting, preference, parts, kernels, target)
     return None if best is None else _tiled(*best)
 
 
@@ -223,10 +232,15 @@ class TilingCandidate(NamedTuple):
     kernels: int
     units: int
     form: ChainForm
-    cycles: int
-    bank_bound: bool  # by the memory that holds the features
+    unit_cycles: int
+    bank_cycles: int  # of the memory that holds the features
+    left_cycles: int  # an epoch for kernels that are left over
     least: int  # cycles with as many such chains side by side as there are units for, and kernels from flash
     lane: int  # the same where kernels are at hand
+
+    @property
+    def cycles(self) -> int:
+        return max(self.unit_cycles, self.bank_cycles) + self.left_cycles
 
 
 def _preference(c: TilingCandidate) -> tuple[int, ...]:
@@ -277,19 +291,17 @@ def _candidates(
                 if form is None:
                     continue
                 frame = max(features, results, ceil(mode.multiplying(results, parts[0].window, batch)), 1)
-                cycles = ceil(within.bands * max(frame, bank)) * -(-outputs // kernels) * passes
+                sets = -(-outputs // kernels)
+                unit_cycles, bank_cycles = (ceil(within.bands * one) * sets * passes for one in (frame, bank))
                 left = EPOCH_CYCLES if outputs % kernels else 0
-                lane = cycles
+                lane = max(unit_cycles, bank_cycles)
                 if passes == 1 or form.ring:
-                    lane = ceil(cycles * _longest_lane(units, -(-outputs // kernels), kernels, rows > 1))
+                    lane = ceil(lane * _longest_lane(units, sets, kernels, rows > 1))
                 yield TilingCandidate(
-                    mode,
-                    slots,
-                    kernels,
-                    units,
-                    form,
-                    cycles=cycles + left,
-                    bank_bound=bank > frame,
+                    *(mode, slots, kernels, units, form),
+                    unit_cycles=unit_cycles,
+                    bank_cycles=bank_cycles,
+                    left_cycles=left,
                     least=max(lane, flash) + left,
                     lane=lane,
                 )

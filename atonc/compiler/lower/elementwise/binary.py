@@ -15,7 +15,6 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.elementwise.channels import channel_lines, channel_steps, common_block
 from atonc.compiler.lower.elementwise.function import (
     chain_wirings,
-    fitted,
     function_for,
     function_steps,
     require_int8,
@@ -30,6 +29,7 @@ from atonc.compiler.lower.elementwise.operands import (
     requantised,
     swapped,
 )
+from atonc.compiler.lower.elementwise.two_streams import in_parts, origin_of
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import ints
 from atonc.compiler.lower.semantics.arithmetic import line as line_codes
@@ -47,22 +47,17 @@ from atonc.compiler.lower.units.affine import (
     output_shift,
     pair_error,
 )
-from atonc.compiler.lower.units.arith import affine_unit, clip_unit, multiply_unit, pair_unit
-from atonc.compiler.lower.units.parts import parts
+from atonc.compiler.lower.units.arith import affine_unit, multiply_unit, pair_unit
 from atonc.compiler.lower.units.wiring import Wiring, pack
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.rounding import ONCE, Rounding, lift, rounding_of
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EACH_ELEMENT
-from atonc.compiler.plan.policy import MAX_CHAINS
-from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.preferences import IN_THE_UNIT
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.fields import UnitConfig
-from atonc.machine.hw.limits import MOST_READERS, UNITS
 from atonc.machine.hw.safety.evidence import Trust
 
 _SUMS = ("add", "sub", "minimum", "maximum")
@@ -186,11 +181,6 @@ def _of_two(op: Op, context: Context) -> list[TaskGroup]:
     )
 
 
-def clip_of(op: Op) -> tuple[int, int] | None:
-    low, high = op.attrs.get("clip", FULL_RANGE)
-    return None if (low, high) == FULL_RANGE else (int(low), int(high))
-
-
 def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     x, y, pair = sum_form(op, context)
     return _pair_steps(op, context, x, y, pair)
@@ -218,7 +208,7 @@ def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: AffinePa
     reach_x, reach_y = (128 if o.element_bytes == 1 else 32767 for o in (x, y))
     error = pair_error(pair, gain_x, gain_y, offset, reach_x, reach_y)
     _explain(op, context, (x, y), partial(pair_codes, pair), error)
-    return _steps(op, context, (x, y), wire, 1, 2)
+    return in_parts(op, context, (x, y), wire, 1, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +258,7 @@ def product_steps(
 
     _explain(op, context, (x, y), form, error)
     units = 2 + (minus_x is not None)
-    return _steps(op, context, (x, y), wire, units, 1 + units - isinstance(last, Affine))
+    return in_parts(op, context, (x, y), wire, units, 1 + units - isinstance(last, Affine))
 
 
 def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
@@ -315,8 +305,8 @@ def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
 
     _explain(op, context, (x, y), partial(extreme_codes, op.kind))
     alone = sum(bool(operand.source) for operand in operands) == 1
-    first = pack(before, _origin(op), "requantize", flow=EACH_ELEMENT if alone else None)
-    return [*first, *_steps(op, context, (x, y), wire, 2, 3)]
+    first = pack(before, origin_of(op), "requantize", flow=EACH_ELEMENT if alone else None)
+    return [*first, *in_parts(op, context, (x, y), wire, 2, 3)]
 
 
 def _sum(epoch: TaskBuilder, pair: AffinePair, streams: tuple[str, str], trust: Trust) -> str:
@@ -348,44 +338,3 @@ def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operan
     found = function_for(table_of(convert, context, 0), context.facts.target.trust)
     done = requantised(operand, scratch, out, name, found.codes)
     return done, chain_wirings(operand.buffer, scratch, tensor.elements, found.units)
-
-
-def _steps(
-    op: Op,
-    context: Context,
-    operands: tuple[Operand, Operand],
-    wire: Callable[[TaskBuilder, Callable[[Operand], str]], str],
-    ariths: int,
-    readers: int,
-) -> list[TaskGroup]:
-    """The output in parallel parts, each by the units that `wire` puts down, then clipped if need be."""
-    target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
-    after = _clip_units(op, ariths, context.facts.target.trust)
-    ariths += sum(unit.KIND == "ARITH" for unit in after)
-    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // readers, MAX_CHAINS)
-    block = max(operand.repeats.block for operand in operands)
-
-    def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:
-        stream = wire(epoch, lambda operand: epoch.read(operand.buffer, operand.reader(*cut)))
-        for unit in after:
-            stream = epoch.unit(unit, stream)
-        epoch.write(stream, target, contiguous(cut[1], offset=cut[0], write=True))
-
-    cuts = parts(elements, ways, block)
-    wirings = [Wiring(partial(build, cut), cost=cut[1]) for cut in cuts]
-    same_places = all(operand.repeats.plain and operand.element_bytes == 1 for operand in operands)
-    return pack(wirings, _origin(op), op.kind, flow=EACH_ELEMENT if same_places else None)
-
-
-def _clip_units(op: Op, ariths: int, trust: Trust) -> list[UnitConfig]:
-    """Behind three ARITH units only an ACTIV was seen, and at most limits no ARITH that clips."""
-    clip = clip_of(op)
-    if clip is None:
-        return []
-    if ariths < 3 and not untrusted_unit(clip_unit(*clip), "", trust):
-        return [clip_unit(*clip)]
-    return [fitted(np.clip(np.arange(-128, 128), *clip), trust).config]
-
-
-def _origin(op: Op) -> tuple[str, ...]:
-    return op.origin or (op.name,)
