@@ -169,6 +169,19 @@ def test_softmax_of_a_thousand() -> None:
         same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x)})
 
 
+@pytest.mark.parametrize(("source", "target"), [("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")])
+@pytest.mark.parametrize("scale", [1 / 256, 0.0039215688593685627, 0.002])
+def test_softmax_of_many_pairs(source: str, target: str, scale: float) -> None:
+    """By a table from 512 rows on: nearly every difference of two codes, in both orders."""
+    rows = np.array([(a, b) for a in range(0, 256, 3) for b in (0, 17, 100, 254, 255)] * 2)
+    rows[len(rows) // 2 :] = rows[len(rows) // 2 :, ::-1]
+    x = tensor("x", rows.shape, source, 0.0731, 3)
+    y = tensor("y", rows.shape, target, scale, -128 if target == "int8" else 0)
+    graph, op = one_op("softmax", [x], [y], axis=1, beta=1.0)
+    assert len(rows) >= 512
+    same_three_ways(graph, op, {"x": (rows - (128 if source == "int8" else 0)).astype(source)})
+
+
 @quick
 @given(
     st.sampled_from((*INTEGERS, "float32")),

@@ -63,16 +63,18 @@ static void put_share(void *out, size_t i, const share_maker *maker, double part
 static void softmax_pairs(uint8_t *out, const atonc_format *format, const uint8_t *in, uint8_t flip, int32_t rows,
                           const double *exponentials)
 {
-  uint16_t pairs[511];
-  uint8_t shares[511]; /* of the second, by its code and what the first is below 255 */
+  uint16_t pairs[511]; /* by the second code and what the first is below 255; bytes in the order of memory */
+  uint8_t *shares = (uint8_t *)pairs;
   share_maker maker = share_maker_of(format);
   int32_t done = 0;
   for (int32_t d = 0; d < 256; d++) {
+    size_t more = (size_t)(2 * (255 + d)), less = (size_t)(2 * (255 - d));
     set_total(&maker, 1.0 + exponentials[d]);
-    put_share(shares, 255 + d, &maker, 1.0);
-    put_share(shares, 255 - d, &maker, exponentials[d]);
+    put_share(shares, more + 1, &maker, 1.0);
+    put_share(shares, more, &maker, exponentials[d]);
+    shares[less] = shares[more + 1];
+    shares[less + 1] = shares[more];
   }
-  for (int32_t d = 0; d < 511; d++) pairs[d] = (uint16_t)(shares[510 - d] | shares[d] << 8);
 #ifdef ATONC_VECTORS
   uint16x8_t flips = vdupq_n_u16((uint16_t)(flip << 8 | (flip ^ 0xFF)));
   for (; done + 8 <= rows; done += 8, in += 16, out += 16) {
@@ -82,9 +84,9 @@ static void softmax_pairs(uint8_t *out, const atonc_format *format, const uint8_
   }
 #endif
   for (; done < rows; done++, in += 2, out += 2) {
-    uint16_t pair = pairs[(in[1] ^ flip) + 255 - (in[0] ^ flip)];
-    out[0] = (uint8_t)pair;
-    out[1] = (uint8_t)(pair >> 8);
+    const uint8_t *pair = shares + 2 * ((in[1] ^ flip) + 255 - (in[0] ^ flip));
+    out[0] = pair[0];
+    out[1] = pair[1];
   }
 }
 
