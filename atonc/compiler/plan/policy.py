@@ -7,8 +7,9 @@ are tasks to count cycles of, the same prices are bounds:
 - error: settings that are `CLOSER` to exact arithmetic may take up to `CHEAP` times as long, and any layer may take
   `FEW_CYCLES` longer for them (`worth`). Groups of channels get shifts of their own where one shift is not
   `GOOD_ENOUGH`; further groups, each of which mends a share `WORTH` of a layer's values, are a form that `objective`
-  compares with that. So 0.5 to 1.1 % of the codes of convolutions are one off, measured on five networks; with a group
-  for everything that it mends 0.3 to 0.6 %, in programs that take 9 % longer; with the numbers of ST's 2.x 2 %.
+  compares with that. So 0.4 to 1.1 % of the codes of convolutions are one off, on five networks in the emulator; with a
+  group for everything that it mends 0.3 to 0.6 %, in programs that take 4 % longer (predicted, twelve networks); with
+  the numbers of ST's 2.x about 2 %, on two of them.
 - memory: what may have to lie outside the NPU's own RAM starts its engines at aligned addresses, which costs cycles;
   from which share of that RAM on, `NpuRamBudget` says.
 
