@@ -18,8 +18,8 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.search.generators import tighter_room
 from atonc.machine.hw.machine import stm32n6
 
-SHAPE = (1, 80, 80, 40)
-ATTRS = {"stride": (1, 1), "dilation": (1, 1), "padding": (1, 1, 1, 1), "layout": "NHWC", "groups": 40}
+SHAPE = (1, 96, 96, 24)
+ATTRS = {"stride": (1, 1), "dilation": (1, 1), "padding": (1, 1, 1, 1), "layout": "NHWC", "groups": 24}
 
 
 def network() -> Graph:

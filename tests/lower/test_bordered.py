@@ -151,3 +151,17 @@ def test_windows_that_nothing_is_padded_for(zero: int) -> None:
     assert windows(on) == {(1, 0)} and {size for size, _ in windows(off)} == {2}
     assert cycles(on) < cycles(off) and not on.mapped.reasons
     assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
+
+
+def test_a_first_layer_of_three_channels() -> None:
+    """Bytes hold twice as many kernels, which is more than the copy costs; a later layer leaves it the memory."""
+    net = Sketch().start(1, 96, 96, 3, zero=-1)
+    net.conv(32, (3, 3), 2, zero=-128)
+    net.conv(64)
+    found, plain = compile_graph(net.graph(), ON), compile_graph(net.graph(), OFF)
+    assert has_border(found) and not has_border(plain) and cycles(found) < cycles(plain)
+    assert windows(found) == {(1, 0)} and windows(plain) == {(2, -1)}
+    inputs = make_inputs(found.graph, 5)
+    got, meant = Emulation(found.program, found.graph).run(inputs), run_mapped(found.graph, found.mapped, inputs)
+    assert all(np.array_equal(got[name], meant[name]) for name in found.graph.outputs)
+    assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in found.grades)

@@ -67,7 +67,8 @@ CLOSER = 0.8  # what is left of the mean error in a better form: smaller gains d
 FEW_PIXELS = 4  # of layers whose values count for whole channels, as those of squeeze and excite
 SOME_CHANNELS = 64  # from which a copy of the features may be worth it: below, sums keep all their bits anyway
 MANY_CHANNELS = 100  # above, sums of signed features keep fewer of their bits, and many need several passes
-WINDOW_CHANNELS, WINDOW_OUTPUTS = 8, 16  # of a window that is twice as fast on features without a zero point
+# of a window that is twice as fast on features without a zero point; a border pays with fewer channels too
+WINDOW_CHANNELS, WINDOW_OUTPUTS = 8, 16
 EXPECTED_MARGIN = 2.5  # how far sums may go beyond those of typical inputs
 UNSEEN_MARGIN = 1.5  # and beyond those of inputs that use all codes
 SAFE_ERROR = 0.01  # codes of mean error, so one value in a hundred: up to here sums get room for every input

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from math import lcm
+from math import inf, lcm
 
 import numpy as np
 
@@ -235,7 +235,9 @@ def _cut_blocks(
     context.refused += [form for _, form in labelled if isinstance(form, RefusedForm)]
     if not forms:
         return context.take(slices)
-    return take_best(context, [Offer(form, label, least(form.groups), SHORTER_STREAMS) for label, form in forms])
+    ranks = {label: least(form.groups) for label, form in forms}
+    ranks |= dict.fromkeys((SLICES, EVEN_SLICES), min(ranks.get(label, inf) for label in (SLICES, EVEN_SLICES)))
+    return take_best(context, [Offer(form, label, ranks[label], SHORTER_STREAMS) for label, form in forms])
 
 
 def _epochs(

@@ -169,7 +169,7 @@ def _evenly(layer: ConvLayer, jobs: Sequence[ChainJob], counts: Sequence[int]) -
 
 
 def _work(narrow: ChainJob | None, job: ChainJob) -> Work:
-    """Of a job in lanes; one that cannot be cut takes as long however many it gets."""
+    """Counts the cycles of a job in lanes; one that cannot be cut takes as long however many it gets."""
     if narrow is None:
         return Work(job.whole.cycles, job.whole.cycles)
     return Work(narrow.whole.cycles, narrow.tiling.bank_cycles * narrow.sets)

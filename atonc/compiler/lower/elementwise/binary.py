@@ -29,7 +29,7 @@ from atonc.compiler.lower.elementwise.operands import (
     requantised,
     swapped,
 )
-from atonc.compiler.lower.elementwise.two_streams import in_parts, origin_of
+from atonc.compiler.lower.elementwise.two_streams import UnitsOfPart, in_parts, origin_of
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import ints
 from atonc.compiler.lower.semantics.arithmetic import line as line_codes
@@ -208,7 +208,7 @@ def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: AffinePa
     reach_x, reach_y = (128 if o.element_bytes == 1 else 32767 for o in (x, y))
     error = pair_error(pair, gain_x, gain_y, offset, reach_x, reach_y)
     _explain(op, context, (x, y), partial(pair_codes, pair), error)
-    return in_parts(op, context, (x, y), wire, 1, 2)
+    return in_parts(op, context, (x, y), UnitsOfPart(wire, 1, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +258,7 @@ def product_steps(
 
     _explain(op, context, (x, y), form, error)
     units = 2 + (minus_x is not None)
-    return in_parts(op, context, (x, y), wire, units, 1 + units - isinstance(last, Affine))
+    return in_parts(op, context, (x, y), UnitsOfPart(wire, units, 1 + units - isinstance(last, Affine)))
 
 
 def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
@@ -306,7 +306,7 @@ def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
     _explain(op, context, (x, y), partial(extreme_codes, op.kind))
     alone = sum(bool(operand.source) for operand in operands) == 1
     first = pack(before, origin_of(op), "requantize", flow=EACH_ELEMENT if alone else None)
-    return [*first, *in_parts(op, context, (x, y), wire, 2, 3)]
+    return [*first, *in_parts(op, context, (x, y), UnitsOfPart(wire, 2, 3))]
 
 
 def _sum(epoch: TaskBuilder, pair: AffinePair, streams: tuple[str, str], trust: Trust) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -23,6 +24,7 @@ from atonc.compiler.plan.policy import MAX_CHAINS
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Way, choose
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.limits import MOST_READERS, UNITS
 from atonc.machine.hw.safety.evidence import Trust
@@ -30,18 +32,20 @@ from atonc.machine.hw.safety.evidence import Trust
 Wire = Callable[[TaskBuilder, Callable[[Operand], str]], str]  # puts the units down, given who reads an operand
 
 
-def in_parts(
-    op: Op,
-    context: Context,
-    operands: tuple[Operand, Operand],
-    wire: Wire,
-    ariths: int,
-    readers: int,
-) -> list[TaskGroup]:
+@dataclass(frozen=True)
+class UnitsOfPart:
+    """What computes a part of the output, and how many ARITHs and readers that takes."""
+
+    wire: Wire
+    ariths: int
+    readers: int
+
+
+def in_parts(op: Op, context: Context, operands: tuple[Operand, Operand], units: UnitsOfPart) -> list[TaskGroup]:
     """As the operands lie, or with short vectors in a row first, whichever takes less."""
 
     def as_stored(context: Context) -> list[TaskGroup]:
-        return _parts(op, context, operands, wire, ariths, readers)
+        return _parts(op, context, operands, units)
 
     turns = [turns_in_a_row(operand, context) for operand in operands]
     if max(turns) == 1:
@@ -52,31 +56,24 @@ def in_parts(
         instead = dict(zip(operands, (operand for _, operand in found), strict=True))
 
         def wired(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
-            return wire(epoch, lambda operand: read(instead[operand]))
+            return units.wire(epoch, lambda operand: read(instead[operand]))
 
         before = [group for groups, _ in found for group in groups]
-        return [*before, *_parts(op, context, (found[0][1], found[1][1]), wired, ariths, readers)]
+        return [*before, *_parts(op, context, (found[0][1], found[1][1]), replace(units, wire=wired))]
 
     return choose(context, [Way(as_stored, AS_STORED), Way(repeated, IN_A_ROW)])
 
 
-def _parts(
-    op: Op,
-    context: Context,
-    operands: tuple[Operand, Operand],
-    wire: Wire,
-    ariths: int,
-    readers: int,
-) -> list[TaskGroup]:
+def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], units: UnitsOfPart) -> list[TaskGroup]:
     """The output in parallel parts, each by the units that `wire` puts down, then clipped if need be."""
     target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
-    after = _clip_units(op, ariths, context.facts.target.trust)
-    ariths += sum(unit.KIND == "ARITH" for unit in after)
-    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // readers, MAX_CHAINS)
+    after = _clip_units(op, units.ariths, context.facts.target.trust)
+    ariths = units.ariths + sum(unit.KIND == "ARITH" for unit in after)
+    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // units.readers, MAX_CHAINS)
     block = max(operand.repeats.block for operand in operands)
 
     def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:
-        stream = wire(epoch, lambda operand: epoch.read(operand.buffer, operand.reader(*cut)))
+        stream = units.wire(epoch, lambda operand: epoch.read(operand.buffer, operand.reader(*cut)))
         for unit in after:
             stream = epoch.unit(unit, stream)
         epoch.write(stream, target, contiguous(cut[1], offset=cut[0], write=True))
