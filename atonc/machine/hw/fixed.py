@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,20 @@ def finish(values: Ints, shift: int, nbytes: int, rounded: bool, saturated: bool
     """The output stage of a unit: shift, round, then saturate or wrap to the output bytes."""
     shifted = shift_right(values, shift, rounded)
     return saturate(shifted, nbytes) if saturated else wrap(shifted, nbytes)
+
+
+def ends_of(values: Ints) -> tuple[int, int]:
+    """The lowest and the highest of the values and zero."""
+    return int(values.min(initial=0)), int(values.max(initial=0))
+
+
+def limits_of(values: Ints) -> tuple[int, int]:
+    """What an array of this type may hold: no bound is cheaper."""
+    return limits(values.dtype.itemsize, values.dtype.kind == "u")
+
+
+def largest_of(values: Ints, ends: Callable[[Ints], tuple[int, int]] = ends_of) -> int:
+    return max(map(abs, ends(values)))
 
 
 def signed(value: int, bits: int) -> int:

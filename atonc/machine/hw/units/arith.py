@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
-from atonc.machine.hw.fixed import Ints, finish, shift_right
+from atonc.machine.hw.fixed import Ints, ends_of, finish, largest_of, limits_of, shift_right
 from atonc.machine.hw.stream import Array, low_bytes
 
 bits = fields.declare("ARITH")
@@ -193,16 +193,15 @@ def _affine(config: ArithConfig, x: Array, y: Array | None) -> Ints:
 
 
 def _wide_enough(config: ArithConfig, x: Array, y: Array | None, a: Ints, b: Ints, c: Ints) -> type[np.signedinteger]:
-    """int32 where no intermediate value can leave it, judged by the values that are really there."""
-    total = _largest(x) * _largest(a) + (_largest(c) << (0 if config.combine_bc else config.shift_c))
-    if y is not None:
-        total += _largest(y) * _largest(b) + (1 << config.shift_b)
-    total += (1 << config.shift_out) + (1 << config.shift_a)
-    return np.int32 if total < 1 << 31 else np.int64
-
-
-def _largest(values: Array) -> int:
-    return max(abs(int(values.min(initial=0))), abs(int(values.max(initial=0))))
+    """int32 where no intermediate value can leave it: judged by the types of the streams, then by their values."""
+    most_a, most_b = largest_of(a), largest_of(b)
+    rest = (largest_of(c) << (0 if config.combine_bc else config.shift_c)) + (1 << config.shift_out)
+    rest += (1 << config.shift_a) + (0 if y is None else 1 << config.shift_b)
+    for ends in (limits_of, ends_of):
+        total = rest + largest_of(x, ends) * most_a + (0 if y is None else largest_of(y, ends) * most_b)
+        if total < 1 << 31:
+            return np.int32
+    return np.int64
 
 
 def _coefficients(config: ArithConfig, elements: int) -> tuple[Ints, Ints, Ints]:
