@@ -30,9 +30,9 @@ def shift_right(values: Ints, shift: int, rounded: bool) -> Ints:
     return shift_right_rounded(values, shift) if rounded else values >> min(shift, values.dtype.itemsize * 8 - 1)
 
 
-def saturate(values: Ints, nbytes: int, unsigned: bool = False) -> Ints:
+def saturate(values: Ints, nbytes: int, unsigned: bool = False, out: Ints | None = None) -> Ints:
     low, high = limits(nbytes, unsigned)
-    return np.clip(values, low, high)
+    return np.clip(values, low, high, out=out)
 
 
 def limits(nbytes: int, unsigned: bool = False) -> tuple[int, int]:
@@ -55,7 +55,8 @@ def wrap(values: Ints, nbytes: int) -> Ints:
 def finish(values: Ints, shift: int, nbytes: int, rounded: bool, saturated: bool) -> Ints:
     """The output stage of a unit: shift, round, then saturate or wrap to the output bytes."""
     shifted = shift_right(values, shift, rounded)
-    return saturate(shifted, nbytes) if saturated else wrap(shifted, nbytes)
+    own = None if shifted is values else shifted  # which nobody else sees
+    return saturate(shifted, nbytes, out=own) if saturated else wrap(shifted, nbytes)
 
 
 def ends_of(values: Ints) -> tuple[int, int]:

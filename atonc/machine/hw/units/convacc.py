@@ -343,7 +343,8 @@ def _exact_type(config: ConvaccConfig, maps: Array, sets: Array) -> type[np.floa
     """float32 where no sum can leave its 24 exact bits, judged by types and, where that is too much, by values."""
     if maps.size == 0 or sets.size == 0:
         return np.float32
-    if _farthest(config, maps, limits_of) * largest_of(sets, limits_of) * config.taps < _EXACT:
+    most = largest_of(sets, limits_of) * config.taps
+    if any(_farthest(config, maps, ends) * most < _EXACT for ends in (limits_of, ends_of)):
         return np.float32
     weight = int(np.abs(sets.astype(np.int32)).sum(axis=(2, 3, 4)).max())
     return np.float32 if _farthest(config, maps, ends_of) * weight < _EXACT else np.float64

@@ -241,9 +241,10 @@ def _evenly_spaced(
 ) -> Any:
     last = (config.frames - 1) * step
     _require_inside(config, memory, base, (min(0, last), max(0, last)), unit)
-    shape = (config.frames, *config.shape, config.element_bytes)
-    first = memory[config.address - base :]
-    return np.lib.stride_tricks.as_strided(first, shape, (step, *config.steps, 1), writeable=writeable)
+    shape, strides = (config.frames, *config.shape, config.element_bytes), (step, *config.steps, 1)
+    found: Array = np.ndarray(shape, np.uint8, memory, config.address - base, strides)  # as_strided is slow
+    found.flags.writeable = writeable
+    return found
 
 
 def _to_bytes(stream: Stream, elements: int, size: int) -> Array:
