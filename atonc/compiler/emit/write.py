@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii
+from math import isfinite
 from typing import Any
 
 from atonc.compiler.emit import relocs
@@ -97,8 +98,8 @@ def _json(value: Any, line: str = "\n") -> str:
     """What `json.dumps(value, indent=1)` gives, which takes twice as long; `line` begins the line of the value."""
     if type(value) is str:
         return encode_basestring_ascii(value)
-    if type(value) is int:
-        return str(value)
+    if type(value) is int or (type(value) is float and isfinite(value)):
+        return repr(value)
     inner = f"{line} "
     if isinstance(value, dict) and value:
         rows = [f"{encode_basestring_ascii(key)}: {_json(item, inner)}" for key, item in value.items()]
