@@ -32,7 +32,14 @@ def shift_right(values: Ints, shift: int, rounded: bool) -> Ints:
 
 def saturate(values: Ints, nbytes: int, unsigned: bool = False, out: Ints | None = None) -> Ints:
     low, high = limits(nbytes, unsigned)
-    return np.clip(values, low, high, out=out)
+    return clipped(values, low, high, out)
+
+
+def clipped(values: Ints, low: int, high: int, out: Ints | None = None) -> Ints:
+    """`np.clip`, which takes a multiple of the time to look at Python's numbers; where the type of the values ends
+    before a limit, nothing is beyond it."""
+    ends, kind = limits_of(values), values.dtype.type
+    return values.clip(kind(max(low, ends[0])), kind(min(high, ends[1])), out=out)
 
 
 def limits(nbytes: int, unsigned: bool = False) -> tuple[int, int]:

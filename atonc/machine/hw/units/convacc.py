@@ -14,7 +14,7 @@ import numpy as np
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
-from atonc.machine.hw.fixed import Ints, ends_of, largest_of, limits, limits_of, shift_right
+from atonc.machine.hw.fixed import Ints, clipped, ends_of, largest_of, limits, limits_of, shift_right
 from atonc.machine.hw.stream import Array, Stream, low_bytes
 
 bits = fields.declare("CONVACC")
@@ -192,7 +192,7 @@ def finish(config: ConvaccConfig, sums: Ints) -> Ints:
     low, high = limits(config.out_bytes, unsigned)
     if not config.saturated:
         raise fields.not_modelled("CONVACC", "DFORMAT.SAT", 0)
-    return np.clip(shifted, low, high, out=shifted if shifted is not sums else None)
+    return clipped(shifted, low, high, out=shifted if shifted is not sums else None)
 
 
 def check(config: ConvaccConfig, unit: str) -> None:
