@@ -266,3 +266,29 @@ def test_unknown_modes_raise_with_their_value(changes: dict[str, int], shown: st
 def test_combinations_that_nobody_has_observed_raise(changes: dict[str, int]) -> None:
     with pytest.raises(NotModelledError):
         arith.execute(replace(PLAIN, **changes), np.zeros(4, np.int16), np.zeros(4, np.int16), "ARITH2")
+
+
+def test_each_configuration_keeps_its_own_coefficients() -> None:
+    """They are laid out once for a configuration and a length: neither another table, nor another length, nor a
+    configuration in the place of one that is gone may find them."""
+    x = np.arange(-12, 12, dtype=np.int16)
+    for seed in range(20):
+        table = np.random.default_rng(seed).integers(-99, 99, (3, 3)).astype("<i2")
+        rows = {"count1": 1, "step": 1, "reset1_every": 2, "offset1": -2, "table": table.tobytes()}
+        config = ArithConfig(vector_a=1, vector_c=1, bytes_x=2, out_bytes_x=2, out_bytes=3, **rows)
+        for elements in (12, 24, 12, 23):  # 23: no whole number of runs
+            row = table.astype(np.int64)[np.arange(elements) % 3]
+            assert (arith.execute(config, x[:elements], None) == x[:elements] * row[:, 0] + row[:, 2]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_types_that_hold_too_much_are_not_trusted(dtype: type) -> None:
+    """Both ends of a type: the widest product that a type of the stream allows must not wrap."""
+    ends = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max, 0], dtype)
+    size = ends.itemsize
+    config = ArithConfig(
+        dual_input=1, a=-32768, b=-32768, bytes_x=size, bytes_y=size, out_bytes_x=size, out_bytes_y=size,
+        out_bytes=3, shift_out=16, rounded=1, round_mode=1, saturated=1,
+    )  # fmt: skip
+    exact = ends.astype(np.int64) * -65536
+    assert (arith.execute(config, ends, ends) == exact // 65536).all()

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii
+from math import isfinite
 from typing import Any
 
 from atonc.compiler.emit import relocs
@@ -17,6 +18,7 @@ from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.ec import format_program
 
+_CONSTANTS = {None: "null", True: "true", False: "false"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -99,11 +101,19 @@ def _json(value: Any, line: str = "\n") -> str:
         return encode_basestring_ascii(value)
     if type(value) is int:
         return str(value)
+    if isinstance(value, float) and isfinite(value):
+        return float.__repr__(value)  # NumPy's are shown with their type
+    if value is None or isinstance(value, bool):
+        return _CONSTANTS[value]
     inner = f"{line} "
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict):
+        if not value:
+            return "{}"
         rows = [f"{encode_basestring_ascii(key)}: {_json(item, inner)}" for key, item in value.items()]
         return f"{{{inner}{f',{inner}'.join(rows)}{line}}}"
-    if isinstance(value, (list, tuple)) and value:
+    if isinstance(value, (list, tuple)):
+        if not value:
+            return "[]"
         return f"[{inner}{f',{inner}'.join([_json(item, inner) for item in value])}{line}]"
     return json.dumps(value)
 

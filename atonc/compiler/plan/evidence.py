@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 
 from atonc.compiler.plan.streams import with_idle_steps
 from atonc.compiler.plan.task import Task
 from atonc.machine.hw.chains import Shape, texts_of
-from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.context import PoolKind
 from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade, neighbours
@@ -47,7 +46,7 @@ def _engine_grade(config: StrengConfig, role: str, trust: Trust) -> UnitGrade:
     found = trust.grade_unit(config, role)
     if found.grade.rank <= trust.worst.rank or config.to_memory:
         return found
-    cached = trust.grade_unit(replace(config, cacheable=1), role, PoolKind.FLASH)
+    cached = trust.grade_unit(changed(config, cacheable=1), role, PoolKind.FLASH)
     return min(found, cached, key=lambda one: one.grade.rank)
 
 

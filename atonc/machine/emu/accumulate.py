@@ -9,6 +9,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import not_modelled
 from atonc.machine.hw.fixed import Ints
+from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.stream import Stream
 from atonc.machine.hw.units import convacc
 from atonc.machine.hw.units.convacc import ConvaccConfig
@@ -23,6 +24,7 @@ class AccumulationChain:
     loop: bool
 
 
+@memoise
 def find_chains(epoch: Epoch) -> dict[str, AccumulationChain]:
     """The chain of every CONVACC in the epoch."""
     configs = {name: c for name, c in epoch.units.items() if isinstance(c, ConvaccConfig)}

@@ -7,7 +7,6 @@ frames is the accumulator loop of a CONVACC chain (`emu/accumulate.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.emu.accumulate import AccumulationChain, find_chains, run_chain
 from atonc.machine.emu.bus import AddressSpace, canonical
 from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import changed
 from atonc.machine.hw.stream import Array, Stream
 from atonc.machine.hw.units import activ, arith, convacc, decompress, pool, stream_engine
 from atonc.machine.hw.units.switch import Link, route
@@ -71,7 +71,9 @@ class _EpochRun:
                 rule="an access stays inside one memory pool",
                 remedy="check that program, initialisers and pools belong to the same compilation",
             )
-        return replace(config, address=canonical(config.address)), region.data, region.base
+        address = canonical(config.address)
+        same = address == config.address
+        return config if same else changed(config, address=address), region.data, region.base
 
     def _input(self, unit: str, port: int) -> Stream:
         link = self.epoch.sources(unit).get(port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,16 @@ def shift_right(values: Ints, shift: int, rounded: bool) -> Ints:
     return shift_right_rounded(values, shift) if rounded else values >> min(shift, values.dtype.itemsize * 8 - 1)
 
 
-def saturate(values: Ints, nbytes: int, unsigned: bool = False) -> Ints:
+def saturate(values: Ints, nbytes: int, unsigned: bool = False, out: Ints | None = None) -> Ints:
     low, high = limits(nbytes, unsigned)
-    return np.clip(values, low, high)
+    return clipped(values, low, high, out)
+
+
+def clipped(values: Ints, low: int, high: int, out: Ints | None = None) -> Ints:
+    """`np.clip`, which takes a multiple of the time to look at Python's numbers; where the type of the values ends
+    before a limit, nothing is beyond it."""
+    ends, kind = limits_of(values), values.dtype.type
+    return values.clip(kind(max(low, ends[0])), kind(min(high, ends[1])), out=out)
 
 
 def limits(nbytes: int, unsigned: bool = False) -> tuple[int, int]:
@@ -54,7 +62,22 @@ def wrap(values: Ints, nbytes: int) -> Ints:
 def finish(values: Ints, shift: int, nbytes: int, rounded: bool, saturated: bool) -> Ints:
     """The output stage of a unit: shift, round, then saturate or wrap to the output bytes."""
     shifted = shift_right(values, shift, rounded)
-    return saturate(shifted, nbytes) if saturated else wrap(shifted, nbytes)
+    own = None if shifted is values else shifted  # which nobody else sees
+    return saturate(shifted, nbytes, out=own) if saturated else wrap(shifted, nbytes)
+
+
+def ends_of(values: Ints) -> tuple[int, int]:
+    """The lowest and the highest of the values and zero."""
+    return int(values.min(initial=0)), int(values.max(initial=0))
+
+
+def limits_of(values: Ints) -> tuple[int, int]:
+    """What an array of this type may hold: no bound is cheaper."""
+    return limits(values.dtype.itemsize, values.dtype.kind == "u")
+
+
+def largest_of(values: Ints, ends: Callable[[Ints], tuple[int, int]] = ends_of) -> int:
+    return max(map(abs, ends(values)))
 
 
 def signed(value: int, bits: int) -> int:

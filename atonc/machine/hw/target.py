@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import hardware
@@ -27,7 +26,7 @@ class Target:
 
     def cycles(self, epoch: Epoch) -> EpochCycles:
         """Prices an epoch that has its words: decoded, or from `with_words`."""
-        return hardware.epoch_cycles(epoch, self.machine, self.programmed_by)
+        return _cycles(epoch, self)
 
     def with_words(self, epoch: Epoch) -> Epoch:
         return _with_words(epoch, self.words)
@@ -35,5 +34,10 @@ class Target:
 
 @memoise
 def _with_words(epoch: Epoch, words: Callable[[Epoch], int]) -> Epoch:
-    """Always the same object, for those who remember figures."""
-    return replace(epoch, words=words(epoch))
+    return ec_program.of_length(epoch, words(epoch))
+
+
+@memoise
+def _cycles(epoch: Epoch, target: Target) -> EpochCycles:
+    """Those who compare programs and those who report the best of them ask alike."""
+    return hardware.epoch_cycles(epoch, target.machine, target.programmed_by)

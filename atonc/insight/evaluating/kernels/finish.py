@@ -65,7 +65,7 @@ class Wrapping32:
 
     def _row(self, sums: Array, v: Array, some: slice) -> None:
         if self.limits is not None:
-            np.clip(sums, *(end[some] if end.ndim else end for end in self.limits), out=sums)
+            _limit(sums, *(end[some] if end.ndim else end for end in self.limits))
         v[...] = sums
         v *= self.factors[some]
         v += self.addends[some]
@@ -74,6 +74,15 @@ class Wrapping32:
             v += np.int32(self.half)
         v >>= self.shift
         np.clip(v, *self.clip, out=v)
+
+
+def _limit(sums: Array, low: Any, high: Any) -> None:
+    """`np.clip` with a limit for each channel takes five times as long as both of its steps."""
+    if low.ndim:
+        np.maximum(sums, low, out=sums)
+        np.minimum(sums, high, out=sums)
+    else:
+        np.clip(sums, low, high, out=sums)
 
 
 @lru_cache(maxsize=4096)

@@ -125,10 +125,15 @@ def written_words(epoch: Epoch) -> int:
     return len(_encoded(epoch))
 
 
-@memoise
 def with_words(epoch: Epoch) -> Epoch:
-    """The epoch with the length of its part of the program: always the same object, for those who remember figures."""
-    return replace(epoch, words=written_words(epoch))
+    """The epoch with the length of its part of the program."""
+    return of_length(epoch, written_words(epoch))
+
+
+@memoise
+def of_length(epoch: Epoch, words: int) -> Epoch:
+    """Always the same object, for those who remember figures."""
+    return replace(epoch, words=words)
 
 
 def epoch_words(epoch: Epoch, unit_words: UnitWords | None = None) -> int:

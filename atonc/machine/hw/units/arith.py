@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
-from atonc.machine.hw.fixed import Ints, finish, shift_right
+from atonc.machine.hw.fixed import Ints, clipped, ends_of, finish, largest_of, limits_of, shift_right
+from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.stream import Array, low_bytes
 
 bits = fields.declare("ARITH")
@@ -163,7 +164,7 @@ def _by_table(config: ArithConfig, x: Array, unit: str) -> Ints:
 
 def _compute(config: ArithConfig, x: Array, y: Array | None, unit: str) -> Ints:
     if config.operation == CLIP:
-        result: Ints = np.clip(x.astype(np.int32), config.a, config.c)
+        result: Ints = clipped(x.astype(np.int32), config.a, config.c)
     elif config.operation == AFFINE:
         result = _affine(config, x, y)
     else:
@@ -172,14 +173,14 @@ def _compute(config: ArithConfig, x: Array, y: Array | None, unit: str) -> Ints:
         result = combine(x.astype(np.int64), y.astype(np.int64))
     result = finish(result, config.shift_out, config.out_bytes, bool(config.rounded), bool(config.saturated))
     if config.clip_out:
-        result = np.clip(result, config.clip_min, config.clip_max)
+        result = clipped(result, config.clip_min, config.clip_max)
     return result.astype({1: np.int8, 2: np.int16}.get(config.out_bytes, np.int32))
 
 
 def _affine(config: ArithConfig, x: Array, y: Array | None) -> Ints:
     """((A*x) >> AX) + ((B*y) >> BY) + (C << C_SHIFT) before the output stage."""
-    a, b, c = _coefficients(config, x.size)
-    wide = _wide_enough(config, x, y, a, b, c)
+    found = _coefficients(config, x.size)
+    a, b, c, wide = found.a, found.b, found.c, _wide_enough(config, x, y, found)
     grid = max((a, b, c), key=lambda values: values.ndim)
     shape = (grid.shape[0], -1, grid.shape[2]) if grid.ndim == 3 else (-1,)
     result = x.reshape(shape) * a.astype(wide)
@@ -192,24 +193,43 @@ def _affine(config: ArithConfig, x: Array, y: Array | None) -> Ints:
     return result.reshape(-1)
 
 
-def _wide_enough(config: ArithConfig, x: Array, y: Array | None, a: Ints, b: Ints, c: Ints) -> type[np.signedinteger]:
-    """int32 where no intermediate value can leave it, judged by the values that are really there."""
-    total = _largest(x) * _largest(a) + (_largest(c) << (0 if config.combine_bc else config.shift_c))
-    if y is not None:
-        total += _largest(y) * _largest(b) + (1 << config.shift_b)
-    total += (1 << config.shift_out) + (1 << config.shift_a)
-    return np.int32 if total < 1 << 31 else np.int64
+def _wide_enough(config: ArithConfig, x: Array, y: Array | None, found: Coefficients) -> type[np.signedinteger]:
+    """int32 where no intermediate value can leave it: judged by the types of the streams, then by their values."""
+    most_a, most_b, most_c = found.largest
+    rest = (most_c << (0 if config.combine_bc else config.shift_c)) + (1 << config.shift_out)
+    rest += (1 << config.shift_a) + (0 if y is None else 1 << config.shift_b)
+    for ends in (limits_of, ends_of):
+        total = rest + largest_of(x, ends) * most_a + (0 if y is None else largest_of(y, ends) * most_b)
+        if total < 1 << 31:
+            return np.int32
+    return np.int64
 
 
-def _largest(values: Array) -> int:
-    return max(abs(int(values.min(initial=0))), abs(int(values.max(initial=0))))
-
-
-def _coefficients(config: ArithConfig, elements: int) -> tuple[Ints, Ints, Ints]:
+@dataclass(frozen=True, eq=False)
+class Coefficients:
     """A, B and the addend: single values, per element, or [groups, 1, run] where the rows repeat regularly."""
+
+    a: Ints
+    b: Ints
+    c: Ints
+    largest: tuple[int, int, int]
+
+
+def _coefficients(config: ArithConfig, elements: int) -> Coefficients:
+    return _few_coefficients(config, elements) or _made_coefficients(config, regular_rows(config, elements), elements)
+
+
+@memoise
+def _few_coefficients(config: ArithConfig, elements: int) -> Coefficients | None:
+    """A program runs for several inputs; None where it is not worth the memory."""
+    numbers = regular_rows(config, elements) if config.is_vector else None
+    many = config.is_vector and (numbers is None or numbers.size > ROWS)
+    return None if many else _made_coefficients(config, numbers, elements)
+
+
+def _made_coefficients(config: ArithConfig, numbers: NDArray[np.int64] | None, elements: int) -> Coefficients:
     scalar = [np.array([v], np.int64) for v in (config.a, config.b, config.c)]
     if config.is_vector:
-        numbers = regular_rows(config, elements)
         rows = config.rows()[row_numbers(config, elements) if numbers is None else numbers].astype(np.int64)
         flags = (config.vector_a, config.vector_b, config.vector_c)
         scalar = [rows[..., k] if flag else scalar[k] for k, flag in enumerate(flags)]
@@ -217,7 +237,9 @@ def _coefficients(config: ArithConfig, elements: int) -> tuple[Ints, Ints, Ints]
     if config.combine_bc:
         c = (b << 16) | (c & 0xFFFF)
         b = np.zeros(1, np.int64)
-    return a, b, c
+    for values in (a, b, c):
+        values.flags.writeable = False
+    return Coefficients(a, b, c, (largest_of(a), largest_of(b), largest_of(c)))
 
 
 def regular_rows(config: ArithConfig, elements: int) -> NDArray[np.int64] | None:

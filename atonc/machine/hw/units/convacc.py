@@ -7,19 +7,20 @@ exact: they run through BLAS in float32 or float64, whichever holds them exactly
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
-from atonc.machine.hw.fixed import Ints, limits, shift_right
+from atonc.machine.hw.fixed import Ints, clipped, ends_of, largest_of, limits, limits_of, shift_right
 from atonc.machine.hw.stream import Array, Stream, low_bytes
 
 bits = fields.declare("CONVACC")
 
 NO_CROP = 0xFFFF
+_EXACT = 1 << 24  # float32 holds every whole number up to here
 FRAME_ZERO = 3  # AFILTMODE: accumulator frames outside FIRST..LAST count as zeros
 
 
@@ -191,7 +192,7 @@ def finish(config: ConvaccConfig, sums: Ints) -> Ints:
     low, high = limits(config.out_bytes, unsigned)
     if not config.saturated:
         raise fields.not_modelled("CONVACC", "DFORMAT.SAT", 0)
-    return np.clip(shifted, low, high, out=shifted if shifted is not sums else None)
+    return clipped(shifted, low, high, out=shifted if shifted is not sums else None)
 
 
 def check(config: ConvaccConfig, unit: str) -> None:
@@ -339,13 +340,20 @@ def _convolve(config: ConvaccConfig, maps: Array, index: Array, sets: Array) -> 
 
 
 def _exact_type(config: ConvaccConfig, maps: Array, sets: Array) -> type[np.float32] | type[np.float64]:
-    """float32 where no sum can leave its 24 exact bits, judged by the values that are really there."""
+    """float32 where no sum can leave its 24 exact bits, judged by types and, where that is too much, by values."""
     if maps.size == 0 or sets.size == 0:
         return np.float32
-    low, high = int(maps.min()) - config.feature_offset, int(maps.max()) - config.feature_offset
-    largest = max(abs(low), abs(high), abs(config.frame_value))
+    most = largest_of(sets, limits_of) * config.taps
+    if any(_farthest(config, maps, ends) * most < _EXACT for ends in (limits_of, ends_of)):
+        return np.float32
     weight = int(np.abs(sets.astype(np.int32)).sum(axis=(2, 3, 4)).max())
-    return np.float32 if largest * weight < 1 << 24 else np.float64
+    return np.float32 if _farthest(config, maps, ends_of) * weight < _EXACT else np.float64
+
+
+def _farthest(config: ConvaccConfig, maps: Array, ends: Callable[[Array], tuple[int, int]]) -> int:
+    """From zero, of features and frame."""
+    low, high = ends(maps)
+    return max(abs(low - config.feature_offset), abs(high - config.feature_offset), abs(config.frame_value))
 
 
 def _pad(config: ConvaccConfig, maps: Array, exact: type) -> Array:

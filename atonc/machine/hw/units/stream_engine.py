@@ -157,14 +157,18 @@ def frame_addresses(config: StrengConfig) -> NDArray[np.int64]:
 def read(config: StrengConfig, memory: NDArray[np.uint8], base: int, unit: str = "STRENG") -> Stream:
     """The stream that the engine reads; `memory` is the region that starts at bus address `base`."""
     check(config, unit)
-    offsets = frame_addresses(config)
-    distinct, index = np.unique(offsets, return_inverse=True) if _repeats(config) else (offsets, None)
-    frames = _window(config, memory, base, distinct, unit, writeable=False)
+    index = None
+    if (step := _even_step(config)) is not None:
+        frames = _evenly_spaced(config, memory, base, step, unit, writeable=False)
+    else:
+        distinct, index = _distinct(config)
+        frames = _window(config, memory, base, distinct, unit, writeable=False)
     size = config.element_bytes
+    data = np.ascontiguousarray(frames).reshape(len(frames), -1)
     if size == 3:
-        return Stream(np.ascontiguousarray(frames).reshape(distinct.size, -1), index, word_bytes=3)
+        return Stream(data, index, word_bytes=3)
     wanted: Any = {1: (np.uint8, np.int8), 2: (np.uint16, np.int16)}[size][config.sign_extend]
-    data = np.ascontiguousarray(frames).reshape(distinct.size, -1).view(wanted)
+    data = data.view(wanted)
     return Stream(data, None if index is None else index.astype(np.int64))
 
 
@@ -173,6 +177,9 @@ def write(config: StrengConfig, stream: Stream, memory: NDArray[np.uint8], base:
     check(config, unit)
     size, lines_pixels_depth = config.element_bytes, config.shape
     data = _to_bytes(stream, config.elements, size).reshape(config.frames, *lines_pixels_depth, size)
+    if (step := _even_step(config)) is not None and not _may_collide(config):
+        _evenly_spaced(config, memory, base, step, unit, writeable=True)[...] = data
+        return
     offsets = frame_addresses(config)
     if _repeats(config):
         # a frame address that is written several times ends with its last frame
@@ -214,6 +221,32 @@ def _repeats(config: StrengConfig) -> bool:
     return config.frames > 1 and any(step == 0 and count > 1 for count, step in config.frame_loops())
 
 
+def _distinct(config: StrengConfig) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Offsets of the frames, each once, and which of them every frame of the stream is."""
+    offsets = frame_addresses(config)
+    if not _repeats(config):
+        return offsets, None
+    distinct, index = np.unique(offsets, return_inverse=True)
+    return distinct, index
+
+
+def _even_step(config: StrengConfig) -> int | None:
+    """Bytes from frame to frame, where each frame lies as far from the one before; None where some lie otherwise."""
+    loops = config.frame_loops()
+    return loops[0][1] if len(loops) == 1 and (loops[0][1] or config.frames == 1) else None
+
+
+def _evenly_spaced(
+    config: StrengConfig, memory: NDArray[np.uint8], base: int, step: int, unit: str, writeable: bool
+) -> Any:
+    last = (config.frames - 1) * step
+    _require_inside(config, memory, base, (min(0, last), max(0, last)), unit)
+    shape, strides = (config.frames, *config.shape, config.element_bytes), (step, *config.steps, 1)
+    found: Array = np.ndarray(shape, np.uint8, memory, config.address - base, strides)  # as_strided is slow
+    found.flags.writeable = writeable
+    return found
+
+
 def _to_bytes(stream: Stream, elements: int, size: int) -> Array:
     if stream.word_bytes == size:
         return stream.bytes()[: elements * size]
@@ -231,17 +264,7 @@ def _window(
     """Strided view [frames, lines, pixels, depth, bytes] of memory, gathered where the frames are not evenly spaced."""
     start = config.address - base
     shape, steps, size = config.shape, config.steps, config.element_bytes
-    reach = [(count - 1) * step for count, step in zip(shape, steps, strict=True)]
-    low = int(offsets.min(initial=0)) + sum(min(r, 0) for r in reach)
-    high = int(offsets.max(initial=0)) + sum(max(r, 0) for r in reach) + size
-    if start + low < 0 or start + high > memory.size:
-        raise InputError(
-            f"the engine touches {config.address + low:#010x}..{config.address + high - 1:#010x}, "
-            f"outside the memory at {base:#010x} ({memory.size} bytes)",
-            where=unit,
-            rule="an access stays inside one memory pool",
-            remedy="check that program, initialisers and pools belong to the same compilation",
-        )
+    _require_inside(config, memory, base, (int(offsets.min(initial=0)), int(offsets.max(initial=0))), unit)
     even = offsets.size < 3 or bool((np.diff(offsets) == offsets[1] - offsets[0]).all())
     inner_steps = (*steps, 1)
     if even:
@@ -255,3 +278,20 @@ def _window(
         for o in offsets
     ]
     return views if writeable else np.stack(views)
+
+
+def _require_inside(
+    config: StrengConfig, memory: NDArray[np.uint8], base: int, frames: tuple[int, int], unit: str
+) -> None:
+    """`frames`: the lowest and the highest offset of a frame."""
+    reach = [(count - 1) * step for count, step in zip(config.shape, config.steps, strict=True)]
+    low = config.address + frames[0] + sum(min(r, 0) for r in reach)
+    high = config.address + frames[1] + sum(max(r, 0) for r in reach) + config.element_bytes
+    if low < base or high > base + memory.size:
+        raise InputError(
+            f"the engine touches {low:#010x}..{high - 1:#010x}, "
+            f"outside the memory at {base:#010x} ({memory.size} bytes)",
+            where=unit,
+            rule="an access stays inside one memory pool",
+            remedy="check that program, initialisers and pools belong to the same compilation",
+        )
