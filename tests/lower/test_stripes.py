@@ -110,7 +110,7 @@ def outputs_of(one: Compiled) -> list[np.ndarray]:
     return [found[name] for name in one.graph.outputs]
 
 
-@pytest.mark.parametrize(("expanded", "large"), [(96, True), (104, False)])
+@pytest.mark.parametrize(("expanded", "large"), [(96, True), (104, True)])
 def test_bands_are_as_large_as_the_chip_holds(expanded: int, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     options, graph = Options(verify=False), network(expanded=expanded)
     cycles, bands = [], []
