@@ -193,7 +193,7 @@ def _affine(config: ArithConfig, x: Array, y: Array | None) -> Ints:
     return result.reshape(-1)
 
 
-def _wide_enough(config: ArithConfig, x: Array, y: Array | None, found: Coefficients) -> type[np.signedinteger]:
+def _wide_enough(config: ArithConfig, x: Array, y: Array | None, found: AffineRows) -> type[np.signedinteger]:
     """int32 where no intermediate value can leave it: judged by the types of the streams, then by their values."""
     most_a, most_b, most_c = found.largest
     rest = (most_c << (0 if config.combine_bc else config.shift_c)) + (1 << config.shift_out)
@@ -206,7 +206,7 @@ def _wide_enough(config: ArithConfig, x: Array, y: Array | None, found: Coeffici
 
 
 @dataclass(frozen=True, eq=False)
-class Coefficients:
+class AffineRows:
     """A, B and the addend: single values, per element, or [groups, 1, run] where the rows repeat regularly."""
 
     a: Ints
@@ -215,19 +215,19 @@ class Coefficients:
     largest: tuple[int, int, int]
 
 
-def _coefficients(config: ArithConfig, elements: int) -> Coefficients:
+def _coefficients(config: ArithConfig, elements: int) -> AffineRows:
     return _few_coefficients(config, elements) or _made_coefficients(config, regular_rows(config, elements), elements)
 
 
 @memoise
-def _few_coefficients(config: ArithConfig, elements: int) -> Coefficients | None:
+def _few_coefficients(config: ArithConfig, elements: int) -> AffineRows | None:
     """A program runs for several inputs; None where it is not worth the memory."""
     numbers = regular_rows(config, elements) if config.is_vector else None
     many = config.is_vector and (numbers is None or numbers.size > ROWS)
     return None if many else _made_coefficients(config, numbers, elements)
 
 
-def _made_coefficients(config: ArithConfig, numbers: NDArray[np.int64] | None, elements: int) -> Coefficients:
+def _made_coefficients(config: ArithConfig, numbers: NDArray[np.int64] | None, elements: int) -> AffineRows:
     scalar = [np.array([v], np.int64) for v in (config.a, config.b, config.c)]
     if config.is_vector:
         rows = config.rows()[row_numbers(config, elements) if numbers is None else numbers].astype(np.int64)
@@ -239,7 +239,7 @@ def _made_coefficients(config: ArithConfig, numbers: NDArray[np.int64] | None, e
         b = np.zeros(1, np.int64)
     for values in (a, b, c):
         values.flags.writeable = False
-    return Coefficients(a, b, c, (largest_of(a), largest_of(b), largest_of(c)))
+    return AffineRows(a, b, c, (largest_of(a), largest_of(b), largest_of(c)))
 
 
 def regular_rows(config: ArithConfig, elements: int) -> NDArray[np.int64] | None:
