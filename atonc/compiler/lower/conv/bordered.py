@@ -20,6 +20,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import Lower, lower_padded, pad_first
 from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.semantics.roundings import agree
 from atonc.compiler.plan.policy import WINDOW_OUTPUTS, WORTH_BORDER
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.plan.types import BufferKind
@@ -33,6 +34,8 @@ STORED = "the zero point around the picture in memory"
 def lower_bordered(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
     """As `lower_padded` does it, or on a copy with a border where that costs less."""
     plain = attempt(context, lambda draft: lower_padded(layer, draft, lower))
+    if layer.rounds_as is not None and "borders" not in context.facts.without:
+        return _as_all_rows(layer, context, plain, lower)
     if isinstance(plain, RefusedForm) or "borders" in context.facts.without or not _may_pay(layer, plain):
         return context.take(plain)
     offers = [Offer(plain, SUBTRACTED)]
@@ -45,6 +48,14 @@ def lower_bordered(layer: ConvLayer, context: Context, lower: Lower) -> list[Tas
     return take_best(context, offers)
 
 
+def _as_all_rows(layer: ConvLayer, context: Context, plain: Form | RefusedForm, lower: Lower) -> list[TaskGroup]:
+    """Some rows: with a border where the whole layer has one, since it rounds otherwise with it."""
+    assert layer.rounds_as is not None
+    forms = (plain, *(attempt(context, draw) for draw in _draws(layer, lower) if _has_form(layer)))
+    alike = (form for form in forms if isinstance(form, Form) and agree(form.semantics[layer.op.name], layer.rounds_as))
+    return context.take(next(alike, plain))
+
+
 def _fits(layer: ConvLayer, context: Context, form: Form) -> bool:
     """Whether the copy lies where memory is free while other layers need more: speed does not make the peak higher."""
     return form.scratch_bytes <= context.facts.free_bytes.get(layer.op.name, 0)
@@ -52,15 +63,19 @@ def _fits(layer: ConvLayer, context: Context, form: Form) -> bool:
 
 def _may_pay(layer: ConvLayer, plain: Form) -> bool:
     """Whether half of the cycles could be saved: not where the kernels come from the flash no faster."""
-    if layer.op.kind != "conv" or layer.ring is not None or layer.features_shifted or layer.whole_bytes:
+    if layer.whole_bytes or not _has_form(layer):
+        return False
+    return plain.cycles > WORTH_BORDER * layer.machine.flash_byte_cycles * layer.weights.size
+
+
+def _has_form(layer: ConvLayer) -> bool:
+    if layer.op.kind != "conv" or layer.ring is not None or layer.features_shifted:
         return False
     if layer.weights.shape[1:3] != (3, 3) or layer.dilation != (1, 1) or layer.stride not in ((1, 1), (2, 2)):
         return False
     if layer.zero == 0 if any(layer.padding) else layer.stride == (2, 2):
         return False  # units do it on bytes already
-    if layer.outputs < WINDOW_OUTPUTS:
-        return False
-    return plain.cycles > WORTH_BORDER * layer.machine.flash_byte_cycles * layer.weights.size
+    return layer.outputs >= WINDOW_OUTPUTS
 
 
 def _draws(layer: ConvLayer, lower: Lower) -> Iterator[Draw[Context]]:
