@@ -30,7 +30,7 @@ def test_what_is_kept_leaves_less_for_a_part_of_a_kernel(budget: int) -> None:
     stay at all."""
     graph = _two_layers()
     small, found = (compile_graph(graph, Options(verify=False, resident=str(size))) for size in (16 << 10, budget))
-    assert 0.9 * budget < found.layout.memory.resident_bytes <= budget
+    assert 0.7 * budget < found.layout.memory.resident_bytes <= budget
     assert found.cost.cycles < 0.75 * small.cost.cycles
 
 

@@ -40,7 +40,7 @@ def convolution(
     )
 
 
-ROWS = convolution(3, 8, stride=2)  # lanes of rows, each padded on two or three sides: S1 and S2
+ROWS = convolution(3, 12, stride=2)  # lanes of rows, each padded on two or three sides: S1 and S2
 LANES = convolution(16, 16)  # two lanes of kernels, whose writers interleave
 TOP = convolution(3, 8, pads=(1, 0, 0, 0))  # a pad on one side: an epoch of its own, or an unpublished form
 LOWEST = convolution(64, 64, 1, zero=-128)  # a zero point of -128: S5

@@ -164,21 +164,13 @@ class BlockStretch:
 
     def outputs(self, layer: ConvLayer, share: int) -> list[tuple[int, int]]:
         """Channels of the result in chains of at most so many blocks: the first and how many."""
-        multiplier = layer.outputs // layer.area.channels
-        cut, step = self.cut, lcm(self.cut.outputs, layer.alignment)
-        return [
-            found
-            for k in range(0, self.blocks, share)
-            for found in ranges(
-                layer,
-                cut.mode.offset,
-                cut.roundings,
-                (self.first + k * cut.batch) * multiplier,
-                min(share, self.blocks - k) * cut.outputs,
-                step,
-                self.shifts,
-            )
-        ]
+        multiplier, cut = layer.outputs // layer.area.channels, self.cut
+        cutting = partial(ranges, layer, cut.mode.offset, cut.roundings)
+        step, found = lcm(cut.outputs, layer.alignment), list[tuple[int, int]]()
+        for k in range(0, self.blocks, share):
+            first, count = (self.first + k * cut.batch) * multiplier, min(share, self.blocks - k) * cut.outputs
+            found += cutting(first, count, step, self.shifts)
+        return found
 
 
 def _blocks(
