@@ -20,7 +20,6 @@ from atonc.compiler.plan.types import EpochPlan
 from atonc.insight.explain import decide, rules, tensors, wiring
 from atonc.insight.explain.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.explain.clocked import at_clocks
-from atonc.insight.explain.limits import limit_cycles
 from atonc.insight.explain.own_steps import Row, own_steps
 from atonc.insight.explain.types import (
     CPU,
@@ -142,8 +141,6 @@ def _layer(op: Op, view: CompileView, rows: list[Row], steps: Steps, external: s
     behind = has_no_epoch(op.name, view.compiled.scheduled.schedule)
     on = (NPU if behind else NOTHING) if not rows else NPU if any(step.on == NPU for step in own) else CPU
     held = tensors.weights(op, known)
-    compiled, work = view.compiled, macs(op, known)
-    share = sum(step.cycles for step in own) / max(1, sum(steps[step.number][1].cycles for step in own))
     facts = LayerFacts(
         name=layer_name(op),
         kind=op.kind,
@@ -152,8 +149,7 @@ def _layer(op: Op, view: CompileView, rows: list[Row], steps: Steps, external: s
         outputs=op.outputs,
         shape=known[op.outputs[0]].shape,
         on=on,
-        macs=work,
-        limit_cycles=limit_cycles(work, [s for s, _ in rows], share, compiled.program, compiled.target.machine),
+        macs=macs(op, known),
         decisions=tuple(_decisions(op, view, rows, on, shares(own), sum(step.cycles for step in own), external)),
         label=tensors.label(op, known),
         attributes=tensors.attributes(op),

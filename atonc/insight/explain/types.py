@@ -147,7 +147,6 @@ class LayerFacts:
     shape: tuple[int, ...]  # of the first output
     on: str = ""  # npu, cpu, hybrid, none (costs nothing); empty: where its steps run
     macs: int = 0  # 0: what its steps have
-    limit_cycles: int = 0  # of a convolution: what the chip could do at best; 0: not known
     decisions: tuple[Decision, ...] = ()
     label: str = ""  # the kind with what people look for: "depthwise conv 3x3 /2"
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -187,10 +186,6 @@ class LayerView(LayerFacts):
     @property
     def title(self) -> str:
         return self.label or self.kind.replace("_", " ")
-
-    @property
-    def times_limit(self) -> float:
-        return self.cycles / self.limit_cycles if self.limit_cycles else 0.0
 
     @property
     def macs_per_cycle(self) -> float:

@@ -25,8 +25,6 @@ class Column:
 
 COLUMNS = (
     Column("cycles", "cycles", lambda layer: layer.cycles),
-    Column("limit_cycles", "cycles at the chip's limit", lambda layer: layer.limit_cycles),
-    Column("times_limit", "times the chip's limit", lambda layer: round(layer.times_limit, 3), digits=1, adds=False),
     Column("macs_per_cycle", "MAC/cycle", lambda layer: round(layer.macs_per_cycle, 3), digits=1, adds=False),
 )
 
