@@ -10,7 +10,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help test quick demo lint types unit venv clean
+.PHONY: help test quick demo lint unit docs release venv clean
 
 # what somebody who adds an operator, a board or a column wants to know at once
 QUICK := tests/ops/test_functions_table.py tests/kernels/test_kernels_numbers.py tests/passes/test_passes_formats.py \
@@ -23,6 +23,8 @@ help:
 	@echo 'make test    ruff, mypy and pytest'
 	@echo 'make quick   ruff, and the tests of operators, boards and figures: under a minute'
 	@echo 'make lint    ruff and mypy only'
+	@echo 'make docs    the documentation as a site, in build/site'
+	@echo 'make release wheel and sdist, built twice and tried, in build/release; publishes nothing'
 	@echo 'make venv    create $(VENV) with everything installed'
 
 test: lint unit
@@ -43,6 +45,12 @@ quick: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/atonc generate examples/digits/digits.tflite -n digits -o build/digits
 	$(BIN)/atonc validate examples/digits/digits.tflite --input examples/digits/test.npz --per-layer
+
+docs: $(STAMP)
+	$(BIN)/python tools/site.py build/site
+
+release: $(STAMP)
+	$(BIN)/python tools/release.py build/release
 
 venv: $(STAMP)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from atonc.doors.python.interface import (
         __version__,
         check_firmware,
+        compare,
         compile,
         describe_board,
         evaluate,
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
         relocate,
         run,
         sweep,
+        validate,
     )
 
 __all__ = [
     "__version__",
     "check_firmware",
+    "compare",
     "compile",
     "describe_board",
     "errors",
@@ -36,6 +39,7 @@ __all__ = [
     "relocate",
     "run",
     "sweep",
+    "validate",
 ]
 
 

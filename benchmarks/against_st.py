@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 from atonc.insight.workers.unit import code_version
-from benchmarks.schedule import RECORDS, measure, published
+from benchmarks.schedule import RECORDS, VARIANTS, measure, published
 from benchmarks.shared import kept as kept_records
 from benchmarks.shared.corpus import asked_for, corpus_dir
 from benchmarks.shared.declare import FETCHED, FRESH, KEEP, ONLY, WRITE, Report
@@ -60,6 +60,7 @@ def newest(roots: Sequence[Path], kept: Mapping[str, Row], only: Sequence[str]) 
             found = measure(path, {})
             kept_keys = ("ms", "low_ms", "high_ms", "seconds", "refused")
             figures = {key: found[key] for key in kept_keys if key in found}
+            figures["resident_ms"] = measure(path, VARIANTS["resident"]).get("ms")
             yield row | figures | {"code": code_version()}
 
 
@@ -83,10 +84,12 @@ def place(model: str, roots: Sequence[Path]) -> Path | None:
 
 def same_file() -> list[Row]:
     """Our time and the best of ST's for every model of the corpus that ST published a time of."""
-    ours, rows = _default_records(), []
+    ours, rows = _records("default"), []
+    resident = _records("resident")
     for name, best in sorted(published().items()):
         if "ms" in ours.get(name, {}):
             figures = {key: round(ours[name][key], 4) for key in ("ms", "low_ms", "high_ms")}
+            figures["resident_ms"] = resident.get(name, {}).get("ms")
             st = {"st_ms": best.ms, "release": best.release, "external_kib": best.external_kib}
             rows.append({"model": name, **figures, **st})
     return rows
@@ -94,7 +97,7 @@ def same_file() -> list[Row]:
 
 def elsewhere() -> list[Row]:
     """Models that others than the zoo measured; a row at the clocks of the prediction is preferred."""
-    folder, ours, rows = corpus_dir(), _default_records(), []
+    folder, ours, rows = corpus_dir(), _records("default"), []
     with (folder / "figures" / "bench_n6.csv").open() as file:
         measured = list(csv.DictReader(file))
     with (folder / "models.csv").open() as file:
@@ -115,8 +118,8 @@ def elsewhere() -> list[Row]:
     return rows
 
 
-def _default_records() -> Mapping[str, Row]:
-    found: Mapping[str, Row] = json.loads(RECORDS.read_text())["default"]
+def _records(variant: str) -> Mapping[str, Row]:
+    found: Mapping[str, Row] = json.loads(RECORDS.read_text())[variant]
     return found
 
 
@@ -133,10 +136,18 @@ def summary(groups: Mapping[str, Sequence[Row]]) -> Row:
         "on_chip": len(inside), "on_chip_mean": round(geometric_mean(inside.values()), 4),
         "on_chip_median": round(median(inside.values()), 4) if inside else 0.0,
         "on_chip_high": round(geometric_mean(upper), 4),  # if every prediction were as slow as its band allows
+        "resident": _resident(groups[name] for name in inside),
         "slower": {name: round(ratio, 4) for name, ratio in ratios.items() if ratio > 1},
         "weakest": sorted(((round(r, 4), n) for n, r in inside.items()), reverse=True)[:5],
         "strongest": sorted((round(r, 4), n) for n, r in inside.items())[:5],
     }  # fmt: skip
+
+
+def _resident(groups: Iterable[Sequence[Row]]) -> list[float]:
+    """How many networks were measured with weights in RAM, their mean, and the weakest."""
+    measured = [[row["resident_ms"] / row["st_ms"] for row in rows if row.get("resident_ms")] for rows in groups]
+    ratios = [geometric_mean(ratios) for ratios in measured if ratios]
+    return [len(ratios), round(geometric_mean(ratios), 4), round(max(ratios), 4)] if ratios else [0, 0.0, 0.0]
 
 
 def by_network(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -171,11 +182,13 @@ def page(found: Row) -> str:
         " *may be*: the band around the prediction. A network counts once, as the mean of its",
         "rows. All means are geometric.",
         "", f"## Release {NEWEST}, same architecture and resolution", "", said(found["newest"]["summary"]), "",
-        "| network | resolution | data | ours, ms | may be | ST, ms | ours / ST | ST's external RAM, KiB | our file |",
-        "|---|---|---|---:|---:|---:|---:|---:|---|", *map(_newest_line, found["newest"]["rows"]),
+        "| network | resolution | data | ours, ms | may be | ST, ms | ours / ST | with --resident, ms | / ST | "
+        "ST's external RAM, KiB | our file |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---|", *map(_newest_line, found["newest"]["rows"]),
         "", "## Best figure of any release, same file", "", said(found["same_file"]["summary"]), "",
-        "| model | ours, ms | may be | ST, ms | release | ours / ST | ST's external RAM, KiB |",
-        "|---|---:|---:|---:|---|---:|---:|", *map(_same_line, found["same_file"]["rows"]),
+        "| model | ours, ms | may be | ST, ms | release | ours / ST | with --resident, ms | / ST | "
+        "ST's external RAM, KiB |",
+        "|---|---:|---:|---:|---|---:|---:|---:|---:|", *map(_same_line, found["same_file"]["rows"]),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
@@ -183,9 +196,11 @@ def page(found: Row) -> str:
 def said(s: Row) -> str:
     slower = ", ".join(f"{name} {ratio:.2f}" for name, ratio in s["slower"].items()) or "none"
     ends = [", ".join(f"{name} {ratio:.2f}" for ratio, name in s[key]) for key in ("weakest", "strongest")]
+    count, mean, most = s["resident"]
     return (
         f"{s['networks']} networks: {s['mean']:.3f}. Without those that ST puts into external RAM {s['on_chip']}: "
         f"{s['on_chip_mean']:.3f} (median {s['on_chip_median']:.3f}, upper ends of the bands {s['on_chip_high']:.3f}). "
+        f"With `--resident` {mean:.3f} on {count} of these (none above {most:.2f}). "
         f"Slower: {slower}. Weakest: {ends[0]}. Strongest: {ends[1]}."
     )
 
@@ -197,13 +212,19 @@ def _times(row: Row) -> str:
 def _newest_line(row: Row) -> str:
     head = f"| {row['network']} | {row['resolution']} | {row['dataset']} |"
     if "ms" not in row:
-        return f"{head} refused: {row['refused'][:160].replace('|', '/')} | | {row['st_ms']:g} | | | {row['model']} |"
-    return f"{head} {_times(row)} | {row['ms'] / row['st_ms']:.2f} | {row['external_kib']:g} | {row['model']} |"
+        why = row["refused"][:160].replace("|", "/")
+        return f"{head} refused: {why} | | {row['st_ms']:g} | | | | | {row['model']} |"
+    return f"{head} {_times(row)} | {_ratios(row)} | {row['external_kib']:g} | {row['model']} |"
 
 
 def _same_line(row: Row) -> str:
-    ratio = f"{row['ms'] / row['st_ms']:.2f}"
-    return f"| {row['model']} | {_times(row)} | {row['release']} | {ratio} | {row['external_kib']:g} |"
+    return f"| {row['model']} | {_times(row)} | {row['release']} | {_ratios(row)} | {row['external_kib']:g} |"
+
+
+def _ratios(row: Row) -> str:
+    resident = row.get("resident_ms")
+    kept = f"{resident:.3f} | {resident / row['st_ms']:.2f}" if resident else " | "
+    return f"{row['ms'] / row['st_ms']:.2f} | {kept}"
 
 
 def run(arguments: argparse.Namespace) -> Report:

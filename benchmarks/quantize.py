@@ -20,9 +20,10 @@ import numpy as np
 
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.loading import load
-from atonc.insight.quantizing.observe import mean_snr_db, outputs, threads
+from atonc.insight.quantizing.observe import outputs, threads
 from atonc.insight.quantizing.price import QuantizationPrice, price
 from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.signal import Signal
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import KEEP, ONLY, SAVE, WRITE, Report, argument
@@ -43,6 +44,7 @@ SAMPLES = 100
 SMALL, LARGE = 50_000, 400_000  # values of an input
 HELD_SMALL, HELD, HELD_LARGE = 128, 32, 16  # so many samples judge
 SEEDS = {"learn": 0, "dev": 1, "held": 3}
+ORT = {"ort_minmax": "MinMax", "ort_percentile": "Percentile", "ort_entropy": "Entropy"}
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
 
@@ -309,13 +311,18 @@ def _measured(key: str, path: Path, folder: Path, keep: Path | None, made_before
     reference = {split: outputs(tidy, some) for split, some in feeds.items()}
     row: dict[str, Any] = {"model": key, "what": model.what, "origin": model.origin, "held": len(feeds["held"])}
 
+    held: dict[str, Signal] = {}
+
     def judged(label: str, run: Any, cost: tuple[Any, ...], started: float) -> None:
         seconds = round(time.process_time() - started, 1)
-        dev, held = (round(mean_snr_db(one, like(one, run(feeds[split]))), 2) for split, one in reference.items())
+        found = {split: Signal.of(one, like(one, run(feeds[split]))) for split, one in reference.items()}
         row[label] = dict(zip(("ms", "cycles", "refusal"), cost, strict=True))
-        row[label] |= {"dev_db": dev, "seconds": seconds}
+        row[label] |= {"dev_db": round(found["dev"].db, 2), "seconds": seconds}
         print(key, label, row[label], flush=True)
-        row[label]["snr_db"] = held
+        row[label]["snr_db"] = round(found["held"].db, 2)
+        held.setdefault("atonc", found["held"])
+        if label != "atonc":  # by how much ours is better, and how sure that is
+            row[label]["ours_gains_db"] = [round(end, 2) for end in held["atonc"].gain_over(found["held"])]
 
     def judged_onnx(
         label: str, data: bytes, started: float, cost: QuantizedCandidate | QuantizationPrice | None = None
@@ -332,15 +339,13 @@ def _measured(key: str, path: Path, folder: Path, keep: Path | None, made_before
             judged_onnx("atonc", (made_before / f"{key}.onnx").read_bytes(), started)
         else:
             made = quantize(path, data, QuantizeOptions(fixed_shapes=model.shapes, threads=1))
-            row["steps"] = [[title, round(figure, 2), used] for title, figure, used in made.steps]
+            row["steps"] = [step.as_dict() for step in made.steps]
             row["front"] = [candidate.as_dict() for candidate in made.front]
             judged_onnx("atonc", made.model, started, made.chosen)
             if keep:
                 made.save(keep / f"{key}.onnx")
-        for label, method in (("ort_minmax", "MinMax"), ("ort_entropy", "Entropy")):
-            if method == "Entropy" and learnt[0].size > SMALL:
-                continue  # it keeps every value of 100 samples in memory, to choose what min-max chooses
-            started = time.process_time()
+        for label, method in ORT.items() if learnt[0].size <= SMALL else [("ort_minmax", "MinMax")]:
+            started = time.process_time()  # the others keep every value of 100 samples in memory
             try:
                 judged_onnx(label, by_onnxruntime(tidy, name, learnt, method), started)
             except Exception as error:  # what it cannot do is a result, too

@@ -7,6 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 
+os.environ.pop("COLUMNS", None)  # pytest's readline sets it for its workers; texts are looked at as in a pipe
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("explore" if os.environ.get("ATONC_EXPLORE") else "repeatable")

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,16 +136,38 @@ def test_a_target_on_another_device(elsewhere: Path, tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_exchanged_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files may be mounted one by one."""
     write_whole(tmp_path, ONE, "network")
-    replace = os.replace
+    replace, unlink = os.replace, os.unlink
 
     def busy(source: Path, target: Path) -> None:
         if Path(target).name == "b.c":
             raise OSError(16, "Device or resource busy")
         replace(source, target)
 
+    def mounted(path: Path, **more: Any) -> None:
+        if Path(path) == tmp_path / "b.c":
+            raise OSError(16, "Device or resource busy")
+        unlink(path, **more)
+
     monkeypatch.setattr(os, "replace", busy)
+    monkeypatch.setattr(os, "unlink", mounted)
     write_whole(tmp_path, TWO, "network")
     assert contents(tmp_path) == TWO
+
+
+def test_a_compiler_never_finds_a_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a writer dies: while a C file is there, all other files are of its build."""
+    write_whole(tmp_path, ONE, "network")
+    replace, seen = os.replace, []
+
+    def watched(source: Path, target: Path) -> None:
+        here = {file: (tmp_path / file).read_bytes() for file in ONE if (tmp_path / file).is_file()}
+        if "b.c" in here:
+            seen.append([build for build in (ONE, TWO) if all(build.get(f) == data for f, data in here.items())])
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    write_whole(tmp_path, TWO, "network")
+    assert seen and all(seen) and contents(tmp_path) == TWO
 
 
 def test_folders_that_cannot_be_written(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ def test_partly_float_models_list_what_is_float(
     assert [node["op"] for node in found["float_ops"]] == ["dense", "tanh"]
     assert all(set(node) == {"node", "op", "size_bytes", "why"} for node in found["float_ops"])
     assert main(["analyze", path]) == 0
+    assert "left in float by the quantiser: 1 dense, 1 tanh" in capsys.readouterr().out
+    assert main(["analyze", path, "-v"]) == 0
     text = capsys.readouterr().out
     assert "coverage: " in text and "TFLiteConverter" in text
 

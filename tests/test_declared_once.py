@@ -83,7 +83,7 @@ def test_generate_has_no_option_that_is_not_declared() -> None:
     known = {flag for kind in DECLARED for _, one in declared(kind) for flag in one.flags}
     verb = verbs_of(parser())["generate"]
     foreign = {flag for group in verb._action_groups if group.title == ST_ONLY for flag in _flags(group)}
-    assert set(verb._option_string_actions) - known - foreign == {"-h", "--help", "--verbosity"}
+    assert set(verb._option_string_actions) - known - foreign == {"-h", "--help", "--help-all", "--verbosity"}
 
 
 def _flags(group: argparse._ArgumentGroup) -> list[str]:

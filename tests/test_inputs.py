@@ -57,7 +57,7 @@ def test_real_numbers_become_codes(digits: Compiled, folder: Path) -> None:
         (np.full(SHAPE, 200, np.uint8), "takes int8, the data is uint8"),
         (np.full(SHAPE, 3, np.uint8), "takes int8, the data is uint8"),
         (np.full(SHAPE, 200), "takes int8, the data is int64 with values outside that range"),
-        (np.zeros((5, 8, 8, 1), np.int8), "has shape 1x8x8x1, the data 5x8x8x1"),
+        (np.zeros((5, 8, 7, 1), np.int8), "has shape 1x8x8x1, the data 5x8x7x1"),
         (np.zeros((64,), np.int8), "has shape 1x8x8x1, the data 64"),
         (np.full(SHAPE, np.nan), "not numbers, or infinite"),
         (np.full(SHAPE, "a"), "takes int8, the data is str"),

@@ -176,7 +176,7 @@ def test_an_operator_that_was_misread_is_named() -> None:
 
 def test_the_spread_of_the_kernels_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ai_edge_litert", exc_type=ImportError)
-    assert main(["validate", str(DIGITS), "--samples", "2"]) == 0
+    assert main(["validate", str(DIGITS), "--samples", "2", "-v"]) == 0
     text = capsys.readouterr().out
     for words in ("TFLite optimised kernels", "TFLite XNNPACK kernels", "1.25 times", "as read from the model"):
         assert words in text

@@ -42,7 +42,7 @@ def test_composed_forms_are_allowed_and_named() -> None:
     assert found.epochs["unseen"] == 0 < found.epochs["composed"] and not compiled.mapped.reasons
     assert "S5" in found.by_argument
     text = "\n".join(silicon_text.lines(found, verbose=True))
-    assert "0 unseen" in text and "S5 Operands: 1 epochs" in text and "CONVACC FSUB of signed = -128" in text
+    assert "0 unseen" in text and "S5 Operands: 1 epoch" in text and "CONVACC FSUB of signed = -128" in text
     data = found.as_dict()
     assert data["composed"] == found.epochs["composed"]
     assert {a["id"] for a in data["arguments"]} == set(found.by_argument)
@@ -123,8 +123,8 @@ def test_what_is_unseen_is_listed_without_being_asked() -> None:
         "silicon: 0 epochs seen in published programs, 0 seen once, 0 within what was seen, 0 part of a seen set, "
         "1 composed of seen parts, 1 unseen"
     )
-    assert "     CONVACC W of 3x3/1 simd1 F1 = 1 (seen: 2..240): 1 epochs, first 1" in text
-    assert text[-1] == "  S3 Larger frames: 1 epochs"
+    assert "     CONVACC W of 3x3/1 simd1 F1 = 1 (seen: 2..240): 1 epoch, first 1" in text
+    assert text[-1] == "  S3 Larger frames: 1 epoch"
 
 
 def test_what_was_seen_once_is_told_with_whose_program_it_is() -> None:
@@ -132,8 +132,8 @@ def test_what_was_seen_once_is_told_with_whose_program_it_is() -> None:
     found = summarise([EpochGrade(4, Grade.WITHIN, (GradedForm("STRENG0", once),), once.strength)])
     assert (found.epochs["within"], found.with_form[Grade.ONCE], found.shipped) == (1, 1, 1)
     text = silicon_text.lines(found, verbose=True)
-    assert text[1] == "  1 epochs have a form that rests on one program; of 1 ST ships every form"
-    assert text[-1] == "     chain = IN>OUT [one program, shipped by ST]: 1 epochs, first 4"
+    assert text[1] == "  1 epoch has a form that rests on one program; of 1 ST ships every form"
+    assert text[-1] == "     chain = IN>OUT [one program, shipped by ST]: 1 epoch, first 4"
     assert text[-1] not in silicon_text.lines(found)
     data = found.as_dict()
     assert data["strength"] == {"with_a_form_seen_once": 1, "all_forms_shipped": 1}

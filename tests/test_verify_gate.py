@@ -54,7 +54,7 @@ def test_a_wrong_program_writes_nothing(
     plant(monkeypatch, "CONVACC", "out_shift")
     assert main(["generate", str(DIGITS), "-o", str(tmp_path / "out")]) == 1
     text = capsys.readouterr().err
-    assert text.startswith("atonc: CONV_2D_0") and "conv1" in text and "Traceback" not in text
+    assert text.startswith("atonc: digits.tflite, CONV_2D_0") and "conv1" in text and "Traceback" not in text
     assert not (tmp_path / "out").exists()
     assert main(["analyze", str(DIGITS)]) == 1
     assert main(["analyze", str(DIGITS), "--no-verify"]) == 0

@@ -1,8 +1,9 @@
 """Figures in the documents: everything between `<!-- figures: NAME -->` and `<!-- end -->` is written from the result
 files of benchmarks by `tools/gen_reference.py`, so that two pages cannot say two things.
 
-Each name below is one function of the results. What they read: schedule.json, against_st.json, hw_cycles.json,
-st_scripts.json and pools.md under benchmarks/results, and the constants of the cycle model.
+Each name below is one function of the results (those of docs/cases: case_figures.py). What they read: schedule.json,
+against_st.json, hw_cycles.json, st_scripts.json and pools.md under benchmarks/results, and the constants of the cycle
+model.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -20,6 +22,9 @@ from typing import Any
 from atonc.compiler.schedule.passes import ALL
 from atonc.machine.cost.band import limits
 from atonc.machine.hw.board_file import board_names, find_board
+
+sys.path.insert(0, str(Path(__file__).parent))
+from case_figures import CASES
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -45,7 +50,7 @@ def documents() -> dict[Path, str]:
     """Every page with a region, as it should be; none where benchmarks are not part of the checkout."""
     if not RESULTS.is_dir():
         return {}
-    pages = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    pages = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     return {page: filled(page.read_text()) for page in pages if REGION.search(page.read_text())}
 
 
@@ -57,8 +62,33 @@ def _results(name: str) -> Any:
 # ------------------------------------------------------------------------------------------------------ against ST
 
 
+def front() -> str:
+    """The three figures of the front page, each with where it comes from."""
+    new = _results("against_st")["newest"]
+    n, blind = new["summary"], _errors(row for row in _measured() if row["kind"] == "blind")
+    rows = {
+        f"**{n['on_chip_mean']:.2f}** of the time that ST publishes": (
+            f"predicted, against release {new['release']} as measured by ST: geometric mean of {n['on_chip']} networks"
+            f", from {n['strongest'][0][0]:.2f} to {n['weakest'][0][0]:.2f}; {n['on_chip_high']:.2f} if every "
+            "prediction were as slow as its band allows",
+            "[tables](benchmarks/results/against_st.md), [where it comes from](docs/schedule.md)",
+        ),
+        f"**{fmean(blind):.1f} %** error of a predicted time": (
+            f"{len(blind)} programs of ST with published measurements that no constant of the model has seen; worst "
+            f"{max(blind):.1f} %; inside the band: {inside_the_band()}",
+            "[latency](docs/latency.md)",
+        ),
+        f"**{st_scripts_count()}** scripts and lists of commands for ST's tool": (
+            "run unchanged with atonc under its name; boards are virtual",
+            "[table](docs/quickstart-st-project.md)",
+        ),
+    }
+    lines = [f"| {figure} | {what} | {source} |" for figure, (what, source) in rows.items()]
+    return "\n".join(["| | of what | source |", "|---|---|---|", *lines])
+
+
 def speed() -> str:
-    """The claim of the front page."""
+    """The whole claim, for pages in docs."""
     new, same = _results("against_st")["newest"], _results("against_st")["same_file"]
     n, s = new["summary"], same["summary"]
     old = sum(count for release, count in same["releases"].items() if release.startswith("2."))
@@ -68,16 +98,14 @@ def speed() -> str:
         f"that ST keeps on the chip (median {n['on_chip_median']:.2f}; mean {n['on_chip_high']:.2f} if every "
         f"prediction were as slow as its band allows), {n['mean']:.2f} with the {_more(n)} that it puts into "
         f"external RAM. From {_end(n, 'strongest')} to {_end(n, 'weakest')}; slower than ST's: {_slower(n)}.",
+        f"With weights in RAM that is free (`--resident`): {n['resident'][1]:.2f} on {n['resident'][0]} networks, none "
+        f"above {n['resident'][2]:.2f}.",
         f"Against the best figure that ST has published for the same file: {s['on_chip_mean']:.2f} on {s['on_chip']} "
         f"models on the chip (median {s['on_chip_median']:.2f}), {s['mean']:.2f} with the {_more(s)} in external RAM; "
         f"slower: {_slower(s)};",
-        f"{old} of these {s['networks']} figures are of releases 2.x ([tables](benchmarks/results/against_st.md), "
-        "[all models](benchmarks/results/schedule.md)).",
+        f"{old} of these {s['networks']} figures are of releases 2.x ([tables](../benchmarks/results/against_st.md), "
+        "[all models](../benchmarks/results/schedule.md)).",
     ])  # fmt: skip
-
-
-def speed_in_docs() -> str:
-    return speed().replace("(benchmarks/", "(../benchmarks/")
 
 
 def _more(summary: Row) -> int:
@@ -129,15 +157,18 @@ def _compared(row: Row) -> str:
 
 
 def model_error() -> str:
-    rows = [row for row in _results("hw_cycles")["networks"] if "ms" in row]
-    fitted, blind = (_errors(row for row in rows if row["kind"] == kind) for kind in ("fitted", "blind"))
-    counted = _errors(row for row in rows if row["counts"])
+    fitted, blind = (_errors(row for row in _measured() if row["kind"] == kind) for kind in ("fitted", "blind"))
+    counted = _errors(row for row in _measured() if row["counts"])
     return (
         f"Mean absolute error: {fmean(fitted):.1f} % on {len(fitted)} rows that fixed or supported a constant "
         f"(*fitted*); {fmean(blind):.1f} % (median {median(blind):.1f} %, worst {max(blind):.1f} %) on {len(blind)} "
         f"rows that no constant saw (*blind*). The {len(counted)} rows that were known when the model was made: "
         f"{fmean(counted):.1f} %. Rows *apart* consist of CPU kernels that nobody measured."
     )
+
+
+def _measured() -> list[Row]:
+    return [row for row in _results("hw_cycles")["networks"] if "ms" in row]
 
 
 def _errors(rows: Iterable[Row]) -> list[float]:
@@ -157,13 +188,12 @@ def measured_networks() -> str:
         "| network | tool | predicted ms | may be | measured ms | error | inside | row | measured by |",
         "|---|---|---:|---:|---:|---:|---|---|---|",
     ]
-    for row in _results("hw_cycles")["networks"]:
-        if "ms" in row:
-            span = f"{row['low_ms']:.2f} to {row['high_ms']:.2f}"
-            error = f"{100 * (row['ms'] / row['measured_ms'] - 1):+.1f} %"
-            times = f"{row['ms']:.2f} | {span} | {row['measured_ms']} | {error}"
-            inside = "yes" if row["inside"] else "no"
-            lines.append(f"| {row['network']} | {row['tool']} | {times} | {inside} | {row['kind']} | {row['source']} |")
+    for row in _measured():
+        span = f"{row['low_ms']:.2f} to {row['high_ms']:.2f}"
+        error = f"{100 * (row['ms'] / row['measured_ms'] - 1):+.1f} %"
+        times = f"{row['ms']:.2f} | {span} | {row['measured_ms']} | {error}"
+        inside = "yes" if row["inside"] else "no"
+        lines.append(f"| {row['network']} | {row['tool']} | {times} | {inside} | {row['kind']} | {row['source']} |")
     return "\n".join(lines)
 
 
@@ -276,8 +306,8 @@ def st_scripts_count() -> str:
 
 
 FIGURES: Mapping[str, Callable[[], str]] = {
+    "front": front,
     "speed": speed,
-    "speed-in-docs": speed_in_docs,
     "against-newest": against_newest,
     "against-same-file": against_same_file,
     "elsewhere": elsewhere,
@@ -294,4 +324,5 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "boards": boards,
     "st-scripts": st_scripts,
     "st-scripts-count": st_scripts_count,
+    **CASES,
 }

@@ -18,11 +18,13 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.cli import cli
 from atonc.doors.verbs.flags import ST_ONLY, default_text
+from atonc.doors.verbs.parser import HELP_ALL
 from atonc.doors.verbs.st_options import COMMON, GENERATE, OPS, VALIDATE, Foreign
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.explain import rules as shaping
 from atonc.insight.explain.operators import operator_table, source_operators
 from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.insight.report import terms_text
 from atonc.insight.sweeping.options import SweepOptions
 from atonc.machine.base import errors
 from atonc.machine.base.declare import declared
@@ -35,6 +37,7 @@ from atonc.machine.hw.safety.evidence.table import SeenNumbers, Table, behind, e
 
 sys.path.insert(0, str(Path(__file__).parent))
 import figures
+import wings
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 # verb -> what it declares besides the options of the compiler
@@ -51,6 +54,8 @@ def pages() -> dict[str, str]:
         "options.md": HEAD + "\n".join(_options()) + "\n",
         "st-options.md": HEAD + "\n".join(_st_options()) + "\n",
         "errors.md": HEAD + "\n".join(_errors()) + "\n",
+        "../images/wings.svg": wings.drawing(),
+        "../glossary.md": HEAD + "\n".join(terms_text.page()) + "\n",
         "../silicon.md": HEAD + "\n".join(_silicon()) + "\n",
     }
 
@@ -114,7 +119,7 @@ def _options() -> Iterator[str]:
 
 def _worth_a_row(action: argparse.Action) -> bool:
     inner = isinstance(action, argparse._SubParsersAction)
-    return not inner and action.help != argparse.SUPPRESS and "--help" not in action.option_strings
+    return not inner and action.help != argparse.SUPPRESS and not {"--help", HELP_ALL} & {*action.option_strings}
 
 
 def _each_verb(parser: argparse.ArgumentParser, before: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:

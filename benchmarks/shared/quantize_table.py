@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.shared import tables
 
-OTHERS = {"ort_minmax": "onnxruntime min-max", "ort_entropy": "onnxruntime entropy", "ai_edge": "ai-edge-quantizer"}
+OTHERS = {"ort_minmax": "onnxruntime min-max", "ort_percentile": "onnxruntime percentile",
+          "ort_entropy": "onnxruntime entropy", "ai_edge": "ai-edge-quantizer"}  # fmt: skip
 
 
 def table(rows: dict[str, Any], models: Mapping[str, Any]) -> str:

@@ -10,8 +10,8 @@ from atonc.machine.emu.board import VirtualBoard, read_firmware
 
 
 def main() -> int:
-    board = VirtualBoard(read_firmware(Path(sys.argv[1])))
     try:
+        board = VirtualBoard(read_firmware(Path(sys.argv[1])))
         board.run()
     except AtoncError as error:
         print(error, file=sys.stderr)
@@ -19,7 +19,8 @@ def main() -> int:
     answer, error_code = (
         int(board.memory.read(board.firmware.symbols[name], 4).view("<i4")[0]) for name in ("answer", "error")
     )
-    print(f"answer {answer}, error {error_code}, {board.core.instructions:,} instructions, {board.npu.epochs} epochs")
+    print(f"answer {answer}, error {error_code}")
+    print(f"{board.core.instructions:,} instructions, {board.npu.epochs} epochs")
     return 0 if error_code == 0 else 1
 
 

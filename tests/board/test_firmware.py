@@ -25,6 +25,7 @@ from atonc.machine.base.errors import InputError
 from tests.board.programs import needs_compiler
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.emit.generated import default_board, digits, view_of
+from tests.place.test_four_bits import network as small_weights
 
 pytestmark = needs_compiler
 TEST_SET = Path(__file__).parents[2] / "examples" / "digits" / "test.npz"
@@ -71,12 +72,16 @@ def test_digits(tmp_path: Path, common: Common, mode: str, epoch_controller: boo
     assert found.cycles > found.instructions > 500
 
 
+@pytest.mark.parametrize("four_bits", [False, True])
 @pytest.mark.parametrize("epoch_controller", [True, False])
-def test_weights_in_ram(tmp_path: Path, common: Common, epoch_controller: bool) -> None:
+def test_weights_in_ram(tmp_path: Path, common: Common, epoch_controller: bool, four_bits: bool) -> None:
     """RAM is empty at reset: only the network's own initialisation can have filled it. What was released and used for
     something else is there again at the next inference."""
-    view = digits(epoch_controller=epoch_controller, resident="all")
-    samples = sample_files.read_samples(view.compiled.source, [TEST_SET], 1)
+    options = {"epoch_controller": epoch_controller, "resident": "all"}
+    view = view_of(small_weights(), options=Options(verify=False, **options)) if four_bits else digits(**options)
+    source = view.compiled.source
+    samples = [random_inputs(source, 0)] if four_bits else sample_files.read_samples(source, [TEST_SET], 1)
+    assert any(home.buffer.four_bits for home in view.compiled.layout.placed.values()) == four_bits
     rig = rig_of(tmp_path, common, view)
     assert boarding.compare(view, samples, rig).equal
     for home in view.compiled.layout.placed.values():

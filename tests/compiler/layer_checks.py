@@ -195,7 +195,7 @@ class Watched(Emulation):
         seen: dict[str, Array] = {}
         for step in self.program.steps:
             if isinstance(step.plan, CpuPlan):
-                self._cpu(step, step.plan)
+                self._code.run(step, step.plan, self._buffers(step.plan))
             elif step.epoch is not None:
                 run_epoch(step.epoch, self.memory, partial(self._watch, step.plan.origin))
             seen |= {n: self.load(n) for n in step.plan.writes() if n in self.graph.tensors}

@@ -80,4 +80,4 @@ def test_the_command_line_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture
     shape = (5, 8, 8, 1)
     np.save(tmp_path / "a.npy", np.zeros(shape, np.float32))
     assert main(["analyze", str(DIGITS), "--calibration", str(tmp_path / "a.npy")]) == 0
-    assert "7 inputs; " in capsys.readouterr().out
+    assert "on 7 inputs" in capsys.readouterr().out

@@ -61,6 +61,11 @@ def test_no_labels_at_all(model: Path, tmp_path: Path) -> None:
     refused(model, tmp_path / "data.npz", "no labels", metric="top")
 
 
+def test_nothing_to_compare_with(model: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", x=np.random.default_rng(0).random((3, 3, SIDE, SIDE), np.float32))
+    refused(model, tmp_path / "data.npz", "nothing to compare with", int8=False)
+
+
 def test_samples_of_another_size(model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", x=np.zeros((3, 3, SIDE, SIDE + 1), np.float32), labels=[0, 1, 2])
     refused(model, tmp_path / "data.npz", "samples of shape 3x12x13")

@@ -17,6 +17,7 @@ from atonc import evaluate
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.verify.emulation import Emulation
 from atonc.doors.cli.cli import main
+from atonc.doors.verbs.documents import document, file_hash
 from tests.evaluating.networks import COLOURS, SIDE, colour_folder, colour_model
 from tests.patience import until
 
@@ -44,7 +45,8 @@ def test_pictures_in_folders_of_classes(
     assert found["figures"]["NPU"][0]["low"] == pytest.approx(0.7575, abs=1e-4)  # Wilson, 12 of 12
     assert found["distances"]["NPU-float"][0]["value"] > 0.999
     assert json.loads((out / "evaluation.json").read_text()) == found
-    assert b"<h1>int8.onnx</h1>" in (out / "evaluation.html").read_bytes()
+    page = (out / "evaluation.html").read_text()
+    assert "<h1>int8.onnx" in page and "Confusion matrix" in page and "model sha256" in page
 
 
 def test_the_npu_gets_the_pixels_and_says_what_the_emulator_says(model: Path, folder: Path, tmp_path: Path) -> None:
@@ -142,4 +144,5 @@ def test_killed_and_resumed_gives_the_same_figures(model: Path, tmp_path: Path) 
     assert _evaluate(model, folder, resumed).wait() == 0
     assert all(path.stat().st_mtime_ns == changed for path, changed in done.items())  # not done again
     mine = evaluate(model, folder, output=whole, processes=1, samples_together=2, int8=False).as_dict()
-    assert json.loads((resumed / "evaluation.json").read_text()) == mine
+    written = json.loads((resumed / "evaluation.json").read_text())
+    assert written == document("evaluate", mine, file_hash(model))

@@ -9,10 +9,10 @@ import pytest
 
 from atonc.insight.evaluating.datasets.types import Dataset, DatasetEntry
 from atonc.insight.evaluating.metrics.distance import distance, distance_figures
-from atonc.insight.evaluating.metrics.intervals import bootstrap, mean_interval, wilson
+from atonc.insight.evaluating.metrics.intervals import bootstrap, difference_interval, mean_interval, wilson
 from atonc.insight.evaluating.metrics.iou import MeanIou
 from atonc.insight.evaluating.metrics.keypoints import COCO, Keypoints, similarity
-from atonc.insight.evaluating.metrics.top import Top
+from atonc.insight.evaluating.metrics.top import Top, confusion
 from atonc.insight.evaluating.pictures import Fit
 
 
@@ -77,3 +77,23 @@ def test_heat_maps_become_points_of_the_picture() -> None:
     metric = Keypoints([maps.shape], (64, 64))
     ((_, points),) = metric.record([maps], None, Fit((0.5, 0.5), (0.0, 0.0), (128, 128), (64, 64)))
     assert points == [[80.0, 48.0]] * 13
+
+
+def test_equal_answers_on_few_samples_prove_no_certainty() -> None:
+    assert mean_interval(np.ones(5)) == pytest.approx((0.566, 1.0), abs=1e-3)
+    assert mean_interval(np.array([0.5, 0.7, 0.6]))[0] < 0.6
+    low, high = difference_interval(np.ones(5), np.ones(5))
+    assert low == pytest.approx(-0.434, abs=1e-3) and high == pytest.approx(0.434, abs=1e-3)
+    one, other = np.ones(400), np.r_[np.ones(360), np.zeros(40)]
+    low, high = difference_interval(one, other)
+    assert 0.06 < low < 0.1 < high < 0.14
+    assert difference_interval(np.array([2.0, 3.0, 4.0]), np.array([1.0, 2.0, 3.0])) == pytest.approx((1.0, 1.0))
+
+
+def test_classes_that_are_confused_and_the_surest_mistakes() -> None:
+    truth = [0, 0, 1, 1]
+    data = Dataset("arrays", tuple(DatasetEntry(str(k), Path("x"), k, label) for k, label in enumerate(truth)))
+    answers = [(0, 0.9), (1, 0.6), (0, 0.8), (1, 0.9)]
+    records = [{"classes": [answer], "of": 2, "score": score} for answer, score in answers]
+    assert confusion(records, data).tolist() == [[1, 1], [1, 1]]
+    assert Top().worst(records, data) == [2, 1]

@@ -19,8 +19,9 @@ FOLDER = Path(__file__).parents[2] / "atonc" / "insight" / "explain"
 FROM_EPOCHS = {"chains", "modes", "links", "units", "bytes_moved"}  # by wiring.figures
 # what a source cannot know: (file, function) -> fields
 UNKNOWN = {
-    ("folder.py", "_layers"): {"on", "macs", "attributes", "error"},  # of others: from its steps; not in their files
-    ("info_folder.py", "_layers"): {"macs", "attributes", "error"},
+    # of others: from its steps; what a layer asks of the chip is not in their files
+    ("folder.py", "_layers"): {"on", "macs", "limit", "attributes", "error"},
+    ("info_folder.py", "_layers"): {"macs", "limit", "attributes", "error"},
     ("ours.py", "_step"): {"macs", "nodes"},  # counted from the operator; its layer has the nodes
     ("folder.py", "_step"): {"parts", "energy_uj", "nodes"},  # nodes follow in _views
     ("info_folder.py", "_step"): {"parts", "energy_uj", "doubts", "chains", "modes", "links"},  # there is no program

@@ -175,7 +175,7 @@ def test_a_worst_case_that_says_nothing_is_not_printed(
 
     for peak, shown in ((3.0, True), (500.0, False)):
         monkeypatch.setattr(error_text, "output_peaks", lambda *_, peak=peak: {"probabilities": peak})
-        text = "\n".join(error_text.error_lines(digits.compiled, False))
+        text = "\n".join(error_text.error_lines(digits.compiled))
         assert ("all layers together" in text) == shown and "more than 20" not in text
 
 

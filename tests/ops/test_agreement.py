@@ -68,5 +68,5 @@ def test_the_command_line_says_it_too(
     (tmp_path / "model.tflite").write_bytes(chain_model())
     assert cli.main(["analyze", str(tmp_path / "model.tflite"), "--json"]) == 2
     said = json.loads(capsys.readouterr().out)["error"]
-    assert said["where"].startswith("MEAN") and "mean cannot be computed" in said["what"]
+    assert said["where"].startswith("model.tflite, MEAN") and "mean cannot be computed" in said["what"]
     assert said["rule"] and said["remedy"] and said["what"].endswith(f"({type(planted).__name__}: {planted})")

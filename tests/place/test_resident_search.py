@@ -24,7 +24,7 @@ def _two_layers() -> Graph:
     return net.graph("two layers")
 
 
-@pytest.mark.parametrize("budget", [24 << 10, 36 << 10])
+@pytest.mark.parametrize("budget", [24 << 10, 36 << 10, 40 << 10])
 def test_what_is_kept_leaves_less_for_a_part_of_a_kernel(budget: int) -> None:
     """The small kernel stays as a whole, and as much of the large one as is left beside it: a larger part would not
     stay at all."""
@@ -32,6 +32,13 @@ def test_what_is_kept_leaves_less_for_a_part_of_a_kernel(budget: int) -> None:
     small, found = (compile_graph(graph, Options(verify=False, resident=str(size))) for size in (16 << 10, budget))
     assert 0.7 * budget < found.layout.memory.resident_bytes <= budget
     assert found.cost.cycles < 0.75 * small.cost.cycles
+
+
+def test_more_room_never_makes_a_slower_program() -> None:
+    """At 40 KiB the short rest of the cut kernel once took the room that the kernel was cut for."""
+    sizes = [size << 10 for size in range(16, 48, 4)]
+    cycles = [compile_graph(_two_layers(), Options(verify=False, resident=str(size))).cost.cycles for size in sizes]
+    assert cycles == sorted(cycles, reverse=True)
 
 
 def _block_and_heavy_layers() -> Graph:

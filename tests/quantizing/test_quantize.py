@@ -66,8 +66,9 @@ def test_same_input_same_bytes(made: Any) -> None:
 
 def test_every_kept_step_helps_and_one_candidate_is_chosen(made: Any) -> None:
     result, _ = made
-    kept = [snr for _, snr, used in result.steps if used]
+    kept = [step.snr_db for step in result.steps if step.kept]
     assert kept == sorted(kept)
+    assert all(step.kept == (step.gain_db[0] > 0) for step in result.steps if step.gain_db)
     assert sum(candidate.chosen for candidate in result.front) == 1
     best = max(candidate.snr_db for candidate in result.front)
     assert result.chosen.snr_db >= best - 0.5
@@ -106,6 +107,7 @@ def test_the_verb_writes_the_file_and_json(made: Any, capsys: pytest.CaptureFixt
     assert {step["name"] for step in found["steps"] if step["kept"]} <= {
         "ranges by output, nearest rounding", "ranges by output, a quarter cut at most, nearest rounding",
         "ranges by mse, nearest rounding", "ranges by minmax, nearest rounding",
+        "ranges by percentile, nearest rounding",
         "biases corrected", "learnt from all samples",
     }  # fmt: skip
 

@@ -40,7 +40,7 @@ def test_a_row_more_is_in_every_view(shown: Shown) -> None:
     assert ", 7.25 grams" in explain_text.layer_lines(layer)[0]
     assert explain_text.layer_data(layer)["weight_of_names_grams"] == 7.25
     page = html_page(network).decode()
-    assert '"weight_of_names_grams":7.25' in page and '["weight_of_names_grams","grams",2]' in page
+    assert '"weight_of_names_grams":7.25' in page and '["weight_of_names_grams","grams",2,1500]' in page
     found = compare(network, network)
     pair = compare_text.as_json(found)["layers"][0]
     assert pair["a_weight_of_names_grams"] == pair["b_weight_of_names_grams"] > 0

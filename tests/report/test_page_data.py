@@ -56,9 +56,11 @@ def test_dots_of_the_roofline_are_work_a_byte_and_work_a_cycle() -> None:
     network = _network()
     found, shown = roofline(network), network_data(network)["roofline"]
     assert found.dots and shown["peak"] == found.peak
-    for dot, (place, macs_per_byte, macs_per_cycle) in zip(found.dots, shown["dots"], strict=True):
+    for dot, row in zip(found.dots, shown["dots"], strict=True):
+        place, macs_per_byte, macs_per_cycle, macs_per_flash_byte = row
         assert network.layers[place].name == dot.layer.name and dot.macs_per_byte != dot.macs_per_cycle
         assert (macs_per_byte, macs_per_cycle) == (round(dot.macs_per_byte, 4), round(dot.macs_per_cycle, 4))
+        assert macs_per_flash_byte == round(dot.macs_per_flash_byte, 4) > 0
 
 
 def test_buffers_have_their_place_and_their_life() -> None:

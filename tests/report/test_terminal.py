@@ -22,7 +22,7 @@ def test_colour_changes_no_word(
     assert main(command) == 0
     plain = _without_times(capsys.readouterr().out)
     assert "\x1b" not in plain
-    monkeypatch.setattr(terminal, "coloured", lambda: True)
+    monkeypatch.setattr(terminal, "coloured", lambda *_: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert main(command) == 0
     colourful = capsys.readouterr().out
@@ -47,8 +47,8 @@ def test_lines_say_what_matters_in_them(
 ) -> None:
     """Whatever the words are: a name of a model that looks like a rule or a note is no more than a name."""
     rule = Marked(Mark.RULE, "CPU-SOFTMAX", "    ", ": softmax needs")
-    assert rule == "    CPU-SOFTMAX: softmax needs" and rule[rule.start : rule.end] == "CPU-SOFTMAX"
-    monkeypatch.setattr(terminal, "coloured", lambda: True)
+    assert rule == "    CPU-SOFTMAX: softmax needs" and rule.spans == ((Mark.RULE, 4, 15),)
+    monkeypatch.setattr(terminal, "coloured", lambda *_: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     terminal.show([rule, note("so it is"), "note: the name of a model"])
     first, second, third = capsys.readouterr().out.splitlines()

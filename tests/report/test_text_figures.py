@@ -124,7 +124,7 @@ def test_operators_of_one_reason_add_their_times_up(monkeypatch: pytest.MonkeyPa
     reason = CpuReason("n", "softmax", "rule", "seen", "", "")
     steps = [compile_text.CpuStep(reason, 100, ms) for ms in (0.25, 0.5)]
     monkeypatch.setattr(compile_text, "cpu_steps", lambda view: steps)
-    lines = compile_text._cpu_ops(some(cost=some(cpu_ms=0.75)), verbose=False)
+    lines = compile_text._cpu_ops(some(cost=some(cpu_ms=0.75)))
     assert "2 operators, 0.75 ms" in lines[0] and "2 x softmax, 0.750 ms" in lines[1]
 
 
@@ -139,7 +139,7 @@ def test_exact_means_every_output() -> None:
 
 def test_layers_without_a_partner_take_their_share() -> None:
     alone = (some(milliseconds=1.0),)
-    found = some(a=some(latency_ms=4.0), b=some(latency_ms=9.0), paired=(3, 2), alone=(alone, ()))
+    found = some(a=some(layers=(*alone, some(milliseconds=3.0))), b=some(layers=()), paired=(3, 2), alone=(alone, ()))
     first, second = compare_text.pairing_lines(found)
     assert first == "3 of 4 layers of A have a partner; those without take 25.0 % of its time"
     assert second == "2 of 2 layers of B have a partner"

@@ -22,6 +22,7 @@ from atonc.compiler.search import known, loop
 from atonc.compiler.search.build import build
 from atonc.compiler.search.candidate import Candidate, Setting
 from atonc.compiler.search.generators import GENERATORS, unfuse
+from atonc.compiler.search.goal import Goal
 from atonc.compiler.search.log import Proposal, Verdict
 from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import as_json, read_decisions
@@ -213,6 +214,21 @@ def test_trust_is_asked_of_the_best_only() -> None:
     ops = frozenset(op.name for op in compiled().graph.ops)
     _, found = search(setting(), FIRST, (proposing(Verdict.BEST, alone=ops, fused=False),))
     assert ["refused" in vars(one) for one in found.sound] == [True, False]
+
+
+def test_who_was_never_asked_for_evidence_never_leads() -> None:
+    """A program that was no better when it was built is not graded. It stays out when a faster one makes the smallest
+    too slow, although it would then be the smallest of those that are fast enough."""
+    small, middle, fast = (
+        SimpleNamespace(built=1, undecided=False, cycles=cycles, peak_bytes=peak, refused={}, decisions=cycles)
+        for cycles, peak in ((111, 10), (100, 12), (90, 20))
+    )
+    middle.refused = {"conv": WHY}
+    found = loop.Search(setting(), (), Goal("memory"))
+    for one in (small, middle, fast):
+        found.take(Proposal(FIRST, ""), one)  # type: ignore[arg-type]
+    assert [attempt.verdict for attempt in found.log] == [Verdict.BEST, Verdict.KEPT_OUT, Verdict.BEST]
+    assert found.leaders == [fast]
 
 
 @pytest.mark.parametrize(("chained", "spilled", "tried"), [(True, 64, 1), (True, 0, 0), (False, 64, 0)])

@@ -52,8 +52,8 @@ class Running:
         finally:
             connection.close()
 
-    def upload(self, name: str, content: bytes, samples: bytes = b"", /, **options: Any) -> Answer:
-        fields = [("model", name, content), ("options", "", json.dumps(options).encode())]
+    def upload(self, name: str, content: bytes, samples: bytes = b"", verb: str = "", /, **options: Any) -> Answer:
+        fields = [("model", name, content), ("options", "", json.dumps(options).encode()), ("verb", "", verb.encode())]
         fields += [("samples", "inputs.npz", samples)] if samples else []
         return self.ask("POST", "/api/jobs", form(fields), Content_Type="multipart/form-data; boundary=XX")
 

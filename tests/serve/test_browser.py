@@ -169,6 +169,70 @@ def again(folder: Path) -> Iterator[Running]:
         yield running
 
 
+def test_a_wrong_value_marks_its_field(browser: Any, again: Running) -> None:
+    page = _page(browser, again.url, [])
+    _give(page, "small.tflite", chain_model(2))
+    page.click("summary:has-text('Options')")
+    page.click("summary:has-text('Clocks')")
+    page.fill("[name=npu-mhz]", "fast")
+    page.click("summary:has-text('Clocks')")
+    page.click("#compile")
+    page.wait_for_selector("[name=npu-mhz][aria-invalid=true]")
+    field = page.locator("[name=npu-mhz]")
+    described = (field.get_attribute("aria-describedby") or "").split()
+    assert "'fast' is not a number" in page.locator(f"#{described[0]}").inner_text()
+    assert page.evaluate("document.activeElement.name") == "npu-mhz" and field.is_visible()
+    assert not page.locator(".toast").count()
+    field.fill("900")
+    assert field.get_attribute("aria-invalid") is None and not page.locator(".wrong").count()
+    page.close()
+
+
+def test_examples_and_clocks_side_by_side(browser: Any, tmp_path: Path) -> None:
+    with server(tmp_path) as running:
+        page = _page(browser, running.url, [])
+        page.click("text=digits.tflite")
+        _until(page, lambda: page.locator(".job[data-state=done]").count() == 1)
+        page.click("summary:has-text('Options')")
+        page.click("summary:has-text('Clocks')")
+        page.fill("[name=npu-mhz]", "500")
+        page.click(".examples >> text=digits.tflite")
+        _until(page, lambda: page.locator(".job[data-state=done]").count() == 2)
+        for k in range(2):
+            page.locator(".job input[type=checkbox]").nth(k).check()
+        page.click("text=Compare the two")
+        page.wait_for_selector("#clocks-differ")
+        row = page.locator("#figures tr", has_text="NPU clock").inner_text()
+        assert "1000 MHz" in row and "500 MHz" in row
+        cycles = page.locator("#figures tr", has=page.locator("td:text-is('cycles')"))
+        assert not cycles.locator(".better, .worse").count()
+        assert page.locator("#figures tr", has_text="latency").locator(".worse").count() == 1
+        page.close()
+
+
+def test_a_float_model_is_quantised_and_compiled(browser: Any, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="atonc[quantize] is not installed")
+    from tests.quantizing.float_models import network, samples
+
+    complaints: list[str] = []
+    with server(tmp_path) as running:
+        page = _page(browser, running.url, complaints)
+        page.check("[name=verb][value=quantize]")
+        _give(page, "small.onnx", network().SerializeToString())
+        assert page.locator("#compile").is_disabled()
+        _give(page, "samples.npz", samples(tmp_path, 12).read_bytes(), "#sample-files")
+        page.click("#compile")
+        page.wait_for_selector('.job[data-state="done"] >> text=signal to noise')
+        assert page.locator(".job input[type=checkbox]").is_disabled()
+        page.click(".job .who a")
+        page.frame_locator("iframe").locator("text=small.onnx").first.wait_for()
+        page.click("#compile-it")
+        page.wait_for_selector(".tile >> text=cosine, emulated")
+        assert page.locator("h1").inner_text() == "small_int8.onnx"
+        page.close()
+    assert not complaints
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_sees_all_of_it(browser: Any, again: Running, scheme: str) -> None:
     """Nothing is wider than the window."""

@@ -12,7 +12,8 @@ from atonc.doors.serve import form
 from atonc.doors.serve.api import options_schema
 from atonc.doors.verbs.generate import DECLARED
 from atonc.machine.base.declare import declared
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.hw.board_file import board_names, find_board
 
 
 def test_every_option_is_one_of_the_command_line_and_has_help() -> None:
@@ -72,3 +73,26 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any]) -> None:
 def test_a_value_cannot_become_an_option() -> None:
     found = form.parsed({"cut-output-tensors": "--output=/tmp/x"})
     assert str(found.output) == str(form.parsed({}).output)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("prefer", "luck"), ("npu-mhz", -1), ("seed", "x"), ("max-latency", "soon"), ("relocatable", "all"),
+     ("name", "9 x"), ("on", "cpu x"), ("no-cpu", "yes"), ("board", "stm32h747i-disco"), ("distrust", "S99")],
+)  # fmt: skip
+def test_an_error_names_the_field_to_mark(name: str, value: Any) -> None:
+    with pytest.raises(AtoncError) as refused:
+        form.check({"numerics": "2.x", name: value, "hex": True}, form.GENERATE)
+    assert form.field(refused.value.where) == {"field": name}
+    assert refused.value.what and "argument --" not in refused.value.what
+
+
+def test_only_an_option_of_the_form_is_a_field() -> None:
+    assert form.field("digits.tflite, --cut-output-tensors") == {"field": "cut-output-tensors"}
+    assert form.field("model.onnx") == form.field("--output") == form.field("") == form.field("prefer") == {}
+
+
+def test_every_offered_board_has_an_npu() -> None:
+    board = next(one for group in form.schema() for one in group["options"] if one["name"] == "board")
+    assert board["choices"] == [name for name in board_names() if find_board(name).has_npu]
+    assert "stm32n6570-dk" in board["choices"] and len(board["choices"]) < len(board_names())

@@ -108,6 +108,26 @@ def test_what_is_no_model_is_refused_with_a_reason(running: Running) -> None:
     assert running.ask("POST", "/api/jobs", b"{}", Content_Type="application/json").status == 400
 
 
+def test_a_wrong_option_is_named(running: Running) -> None:
+    answer = running.upload("x.tflite", small_model(), prefer="memory", seed="today")
+    assert answer.status == 400 and answer.data["error"]["field"] == "seed"
+    late = running.ended(running.upload("x.tflite", small_model(), **{"cut-output-tensors": "nope"}).data["id"])
+    assert late["state"] == "failed" and late["error"]["field"] == "cut-output-tensors"
+
+
+def test_an_example_is_compiled_and_tried_on_its_samples(running: Running) -> None:
+    offered = [one["name"] for one in running.ask("GET", "/api/info").data["examples"]]
+    assert offered == ["digits.tflite", "digits.onnx"]
+    for name in offered:
+        ended = running.ended(running.ask("POST", f"/api/examples/{name}").data["id"])
+        assert ended["state"] == "done" and ended["title"] == name, ended
+        assert ended["summary"]["validation"]["accuracy"]["samples"] == 100
+    wrong = running.ask("POST", "/api/examples/digits.onnx", b'{"options": {"prefer": "luck"}}')
+    assert wrong.status == 400 and wrong.data["error"]["field"] == "prefer"
+    for name in ("..%2fREADME.md", "README.md", "test.npz"):
+        assert running.ask("POST", f"/api/examples/{name}").status == 404
+
+
 def test_twenty_jobs_at_once_and_a_hostile_one_among_them(running: Running) -> None:
     """Some of them have names that would do harm as paths."""
     ids, names = [], {0: "../../evil.tflite", 1: "a\\b\\c.tflite", 2: "..", 4: "<img src=x>.tflite"}

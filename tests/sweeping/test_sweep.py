@@ -128,9 +128,10 @@ def test_files_that_options_name_are_part_of_a_row(folder: Path) -> None:
 def test_the_front() -> None:
     rows = [(1.0, 9), (2.0, 5), (2.0, 6), (3.0, 5), (9.0, 1)]
     figures = [{"latency_ms": ms, "ram_bytes": size} for ms, size in rows]
-    assert on_front([*figures, None]) == [True, True, False, False, True, False]
+    assert on_front([*figures, None], ["m"] * 6) == [True, True, False, False, True, False]
+    assert on_front(figures, ["m", "m", "n", "n", "m"]) == [True, True, True, True, True], "one front for each model"
     better = [figures[0] | {"outputs_db": 20.0}, figures[2] | {"outputs_db": 30.0}, figures[1] | {"outputs_db": 10.0}]
-    assert on_front(better) == [True, True, True]
+    assert on_front(better, ["m"] * 3) == [True, True, True]
 
 
 def test_the_front_of_one_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,7 +135,7 @@ def test_no_layer_of_the_npu_is_above_the_roof_and_none_of_the_cpu_is_there(plai
     assert [layer.name for layer in other.on_cpu] == ["conv2_conv"] and all(d.layer.on == NPU for d in other.dots)
     data = network_data(slow)
     assert [data["layers"][place]["name"] for place in data["roofline"]["cpu"]] == ["conv2_conv"]
-    assert all(data["layers"][place]["on"] != CPU for place, _, _ in data["roofline"]["dots"])
+    assert all(data["layers"][place]["on"] != CPU for place, *_ in data["roofline"]["dots"])
 
 
 def test_layers_that_share_an_epoch_go_no_faster_than_the_epoch(plain: CompileView) -> None:
@@ -159,8 +159,8 @@ def test_a_layer_has_one_name_in_all_views(plain: CompileView, tmp_path: Path) -
     assert layer.nodes == ("conv2_conv", "conv2_real", "conv2_q") and layer.name == "conv2_conv"
     generating.generate(plain, tmp_path / "out")
     texts = [
-        compile_text.report_lines(plain, verbose=True),
-        error_text.error_lines(compiled, verbose=True),
+        compile_text.report_lines(plain),
+        error_text.error_lines(compiled),
         explain_text.lines(network, network.layers, verbose=True),
         explain_text.lines(folder_view(tmp_path / "out"), network.layers, verbose=True),
         compare_text.lines(compare(network, folder_view(tmp_path / "out")), verbose=True),

@@ -18,11 +18,14 @@ def _pair(a: Array, b: Array) -> tuple[Real, Real]:
     return a.astype(np.float64).reshape(-1), b.astype(np.float64).reshape(-1)
 
 
+_COSINE_DIGITS = 9
+
+
 def cosine(a: Array, b: Array) -> float:
-    """1 for equal directions; two zero vectors are equal."""
+    """1 for equal directions; two zero vectors are equal. Rounded, since processors sum in different orders."""
     x, y = _pair(a, b)
     norm = float(np.linalg.norm(x) * np.linalg.norm(y))
-    return float(x @ y) / norm if norm else float(np.array_equal(x, y))
+    return round(float(x @ y) / norm, _COSINE_DIGITS) if norm else float(np.array_equal(x, y))
 
 
 def lsb_histogram(a: Array, b: Array) -> dict[int, int]:

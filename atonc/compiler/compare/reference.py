@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends import flatbuffer, limits
+from atonc.compiler.frontends.data_beside import model_bytes
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.frontends.tflite import operator_name, unique_name
 from atonc.compiler.frontends.tflite_schema import CodeField, ModelField, QuantField, SubgraphField, TensorField
@@ -164,7 +165,7 @@ def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
         import onnxruntime  # noqa: F401
     except ImportError as error:
         raise ToolError("onnx or onnxruntime is not installed", remedy="pip install onnx onnxruntime") from error
-    model = onnx.load(str(path), load_external_data=False)
+    model = onnx.ModelProto.FromString(model_bytes(path))
     for output in model.graph.output:  # they have the types that their nodes give them, whatever the file says
         output.ClearField("type")
     if tensors is not None:

@@ -15,6 +15,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.search.generators.resident import outlook
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import NetworkCost
+from atonc.machine.hw.memoise import memoise
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,11 +43,16 @@ class CompileView:
         made = self.compiled
         if self.options.resident or not made.program.steps:
             return None
-        free = free_spans(made.layout.placed, made.memory)
-        room = sum(end - start for start, end in free) - self.options.keep_free
-        saved, taken = outlook(made.program, free, room, made.target)
+        saved, taken = _outlook(made, self.options.keep_free)
         return (made.target.machine.milliseconds(self.cost.cycles - saved), taken) if saved > 0 else None
 
     def __repr__(self) -> str:
         time = f"{self.cost.latency_ms:.3f} ms predicted ({self.cost.band.span(self.cost.latency_ms, 3)})"
         return f"<CompileView {self.model[:60]!r} for {self.board.name[:60]}: {time}>"
+
+
+@memoise
+def _outlook(made: Compiled, keep_free: int) -> tuple[int, int]:
+    """Cycles saved and bytes taken, the same for every view of a compilation."""
+    free = free_spans(made.layout.placed, made.memory)
+    return outlook(made.program, free, sum(end - start for start, end in free) - keep_free, made.target)

@@ -13,7 +13,7 @@ from atonc.compiler.compare.extremes import make_extremes
 from atonc.compiler.compare.inputs import make_inputs, make_noise
 from atonc.compiler.emit.program import Program
 from atonc.compiler.frontends.coverage import require_quantised
-from atonc.compiler.frontends.read import read
+from atonc.compiler.frontends.read import in_file, read
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.ops import RunOnDemand
@@ -40,7 +40,7 @@ from atonc.compiler.search.saved import read_decisions
 from atonc.compiler.select.affinity import cpu_alone, resolve
 from atonc.compiler.select.decisions import ALL_RAM, FIRST, Decisions
 from atonc.machine.base import progress
-from atonc.machine.base.errors import CapacityError
+from atonc.machine.base.errors import AtoncError, CapacityError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
 from atonc.machine.cost.network import NetworkCost
@@ -92,9 +92,12 @@ class Compiled:
 
 def compile_file(path: Path, options: Options | None = None, watch: Watch = no_watch) -> Compiled:
     options = options or Options()
-    source = read_quantised(path, options)
-    watch("read", source)
-    return compile_graph(source, options, watch)
+    try:
+        source = read_quantised(path, options)
+        watch("read", source)
+        return compile_graph(source, options, watch)
+    except AtoncError as error:
+        raise in_file(path, error) from error.__cause__
 
 
 def read_quantised(path: Path, options: Options) -> Graph:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from atonc.compiler.frontends.data_beside import model_bytes
 from atonc.compiler.request.options import EDGES, MODEL, Options
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import declared, default_of
@@ -92,7 +93,7 @@ def block(model: Path, options: Options, name: str, cost: NetworkCost) -> dict[s
     found = {
         "command": command(plain(model.name), options, name),
         "atonc": __version__,
-        MODEL_HASH: hashlib.sha256(model.read_bytes()).hexdigest(),
+        MODEL_HASH: hashlib.sha256(model_bytes(model)).hexdigest(),
         "clocks": f"NPU {cost.npu_mhz:g} MHz, CPU {cost.cpu_mhz:g} MHz",
         "latency": "predicted by the hardware model; not measured on a board",
     }

@@ -16,7 +16,10 @@ MAX_VECTOR = 1 << 28
 def root(data: bytes, identifier: bytes) -> FlatTable:
     """The root table of a file with this 4-byte identifier."""
     if len(data) < 8 or data[4:8] != identifier:
-        raise ModelError(f"not a {identifier.decode()} file: the identifier at offset 4 is missing")
+        raise ModelError(
+            f"not a {identifier.decode()} file: the identifier at offset 4 is missing",
+            remedy="the file may be cut, damaged or of another format: export or fetch it again",
+        )
     return FlatTable(data, _number(data, "<I", 0))
 
 

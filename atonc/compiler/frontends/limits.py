@@ -18,9 +18,19 @@ MAX_TOTAL_CONSTANT_BYTES = 1 << 30
 MAX_NAME = 4_096
 
 
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
 def read_bytes(path: Path) -> bytes:
-    """The whole file, if it is a file of reasonable size."""
-    return read_file(path, MAX_FILE_BYTES)
+    """The whole file, if it is a file of reasonable size and not what git-lfs leaves in its place."""
+    data = read_file(path, MAX_FILE_BYTES)
+    if data.startswith(_LFS_POINTER):
+        raise ModelError(
+            "is a pointer of git-lfs, not the model itself",
+            where=str(path),
+            remedy=f"git lfs pull --include '{path.name}' in its repository fetches the file",
+        )
+    return data
 
 
 def count(number: int, limit: int, what: str) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from atonc.machine.base.errors import InputError, ModelError
+from atonc.machine.base.words import instead
 
 QUANTISE = ("QuantizeLinear",)
 
@@ -23,9 +23,8 @@ def find_cuts(graph: Any, names: Sequence[str]) -> list[str]:
     for name in names:
         found = [name] if name in producers else [o for o in by_node[name].output if o] if name in by_node else []
         if not found:
-            near = get_close_matches(name, [*producers, *by_node], n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(map(repr, near))}" if near else "look at the names in the model"
-            raise InputError(f"the model has no tensor {name!r} to cut at", remedy=hint)
+            what = f"the model has no tensor {name[:100]!r} to cut at"
+            raise InputError(what, where="--cut-output-tensors", remedy=instead(name, [*producers, *by_node]))
         cuts += [_after_quantisation(value, readers) for value in found]
     return list(dict.fromkeys(cuts))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends import (
+    equalised,
     limits,
     onnx_composed,
     onnx_dense,
@@ -23,6 +24,7 @@ from atonc.compiler.frontends import (
     onnx_recurrent,
     onnx_resize,
 )
+from atonc.compiler.frontends.data_beside import EXTERNAL, model_bytes
 from atonc.compiler.frontends.fixed_shapes import require_names
 from atonc.compiler.frontends.onnx_builder import Builder
 from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
@@ -38,14 +40,14 @@ _REGISTERED = (
     onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_recurrent,
     onnx_resize,
 )  # fmt: skip
-_EXTERNAL = 1  # TensorProto.data_location
 _MOST_OPSETS = 1 << 30
+_AGAIN = "the file may be cut, damaged or of another format: export or fetch it again"
 _WELL_FORMED = "a node has the inputs and attributes that its operator asks for, with values it can take"
 HALF_BYTES = {21: "uint8", 22: "int8"}  # constants of 4 bits are codes that use little of the element type
 
 
 def read_file(path: Path) -> Graph:
-    return read_onnx(limits.read_bytes(path), path.stem)
+    return read_onnx(model_bytes(path), path.stem)
 
 
 def read_onnx(
@@ -68,7 +70,7 @@ def read_onnx(
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
     found = check_work(check_operands(check(builder.finish(inputs, name))))
-    return replace(found, notes=(*found.notes, *notes))
+    return replace(found, notes=(*found.notes, *notes), equalised=equalised.told(model))
 
 
 def in_order(nodes: Sequence[Any]) -> list[int]:
@@ -101,9 +103,9 @@ def _parse(data: bytes, name: str) -> Any:
     try:
         model = onnx.ModelProto.FromString(data)
     except (DecodeError, ValueError, RuntimeError) as error:
-        raise ModelError(f"not an ONNX file: {error}", where=name) from error
+        raise ModelError(f"not an ONNX file: {error}", where=name, remedy=_AGAIN) from error
     if not model.graph.node and not model.graph.output:
-        raise ModelError("not an ONNX file: it has no graph", where=name)
+        raise ModelError("not an ONNX file: it has no graph", where=name, remedy=_AGAIN)
     _require_text(model.graph, name)
     return model
 
@@ -169,11 +171,12 @@ def _input_shape(value: Any, fixed_shapes: Mapping[str, int]) -> tuple[int, ...]
     for index, dim in enumerate(value.type.tensor_type.shape.dim):
         size = int(dim.dim_value) or fixed_shapes.get(dim.dim_param, 0)
         if size <= 0 and index:
-            label = (dim.dim_param or "unknown")[:40]
+            label = dim.dim_param[:40]
+            size_of = f"give the size that it was trained with: --fix-parametric-shapes {label}=SIZE"
             raise ModelError(
-                f"dimension {index} of input {value.name!r} is not fixed ({label!r})",
+                f"dimension {index} of input {value.name!r} is not fixed ({label or 'unnamed'!r})",
                 rule="all shapes are known when the model is compiled",
-                remedy=f"""give its size, for example --fix-parametric-shapes "{{'{label}': 1}}\"""",
+                remedy=size_of if label else "export the model with a fixed size",
             )
         dims.append(max(size, 1))
     return limits.shape(tuple(dims), value.name)
@@ -183,9 +186,9 @@ def constant_data(proto: Any) -> Array:
     """The values of a TensorProto whose data lie in the file itself."""
     from onnx import numpy_helper
 
-    if proto.data_location == _EXTERNAL or proto.external_data:
+    if proto.data_location == EXTERNAL or proto.external_data:
         raise UnsupportedError(
-            "constants in other files are not supported",
+            "constants in other files are read beside a file on disk only",
             where=proto.name[:200],
             remedy="save the model as one file: onnx.save(onnx.load(path), new_path)",
         )

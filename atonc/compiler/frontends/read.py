@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from atonc.compiler.frontends import limits
+from atonc.compiler.frontends.data_beside import model_bytes
 from atonc.compiler.frontends.fixed_shapes import require_names
 from atonc.compiler.frontends.refusals import advise
 from atonc.compiler.ir import Graph
-from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.errors import AtoncError, UnsupportedError
 
 TFLITE_MARK = b"TFL3"
 FOREIGN = {
@@ -30,10 +31,20 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
             remedy="export the quantised model as TFLite or ONNX",
         )
     try:
-        return _read(path, limits.read_bytes(path), cut_outputs, fixed_shapes or {})
-    except UnsupportedError as error:
-        advise(error)
-        raise
+        return _read(path, model_bytes(path), cut_outputs, fixed_shapes or {})
+    except AtoncError as error:
+        if isinstance(error, UnsupportedError):
+            advise(error)
+        raise in_file(path, error) from error.__cause__
+
+
+def in_file(path: Path, error: AtoncError) -> AtoncError:
+    """The error, which says in which file it is, unless it is of another one."""
+    other = Path(error.where.partition(", ")[0])
+    if path.name not in error.where and not (error.where and other.suffix and os.path.lexists(other)):
+        inside = "" if error.where == path.stem else error.where
+        error.where = ", ".join(filter(None, (path.name, inside)))
+    return error
 
 
 def _read(path: Path, data: bytes, cut_outputs: Sequence[str], fixed_shapes: Mapping[str, int]) -> Graph:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +40,7 @@ from atonc.compiler.ops import rounding
 from atonc.compiler.ops.agreement import REPORT, RULE, said
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError, plain
+from atonc.machine.base.words import instead
 
 TRANSLATORS = tflite_ops.TRANSLATORS
 _REGISTERED = (tflite_ops, tflite_moves, tflite_recurrent)
@@ -254,9 +254,8 @@ def _cuts(names: Sequence[str], tensors: _Tensors, results: Mapping[str, list[in
     found: list[int] = []
     for name in names:
         if name not in tensors.index and name not in results:
-            near = get_close_matches(name, [*tensors.index, *results], n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(map(repr, near))}" if near else "look at the names in the model"
-            raise InputError(f"the model has no tensor {name!r} to cut at", remedy=hint)
+            what = f"the model has no tensor {name[:100]!r} to cut at"
+            raise InputError(what, where="--cut-output-tensors", remedy=instead(name, [*tensors.index, *results]))
         found += [tensors.index[name]] if name in tensors.index else results[name]
     return list(dict.fromkeys(found))
 

@@ -77,24 +77,25 @@ def _without_pictures(graph: Graph, given: Mapping[str, Any]) -> Mapping[str, An
     if not isinstance(given, Mapping):
         return given
     known = set(graph.inputs)
-    return {name: _pixels(graph, name, v) if name in known and _is_picture(v) else v for name, v in given.items()}
+    return {name: pixels(graph, name, v) if name in known and is_picture(v) else v for name, v in given.items()}
 
 
-def _is_picture(value: Any) -> bool:
+def is_picture(value: Any) -> bool:
     return isinstance(value, str | PathLike) or (hasattr(value, "convert") and hasattr(value, "resize"))
 
 
-def _pixels(graph: Graph, name: str, value: Any) -> Array:
+def pixels(graph: Graph, name: str, value: Any) -> Array:
+    """A picture, or the path of one, as values of an input."""
     from atonc.compiler.compare.inputs import float_range
     from atonc.compiler.inputs.images import fitted, read_image
 
     tensor = graph.tensors[name]
     shape = tensor.shape
-    pixels = read_image(Path(value), shape) if isinstance(value, str | PathLike) else fitted(value, shape, name)
+    found = read_image(Path(value), shape) if isinstance(value, str | PathLike) else fitted(value, shape, name)
     if tensor.is_float:
         low, high = float_range(graph, name)
-        return (low + pixels / np.float32(255) * (high - low)).astype(tensor.dtype)
-    return pixels if tensor.dtype == "uint8" else (pixels.astype(np.int16) - 128).astype(tensor.dtype)
+        return (low + found / np.float32(255) * (high - low)).astype(tensor.dtype)
+    return found if tensor.dtype == "uint8" else (found.astype(np.int16) - 128).astype(tensor.dtype)
 
 
 def network_inputs(network: EmulatedNetwork, given: Mapping[str, Any]) -> dict[str, Array]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.compiler.inputs.arrays import read_arrays
-from atonc.compiler.inputs.inputs import as_input, real
+from atonc.compiler.inputs.arrays import is_arrays, is_csv, read_arrays
+from atonc.compiler.inputs.inputs import as_input, pixels, real
 from atonc.compiler.ir import Array, Graph, Tensor
+from atonc.machine.base.disk import read_start
 from atonc.machine.base.errors import InputError
 
 Sample = Mapping[str, Array]
@@ -20,7 +21,7 @@ def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> lis
     axis beyond the model's own counts samples. Files with one array each are one input each, if the model has several.
     """
     samples: list[Sample] = []
-    for arrays, where in _files(files, len(source.inputs)):
+    for arrays, where in _files(files, source):
         named = _named(arrays, source.inputs, "in", where)
         samples += _split(source, named, where)
     return samples[:limit] if limit else samples
@@ -29,7 +30,7 @@ def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> lis
 def read_real_samples(source: Graph, files: Sequence[Path], limit: int | None) -> list[Sample]:
     """The same as real values, also beyond what the inputs' formats can hold; integers are codes."""
     samples: list[Sample] = []
-    for arrays, where in _files(files, len(source.inputs)):
+    for arrays, where in _files(files, source):
         rows = {}
         for name, value in _named(arrays, source.inputs, "in", where).items():
             tensor = source.tensors[name]
@@ -48,7 +49,7 @@ def read_real_samples(source: Graph, files: Sequence[Path], limit: int | None) -
 def read_outputs(graph: Graph, files: Sequence[Path]) -> list[Mapping[str, Array]]:
     """`-vo`: outputs that the user expects, as real values; codes where the files hold integers."""
     found: list[Mapping[str, Array]] = []
-    for arrays, where in _files(files, len(graph.outputs)):
+    for arrays, where in _together([(read_arrays(file), str(file)) for file in files], len(graph.outputs)):
         rows = {}
         for name, value in _named(arrays, graph.outputs, "out", where).items():
             tensor = graph.tensors[name]
@@ -61,9 +62,19 @@ def read_outputs(graph: Graph, files: Sequence[Path]) -> list[Mapping[str, Array
     return found
 
 
-def _files(files: Sequence[Path], count: int) -> Iterator[tuple[dict[str, Array], str]]:
+def _files(files: Sequence[Path], source: Graph) -> Iterator[tuple[dict[str, Array], str]]:
+    """Inputs in files: arrays, or a picture each."""
+    read = []
+    for number, file in enumerate(files):
+        if is_csv(file) or is_arrays(read_start(file)):
+            read.append((read_arrays(file), str(file)))
+        else:
+            read.append(({"": pixels(source, source.inputs[number % len(source.inputs)], file)}, str(file)))
+    return _together(read, len(source.inputs))
+
+
+def _together(read: Sequence[tuple[dict[str, Array], str]], count: int) -> Iterator[tuple[dict[str, Array], str]]:
     """Each file with its arrays; one array a file belongs together when there is one for every edge."""
-    read = [(read_arrays(file), str(file)) for file in files]
     if 1 < count == len(read) and all(len(arrays) == 1 for arrays, _ in read):
         yield {f"{k}": next(iter(arrays.values())) for k, (arrays, _) in enumerate(read)}, ", ".join(w for _, w in read)
     else:
@@ -96,6 +107,8 @@ def read_labels(files: Sequence[Path]) -> list[int]:
     """Arrays called "labels" beside the inputs: the right class of each sample."""
     found: list[int] = []
     for file in files:
+        if not is_arrays(read_start(file)):
+            continue  # a picture, or .csv, has no second array
         labels = read_arrays(file).get("labels")
         if labels is not None and labels.dtype.kind in "iu" and labels.ndim == 1:
             found += labels.tolist()

@@ -148,6 +148,7 @@ class Graph:
     aliases: Mapping[str, str] = field(default_factory=dict)  # names of the source -> tensor that holds the value
     turned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # edges transposed for the user: axes of before
     states: tuple[CarriedState, ...] = ()  # of the graph as read
+    equalised: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # tensor of the float model -> by channel
 
     @cached_property
     def producers(self) -> dict[str, Op]:

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from functools import partial
 
 from atonc.compiler.ir import Op, layer_name
-from atonc.compiler.lower import rules
+from atonc.compiler.lower import edge_advice, rules
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.facts import CONVOLUTIONS, Facts
 from atonc.compiler.lower.registry import Recipe, recipe_for
@@ -216,7 +216,7 @@ def _by_nature(op: Op, context: Context, has_recipe: bool) -> RefusedForm:
     rule = rules.BY_NATURE.get(op.kind) or (rules.NOT_CODES if possible else rules.NO_RECIPE)
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"
-    return RefusedForm(rule.id, seen, rule.limit, rule.remedy)
+    return RefusedForm(rule.id, seen, rule.limit, edge_advice.remedy(op, context.graph, rule.remedy))
 
 
 def _on_codes(op: Op, context: Context) -> bool:

@@ -15,12 +15,15 @@ DECIDED = "decided for the whole network"
 
 def same_bits(form: Form, op: str) -> Iterator[tuple[str, Form]]:
     """By label: the whole form with another cut, in front of and behind what else it does."""
-    wanted = roundings(form.semantics[op]) if op in form.semantics else None
     for other in form.alternatives if op in form.semantics else ():
         at = _position(other.chosen_form.groups, form.groups)
-        alike = wanted is not None and op in other.form.semantics and agree(other.form.semantics[op], wanted)
-        if at is not None and (alike or other.label in SAME_BITS):
+        if at is not None and (other.label in SAME_BITS or _alike(form, other.form, op)):
             yield other.label, _instead(form, other, at)
+
+
+def _alike(form: Form, other: Form, op: str) -> bool:
+    wanted = roundings(form.semantics[op])
+    return wanted is not None and op in other.semantics and agree(other.semantics[op], wanted)
 
 
 def taking(form: Form, op: str, label: str | None) -> Form:

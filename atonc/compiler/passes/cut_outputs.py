@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 
 from atonc.compiler.ir import Graph
 from atonc.compiler.passes.edit import Editor
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.words import instead
 
 
 def cut_outputs(graph: Graph, names: Sequence[str]) -> Graph:
@@ -31,6 +31,6 @@ def find(graph: Graph, name: str) -> tuple[str, ...]:
         if name == op.name or name in op.origin:
             return tuple(output for output in op.outputs if output)
     known = [*graph.aliases, *graph.tensors, *(op.name for op in graph.ops)]
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}" if near else "list the tensors with `atonc analyze`"
-    raise InputError(f"the model has no tensor {name!r} to cut at", where=graph.name, remedy=hint)
+    raise InputError(
+        f"the model has no tensor {name[:100]!r} to cut at", where=graph.name, remedy=instead(name, known)
+    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from atonc.compiler.place.four_bits import unpacked
 from atonc.compiler.place.pools import BoardMemory, is_external
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.findings import Finding
-from atonc.compiler.plan.types import FILLED, BufferKind, CpuPlan, StepPlan
+from atonc.compiler.plan.types import FILLED, Buffer, BufferKind, CpuPlan, StepPlan
 from atonc.machine.base.errors import ModelError
 from atonc.machine.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 from atonc.machine.hw.units.stream_engine import StrengConfig
@@ -78,7 +79,7 @@ def _outside_pools(homes: Mapping[str, Placed], board: BoardMemory) -> Iterator[
             continue
         pools = [pool for pool, _ in shares]
         constant = home.buffer.kind == BufferKind.CONSTANT
-        if home.copy_of and homes[home.copy_of].buffer.data != home.buffer.data:
+        if home.copy_of and not _holds(home.buffer, homes[home.copy_of].buffer):
             yield Finding("a resident buffer holds the bytes of its constant", name, home.copy_of)
         if not constant and not all(pool.writable for pool in pools):
             yield Finding("what is written lies in RAM", name, home.pool)
@@ -87,6 +88,11 @@ def _outside_pools(homes: Mapping[str, Placed], board: BoardMemory) -> Iterator[
         tail = PREFETCH_BYTES + (XSPI_TAIL if any(is_external(pool) for pool in pools) else 0)
         if pools and sum(n for _, n in board.pools_at(home.end, home.end + tail)) != tail:
             yield Finding(f"{tail} bytes of memory follow the end", name, f"ends at {home.end:#x}")
+
+
+def _holds(copy: Buffer, constant: Buffer) -> bool:
+    data = unpacked(constant, copy.size_bytes) if constant.four_bits else constant.data
+    return data == copy.data
 
 
 def _misaligned(homes: Mapping[str, Placed], plans: Sequence[StepPlan], edges: Collection[str]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from atonc.compiler.place.four_bits import with_packed
 from atonc.compiler.place.pools import BoardMemory, banks_of, runs, usable
 from atonc.compiler.place.types import Layout, Placed
 from atonc.compiler.place.usage import covered, memory_use
@@ -72,15 +73,17 @@ def with_prefetched(layout: Layout, lives: Sequence[tuple[str, int, int, int]], 
     return _counted_again(layout, placed, board)
 
 
-def with_copies_of(layout: Layout, homes: Mapping[str, int], board: BoardMemory, steps: int) -> Layout:
-    """`homes`: constant -> address of its copy."""
-    placed, last = dict(layout.placed), max(0, steps - 1)
+def with_copies_of(
+    layout: Layout, homes: Mapping[str, int], board: BoardMemory, plans: Sequence[StepPlan]
+) -> Layout:
+    """`homes`: constant -> address of its copy; `plans` read the copies."""
+    placed, last = dict(layout.placed), max(0, len(plans) - 1)
     for name, address in homes.items():
         buffer = replace(layout.placed[name].buffer, name=resident_name(name), kind=BufferKind.RESIDENT)
         pool = board.pool_name(address, address + buffer.size_bytes)
         room = _up(buffer.size_bytes)
         placed[buffer.name] = Placed(buffer, address, pool, 0, last, copy_of=name, reserved_bytes=room)
-    return _counted_again(layout, placed, board)
+    return _counted_again(layout, with_packed(placed, plans), board)
 
 
 def _counted_again(layout: Layout, placed: Mapping[str, Placed], board: BoardMemory) -> Layout:

@@ -10,6 +10,7 @@ from atonc.compiler.plan.streams import with_idle_steps
 from atonc.compiler.plan.task import Task
 from atonc.machine.hw.chains import Shape, texts_of
 from atonc.machine.hw.fields import UnitConfig, changed
+from atonc.machine.hw.limits import PREFETCH_BYTES
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.context import PoolKind
 from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade, neighbours
@@ -17,7 +18,6 @@ from atonc.machine.hw.safety.evidence.epochs import ONE_CHAIN, reader_and_writer
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 relation = lru_cache(maxsize=1 << 12)(neighbours.relation)  # forms of one layer share pieces, and layers look alike
-_LIMIT = "limit behind the last byte"  # known when buffers have addresses
 
 
 @memoise
@@ -37,12 +37,14 @@ def untrusted_unit(config: UnitConfig, role: str, trust: Trust) -> Graded | None
     """The first form of a unit, or of an engine in that role, that may not be used."""
     unit = _engine_grade(config, role, trust) if isinstance(config, StrengConfig) else trust.grade_unit(config)
     odd = unit.features if unit.grade.rank > trust.worst.rank else ()
-    return next((one for one in odd if not trust.allows(one) and not one.feature.name.endswith(_LIMIT)), None)
+    return next((one for one in odd if not trust.allows(one)), None)
 
 
+@memoise
 def _engine_grade(config: StrengConfig, role: str, trust: Trust) -> UnitGrade:
-    """Whether a reader is in flash, and then goes through the cache, is known later too: the better way counts."""
-    config = with_idle_steps(config)
+    """Its limit, and whether a reader is in flash and then goes through the cache, is known when buffers have
+    addresses: a limit far behind the last byte, as binding sets it, and the better way count."""
+    config = changed(with_idle_steps(config), address_limit=config.span()[1] + PREFETCH_BYTES)
     found = trust.grade_unit(config, role)
     if found.grade.rank <= trust.worst.rank or config.to_memory:
         return found

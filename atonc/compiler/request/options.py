@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from atonc.compiler.schedule.passes import KERNELS_IN_RAM, ON_REQUEST, PASSES, help_with, help_without, unseen
-from atonc.machine.base.declare import Takes, check, did_you_mean, option
+from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
+from atonc.machine.base.declare import RARE, Takes, check, did_you_mean, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -98,7 +98,7 @@ def shapes(text: str) -> dict[str, int]:
 class Options:
     """Arguments of `atonc.compile`; flags of the command line with their help; rows of the reference."""
 
-    board: str = option("stm32n6570-dk", "--board", MEMORY, "name of a board, or its .toml", metavar="[SET@]BOARD")
+    board: str = option("stm32n6570-dk", "--board", MEMORY, "its name, or a .toml", metavar="[SET@]BOARD")
     mpool: str = option(
         "",
         "--mpool --memory-pool",
@@ -112,15 +112,14 @@ class Options:
         "--numerics",
         MAPPING,
         "2.x: the numbers that ST's compilers 2.x give",
-        takes=Takes(choices=("best", "2.x")),
+        takes=Takes(choices=("best", "2.x"), rare=True),
     )
     prefer: str = option("speed", "--prefer", MEMORY, "what counts more", takes=Takes(choices=("speed", "memory")))
     resident: str = option(
         "",
         "--resident",
         MEMORY,
-        "copy weights into RAM once, at initialisation: BYTES of it, or without BYTES all that activations leave free; "
-        + KERNELS_IN_RAM,
+        "copy weights into RAM once, at initialisation: BYTES of it, or all that activations leave free",
         metavar="BYTES",
         parse=room,
         takes=Takes(bare=ALL_FREE),
@@ -132,6 +131,7 @@ class Options:
         "with --resident: so much RAM on the chip stays free for the application",
         metavar="BYTES",
         parse=size,
+        takes=RARE,
     )
     cut_inputs: tuple[str, ...] = option(
         (),
@@ -140,9 +140,10 @@ class Options:
         "the model begins at these tensors, separated by commas",
         metavar="NAMES",
         parse=names,
+        takes=RARE,
     )
     cut_input_layers: tuple[str, ...] = option(
-        (), "--cut-input-layers", MODEL, "the model begins with these layers", metavar="NAMES", parse=names
+        (), "--cut-input-layers", MODEL, "the model begins with these layers", metavar="NAMES", parse=names, takes=RARE
     )
     cut_outputs: tuple[str, ...] = option(
         (),
@@ -157,42 +158,48 @@ class Options:
     )
     output_type: str = option("", "--output-data-type", EDGES, "the same for the outputs", metavar="TYPE")
     inputs_channel_position: str = option(
-        "", "--inputs-ch-position", EDGES, "channels of the inputs", takes=Takes(choices=_POSITIONS)
+        "", "--inputs-ch-position", EDGES, "channels of the inputs", takes=Takes(choices=_POSITIONS, rare=True)
     )
     outputs_channel_position: str = option(
-        "", "--outputs-ch-position", EDGES, "channels of the outputs", takes=Takes(choices=_POSITIONS)
+        "", "--outputs-ch-position", EDGES, "channels of the outputs", takes=Takes(choices=_POSITIONS, rare=True)
     )
     fixed_shapes: dict[str, int] = option(
         dict,
         "--fix-parametric-shapes",
         MODEL,
-        "sizes of free dimensions: B=1,T=16 or {'B': 1}",
+        "sizes of free dimensions: B=1,T=16",
         metavar="SHAPES",
         parse=shapes,
+        takes=RARE,
     )
     inputs_allocation: bool = option(
-        True, "--no-inputs-allocation", EDGES, "the application supplies the memory of the inputs"
+        True, "--no-inputs-allocation", EDGES, "the application supplies the memory of the inputs", takes=RARE
     )
     outputs_allocation: bool = option(
-        True, "--no-outputs-allocation", EDGES, "the application supplies the memory of the outputs"
+        True, "--no-outputs-allocation", EDGES, "the application supplies the memory of the outputs", takes=RARE
     )
-    epoch_controller: bool = option(True, "--no-epoch-controller", MAPPING, "the processor starts every epoch")
+    epoch_controller: bool = option(
+        True, "--no-epoch-controller", MAPPING, "the processor starts every epoch", takes=RARE
+    )
     relocatable: bool = False  # memories outside the chip have no fixed base (`-r`)
     secure: bool = True  # False: addresses of the chip's memories are those of the non-secure state (`-r no-secure`)
     on_cpu: tuple[str, ...] = ()  # nodes of the model (`--on cpu NODE`)
     on_npu: tuple[str, ...] = ()
     no_npu: bool = option(
-        False, "--no-npu", MAPPING, "every operator on the Cortex-M55: what ST's tool makes without --st-neural-art"
+        False, "--no-npu", MAPPING, "every operator on the Cortex-M55: what ST's tool makes without --st-neural-art",
+        takes=RARE,
     )
-    allow_float: bool = option(False, "--allow-float", MODEL, "also models without any quantised value")
+    allow_float: bool = option(False, "--allow-float", MODEL, "also models without any quantised value", takes=RARE)
     silicon: str = option(
         COMPOSED,
         "--silicon",
         MAPPING,
         "seen: only forms that published programs have as a whole; composed: also combinations of seen parts",
-        takes=Takes(choices=(SEEN, COMPOSED)),
+        takes=Takes(choices=(SEEN, COMPOSED), rare=True),
     )
-    allow_unproven: bool = option(False, "--allow-unproven", MAPPING, "also forms that no published program comes near")
+    allow_unproven: bool = option(
+        False, "--allow-unproven", MAPPING, "also forms that no published program comes near", takes=RARE
+    )
     distrust: tuple[str, ...] = option(
         (),
         "--distrust",
@@ -200,6 +207,7 @@ class Options:
         "arguments of docs/silicon.md that no form may rest on, separated by commas: S2,S6",
         metavar="IDS",
         parse=names,
+        takes=RARE,
     )
     evidence: str = option(
         "",
@@ -208,7 +216,7 @@ class Options:
         "what your board answered (`atonc probe read`): forms that it confirmed are seen, forms that it refuted are "
         "refused, constants that it measured replace ours",
         metavar="FILE",
-        takes=Takes(local=True),
+        takes=Takes(local=True, rare=True),
     )
     schedule_without: tuple[str, ...] = option(
         (),
@@ -217,6 +225,7 @@ class Options:
         help_without(),
         metavar="PASSES",
         parse=names,
+        takes=RARE,
     )
     schedule_with: tuple[str, ...] = option(
         (),
@@ -225,6 +234,7 @@ class Options:
         help_with(),
         metavar="PASSES",
         parse=names,
+        takes=RARE,
     )
     decisions: str = option(
         "",
@@ -233,7 +243,7 @@ class Options:
         "build the program of these decisions instead of searching: NAME_program.json of a build, or what "
         "`atonc explain --search --json` printed, edited or not",
         metavar="FILE",
-        takes=Takes(local=True),
+        takes=Takes(local=True, rare=True),
     )
     allow_coarse: float = option(
         0.0,
@@ -242,12 +252,16 @@ class Options:
         "layers that may be so many codes from exact arithmetic stay on the NPU (default: 2)",
         metavar="CODES",
         parse=positive,
+        takes=RARE,
     )
     npu_mhz: float = option(
-        0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive
+        0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive,
+        takes=RARE,
     )
-    cpu_mhz: float = option(0.0, "--cpu-mhz", CLOCKS, "clock of the CPU", metavar="MHZ", parse=positive)
-    flash_mbps: float = option(0.0, "--flash-mbps", CLOCKS, "speed of the flash, MB/s", metavar="MBPS", parse=positive)
+    cpu_mhz: float = option(0.0, "--cpu-mhz", CLOCKS, "clock of the CPU", metavar="MHZ", parse=positive, takes=RARE)
+    flash_mbps: float = option(
+        0.0, "--flash-mbps", CLOCKS, "speed of the flash, MB/s", metavar="MBPS", parse=positive, takes=RARE
+    )
     calibration: tuple[str, ...] = option(
         (),
         "--calibration",
@@ -256,10 +270,10 @@ class Options:
         "the program is verified on some of them",
         metavar="FILES",
         parse=names,
-        takes=Takes(local=True),
+        takes=Takes(local=True, rare=True),
     )
     verify: bool = option(True, "--no-verify", CHECKS, "do not run the program on the emulator")
-    seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole)
+    seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole, takes=RARE)
 
     def __post_init__(self) -> None:
         check(self)
@@ -278,9 +292,14 @@ class Gates:
     """What the user does not accept; zero means any."""
 
     max_ram: int = option(
-        0, "--max-ram", GATES, "RAM of any kind: activations, weights in RAM, ... (1.5M)", metavar="BYTES", parse=size
+        0, "--max-ram", GATES, "RAM of any kind, such as 1.5M (default: any)", metavar="BYTES", parse=size
     )
-    max_activations: int = option(0, "--max-activations", GATES, "of these alone (640k)", metavar="BYTES", parse=size)
+    max_activations: int = option(
+        *(0, "--max-activations", GATES, "activations alone, such as 640k (default: any)"),
+        metavar="BYTES",
+        parse=size,
+        takes=RARE,
+    )
     max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=float)
     no_cpu: bool = option(False, "--no-cpu", GATES, "no operator on the CPU")
     no_spill: bool = option(False, "--no-spill", GATES, "no activations outside the chip")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from atonc.compiler.emit.c.driver_words import driver_words
 from atonc.compiler.place import BoardMemory, board, read_board
 from atonc.compiler.place.pools import movable_outside, not_secure
 from atonc.compiler.request.options import SEEN, Options
@@ -39,6 +38,8 @@ def target_of(options: Options) -> Target:
     machine, trust = machine_of(options), trust_of(options)
     if options.epoch_controller:
         return Target(machine, trust=trust)
+    from atonc.compiler.emit.c.driver_words import driver_words  # with the driver's calls, which take time to import
+
     return Target(machine, hardware.CPU, driver_words, trust)
 
 

@@ -16,12 +16,28 @@ from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 _MOST = {**UNITS, "readers": MOST_READERS, "writers": MOST_WRITERS}
 
 
-@memoise
 def pack(group: TaskGroup, trust: Trust = PUBLISHED, spare: int = 0) -> tuple[tuple[Task, ...], ...]:
     """Packs a group into epochs: of the tasks that have room in one, as many as may stand side by side."""
-    return tuple(
-        in_epochs(group, lambda room: next(some for some in fewer(room) if may_share_epoch(some, trust)), spare)
-    )
+    return _packed(group, trust, spare)[0]
+
+
+def fills(group: TaskGroup, trust: Trust) -> bool:
+    """Whether every epoch has all tasks that it has room for: none is kept out by evidence."""
+    return _packed(group, trust, 0)[1]
+
+
+@memoise
+def _packed(group: TaskGroup, trust: Trust, spare: int) -> tuple[tuple[tuple[Task, ...], ...], bool]:
+    full = True
+
+    def take(room: Sequence[Task]) -> tuple[Task, ...]:
+        nonlocal full
+        taken = next(some for some in fewer(room) if may_share_epoch(some, trust))
+        full = full and len(taken) == len(room)
+        return taken
+
+    epochs = tuple(in_epochs(group, take, spare))
+    return epochs, full
 
 
 def packed(groups: Iterable[TaskGroup], trust: Trust = PUBLISHED, spare: int = 0) -> list[tuple[Task, ...]]:

@@ -12,7 +12,7 @@ from atonc.compiler.plan.evidence import untrusted
 from atonc.compiler.plan.longer import IDENTITY, inserted
 from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.schedule.merging import MOST_SPACERS
-from atonc.compiler.schedule.pack import fewer, in_epochs
+from atonc.compiler.schedule.pack import fewer, fills, in_epochs
 from atonc.machine.hw.limits import UNITS
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import Trust
@@ -23,7 +23,7 @@ MAKE_CODES = ("ARITH", "ACTIV", "POOL")
 @memoise
 def spaced(group: TaskGroup, trust: Trust) -> TaskGroup:
     """The same work, with identities where more of its tasks may share an epoch then."""
-    if len(group.tasks) == 1:
+    if len(group.tasks) == 1 or fills(group, trust):
         return group
     found: dict[int, Task] = {}
 

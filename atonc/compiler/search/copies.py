@@ -26,9 +26,8 @@ from atonc.compiler.select.decisions import Fetched
 
 def with_residents(built: Built, homes: Mapping[str, int], setting: Setting) -> Built:
     """`homes`: constant -> address of its copy, in RAM that is free from the first step to the last."""
-    plans = built.scheduled.plans
-    layout = with_copies_of(built.layout, homes, setting.memory, len(plans))
-    return _moved(built, reading_copies(plans, {name: resident_name(name) for name in homes}), layout, setting)
+    plans = reading_copies(built.scheduled.plans, {name: resident_name(name) for name in homes})
+    return _moved(built, plans, with_copies_of(built.layout, homes, setting.memory, plans), setting)
 
 
 def with_fetched(built: Built, fetched: Sequence[Fetched], setting: Setting) -> Built:

@@ -18,11 +18,12 @@ class Goal:
     def most_builds(self) -> int:
         return FRONT_BUILDS if self.prefer == BOTH else MOST_BUILDS
 
-    def leaders(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """The best of them, and of equals the first; with two objectives all that no other beats."""
+    def leaders(self, candidates: Sequence[Candidate], built: Sequence[Candidate]) -> list[Candidate]:
+        """The best of them, and of equals the first; with two objectives all that no other beats. `built`: with those
+        that may not be used, which show all the same how fast a program can be."""
         if self.prefer == BOTH:
             return _front(candidates)
-        fastest = min((one.cycles for one in candidates), default=0)
+        fastest = min((one.cycles for one in built), default=0)
         best = min(candidates, key=lambda one: self._figures(one, fastest), default=None)
         return [] if best is None else [best]
 

@@ -40,7 +40,8 @@ class Search:
     queue: deque[Proposal] = field(default_factory=deque)
     tried: set[Decisions] = field(default_factory=set)
     log: list[Attempt] = field(default_factory=list)
-    sound: list[Candidate] = field(default_factory=list)  # all that may be used, in the order in which they were built
+    sound: list[Candidate] = field(default_factory=list)  # all that fit, in the order in which they were built
+    trusted: list[Candidate] = field(default_factory=list)  # those of them whose forms were asked for: the best so far
     leaders: list[Candidate] = field(default_factory=list)
     looked_at: set[Candidate] = field(default_factory=set)
     first: Candidate | None = None
@@ -68,7 +69,8 @@ class Search:
         self.log.append(Attempt.of(proposal, candidate, verdict))
         if verdict in (Verdict.BEST, Verdict.KEPT_OUT):
             self.sound.append(candidate)
-            self.leaders = self.goal.leaders(self.sound)
+            self.trusted += [candidate] if verdict == Verdict.BEST else []
+            self.leaders = self.goal.leaders(self.trusted, self.sound)
         else:
             self.queue.extendleft(reversed(list(self._proposals(verdict, candidate))))
 
@@ -77,7 +79,7 @@ class Search:
             return Verdict.NO_MEMORY
         if candidate.undecided:
             return Verdict.UNDECIDED
-        if candidate not in self.goal.leaders([*self.sound, candidate]):
+        if candidate not in self.goal.leaders([*self.trusted, candidate], [*self.sound, candidate]):
             return Verdict.KEPT_OUT
         return Verdict.UNTRUSTED if candidate.refused else Verdict.BEST
 

@@ -9,6 +9,7 @@ from atonc.compiler.emit.program import Program
 from atonc.compiler.plan.types import BufferKind, EpochPlan
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import CPU_CACHE_LINE, READ_ALIGNMENT
 from atonc.machine.hw.target import Target
 from atonc.machine.hw.units.stream_engine import StrengConfig
@@ -54,7 +55,7 @@ def moved(epoch: Epoch, weights: Weights, number: int, address: int) -> Epoch:
         config = units[unit]
         assert isinstance(config, StrengConfig)
         shift = address - weights.address
-        units[unit] = replace(
+        units[unit] = changed(
             config, address=config.address + shift, address_limit=config.address_limit + shift, cacheable=0
         )
     return replace(epoch, units=units)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from difflib import get_close_matches
 
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.select.form import RefusedForm
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-
-_NEAR = 3
+from atonc.machine.base.words import instead
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,8 @@ def operators(name: str, source: Graph, graph: Graph) -> frozenset[str]:
 
 
 def _unknown(name: str, ops: Sequence[Op]) -> InputError:
-    known = list(dict.fromkeys(n for op in ops for n in (op.name, *op.origin, *op.outputs) if n))
-    near = get_close_matches(name, known, n=_NEAR, cutoff=0.4)
-    near += [n for n in known if name.lower() in n.lower() and n not in near][: _NEAR - len(near)]
-    hint = f"did you mean {' or '.join(map(repr, near))}" if near else f"names are such as {known[:1]}"
-    return InputError(f"the model has no node {name[:100]!r}", where="--on", remedy=hint)
+    known = [n for op in ops for n in (op.name, *op.origin, *op.outputs)]
+    return InputError(f"the model has no node {name[:100]!r}", where="--on", remedy=instead(name, known))
 
 
 def chosen_by_user() -> RefusedForm:

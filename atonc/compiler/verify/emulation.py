@@ -1,39 +1,35 @@
 """A compiled program on the emulator.
 
-NPU epochs run on the emulated units. CPU steps run as the C code that is written for them: its text is read back as
-`atonc run` reads a folder, and the emulator's kernels compute its calls. A step sees only its own buffers, and what it
-leaves unwritten is no luck of earlier bytes; exact arithmetic judges both kinds of steps alike.
+NPU epochs run on the emulated units, CPU steps as the C code that is written for them (cpu_code.py). A CPU step sees
+only its own buffers, and what it leaves unwritten is no luck of earlier bytes; exact arithmetic judges both kinds of
+steps alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atonc.compiler.emit.c import cpu_functions
-from atonc.compiler.emit.c.network import CNetwork
-from atonc.compiler.emit.program import Program, ProgramStep
+from atonc.compiler.emit.program import Program
 from atonc.compiler.ir import Array, Graph, Tensor
 from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import CpuPlan
-from atonc.machine.base.errors import AtoncError, VerificationError
 from atonc.machine.base.progress import stage
 from atonc.machine.emu.bus import AddressSpace, MemoryRegion, canonical
-from atonc.machine.emu.cpu import is_library_call, run_call
-from atonc.machine.emu.files.c_calls import FunctionReader
-from atonc.machine.emu.files.c_unit import parse_unit
-from atonc.machine.emu.files.types import FunctionCall
 from atonc.machine.emu.npu import run_epoch
 from atonc.machine.hw.machine import secure
 from atonc.machine.hw.mpool import MemoryPool
 
+if TYPE_CHECKING:
+    from atonc.compiler.verify.cpu_code import CpuCode
+
 _ON_CHIP = range(0x3400_0000, 0x343C_0000)
 _WINDOW = 28  # bits: every controller of external memory has 256 MB of addresses
 _SLACK = 1 << 20  # engines may read behind a buffer
-_MOST_KEPT = 64 << 20  # characters of C whose calls are kept: numbers in lists take several times their room
 _UNWRITTEN = 0xA5  # what a CPU step finds where its results shall be
 
 
@@ -41,8 +37,7 @@ class Emulation:
     """A program with its memories, ready to run again and again."""
 
     def __init__(self, program: Program, graph: Graph, pools: Iterable[MemoryPool] = ()) -> None:
-        self.program, self.graph = program, graph
-        self._code = CpuCode(CNetwork("network", program, graph, tuple(pools), epoch_controller=False))
+        self.program, self.graph, self._pools = program, graph, tuple(pools)
         self.memory = AddressSpace()
         for base, end in _regions(program):
             self.memory.add(f"memory at {base:#010x}", base, end - base)
@@ -60,20 +55,18 @@ class Emulation:
         for number, step in enumerate(self.program.steps):
             stage("running on the emulator", number, len(self.program.steps))
             if isinstance(step.plan, CpuPlan):
-                self._cpu(step, step.plan)
+                self._code.run(step, step.plan, self._buffers(step.plan))
             elif step.epoch is not None:
                 run_epoch(step.epoch, self.memory)
             if observe:
                 seen |= {n: self.load(n) for n in step.plan.writes() if n in self.graph.tensors}
         return seen | {name: self.load(name) for name in self.graph.outputs}
 
-    def _cpu(self, step: ProgramStep, plan: CpuPlan) -> None:
-        calls, memory = self._code.calls(step, plan), self._buffers(plan)
-        for call in calls:
-            try:
-                run_call(call.name, call.args, memory)
-            except AtoncError as error:
-                raise _faulty(plan, f"the call of {call.name} does not run", error) from error
+    @cached_property
+    def _code(self) -> CpuCode:
+        from atonc.compiler.verify.cpu_code import CpuCode  # with a reader of C, which takes time to import
+
+        return CpuCode(self.program, self.graph, self._pools)
 
     def _buffers(self, plan: CpuPlan) -> AddressSpace:
         """The memory that a CPU step may touch: what it reads, and what it shall write."""
@@ -110,46 +103,6 @@ class Emulation:
         if home.buffer.offset:
             data = data + np.uint8(home.buffer.offset)
         self.memory.write(home.address, data)
-
-
-class CpuCode:
-    """The CPU steps of a network as C says them, read when they run first; huge ones whenever they run."""
-
-    def __init__(self, network: CNetwork) -> None:
-        self.network = network
-        self.blocks = {block.first: block for block in network.cpu_blocks}
-        self.ops = {op.name: op for op in network.graph.ops}
-        self._known: dict[int, tuple[FunctionCall, ...]] = {}
-        self._room = _MOST_KEPT
-
-    def calls(self, step: ProgramStep, plan: CpuPlan) -> tuple[FunctionCall, ...]:
-        if step.number not in self._known:
-            text = cpu_functions.text(self.network, self.blocks[step.number], self.ops)
-            try:
-                calls = self._read(text, step.number)
-            except AtoncError as error:
-                raise _faulty(plan, "its C code cannot be read", error) from error
-            self._room -= len(text)
-            if self._room < 0:
-                return calls
-            self._known[step.number] = calls
-        return self._known[step.number]
-
-    def _read(self, text: str, number: int) -> tuple[FunctionCall, ...]:
-        unit = parse_unit(text.encode(), f"{self.network.name}.c")
-        movable = {self.network.c_symbol(part): part.address for part in self.network.program.movable}
-        calls = FunctionReader(unit, movable).calls(cpu_functions.end_function(self.blocks[number]))
-        return tuple(call for call in calls if is_library_call(call.name))
-
-
-def _faulty(plan: CpuPlan, what: str, error: AtoncError) -> VerificationError:
-    return VerificationError(
-        f"{what}: {error.what}" + (f" ({error.where})" if error.where else ""),
-        where=plan.op,
-        rule="a CPU layer is verified as the C code that ships: the emulator has a twin of every kernel, and a layer "
-        "touches nothing but its own buffers",
-        remedy="report the model: nothing was written, because this code would not compute the layer",
-    )
 
 
 def _regions(program: Program) -> Iterator[tuple[int, int]]:

@@ -23,6 +23,7 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.compiler.verify.layer_checks import LayerCheck, Layers
 from atonc.machine.base.errors import VerificationError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 from atonc.machine.hw.mpool import MemoryPool
 
 NATURAL = 2  # inputs
@@ -137,10 +138,10 @@ def require_right(layers: list[LayerCheck]) -> None:
             remedy="report the model: nothing was written, because the compiler and its program disagree",
         )
     raise VerificationError(
-        f"{first.kind} gives {first.tensor!r}, {step}, {first.max_diff:g} codes from exact arithmetic"
+        f"{first.kind} gives {first.tensor!r}, {step}, {count(first.max_diff, 'code')} from exact arithmetic"
         + (f" ({len(bad)} such tensors)" if len(bad) > 1 else ""),
         where=first.node,
-        rule=f"a layer is at most {first.limit:g} codes from exact arithmetic on the inputs that it really has",
+        rule=f"a layer is at most {count(first.limit, 'code')} from exact arithmetic on the inputs that it really has",
         remedy=_remedy(first),
     )
 

@@ -13,6 +13,7 @@ from atonc.delivery.firmware.image import ImageNetwork
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 
 _BAUDS = range(1200, 8_000_001)  # eight times oversampled, the UART's 64 MHz give no more
 _PARTS = {"wire": "*", "bare_metal": "*", "include": "*.h", "src": "*.[ch]"}  # of the runtime that ships with atonc
@@ -94,7 +95,7 @@ def write_sources(options: BuildOptions, output: Path) -> list[str]:
     files["README.md"] = _readme(options, networks, outside, bare).encode()
     write_files(output, files)
     how = f"make -C {output}" if not bare else f"put them into your project: {bare}"
-    return [*_told(networks), f"{len(files)} files in {output}", f"next: {how}; {output / 'README.md'}"]
+    return [*_told(networks), f"{count(len(files), 'file')} in {output}", f"next: {how}; {output / 'README.md'}"]
 
 
 def _files(part: str, kind: str) -> list[Path]:

@@ -2,51 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from atonc.compiler.compile.analyzing import analyze as analyze  # whoever generates analyzes first
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.emit import c_info, write
-from atonc.compiler.emit.c.files import files
-from atonc.compiler.emit.c.network import CNetwork, Cycles
 from atonc.compiler.request.options import Gates
-from atonc.insight.explain import saved
-from atonc.insight.explain.ours import network_view
-from atonc.insight.report import compile_text, generate_report
-from atonc.insight.report.html import html_page
+from atonc.insight.report import compile_text
 from atonc.machine.base import progress
 from atonc.machine.base.about import __version__
 from atonc.machine.base.build_folder import REPORTS, write_whole
+from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_files
+from atonc.machine.base.words import count
 from atonc.machine.cost.saved_machine import machine_row
 from atonc.machine.hw.safety.evidence.board_file import saved_row
+
+if TYPE_CHECKING:  # what only files need is imported by who writes them: `analyze` does without
+    from atonc.compiler.emit.c.network import CNetwork
+
+
+def judged(gates: Gates, view: CompileView) -> list[CheckResult]:
+    """Every gate that was asked for."""
+    return [CheckResult(option, holds, says) for option, asked, holds, says in _gates(gates, view) if asked]
 
 
 def broken(gates: Gates, view: CompileView) -> list[str]:
     """A sentence for every gate that does not hold."""
+    return [gate.says for gate in judged(gates, view) if not gate.holds]
+
+
+def _gates(gates: Gates, view: CompileView) -> Iterator[tuple[str, float, bool, str]]:
+    """Option, what it asks for, whether it holds, and in words."""
     memory, cost = view.memory, view.cost
-    steps = compile_text.counts(view.compiled.program.steps)
-    found = []
-    if gates.max_ram and memory.ram_bytes > gates.max_ram:
-        found.append(f"{memory.ram_text}, --max-ram allows {gates.max_ram:,}")
-    if gates.max_activations and memory.activations_bytes > gates.max_activations:
-        seen, most = memory.activations_bytes, gates.max_activations
-        found.append(f"activations take {seen:,} bytes, --max-activations allows {most:,}")
-    if gates.max_latency and cost.latency_ms > gates.max_latency:
-        time = f"{cost.latency_ms:.3f} ms ({cost.band.span(cost.latency_ms, 3)})"
-        found.append(f"latency is {time}, --max-latency allows {gates.max_latency:g} ms")
-    if gates.no_cpu and steps["cpu"]:
-        kinds = sorted({reason.op for reason in view.compiled.mapped.reasons})
-        found.append(f"{steps['cpu']} operators run on the CPU ({', '.join(kinds)}), --no-cpu allows none")
-    if gates.no_spill and memory.spilled_bytes:
-        found.append(f"{memory.spilled_bytes:,} bytes of activations lie outside the chip, --no-spill allows none")
-    return found
+    on_cpu = compile_text.counts(view.compiled.program.steps)["cpu"]
+    kinds = ", ".join(sorted({reason.op for reason in view.compiled.mapped.reasons})) or "none"
+    runs = f"{count(on_cpu, 'operator')} {'runs' if on_cpu == 1 else 'run'} on the CPU ({kinds})"
+    time = f"{cost.latency_ms:.3f} ms ({cost.band.span(cost.latency_ms, 3)})"
+    live, spilled = memory.activations_bytes, memory.spilled_bytes
+    yield (
+        *("--max-ram", gates.max_ram, memory.ram_bytes <= gates.max_ram),
+        f"{memory.ram_text}, --max-ram allows {gates.max_ram:,}",
+    )
+    yield (
+        *("--max-activations", gates.max_activations, live <= gates.max_activations),
+        f"activations take {live:,} bytes, --max-activations allows {gates.max_activations:,}",
+    )
+    yield (
+        *("--max-latency", gates.max_latency, cost.latency_ms <= gates.max_latency),
+        f"latency is {time}, --max-latency allows {gates.max_latency:g} ms",
+    )
+    yield "--no-cpu", gates.no_cpu, not on_cpu, f"{runs}, --no-cpu allows none"
+    yield (
+        *("--no-spill", gates.no_spill, not spilled),
+        f"{spilled:,} bytes of activations lie outside the chip, --no-spill allows none",
+    )
 
 
 def c_network(view: CompileView) -> CNetwork:
     """The program with everything that C files say about it."""
+    from atonc.compiler.emit.c.network import CNetwork, Cycles
+
     cycles = {
         step.number: Cycles(min(cost.st_cycles, cost.cycles), cost.cycles)
         for step, cost in zip(view.compiled.program.steps, view.cost.steps, strict=True)
@@ -86,6 +104,13 @@ def files_of(
     view: CompileView, with_hex: bool = False, with_stai: bool = False, shared_kernels: bool = False, runtime: str = ""
 ) -> Mapping[str, bytes]:
     """File name -> contents. `runtime`: the release of LL_ATON that ST's packager shall name, if not the newest."""
+    from atonc.compiler.emit import c_info, write
+    from atonc.compiler.emit.c.files import files
+    from atonc.insight.explain import saved
+    from atonc.insight.explain.ours import network_view
+    from atonc.insight.report import generate_report
+    from atonc.insight.report.html import html_page
+
     progress.stage("making the files")
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
@@ -95,7 +120,7 @@ def files_of(
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
     picture = network_view(view)
     described |= saved.rows(picture)
-    report = "\n".join(compile_text.report_lines(view, verbose=True)) + "\n"
+    report = "\n".join(compile_text.report_lines(view)) + "\n"
     network = c_network(view)
     network = replace(network, runtime=runtime or network.runtime)
     firmware = files(network, with_hex, with_stai, view.macs, shared_kernels)

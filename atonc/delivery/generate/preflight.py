@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.words import is_are, listed
 
 ROOM_BYTES = 8 << 20  # reports and C files of a usual network
 TIMES_MODEL = 4  # images, blobs and the page are made of the model's own bytes
@@ -57,7 +58,9 @@ def check_compiler() -> None:
 def check_packages(*names: str, extra: str) -> None:
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        raise ToolError(f"{' and '.join(missing)} is not installed", remedy=f"pip install 'atonc[{extra}]'")
+        raise ToolError(
+            f"{listed(missing)} {is_are(len(missing))} not installed", remedy=f"pip install 'atonc[{extra}]'"
+        )
 
 
 def check_reader(model: Path) -> None:

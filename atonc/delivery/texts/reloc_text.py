@@ -8,6 +8,7 @@ from atonc.delivery.reloc import format as fmt
 from atonc.delivery.reloc.checks import Check
 from atonc.delivery.reloc.format import offset, segment
 from atonc.delivery.reloc.image import Image, Slot
+from atonc.machine.base.words import count
 
 _SHOWN = 20
 
@@ -34,7 +35,8 @@ def pool_lines(image: Image) -> list[str]:
         for pool in image.pools
     ]
     place = image.sections["params_start"]
-    title = f"mempool c-descriptors (off={place:08x}, {len(rows)} entries, from {segment(place).name})"
+    entries = count(len(rows), "entry", "entries")
+    title = f"mempool c-descriptors (off={place:08x}, {entries}, from {segment(place).name})"
     return table(("name (addr)", "flags", "foff", "dst", "size"), rows, title)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from atonc.delivery.trials.targeting import TargetValidation
 from atonc.insight.explain.types import Measured, MeasuredBlock
 from atonc.insight.report.validate_text import figure_rows, output_data
+from atonc.machine.base.words import count
 
 _MOST_BLOCKS = 40  # lines, unless all are wanted
 
@@ -18,7 +19,7 @@ def lines(found: TargetValidation, verbose: bool = False) -> list[str]:
         f"target: {found.line}, protocol {found.protocol}, {found.measured.source.split(',')[0]}, "
         f"NPU {found.system.npu_hz / 1e6:.0f} MHz",
         f"network {found.model.name} ({found.model.description}): {found.identity}",
-        f"{len(found.turns)} samples, {found.compared:,} bytes of outputs: {verdict}",
+        f"{count(len(found.turns), 'sample')}, {found.compared:,} bytes of outputs: {verdict}",
     ]
     if found.faults:
         text.append(f"the line had {found.faults} faults: everything was asked again until it was certain")

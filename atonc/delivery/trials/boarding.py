@@ -18,6 +18,7 @@ from atonc.machine.base.build_folder import write_whole
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
+from atonc.machine.base.words import count
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.board import DEFAULT_BUDGET
 from atonc.machine.emu.bus import Bytes
@@ -107,7 +108,8 @@ class Rig:
         """One inference; inputs and outputs are the bytes as they lie in memory."""
         board, buffers = self.board, self.inputs.get(network, [])
         if len(inputs) != len(buffers):
-            raise InputError(f"{len(inputs)} inputs for a network that has {len(buffers)}", where=f"network {network}")
+            what = f"{count(len(inputs), 'input')} for a network that has {len(buffers)}"
+            raise InputError(what, where=f"network {network}")
         for buffer, value in zip(buffers, inputs, strict=True):
             if value.size != buffer.size_bytes:
                 raise InputError(f"input of {value.size} bytes for a buffer of {buffer.size_bytes}")
@@ -189,8 +191,8 @@ def lines(found: BoardValidation) -> list[str]:
     """What the user reads."""
     verdict = "every byte equals the emulator's" if found.equal else f"{found.bytes_different} bytes differ"
     return [
-        f"validation on the virtual board (Cortex-M33 code, runtime: {found.runtime}): {found.samples} samples, "
-        f"{found.outputs} outputs, {found.bytes_compared} bytes: {verdict}",
+        f"validation on the virtual board (Cortex-M33 code, runtime: {found.runtime}): "
+        f"{count(found.samples, 'sample')}, {count(found.outputs, 'output')}, {found.bytes_compared} bytes: {verdict}",
         *([f"first difference: {found.first_difference}"] if found.first_difference else []),
         f"last inference: {found.cycles:,} CPU cycles, of them {found.instructions:,} instructions; "
         f"NPU {found.npu_cycles:,} cycles by the hardware model",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from atonc.compiler.compile.reproduce import MODEL_HASH
+from atonc.compiler.frontends.data_beside import model_bytes
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.wire.messages import ModelInfo
 from atonc.insight.explain.saved import BuildRequest, read_asked
@@ -35,7 +36,7 @@ class BuiltNetwork:
     def is_of(self, model: Path) -> bool | None:
         """None: nobody knows."""
         told = self.asked.reproduce.get(MODEL_HASH) if self.asked else None
-        return None if told is None else told == hashlib.sha256(model.read_bytes()).hexdigest()
+        return None if told is None else told == hashlib.sha256(model_bytes(model)).hexdigest()
 
     def suits(self, given: Mapping[str, str]) -> bool:
         """Whether all that is asked for now was asked for then; who validates need not repeat everything."""

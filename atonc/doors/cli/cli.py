@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import sys
 import warnings
@@ -17,6 +16,7 @@ from typing import NoReturn
 from atonc.doors.cli import serve, st_name
 from atonc.doors.verbs import (
     board,
+    ci,
     compare,
     completion,
     deploy,
@@ -37,11 +37,12 @@ from atonc.doors.verbs import (
     view,
 )
 from atonc.doors.verbs.common import MODELS, note, without_levels
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.examples import add_examples
-from atonc.doors.verbs.parser import Parser
+from atonc.doors.verbs.parser import Parser, add_full_help
 from atonc.doors.verbs.st_release import StRelease
 from atonc.insight.report.progress_bar import on_terminal
-from atonc.insight.report.terminal import plain_streams
+from atonc.insight.report.terminal import plain_streams, show
 from atonc.machine.base.about import SENTENCE, __version__
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import AtoncError, InputError, InternalError
@@ -83,16 +84,17 @@ def main(arguments: Sequence[str] | None = None, program: str = "atonc") -> int:
 
 
 def _run(words: Sequence[str], program: str) -> int:
+    options: argparse.Namespace | None = None
     try:
         options = parse(words, st_name.release_for(program))
         silent = getattr(options, "quiet", False) or "--quiet" in words
         with _few_collections(), on_terminal(silent=silent):
             return int(options.verb(options))
     except AtoncError as error:
-        return _refused(error, words)
+        return _refused(error, words, options)
     except (MemoryError, RecursionError) as error:
         what = "runs out of memory" if isinstance(error, MemoryError) else "is nested too deeply"
-        return _refused(InputError(f"the input {what}", remedy="give a smaller or simpler one"), words)
+        return _refused(InputError(f"the input {what}", remedy="give a smaller or simpler one"), words, options)
     except KeyboardInterrupt:
         print("atonc: interrupted", file=sys.stderr)
         return 130
@@ -100,16 +102,17 @@ def _run(words: Sequence[str], program: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # of a folder that cannot be listed, a name that is too long, a full disk
-        return _refused(InputError(error.strerror or str(error), where=str(error.filename or "")), words)
+        return _refused(InputError(error.strerror or str(error), where=str(error.filename or "")), words, options)
     except Exception as error:
-        return _refused(_mistake(error), words)
+        return _refused(_mistake(error), words, options)
 
 
-def _refused(error: AtoncError, words: Sequence[str]) -> int:
+def _refused(error: AtoncError, words: Sequence[str], options: argparse.Namespace | None) -> int:
     """One paragraph, and an object for tools."""
-    print("\n".join((f"atonc: {error}", *error.details)), file=sys.stderr)
+    show((f"atonc: {error}", *error.details), sys.stderr)
     if "--json" in words:
-        print(json.dumps({"error": error.as_dict()}, indent=1))
+        print_document("error", {"error": error.as_dict()})
+    ci.report_error(options, error)
     return error.exit_code
 
 
@@ -149,6 +152,7 @@ def parser() -> argparse.ArgumentParser:
         verb.add(verbs)
     verbs.choices["completion"].set_defaults(root=found)
     add_examples(found)
+    add_full_help(found)
     return found
 
 

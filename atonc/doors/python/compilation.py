@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.place.usage import MemoryUse
+from atonc.doors.python.frames import data_frame
 from atonc.insight.explain.types import LayerView, NetworkView
-from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count, instead
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
@@ -45,11 +47,21 @@ class LayerTable(Sequence[LayerView]):
         self._layers = tuple(layers)
 
     @overload
-    def __getitem__(self, index: int) -> LayerView: ...
+    def __getitem__(self, index: int | str) -> LayerView: ...
     @overload
     def __getitem__(self, index: slice) -> LayerTable: ...
-    def __getitem__(self, index: int | slice) -> LayerView | LayerTable:
+    def __getitem__(self, index: int | str | slice) -> LayerView | LayerTable:
+        """By place, by name (the layer's own, or that of a node of the model in it), or several by a slice."""
+        if isinstance(index, str):
+            return self._named(index)
         return LayerTable(self._layers[index]) if isinstance(index, slice) else self._layers[index]
+
+    def _named(self, name: str) -> LayerView:
+        named = {node: layer for layer in reversed(self._layers) for node in layer.nodes}
+        named |= {layer.name: layer for layer in reversed(self._layers)}
+        if name not in named:
+            raise KeyError(f"no layer is called {name[:80]!r}; {instead(name, named)}")
+        return named[name]
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -58,7 +70,8 @@ class LayerTable(Sequence[LayerView]):
         return iter(self._layers)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} layers, {sum(layer.milliseconds for layer in self):.3f} ms; to_pandas() gives a table>"
+        time = sum(layer.milliseconds for layer in self)
+        return f"<{count(len(self), 'layer')}, {time:.3f} ms; to_pandas() gives a table>"
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -78,16 +91,12 @@ class LayerTable(Sequence[LayerView]):
 
     def to_pandas(self) -> Any:
         """A data frame with a row for every layer."""
-        try:
-            import pandas
-        except ImportError:
-            raise ToolError("pandas is not installed", remedy="pip install pandas, or use rows()") from None
-        return pandas.DataFrame(self.rows(), columns=list(self.COLUMNS))
+        return data_frame(self.rows(), self.COLUMNS)
 
     def _repr_html_(self) -> str:
-        from atonc.insight.report.notebook import layer_table
+        from atonc.insight.report.notebook import row_table
 
-        return layer_table(self.rows())
+        return row_table(self.rows())
 
 
 class Compilation:
@@ -191,7 +200,8 @@ class Compilation:
         """Outputs by name, as the emulated chip computes them.
 
         `inputs`: a dictionary by name; or, of a network with one input, its value. Values are codes, real numbers
-        (which become codes), or pictures: files or Pillow images.
+        (which become codes), or pictures: files or Pillow images. Several samples: arrays with an axis more, or as long
+        as there are samples along the model's first one, or lists of pictures; outputs are then as many.
         """
         from atonc.compiler.inputs.inputs import given_by_name
         from atonc.doors.python.running import run_compiled
@@ -223,7 +233,7 @@ class Compilation:
         elif file.suffix.lower() in (".txt", ".text"):
             from atonc.insight.report.compile_text import report_lines
 
-            write_file(file, ("\n".join(report_lines(self.view, verbose=True)) + "\n").encode())
+            write_file(file, ("\n".join(report_lines(self.view)) + "\n").encode())
         else:
             raise InputError("a report is .html or .txt", where=str(file), remedy="name it so")
         return file

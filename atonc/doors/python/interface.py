@@ -17,59 +17,90 @@ if TYPE_CHECKING:
     from atonc.delivery.boards.checking import Checked
     from atonc.delivery.trials.relocating import RelocatableImage
     from atonc.doors.python.compilation import Compilation
-    from atonc.insight.evaluating.run import Evaluation
+    from atonc.doors.python.results import (
+        ComparisonResult,
+        EvaluationResult,
+        QuantisedResult,
+        SweepTable,
+        ValidationResult,
+    )
+    from atonc.doors.python.sources import Data, Model
     from atonc.insight.explain.loss import AccuracyReport
     from atonc.insight.explain.types import NetworkView
-    from atonc.insight.quantizing.types import Quantised
-    from atonc.insight.sweeping.run import Sweep
     from atonc.machine.emu.network import EmulatedNetwork
     from atonc.machine.hw.board import Board
 
 
-def compile(model: str | PathLike[str], *, name: str = "network", **options: Any) -> Compilation:
-    """A quantised .tflite or .onnx file as a verified program.
+def compile(model: Model, *, name: str = "network", **options: Any) -> Compilation:
+    """A quantised model as a verified program: the path of a .tflite or .onnx file, its bytes, an `onnx.ModelProto`, or
+    what `quantize` gives.
 
     The options are those of `atonc.compiler.request.options.Options`, also spelled as on the command line
     (`input_data_type="uint8"`).
     """
-    from pathlib import Path
-
     from atonc.compiler.request.options import Options
     from atonc.delivery.generate.generating import analyze
     from atonc.doors.python.compilation import Compilation
+    from atonc.doors.python.sources import model_file
     from atonc.insight.report.progress_bar import in_notebook
     from atonc.machine.base.declare import arguments
 
     wanted = arguments(Options, options)
-    with in_notebook():
-        return Compilation(analyze(Path(model), wanted, name))
+    with in_notebook(), model_file(model) as file:
+        return Compilation(analyze(file, wanted, name))
 
 
-def quantize(model: str | PathLike[str], data: str | PathLike[str], **options: Any) -> Quantised:
-    """A float .onnx or .tflite file as int8 ONNX, calibrated with a folder of pictures or an .npz file.
+def quantize(model: Model, data: Data, **options: Any) -> QuantisedResult:
+    """A float model as int8 ONNX, calibrated with a folder of pictures, an .npz file, or arrays by name.
 
-    The options are those of `atonc.insight.quantizing.types.Settings`, also spelled as on the command line.
+    The options are those of `atonc.insight.quantizing.types.QuantizeOptions`, also spelled as on the command line.
     """
-    from pathlib import Path
-
+    from atonc.doors.python.results import QuantisedResult
+    from atonc.doors.python.sources import data_file, model_file
     from atonc.insight.quantizing.run import quantize as run_all
     from atonc.insight.quantizing.types import QuantizeOptions
     from atonc.insight.report.progress_bar import in_notebook
     from atonc.machine.base.declare import arguments
 
     wanted = arguments(QuantizeOptions, options)
-    with in_notebook():
-        return run_all(Path(model), Path(data), wanted)
+    with in_notebook(), model_file(model) as file, data_file(data) as samples:
+        return QuantisedResult.of(run_all(file, samples, wanted))
+
+
+def validate(
+    model: Model, inputs: Data | None = None, *, compiler: Mapping[str, Any] | None = None, **options: Any
+) -> ValidationResult:
+    """The compiled program on the emulator against the model's own kernels, on `inputs` or on made ones.
+
+    The options are those of `atonc.insight.validating.validate_options.ValidateOptions` that say what is compared;
+    `compiler`: those of `atonc.compile`.
+    """
+    from dataclasses import replace
+
+    from atonc.compiler.request.options import Options
+    from atonc.doors.python.results import ValidationResult
+    from atonc.doors.python.sources import data_files, model_file
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.validating.emulated import validate_model
+    from atonc.insight.validating.validate_options import ValidateOptions, require_comparison
+    from atonc.machine.base.declare import arguments
+
+    wanted = arguments(ValidateOptions, options)
+    require_comparison(wanted)
+    asked = arguments(Options, {"verify": False, **(compiler or {})})
+    with in_notebook(), model_file(model) as file, data_files(inputs) as files:
+        wanted = replace(wanted, valinput=(*wanted.valinput, *files))
+        return ValidationResult.of(validate_model(file, wanted, asked), min_cosine=wanted.min_cos)
 
 
 def evaluate(
-    model: str | PathLike[str],
-    data: str | PathLike[str],
+    model: Model,
+    data: Data,
     *,
     output: str | PathLike[str] = "evaluation",
     compiler: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Evaluation:
+) -> EvaluationResult:
     """Accuracy on a data set, in the chip's arithmetic, with intervals; beside it the model's own kernels.
 
     The options are those of `atonc.insight.evaluating.options.EvaluateOptions`; `compiler`: those of `atonc.compile`.
@@ -78,15 +109,17 @@ def evaluate(
     from pathlib import Path
 
     from atonc.compiler.request.options import Options
+    from atonc.doors.python.results import EvaluationResult
+    from atonc.doors.python.sources import data_file, model_file
     from atonc.insight.evaluating.options import EvaluateOptions
     from atonc.insight.evaluating.run import evaluate as run_evaluation
     from atonc.insight.report.progress_bar import in_notebook
     from atonc.machine.base.declare import arguments
 
-    wanted = arguments(EvaluateOptions, {"data": data, **options})
     asked = arguments(Options, {"verify": False, **(compiler or {})})
-    with in_notebook():
-        return run_evaluation(Path(model), wanted, asked, Path(output))
+    with in_notebook(), model_file(model) as file, data_file(data) as samples:
+        wanted = arguments(EvaluateOptions, {"data": samples, **options})
+        return EvaluationResult.of(run_evaluation(file, wanted, asked, Path(output)))
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:
@@ -112,26 +145,25 @@ def run(network: Compilation | Compiled | EmulatedNetwork, inputs: Mapping[str, 
     return run_compiled(network.compiled if isinstance(network, Compilation) else network, inputs)
 
 
-def explain(place: str | PathLike[str], prices: bool = False, **options: Any) -> NetworkView:
+def explain(place: Model, prices: bool = False, **options: Any) -> NetworkView:
     """Every layer with where it runs and the rules that decided so: of a model, or of a folder of ours or ST's.
 
     `prices`: remedies are tried, which compiles the model several times.
     """
-    from pathlib import Path
-
     from atonc.compiler.request.options import Options
     from atonc.delivery.generate import generating
+    from atonc.doors.python.sources import model_file
     from atonc.insight.explain.folder import folder_view
     from atonc.insight.explain.ours import network_view
     from atonc.insight.explain.prices import priced
     from atonc.insight.report.progress_bar import in_notebook
     from atonc.machine.base.declare import arguments
 
-    if Path(place).is_dir():
-        return folder_view(Path(place))
     wanted = arguments(Options, {"verify": False, **options})
-    with in_notebook():
-        view = generating.analyze(Path(place), wanted)
+    with in_notebook(), model_file(place) as file:
+        if file.is_dir():
+            return folder_view(file)
+        view = generating.analyze(file, wanted)
         return priced(view, network_view(view), wanted) if prices else network_view(view)
 
 
@@ -165,20 +197,42 @@ def explain_accuracy(
     return replace(found, model=errors.plain(Path(model).name))
 
 
-def sweep(file: str | PathLike[str], **options: Any) -> Sweep:
+def sweep(file: str | PathLike[str], **options: Any) -> SweepTable:
     """Models x input sizes x options x boards as a .toml file names them (docs/sweep.md): every row with its figures.
 
     The options are those of `atonc.insight.sweeping.options.SweepOptions`; nothing is written but the cache of rows.
     """
     from pathlib import Path
 
+    from atonc.doors.python.results import SweepTable
     from atonc.insight.report.progress_bar import in_notebook
     from atonc.insight.sweeping.options import SweepOptions
     from atonc.insight.sweeping.run import sweep as run_all
     from atonc.machine.base.declare import arguments
 
     with in_notebook():
-        return run_all(Path(file), arguments(SweepOptions, options))
+        return SweepTable.of(run_all(Path(file), arguments(SweepOptions, options)))
+
+
+def compare(
+    a: Model | Compilation,
+    b: Model | Compilation,
+    *,
+    inputs: Data | None = None,
+    seed: int | None = None,
+    board: str = "stm32n6570-dk",
+) -> ComparisonResult:
+    """Two builds side by side: compilations, folders of ours or ST's, or models, which are compiled for `board`.
+
+    With `inputs`, or a photo-like one made from `seed`, both are run and their outputs compared.
+    """
+    from atonc.delivery.generate.comparing import CompareInputs, compare_builds
+    from atonc.doors.python.results import ComparisonResult
+    from atonc.doors.python.sources import build, data_files
+    from atonc.insight.report.progress_bar import in_notebook
+
+    with in_notebook(), build(a) as left, build(b) as right, data_files(inputs) as files:
+        return ComparisonResult.of(compare_builds(left, right, board, CompareInputs(files, seed)))
 
 
 def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> RelocatableImage:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
+    from atonc.compiler.inputs.batches import Shapes
     from atonc.compiler.ir import Array
     from atonc.machine.emu.network import EmulatedNetwork
 
+Outputs = dict[str, "Array"]
 
-def run_compiled(compiled: Compiled, inputs: Mapping[str, Any]) -> dict[str, Array]:
+
+def run_compiled(compiled: Compiled, inputs: Mapping[str, Any]) -> Outputs:
     from atonc.compiler.inputs.inputs import compiled_inputs
     from atonc.compiler.verify.emulation import Emulation
 
-    return Emulation(compiled.program, compiled.graph).run(compiled_inputs(compiled, inputs))
+    emulation, graph = Emulation(compiled.program, compiled.graph), compiled.graph
+    shapes = {name: graph.tensors[name].shape for name in graph.inputs}
+    return _each(shapes, inputs, lambda sample: emulation.run(compiled_inputs(compiled, sample)))
 
 
-def run_loaded(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> dict[str, Array]:
+def run_loaded(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
     """A network that was read from its folder."""
+    from atonc.machine.emu.tensors import io_shape
+
+    shapes = {info.name: io_shape(info) for info in network.inputs}
+    return _each(shapes, inputs, lambda sample: _run_one(network, sample))
+
+
+def _run_one(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
     from atonc.compiler.inputs.inputs import network_inputs
 
     given = network_inputs(network, inputs)
@@ -28,3 +40,20 @@ def run_loaded(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> dict[str,
     for _ in network.run():
         pass
     return {info.name: network.read_output(index) for index, info in enumerate(network.outputs)}
+
+
+def _each(shapes: Shapes, inputs: Mapping[str, Any], run: Callable[[Mapping[str, Any]], Outputs]) -> Outputs:
+    """One sample, or those of a batch one after the other."""
+    from atonc.compiler.inputs.batches import joined, samples_of
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.machine.base import progress
+
+    samples = samples_of(shapes, inputs) if isinstance(inputs, Mapping) else None
+    if samples is None:
+        return run(inputs)
+    found = []
+    with in_notebook():
+        for number, sample in enumerate(samples):
+            progress.stage("running", number, len(samples))
+            found.append(run(sample))
+    return joined(found)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from atonc.doors.serve.form import schema
+from atonc.doors.serve.form import GENERATE, QUANTIZE, VERBS, schema
 from atonc.doors.serve.store import STATES
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
@@ -19,6 +19,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 _KINDS: dict[str, dict[str, Any]] = {"switch": {"type": "boolean"}, "text": {"type": ["string", "number"]}}
 _FILE = {"type": "string", "format": "binary"}
 _JOB = {"$ref": "#/components/schemas/Job"}
+_ANY_OPTIONS = {"anyOf": [{"$ref": f"#/components/schemas/{kind}"} for kind in ("Options", "QuantizeOptions")]}
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def openapi(endpoints: Iterable[Endpoint], with_token: bool) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
-    components: dict[str, Any] = {"schemas": {"Options": options_schema(), "Job": _job_schema(), "Error": _error()}}
+    options = {"Options": options_schema(), "QuantizeOptions": options_schema(QUANTIZE)}
+    components: dict[str, Any] = {"schemas": {**options, "Job": _job_schema(), "Error": _error()}}
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "atonc serve", "version": __version__, "description": "Compile models for the STM32N6."},
@@ -94,9 +96,9 @@ def _ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def options_schema() -> dict[str, Any]:
+def options_schema(verb: str = GENERATE) -> dict[str, Any]:
     properties: dict[str, Any] = {}
-    for group in schema():
+    for group in schema(verb):
         for option in group["options"]:
             properties[option["name"]] = {**_kind(option), "description": option["help"]}
     return {"type": "object", "properties": properties, "additionalProperties": False}
@@ -115,10 +117,11 @@ def _job_schema() -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
-            "id": text, "number": {"type": "integer"}, "title": text, "state": {"enum": list(STATES)},
-            "stage": text, "share": number, "created": number, "started": {"type": ["number", "null"]},
-            "finished": {"type": ["number", "null"]}, "sha256": text, "size_bytes": {"type": "integer"},
-            "options": _ref("Options"), "samples": {"type": "integer"}, "command": text, "error": thing,
+            "id": text, "number": {"type": "integer"}, "title": text, "verb": {"enum": list(VERBS)},
+            "state": {"enum": list(STATES)}, "stage": text, "share": number, "created": number,
+            "started": {"type": ["number", "null"]}, "finished": {"type": ["number", "null"]},
+            "sha256": text, "size_bytes": {"type": "integer"},
+            "options": _ANY_OPTIONS, "samples": {"type": "integer"}, "command": text, "error": thing,
             "summary": thing, "files": {"type": "object", "additionalProperties": {"type": "integer"}}, "report": text,
         },
     }  # fmt: skip
@@ -126,7 +129,7 @@ def _job_schema() -> dict[str, Any]:
 
 def _error() -> dict[str, Any]:
     text = {"type": "string"}
-    error = {"type": "object", "properties": {"what": text, "where": text, "rule": text, "remedy": text}}
+    error = {"type": "object", "properties": {"what": text, "where": text, "rule": text, "remedy": text, "field": text}}
     return {"type": "object", "properties": {"error": error}}
 
 
@@ -136,9 +139,10 @@ UPLOAD = {
     "type": "object",
     "required": ["model"],
     "properties": {
-        "model": {**_FILE, "description": "quantised .tflite or .onnx"},
+        "model": {**_FILE, "description": ".tflite or .onnx; quantised, unless it is to be"},
         "samples": {"type": "array", "items": _FILE, "description": ".npz, .npy or .csv"},
-        "options": {"type": "string", "description": "a JSON object, see Options"},
+        "options": {"type": "string", "description": "a JSON object, see Options and QuantizeOptions"},
+        "verb": {"enum": list(VERBS), "description": "generate if left out; quantize takes a float model and samples"},
     },
 }
-AGAIN = {"type": "object", "properties": {"options": _ref("Options")}}
+AGAIN = {"type": "object", "properties": {"options": _ANY_OPTIONS}}

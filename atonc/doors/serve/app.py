@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import field
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,19 +17,20 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from atonc.doors.serve import api, form
+from atonc.doors.serve import api, examples, form, quantising
 from atonc.doors.serve.api import AGAIN, JOB, JOBS, UPLOAD, Endpoint, Parameter
 from atonc.doors.serve.events import Events
-from atonc.doors.serve.guard import Guard, refuse
+from atonc.doors.serve.guard import Guard
 from atonc.doors.serve.jobs import Jobs
 from atonc.doors.serve.limits import JobLimits
+from atonc.doors.serve.refusals import QueueFull, TooMany, not_found, refused, too_slow
 from atonc.doors.serve.store import DONE, QUEUED, ServiceJob, Store
 from atonc.doors.serve.store import Request as JobRequest
-from atonc.doors.serve.uploads import FIELD_BYTES, NoRoom, TooLarge, Upload, parse_options, receive_upload, require_room
+from atonc.doors.serve.uploads import Upload, receive_upload, require_room, sent_options
 from atonc.doors.serve.worker import ARCHIVE, OUT, PAIR, RESULT
 from atonc.insight.report.html.page import served_head
 from atonc.machine.base.about import __version__
-from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.frozen import dataclass
 
 _PAGES = {"index.html": ("atonc", "main.js"), "api.html": ("atonc: HTTP interface", "interface.js")}  # title, script
@@ -59,7 +59,7 @@ def application(settings: ServiceSettings) -> Guard:
     app = Starlette(
         routes=[*pages, *api.routes(server.endpoints())],
         lifespan=server.lifespan,
-        exception_handlers={AtoncError: _refused, HTTPException: _not_found, TimeoutError: _too_slow},
+        exception_handlers={AtoncError: refused, HTTPException: not_found, TimeoutError: too_slow},
     )
     return Guard(app, settings.token, settings.names)
 
@@ -100,17 +100,21 @@ class Server:
         binary = {"type": "string", "format": "binary"}
         one, zipped = "/api/jobs/{id}", "application/zip"
         return [
-            Endpoint("GET", "/api/info", "Version, limits, and the options with their help", self.info),
-            Endpoint("POST", "/api/jobs", "Compile a model", self.submit, body={"multipart/form-data": UPLOAD},
-                     answer=JOB, status=201, example=upload),
+            Endpoint("GET", "/api/info", "Version, limits, examples, and the options with their help", self.info),
+            Endpoint("POST", "/api/jobs", "Compile or quantise a model", self.submit,
+                     body={"multipart/form-data": UPLOAD}, answer=JOB, status=201, example=upload),
+            Endpoint("POST", "/api/examples/{name}", "Compile a model that comes with atonc, with its samples",
+                     self.example, body={"application/json": AGAIN}, answer=JOB, status=201),
             Endpoint("GET", "/api/jobs", "The history, newest first", self.history, (search, Parameter(
                 "state", "queued, running, done, failed or cancelled"), older, rows), answer=JOBS),
             Endpoint("GET", one, "One job", self.job, answer=JOB),
             Endpoint("DELETE", one, "Forget a job and delete its files", self.delete, status=204),
             Endpoint("POST", f"{one}/again", "The same model and samples with other options", self.again,
                      body={"application/json": AGAIN}, answer=JOB, status=201),
+            Endpoint("POST", f"{one}/compile", "Compile the model that a job has quantised", self.compile,
+                     body={"application/json": AGAIN}, answer=JOB, status=201),
             Endpoint("POST", f"{one}/cancel", "End a job that waits or runs", self.cancel, answer=JOB),
-            Endpoint("GET", f"{one}/result", "What atonc generate --json prints", self.result),
+            Endpoint("GET", f"{one}/result", "What the verb prints with --json", self.result),
             Endpoint("GET", f"{one}/report", "The report page", self.report, gives="text/html"),
             Endpoint("GET", f"{one}/files.zip", "All files of a build", self.archive, gives=zipped, answer=binary,
                      example="curl -OJ $URL/api/jobs/ID/files.zip"),
@@ -144,38 +148,52 @@ class Server:
         limits = {"seconds": self._limits.seconds, "memory_bytes": self._limits.memory_bytes,
                   "upload_bytes": self._limits.upload_bytes, "processes": self._limits.processes}  # fmt: skip
         queue = self.jobs.counts()
-        return JSONResponse({"version": __version__, "limits": limits, "options": form.schema(), "queue": queue})
+        ready = [{"name": name, "about": one.about} for name, one in examples.offered().items()]
+        offered = {"forms": {verb: form.schema(verb) for verb in form.VERBS}, "examples": ready}
+        return JSONResponse({"version": __version__, "limits": limits, **offered, "queue": queue})
 
     async def submit(self, request: Request) -> Response:
-        self._require_place()
-        if self._uploading >= self._limits.uploads_at_once:
-            raise NoRoom("too many uploads at once", remedy="wait a moment")
-        name, folder = self.jobs.new_folder()
+        most = self._limits.uploads_at_once
+        if self._uploading >= most:
+            raise TooMany(f"{most} uploads are under way already", remedy="send it again in a moment")
         self._uploading += 1
         try:
-            upload = await receive_upload(request, folder, self._limits)
-            job = self.jobs.submit(name, _asked(upload))
-        except BaseException:
-            self.jobs.drop_folder(name)
-            raise
+            return await self._queued(lambda folder: receive_upload(request, folder, self._limits))
         finally:
             self._uploading -= 1
-        return JSONResponse(self.jobs.described(job), 201)
 
     async def again(self, request: Request) -> Response:
-        self._require_place()
-        former = self._job(request)
-        options = parse_options((await _small_body(request)).decode("utf-8", "replace")).get("options", {})
-        if not isinstance(options, dict):
-            raise InputError("not a JSON object", where="options")
+        former, options = self._job(request), await sent_options(request)
+
+        def copy(folder: Path) -> Upload:
+            r = former.request
+            for file in (r.model, *r.samples):
+                shutil.copyfile(self.jobs.folder_of(former.id) / file, folder / file)
+            return Upload(r.title, r.model, r.sha256, r.size_bytes, r.samples, options, r.verb)
+
+        return await self._queued(lambda folder: asyncio.to_thread(copy, folder))
+
+    async def compile(self, request: Request) -> Response:
+        former, options = self._done(request.path_params["id"]), await sent_options(request)
+        if former.request.verb != form.QUANTIZE:
+            raise HTTPException(409, "the job did not quantise a model")
+        title, out = former.request.title, self.jobs.folder_of(former.id) / OUT
+        return await self._queued(lambda folder: asyncio.to_thread(quantising.put, title, out, folder, options))
+
+    async def example(self, request: Request) -> Response:
+        found, options = examples.offered().get(request.path_params["name"]), await sent_options(request)
+        if found is None:
+            raise HTTPException(404, "there is no such example")
+        return await self._queued(lambda folder: asyncio.to_thread(examples.put, found, folder, options))
+
+    async def _queued(self, fill: Callable[[Path], Awaitable[Upload]]) -> Response:
+        """A job in a folder of its own, which is filled first and gone where that fails."""
+        if self.jobs.store.count(QUEUED) >= self._limits.waiting:
+            raise QueueFull(f"{self._limits.waiting} jobs wait already", remedy="wait, or cancel some")
         name, folder = self.jobs.new_folder()
         try:
-            require_room(folder, former.request.size_bytes)
-            for file in (former.request.model, *former.request.samples):
-                await asyncio.to_thread(shutil.copyfile, self.jobs.folder_of(former.id) / file, folder / file)
-            r = former.request
-            asked = Upload(r.title, r.model, r.sha256, r.size_bytes, r.samples, options)
-            job = self.jobs.submit(name, _asked(asked))
+            require_room(folder, self._limits.upload_bytes)
+            job = self.jobs.submit(name, _asked(await fill(folder)))
         except BaseException:
             self.jobs.drop_folder(name)
             raise
@@ -208,11 +226,14 @@ class Server:
         return Response(page, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     def _sides(self, request: Request) -> tuple[ServiceJob, ServiceJob]:
-        return self._done(request.query_params.get("a", "")), self._done(request.query_params.get("b", ""))
+        a, b = (self._done(request.query_params.get(side, "")) for side in "ab")
+        if {a.request.verb, b.request.verb} != {form.GENERATE}:
+            raise HTTPException(409, "only builds can be compared")
+        return a, b
 
     async def events(self, request: Request) -> Response:
         if self._events.full:
-            raise NoRoom("too many listeners")
+            raise TooMany("too many listeners", remedy="close other pages of this server")
         return StreamingResponse(self._events.listen(self.jobs.counts()), media_type="text/event-stream")
 
     async def openapi(self, request: Request) -> Response:
@@ -262,27 +283,12 @@ class Server:
             raise HTTPException(409, f"the job is {job.state}")
         return job
 
-    def _require_place(self) -> None:
-        if self.jobs.store.count(QUEUED) >= self._limits.waiting:
-            raise NoRoom(f"{self._limits.waiting} jobs wait already", remedy="wait, or cancel some")
-
 
 def _asked(upload: Upload) -> JobRequest:
     """Options are checked before anything is queued."""
-    form.parsed(upload.options)
-    command = form.command(upload.title, upload.options)
-    return JobRequest(
-        upload.title, upload.model, upload.sha256, upload.size_bytes, upload.options, upload.samples, command
-    )
-
-
-async def _small_body(request: Request) -> bytes:
-    found = b""
-    async for block in request.stream():
-        found += block
-        if len(found) > FIELD_BYTES:
-            raise TooLarge(f"more than {FIELD_BYTES:,} bytes")
-    return found
+    form.check(upload.options, upload.verb)
+    command = form.command(upload.title, upload.options, upload.verb)
+    return JobRequest(**vars(upload), command=command)
 
 
 def _number(text: str | None, default: int = 0) -> int:
@@ -298,19 +304,3 @@ def _assets() -> dict[str, bytes]:
 
 def _asset(name: str, content: bytes) -> Response:
     return Response(content, media_type=_TYPES[Path(name).suffix])
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, AtoncError)
-    status = 413 if isinstance(error, TooLarge) else 507 if isinstance(error, NoRoom) else 400
-    described: dict[str, Any] = error.as_dict()
-    return refuse(status, described.pop("what"), described.pop("remedy"), **described)
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return refuse(error.status_code, str(error.detail).lower() if error.detail else "not found")
-
-
-async def _too_slow(request: Request, error: Exception) -> Response:
-    return refuse(408, "the upload took too long")

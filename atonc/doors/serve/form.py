@@ -1,4 +1,4 @@
-"""The options of `atonc generate` that a visitor may set: shown with their help, checked by the command line itself.
+"""The options of a verb that a visitor may set: shown with their help, checked by the command line itself.
 
 They are those that the verb declares, without the `local` ones: options that name files of the machine, or that change
 what the server writes and where.
@@ -8,66 +8,127 @@ from __future__ import annotations
 
 import argparse
 import functools
+import math
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from atonc.compiler.emit.write import check_name
+from atonc.doors.verbs import generate, quantize
+from atonc.doors.verbs.common import compiler_options
+from atonc.doors.verbs.parser import Parser
+from atonc.doors.verbs.quantize import settings_of
+from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.declare import PAIRS, Option, declared
-from atonc.machine.base.errors import InputError
-from atonc.machine.hw.board_file import board_names
+from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.hw.board_file import board_names, find_board
 
-_CHOICES = {"board": board_names()}  # the command line also takes files
+# the command line also takes files, and names of boards for which it can only tell why not
+_CHOICES = {"board": tuple(name for name in board_names() if find_board(name).has_npu)}
 LONG_VALUE = 2000
+GENERATE, QUANTIZE = "generate", "quantize"
+VERBS = (GENERATE, QUANTIZE)
+# what stands behind the verb where a visitor's files are
+_FILES = {GENERATE: (), QUANTIZE: ("--data=SAMPLES.npz",)}
 
 
-def schema() -> list[dict[str, Any]]:
+def schema(verb: str = GENERATE) -> list[dict[str, Any]]:
     """Describes the options for the form and for the description of the interface."""
     groups: dict[str, list[dict[str, Any]]] = {}
-    for name, known in _allowed().items():
+    for name, known in _allowed(verb).items():
         title = known.group.split(":")[0].capitalize()
-        groups.setdefault(title, []).append(_described(name, known))
+        groups.setdefault(title, []).append(_described(verb, name, known))
     return [{"group": title, "options": found} for title, found in groups.items()]
 
 
-def parsed(options: Mapping[str, Any]) -> argparse.Namespace:
+def parsed(options: Mapping[str, Any], verb: str = GENERATE) -> argparse.Namespace:
     """Parses options as if they stood on the command line; errors are the command line's."""
-    found: argparse.Namespace = _parser().parse_args(["generate", "MODEL", *_words(options)])
+    found: argparse.Namespace = _parser(verb).parse_args([verb, "MODEL", *_FILES[verb], *_words(verb, options)])
     return found
 
 
-def command(title: str, options: Mapping[str, Any]) -> str:
-    return shlex.join(["atonc", "generate", title, *_words(options)])
+def check(options: Mapping[str, Any], verb: str) -> None:
+    """Refuses what the verb would refuse before it begins; says of which option, where that one alone is wrong, too."""
+    try:
+        _check(options, verb)
+    except AtoncError as error:
+        alone = (name for name, value in options.items() if _complaint({name: value}, verb) == error.what)
+        name = next(alone, "")
+        error.where = f"--{name}" if name else error.where
+        raise
 
 
-def _words(options: Mapping[str, Any]) -> Iterator[str]:
+def _complaint(options: Mapping[str, Any], verb: str) -> str:
+    try:
+        _check(options, verb)
+    except AtoncError as error:
+        return error.what
+    return ""
+
+
+def _check(options: Mapping[str, Any], verb: str) -> None:
+    found = parsed(options, verb)
+    if verb == QUANTIZE:
+        settings_of(found)
+    else:
+        compiler_options(found, found.verify)
+        check_name(found.name)
+
+
+def field(where: str) -> dict[str, str]:
+    """The option that an error is about, by its name in the form: `--on`, or `model.onnx, --on`."""
+    flag = where.rpartition(", ")[2]
+    name = flag.removeprefix("--")
+    return {"field": name} if flag.startswith("--") and any(name in _allowed(verb) for verb in VERBS) else {}
+
+
+def command(title: str, options: Mapping[str, Any], verb: str = GENERATE) -> str:
+    return shlex.join(["atonc", verb, title, *_FILES[verb], *_words(verb, options)])
+
+
+def _words(verb: str, options: Mapping[str, Any]) -> Iterator[str]:
     """A value is joined to its option, so that it cannot become one itself."""
     for name, value in options.items():
-        known = _allowed().get(name)
+        known = _allowed(verb).get(name)
         if known is None:
-            names = ", ".join(sorted(_allowed()))
+            names = ", ".join(sorted(_allowed(verb)))
             raise InputError(f"there is no option {name[:60]!r}", rule=f"the options are {names}")
         flag = f"--{name}"
         if known.many == PAIRS:
             yield from _pairs(flag, known, value)
         elif known.bare is not None and value is True:
             yield flag
-        elif _actions()[name].nargs == 0:
+        elif _actions(verb)[name].nargs == 0:
             if not isinstance(value, bool):
-                raise InputError(f"is {_shown(value)}, not true or false", where=name)
+                raise InputError(f"{_shown(value)} is not true or false")
             if value:
                 yield flag
         else:
-            yield f"{flag}={_text(name, value)}"
+            yield f"{flag}={_text(name, known, value)}"
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, known: Option, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InputError(f"is {_shown(value)}, neither text nor a number", where=name)
-    if name in _CHOICES and value not in _CHOICES[name]:
-        raise InputError(f"is {_shown(value)}", where=name, rule=f"one of {', '.join(_CHOICES[name])}")
+        raise InputError(f"{_shown(value)} is neither text nor a number")
+    choices = _choices(name, known)
+    if choices and str(value) not in choices:
+        raise InputError(f"{_shown(value)} is not offered", rule=f"one of {', '.join(choices)}")
     if len(str(value)) > LONG_VALUE:
-        raise InputError(f"has {len(str(value)):,} characters, at most {LONG_VALUE:,}", where=name)
+        raise InputError(f"{len(str(value)):,} characters are more than {LONG_VALUE:,}")
+    if known.parse in (int, float) and not _is_number(value):  # the others say themselves what is wrong
+        raise InputError(f"{_shown(value)} is not a number")
     return str(value)
+
+
+def _is_number(value: str | int | float) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def _choices(name: str, known: Option) -> tuple[str, ...]:
+    return _CHOICES.get(name, known.choices)
 
 
 def _pairs(flag: str, known: Option, value: Any) -> Iterator[str]:
@@ -75,7 +136,7 @@ def _pairs(flag: str, known: Option, value: Any) -> Iterator[str]:
     for pair in pairs:
         sound = isinstance(pair, list) and len(pair) == 2 and pair[0] in _places(known)
         if not sound or not isinstance(pair[1], str) or pair[1].startswith("-") or not 0 < len(pair[1]) <= LONG_VALUE:
-            raise InputError(f"is {_shown(value)}", where=flag, remedy='give a list of pairs: [["cpu", "NODE"], ...]')
+            raise InputError(f"{_shown(value)} is no list of pairs", remedy='give [["cpu", "NODE"], ...]')
         yield from (flag, pair[0], pair[1])
 
 
@@ -89,33 +150,29 @@ def _shown(value: Any) -> str:
 
 
 @functools.cache
-def _parser() -> argparse.ArgumentParser:
-    from atonc.doors.verbs import generate
-    from atonc.doors.verbs.parser import Parser
-
+def _parser(verb: str) -> argparse.ArgumentParser:
     found: argparse.ArgumentParser = Parser(prog="atonc")
-    generate.add(found.add_subparsers(required=True, metavar="VERB"))
+    {GENERATE: generate.add, QUANTIZE: quantize.add}[verb](found.add_subparsers(required=True, metavar="VERB"))
     return found
 
 
 @functools.cache
-def _actions() -> dict[str, argparse.Action]:
-    verbs = next(a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
-    known = verbs.choices["generate"]._option_string_actions
+def _actions(verb: str) -> dict[str, argparse.Action]:
+    verbs = next(a for a in _parser(verb)._actions if isinstance(a, argparse._SubParsersAction))
+    known = verbs.choices[verb]._option_string_actions
     return {flag.removeprefix("--"): action for flag, action in known.items()}
 
 
 @functools.cache
-def _allowed() -> dict[str, Option]:
-    from atonc.doors.verbs.generate import DECLARED
-
-    found = (known for kind in DECLARED for _, known in declared(kind) if not known.local)
+def _allowed(verb: str) -> dict[str, Option]:
+    kinds = generate.DECLARED if verb == GENERATE else (QuantizeOptions,)
+    found = (known for kind in kinds for _, known in declared(kind) if not known.local)
     return {next(flag for flag in known.flags if flag.startswith("--"))[2:]: known for known in found}
 
 
-def _described(name: str, known: Option) -> dict[str, Any]:
-    action = _actions()[name]
-    choices = _CHOICES.get(name) or known.choices or tuple(_places(known))
+def _described(verb: str, name: str, known: Option) -> dict[str, Any]:
+    action = _actions(verb)[name]
+    choices = _choices(name, known) or tuple(_places(known))
     kind = "pairs" if known.many == PAIRS else "switch" if action.nargs == 0 else "choice" if choices else "text"
     default = action.default if isinstance(action.default, str | int | float | bool) else None
     return {

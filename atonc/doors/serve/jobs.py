@@ -127,8 +127,8 @@ class Jobs:
 
     async def _run(self, job: ServiceJob) -> None:
         folder, said = self.folder_of(job.id), list[Message]()
-        clock = self._limits.clock_seconds
-        work = run_limited(self._command("build"), folder, clock, lambda message: self._heard(job, message, said))
+        command, clock = self._command(job.request.verb), self._limits.clock_seconds
+        work = run_limited(command, folder, clock, lambda message: self._heard(job, message, said))
         task = self._running[job.id] = asyncio.create_task(work)
         stopping = asyncio.current_task()
         try:
@@ -179,6 +179,7 @@ def describe(job: ServiceJob) -> dict[str, Any]:
         "id": job.id,
         "number": job.number,
         "title": request.title,
+        "verb": request.verb,
         "state": job.state,
         "created": job.created,
         "started": job.started,

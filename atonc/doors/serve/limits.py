@@ -42,6 +42,8 @@ class JobLimits:
     )
     uploads_at_once: int = 8
     upload_seconds: float = 600.0
+    upload_idle_seconds: float = 20.0  # in which an upload must bring
+    upload_idle_bytes: int = 32 << 10
 
     def __post_init__(self) -> None:
         for name in ("memory_bytes", "upload_bytes"):

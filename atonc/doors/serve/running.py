@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import secrets
 import socket
 from collections.abc import Iterator
@@ -69,6 +68,8 @@ def _socket(host: str, port: int) -> Iterator[socket.socket]:
 @contextlib.contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
     """Two servers would start each other's jobs."""
+    import fcntl  # POSIX, as the limits of jobs are: without them `serve` has ended with a sentence
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)  # models are their owner's business

@@ -35,6 +35,7 @@ class Request:
     options: Mapping[str, Any]
     samples: tuple[str, ...] = ()  # names of our copies
     command: str = ""  # the same on the command line
+    verb: str = "generate"  # what is asked for; what earlier versions kept does not say
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,16 @@ from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from atonc.compiler.frontends.read import FOREIGN, TFLITE_MARK
+from atonc.doors.serve import form
 from atonc.doors.serve.limits import KEPT_FREE_BYTES, JobLimits
-from atonc.machine.base.errors import AtoncError, InputError, plain
+from atonc.doors.serve.refusals import NoRoom, TooLarge
+from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
 
 FIELD_BYTES = 1 << 16  # of the options
 LONG_TITLE = 120
 _KINDS = {".npz": ".npz", ".npy": ".npy", ".csv": ".csv"}
 _BLOCK = 1 << 20
-
-
-class TooLarge(InputError):
-    """More than a visitor may send."""
-
-
-class NoRoom(AtoncError):
-    """The disk, or the queue, is full."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +37,35 @@ class Upload:
     size_bytes: int
     samples: tuple[str, ...]
     options: dict[str, Any]
+    verb: str = form.GENERATE
 
 
 async def receive_upload(request: Request, folder: Path, limits: JobLimits) -> Upload:
     """The form's `model`, `samples` and `options`, into `folder`."""
-    require_room(folder, limits.upload_bytes)
     _check_length(request, limits.upload_bytes)
-    counted = Request(request.scope, _counted(request.receive, limits.upload_bytes))
+    counted = Request(request.scope, bounded(request.receive, limits))
     async with (
         asyncio.timeout(limits.upload_seconds),
-        counted.form(max_files=limits.samples + 1, max_fields=4, max_part_size=FIELD_BYTES) as form,
+        counted.form(max_files=limits.samples + 1, max_fields=4, max_part_size=FIELD_BYTES) as sent,
     ):
-        return await asyncio.to_thread(_keep, form, folder)
+        return await asyncio.to_thread(_keep, sent, folder)
+
+
+async def sent_options(request: Request) -> dict[str, Any]:
+    """The body of a request without files: `{"options": {...}}`, or nothing."""
+    options = parse_options((await _small_body(request)).decode("utf-8", "replace")).get("options", {})
+    if not isinstance(options, dict):
+        raise InputError("not a JSON object", where="options")
+    return options
+
+
+async def _small_body(request: Request) -> bytes:
+    found = b""
+    async for block in request.stream():
+        found += block
+        if len(found) > FIELD_BYTES:
+            raise TooLarge(f"more than {FIELD_BYTES:,} bytes")
+    return found
 
 
 def require_room(folder: Path, wanted: int) -> None:
@@ -68,19 +79,23 @@ def _check_length(request: Request, most: int) -> None:
         raise _too_large(most)
 
 
-def _counted(receive: Receive, most: int) -> Receive:
-    """What says how long it is may lie, or say nothing."""
-    taken = 0
+def bounded(receive: Receive, limits: JobLimits) -> Receive:
+    """Counts: what says how long it is may lie, or say nothing. Who sends next to nothing loses his place."""
+    clock = asyncio.get_running_loop().time
+    taken, counted, until = 0, 0, clock() + limits.upload_idle_seconds
 
-    async def counting() -> Message:
-        nonlocal taken
-        message = await receive()
+    async def receiving() -> Message:
+        nonlocal taken, counted, until
+        async with asyncio.timeout_at(until):
+            message = await receive()
         taken += len(message.get("body", b""))
-        if taken > most:
-            raise _too_large(most)
+        if taken > limits.upload_bytes:
+            raise _too_large(limits.upload_bytes)
+        if taken - counted >= limits.upload_idle_bytes:
+            counted, until = taken, clock() + limits.upload_idle_seconds
         return message
 
-    return counting
+    return receiving
 
 
 def _too_large(most: int) -> TooLarge:
@@ -88,15 +103,20 @@ def _too_large(most: int) -> TooLarge:
     return TooLarge(f"more than {most:,} bytes", rule="uploads are bounded", remedy=remedy)
 
 
-def _keep(form: FormData, folder: Path) -> Upload:
-    model = form.get("model")
+def _keep(sent: FormData, folder: Path) -> Upload:
+    model, verb = sent.get("model"), sent.get("verb") or form.GENERATE
+    if not isinstance(verb, str) or verb not in form.VERBS:
+        raise InputError("there is no such verb", where="verb", rule=f"one of {', '.join(form.VERBS)}")
     if not isinstance(model, UploadFile):
         raise InputError("no model given", remedy="send a .tflite or .onnx file as the field model")
     title = shown_name(model.filename)
     name = model_name(title, model.file)
     digest, size = _copy(model.file, folder / name)
-    samples = tuple(_keep_samples(form.getlist("samples"), folder))
-    return Upload(title, name, digest, size, samples, parse_options(form.get("options")))
+    samples = tuple(_keep_samples(sent.getlist("samples"), folder))
+    if verb == form.QUANTIZE and [Path(sample).suffix for sample in samples] != [".npz"]:
+        needs = "inputs of the model by name, samples first (docs/quantize.md)"
+        raise InputError("quantising needs one .npz file of samples", where="samples", rule=needs)
+    return Upload(title, name, digest, size, samples, parse_options(sent.get("options")), verb)
 
 
 def shown_name(name: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What runs in a job's process: `python -m atonc.doors.serve.worker build` or `compare`.
+"""What runs in a job's process: `python -m atonc.doors.serve.worker generate`, `quantize` or `compare`.
 
 It runs in its folder, reads `request.json` there and prints one JSON object per line (stage or error). A build goes to
 `out`, all of it also to `files.zip`, its figures to `summary.json`, and to `result.json` what `atonc generate --json`
@@ -55,7 +55,7 @@ def main(words: Sequence[str]) -> int:
     request = json.loads((folder / REQUEST).read_text("utf-8"))
     confine(request["limits"])
     try:
-        verb = {"build": build, "compare": compare}[words[0]]
+        verb = {"generate": build, "quantize": quantize, "compare": compare}[words[0]]
         verb(folder, request)
     except AtoncError as error:
         return _failed(error, request)
@@ -76,10 +76,13 @@ def say(**message: Any) -> None:
 
 def _failed(error: AtoncError, request: Mapping[str, Any]) -> int:
     """Tells the failure as the visitor knows things: not by the names of our copies."""
+    from atonc.doors.serve.form import field
+
     model, title = request.get("model", ""), request.get("title", "")
-    words = error.as_dict() | {"details": list(error.details[:40])}
-    if words["where"] == Path(model).stem:
-        words["where"] = title
+    words = error.as_dict() | field(error.where) | {"details": list(error.details[:40])}
+    file, *rest = str(words["where"]).split(", ")
+    if model and file in (model, Path(model).stem):
+        words["where"] = ", ".join((title, *rest))
     text = json.dumps(_short(words))
     for ours, theirs in ((f"{Path.cwd()}/{model}", title), (f"{Path.cwd()}/", "")):
         text = text.replace(json.dumps(ours)[1:-1], json.dumps(theirs)[1:-1])
@@ -115,6 +118,18 @@ class Progress:
             say(stage=stage, share=round(self._share, 3))
 
 
+class Stages:
+    """Only what is being done: how often the work comes back to a stage is not known before."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+
+    def heard(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage:
+            self._stage = stage
+            say(stage=stage, share=0.0)
+
+
 def build(folder: Path, request: Mapping[str, Any]) -> None:
     from atonc.compiler.request.options import Gates
     from atonc.delivery.generate import generating
@@ -132,12 +147,16 @@ def build(folder: Path, request: Mapping[str, Any]) -> None:
         write(view, folder / OUT, asked)
         if request["samples"]:
             document["validation"] = _validation(view, model, [folder / name for name in request["samples"]])
+    _finish(folder, document, {"summary": summary(document), "report": generating.page_name(view.name)})
+
+
+def _finish(folder: Path, document: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
+    """All files are there: packs them, and writes down what the server tells of the job."""
     files = sorted(path.name for path in (folder / OUT).iterdir() if path.is_file())
     _archive(folder, files)
     sizes = {name: (folder / OUT / name).stat().st_size for name in files}
-    found = {"summary": summary(document), "files": sizes, "report": generating.page_name(view.name)}
-    (folder / SUMMARY).write_text(json.dumps(_short(found)), "utf-8")
-    (folder / RESULT).write_text(json.dumps(document | {"files": files}, indent=1), "utf-8")
+    (folder / SUMMARY).write_text(json.dumps(_short({**outcome, "files": sizes})), "utf-8")
+    (folder / RESULT).write_text(json.dumps({**document, "files": files}, indent=1), "utf-8")
 
 
 def _view(model: Path, asked: argparse.Namespace, title: str) -> CompileView:
@@ -201,6 +220,17 @@ def _archive(folder: Path, files: Sequence[str]) -> None:
             info = zipfile.ZipInfo(name, _ZIP_TIME)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, (folder / OUT / name).read_bytes())
+
+
+# ------------------------------------------------------------------------------------------------------------ quantize
+
+
+def quantize(folder: Path, request: Mapping[str, Any]) -> None:
+    from atonc.doors.serve import quantising
+
+    with progress.watching(Stages().heard):
+        document, figures = quantising.run(folder, request, folder / OUT)
+    _finish(folder, document, {"summary": figures, "report": quantising.PAGE})
 
 
 # ------------------------------------------------------------------------------------------------------------- compare

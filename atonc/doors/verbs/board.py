@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from atonc.doors.verbs import boards
+from atonc.doors.verbs.documents import print_document
 from atonc.machine.base.errors import InputError
 
 
@@ -92,7 +92,7 @@ def _run(options: argparse.Namespace) -> int:
 
     served = board_running.run_firmware(request, say, _told_to_stop())
     if options.json:
-        print(json.dumps(asdict(served), indent=1))
+        print_document("board-run", asdict(served))
     else:
         print(f"ended: {served.reason}" + (f" {served.number:#x}" if served.reason == "bkpt" else ""))
         print("\n".join(served.picture))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_output_options, add_single
+from atonc.insight.report.terminal import show
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
 
@@ -74,9 +75,9 @@ def _list(options: argparse.Namespace) -> int:
             raise InputError("there is no such folder", where=str(options.folder))
         boards += [read_board_file(path) for path in sorted(options.folder.glob("*.toml"))]
     if options.json:
-        print(json.dumps([board_text.as_dict(board) for board in boards], indent=1))
+        print_document("board-list", {"boards": [board_text.as_dict(board) for board in boards]})
     else:
-        print("\n".join(board_text.list_lines(boards)))
+        show(board_text.list_lines(boards))
     return 0
 
 
@@ -87,7 +88,10 @@ def _show(options: argparse.Namespace) -> int:
         print(_text(options.board), end="")
         return 0
     board = _board(options.board)
-    print(json.dumps(board_text.as_dict(board), indent=1) if options.json else "\n".join(board_text.show_lines(board)))
+    if options.json:
+        print_document("board-show", board_text.as_dict(board))
+    else:
+        show(board_text.show_lines(board))
     return 0
 
 
@@ -153,7 +157,7 @@ def _check(options: argparse.Namespace) -> int:
     )
     found = check(request)
     if options.json:
-        print(json.dumps(found.as_dict(), indent=1))
+        print_document("board-check", found.as_dict())
     elif not options.quiet:
-        print("\n".join(check_lines(found, options.verbose)))
+        show(check_lines(found, options.verbose))
     return int(bool(found.wrong))

@@ -17,7 +17,7 @@ from atonc.doors.verbs.flags import LEVELS, add_declared, group
 from atonc.doors.verbs.flags import add_output_options as add_output_options
 from atonc.doors.verbs.st_options import COMMON, Foreign, add_foreign
 from atonc.machine.base.declare import declared
-from atonc.machine.base.disk import write_file
+from atonc.machine.base.disk import missing, write_file
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.progress import stage
 
@@ -45,12 +45,12 @@ def without_levels(arguments: Sequence[str]) -> list[str]:
 
 
 def add_model_options(parser: argparse.ArgumentParser, *foreign: tuple[Foreign, ...], verify: bool = False) -> None:
-    """What the compiler wants to know. `verify`: whether the user decides."""
+    """What the compiler wants to know. `verify`: whether the user decides; other verbs compile on the way only."""
     group(parser, MODEL).add_argument(
         "positional", nargs="?", type=Path, metavar="MODEL", help="quantised .tflite or .onnx"
     )
-    add_declared(parser, ModelOptions)
-    add_declared(parser, without=() if verify else ("verify",))
+    add_declared(parser, ModelOptions, rare=not verify)
+    add_declared(parser, without=() if verify else ("verify",), rare=not verify)
     add_foreign(parser, COMMON, *foreign)
 
 
@@ -76,7 +76,7 @@ def model_path(options: argparse.Namespace) -> Path:
     if options.positional and options.model and options.positional != options.model:
         raise InputError("two models given", remedy="name one, as an argument or with -m")
     if not found.exists():
-        raise InputError("there is no such file", where=str(found))
+        raise missing(found)
     if options.type:
         _check_type(found, options.type)
     return found

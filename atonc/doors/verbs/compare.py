@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from atonc.doors.verbs.flags import add_output_options, add_single
+from atonc.compiler.request.options import GATES
+from atonc.doors.verbs import ci
+from atonc.doors.verbs.ci import CiOptions
+from atonc.doors.verbs.documents import print_document
+from atonc.doors.verbs.flags import add_declared, add_output_options, add_single, group
+from atonc.insight.report.terminal import show
+from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
 
 if TYPE_CHECKING:
-    from atonc.insight.explain.accuracy import OutputAgreement
-    from atonc.insight.explain.types import NetworkView
+    from atonc.insight.explain.compare import Comparison
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -20,81 +26,94 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "compare", help="two builds side by side: epochs, cycles, memory, layers, and accuracy on given inputs"
     )
     parser.set_defaults(verb=_compare)
-    for side in ("a", "b"):
-        parser.add_argument(side, type=Path, metavar=side.upper(), help="folder of a build, its C file, or a model")
+    place = "folder of a build, its C file, or a model"
+    parser.add_argument("a", type=Path, metavar="A", help=f"{place}; with --against also a JSON document")
+    parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the same; not with --against")
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too")
     add_single(parser, "board", seed="run both on a photo-like input made from this number")
     parser.set_defaults(seed=None)  # None: only what `--input` names is run
     parser.add_argument("--html", type=Path, metavar="FILE", help="write both builds as one page, layers paired")
-    parser.add_argument("--min-cosine", type=float, default=0.0, metavar="C", help="gate: exit 1 if an output is below")
-    parser.add_argument("--max-ratio", type=float, default=0.0, metavar="R", help="gate: exit 1 if B takes longer")
+    gates = group(parser, GATES)
+    gates.add_argument("--min-cosine", type=float, default=0.0, metavar="C", help="of every output of A and B")
+    gates.add_argument("--max-ratio", type=float, default=0.0, metavar="R", help="latency of B over that of A")
+    baseline = "A is not worse than this document of --json: latency, memory, accuracy"
+    gates.add_argument("--against", type=Path, metavar="BASELINE.json", help=baseline)
+    allowed = "with --against: so much worse is allowed"
+    gates.add_argument("--allow-worse", type=float, default=0.0, metavar="PERCENT", help=allowed)
+    add_declared(parser, CiOptions)
     add_output_options(parser)
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from atonc.insight.explain.compare import compare
+    if options.against is not None:
+        return _against(options)
+    if options.b is None:
+        raise InputError("one build alone", remedy="name a second one, or a baseline: --against BASELINE.json")
+    from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.insight.report import compare_text
 
-    outputs = _outputs(options) if options.input or options.seed is not None or options.min_cosine else ()
-    found = compare(network(options.a, options.board), network(options.b, options.board), outputs)
+    seed = 0 if options.seed is None and options.min_cosine else options.seed
+    found = compare_builds(options.a, options.b, options.board, CompareInputs(tuple(options.input), seed))
     if options.html:
         from atonc.insight.report.html import compare_page
         from atonc.machine.base.disk import write_file
 
         write_file(options.html, compare_page(found))
     if options.json:
-        print(json.dumps(compare_text.as_json(found), indent=1))
+        print_document("compare", compare_text.as_json(found))
     elif not options.quiet:
-        print("\n".join(compare_text.lines(found, options.verbose)))
+        show(compare_text.lines(found, options.verbose))
+    return _judged(options, list(_gates(options, found)))
+
+
+def _gates(options: argparse.Namespace, found: Comparison) -> Iterator[CheckResult]:
     ratio = found.figures[0].ratio
-    slower = options.max_ratio and ratio is not None and ratio > options.max_ratio
-    apart = any(output.cosine < options.min_cosine for output in outputs)
-    return int(bool(slower or apart))
+    if options.max_ratio and ratio is not None:
+        said = f"B takes {ratio:.3f} times as long as A, --max-ratio allows {options.max_ratio:g}"
+        yield CheckResult("--max-ratio", ratio <= options.max_ratio, said)
+    for output in found.outputs if options.min_cosine else ():
+        said = f"output {output.a} has cosine {output.cosine:.6f}, --min-cosine asks for {options.min_cosine:g}"
+        yield CheckResult(f"--min-cosine of {output.a}", output.cosine >= options.min_cosine, said)
 
 
-def _outputs(options: argparse.Namespace) -> tuple[OutputAgreement, ...]:
-    """Both builds on the emulator; models are compiled into a folder for that."""
-    from tempfile import TemporaryDirectory
-
-    from atonc.insight.explain.accuracy import agreement
-    from atonc.machine.emu.network import load
-
-    with TemporaryDirectory() as work:
-        folders = [
-            _built(place, options.board, Path(work) / side) for side, place in (("a", options.a), ("b", options.b))
-        ]
-        return agreement(load(folders[0]), load(folders[1]), options.input, options.seed or 0)
+def _judged(options: argparse.Namespace, checks: Sequence[CheckResult]) -> int:
+    ci.report(options, "compare", options.b or options.a, checks)
+    broken = [check.says for check in checks if not check.holds]
+    for sentence in broken:
+        print(f"atonc: {sentence}", file=sys.stderr)
+    return 1 if broken else 0
 
 
-def _built(place: Path, board: str, folder: Path) -> Path:
-    if is_build(place):
-        return place
+def _against(options: argparse.Namespace) -> int:
+    from atonc.doors.verbs import baseline
+
+    if options.b is not None:
+        raise InputError("two builds and a baseline", remedy="name one build with --against")
+    before = baseline.measured(baseline.read_document(options.against), str(options.against))
+    now = baseline.measured(_document(options), str(options.a))
+    figures = baseline.against(before, now)
+    checks = baseline.checks(figures, options.allow_worse)
+    same = before.model_sha256 == now.model_sha256
+    if options.json:
+        print_document("compare-against", baseline.as_json(figures, options.allow_worse, same), now.model_sha256)
+    elif not options.quiet:
+        show(baseline.lines(checks, same))
+    return _judged(options, checks)
+
+
+def _document(options: argparse.Namespace) -> Mapping[str, Any]:
+    """The figures of A: written down, of a folder, or of a model that is compiled and verified."""
+    from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.compiler.request.options import Options
     from atonc.delivery.generate import generating
+    from atonc.delivery.generate.comparing import existing, is_build, network
+    from atonc.doors.verbs import baseline
+    from atonc.insight.report import compare_text, compile_text
 
-    generating.generate(generating.analyze(_existing(place), Options(board=board, verify=False)), folder)
-    return folder
-
-
-def is_build(place: Path) -> bool:
-    """A folder, or the C file of one network where a folder holds several."""
-    return place.is_dir() or (place.suffix == ".c" and place.is_file())
-
-
-def _existing(place: Path) -> Path:
-    if not place.is_file():
-        raise InputError("there is no such file or folder", where=str(place))
-    return place
-
-
-def network(place: Path, board: str = "stm32n6570-dk") -> NetworkView:
-    """The picture of a folder or of a model."""
-    if is_build(place):
-        from atonc.insight.explain.folder import folder_view
-
-        return folder_view(place)
-    from atonc.compiler.request.options import Options
-    from atonc.delivery.generate import generating
-    from atonc.insight.explain.ours import network_view
-
-    return network_view(generating.analyze(_existing(place), Options(board=board, verify=False)))
+    if options.a.suffix.lower() == ".json" and options.a.is_file():
+        return baseline.read_document(options.a)
+    if is_build(options.a):
+        view = network(options.a)
+        return compare_text.side(view) | {"model_sha256": view.reproduce.get(MODEL_HASH)}
+    compiled = generating.analyze(existing(options.a), Options(board=options.board))
+    return compile_text.as_json(compiled) | {"model_sha256": compiled.reproduce.get(MODEL_HASH)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from atonc.compiler.request.options import EDGES, MAPPING, MEMORY, MODEL, OUTPUT, STAGES
-from atonc.machine.base.declare import PAIRS, Takes, option
+from atonc.machine.base.declare import PAIRS, RARE, Takes, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -41,7 +41,7 @@ class ModelOptions:
         "the same as an option",
         metavar="MODEL",
         parse=Path,
-        takes=Takes(local=True),
+        takes=Takes(local=True, rare=True),
     )
     name: str = option("network", "-n --name", MODEL, "prefix of files and C names")
     type: str = option(
@@ -49,41 +49,41 @@ class ModelOptions:
         "-t --type",
         MODEL,
         "of the model file, if it must be checked",
-        takes=Takes(choices=tuple(TYPES), local=True),
+        takes=Takes(choices=tuple(TYPES), local=True, rare=True),
     )
     target: str = option(
         "stm32n6",
         "--target",
         MEMORY,
         "the only target",
-        takes=Takes(choices=("stm32n6",), local=True),
+        takes=Takes(choices=("stm32n6",), local=True, rare=True),
     )
     st_neural_art: str | None = option(
         None,
         "--st-neural-art",
         MEMORY,
-        "profile of ST's compiler: a built-in name, a file, or both",
+        "ST's profile: a built-in name, a file, or both",
         metavar="[PROFILE@]FILE.json",
         takes=Takes(bare="default", local=True),
     )
     allocate_inputs: bool = option(
-        False, "--allocate-inputs", EDGES, "the network has the memory of the inputs (default)"
+        False, "--allocate-inputs", EDGES, "the network has the memory of the inputs (default)", takes=RARE
     )
     input_memory_alignment: int = option(
-        32, "--input-memory-alignment", EDGES, _ALIGNED.format("inputs"), metavar="BYTES", parse=alignment
+        32, "--input-memory-alignment", EDGES, _ALIGNED.format("inputs"), metavar="BYTES", parse=alignment, takes=RARE
     )
     allocate_outputs: bool = option(
-        False, "--allocate-outputs", EDGES, "the network has the memory of the outputs (default)"
+        False, "--allocate-outputs", EDGES, "the network has the memory of the outputs (default)", takes=RARE
     )
     output_memory_alignment: int = option(
-        32, "--output-memory-alignment", EDGES, _ALIGNED.format("outputs"), metavar="BYTES", parse=alignment
+        32, "--output-memory-alignment", EDGES, _ALIGNED.format("outputs"), metavar="BYTES", parse=alignment, takes=RARE
     )
     optimization: str = option(
         "",
         "-O --optimization",
         MEMORY,
         "of ST's tool: ram is --prefer memory, time and balanced are --prefer speed",
-        takes=Takes(choices=tuple(OPTIMISE)),
+        takes=Takes(choices=tuple(OPTIMISE), rare=True),
     )
     on: tuple[str, ...] = option(
         (),
@@ -91,10 +91,11 @@ class ModelOptions:
         MAPPING,
         "where a node must run",
         metavar="cpu|npu NODE",
-        takes=Takes(many=PAIRS),
+        takes=Takes(many=PAIRS, rare=True),
     )
     enable_epoch_controller: bool = option(
-        False, "--enable-epoch-controller --eec", MAPPING, "epochs run on the NPU's own controller (default)"
+        False, "--enable-epoch-controller --eec", MAPPING, "epochs run on the NPU's own controller (default)",
+        takes=RARE,
     )
     relocatable: str | None = option(
         None,
@@ -102,14 +103,14 @@ class ModelOptions:
         MEMORY,
         "for a relocatable image: split, no-secure, gen-c-files, separated by commas (docs/reloc.md)",
         metavar="WORDS",
-        takes=Takes(bare=""),
+        takes=Takes(bare="", rare=True),
     )
     c_api: str = option(
         "legacy",
         "--c-api",
         OUTPUT,
         "also the files of the st-ai interface (st-ai, as --stai), or not (legacy)",
-        takes=Takes(choices=("st-ai", "legacy")),
+        takes=Takes(choices=("st-ai", "legacy"), rare=True),
     )
 
 
@@ -126,15 +127,17 @@ class WrittenOptions:
         parse=Path,
         takes=Takes(local=True),
     )
-    hex: bool = option(False, "--hex", OUTPUT, "memory images also as Intel HEX, with their addresses")
-    binary: bool = option(False, "--binary", OUTPUT, "memory images as binary files (default)")
+    hex: bool = option(False, "--hex", OUTPUT, "memory images also as Intel HEX, with their addresses", takes=RARE)
+    binary: bool = option(False, "--binary", OUTPUT, "memory images as binary files (default)", takes=RARE)
     shared_kernels: bool = option(
-        False, "--shared-kernels", OUTPUT, "CPU kernels in atonc_kernels.c, .h for all networks, not in each NAME.c"
+        False, "--shared-kernels", OUTPUT, "CPU kernels in atonc_kernels.c, .h for all networks, not in each NAME.c",
+        takes=RARE,
     )
     runtime: str = option(
-        "", "--runtime", OUTPUT, "LL_ATON release for relocatable images, ours and ST's packager's", metavar="VERSION"
+        "", "--runtime", OUTPUT, "LL_ATON release for relocatable images, ours and ST's packager's", metavar="VERSION",
+        takes=RARE,
     )
-    stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on")
+    stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on", takes=RARE)
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ class AnalyzeOptions:
         "each go to a folder by the name of the page",
         metavar="FILE.html",
         parse=Path,
-        takes=Takes(bare="pareto.html", local=True),
+        takes=Takes(bare="pareto.html", local=True, rare=True),
     )
 
 
@@ -166,7 +169,7 @@ class AnalyzeOptions:
 class StageOptions:
     """Options of `generate` and `analyze`."""
 
-    report: bool = option(True, "--no-report", OUTPUT, "write no reports", takes=Takes(local=True))
+    report: bool = option(True, "--no-report", OUTPUT, "write no reports", takes=Takes(local=True, rare=True))
     dump: Path | None = option(
         None,
         "--dump",
@@ -174,14 +177,14 @@ class StageOptions:
         "what each stage hands to the next, as text",
         metavar="DIR",
         parse=Path,
-        takes=Takes(local=True),
+        takes=Takes(local=True, rare=True),
     )
     stop_after: str | None = option(
         None,
         "--stop-after",
         OUTPUT,
         "with --dump: go no further",
-        takes=Takes(choices=STAGES, local=True),
+        takes=Takes(choices=STAGES, local=True, rare=True),
     )
 
 
@@ -196,7 +199,7 @@ class PictureOptions:
         "also write a trace for Perfetto",
         metavar="FILE.json",
         parse=Path,
-        takes=Takes(local=True),
+        takes=Takes(local=True, rare=True),
     )
     annotate: Path | None = option(
         None,
@@ -205,5 +208,5 @@ class PictureOptions:
         "also write the graph for Netron",
         metavar="FILE.onnx",
         parse=Path,
-        takes=Takes(local=True),
+        takes=Takes(local=True, rare=True),
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.delivery.deploy.options import DeployOptions
 from atonc.doors.verbs.common import add_output_options, note
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_declared, declared_values
+from atonc.insight.report.terminal import show
 
 if TYPE_CHECKING:
     from atonc.delivery.deploy.plan import FinishedStep
@@ -45,9 +46,9 @@ def _deploy(options: argparse.Namespace) -> int:
 
     def say(done: FinishedStep) -> None:
         if not (options.quiet or options.json):
-            print("\n".join(deploy_text.lines(done, wishes.dry_run, options.verbose)), flush=True)
+            show(deploy_text.lines(done, wishes.dry_run, options.verbose))
 
     done = deploy(Deployment(config, wishes), wishes.dry_run, say)
     if options.json:
-        print(json.dumps({"steps": [deploy_text.as_json(step) for step in done]}, indent=1))
+        print_document("deploy", {"steps": [deploy_text.as_json(step) for step in done]})
     return 0

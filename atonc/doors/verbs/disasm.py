@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
+from atonc.doors.verbs.documents import print_document
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.words import count
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,7 +39,7 @@ def _disasm(options: argparse.Namespace) -> int:
     if options.json:
         document = [{"name": p.name, "epochs": [epochs.epoch_data(e) for e in p.epochs()]} for p in chosen]
         checked = {"violations": [run_text.violation_data(v) for v in violations]} if options.check else {}
-        print(json.dumps({"file": options.file.name, "programs": document} | checked, indent=1))
+        print_document("disasm", {"file": options.file.name, "programs": document} | checked)
     elif options.epochs:
         for program in chosen:
             print(f"program {program.name}")
@@ -71,5 +72,5 @@ def _asm(options: argparse.Namespace) -> int:
     as_header = target.suffix == ".h"
     text = programs.to_header(container, options.name).encode()
     write_file(target, text if as_header else programs.to_binary(container))
-    print(f"{target}: {len(container.blob.program)} words")
+    print(f"{target}: {count(len(container.blob.program), 'word')}")
     return 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_output_options, add_single
 from atonc.machine.base.errors import InputError, ToolError
 
@@ -27,14 +27,15 @@ def _doctor(options: argparse.Namespace) -> int:
     from atonc.delivery.doctor.examine import STEPS, examine
     from atonc.delivery.texts.doctor_text import lines
     from atonc.delivery.trials.real_board import cube_ide
+    from atonc.insight.report.terminal import show
 
     unknown = [step for step in options.steps if step not in STEPS]
     if unknown:
         raise InputError(f"{unknown[0][:40]!r} is no step", where="--for", rule=f"steps: {', '.join(STEPS)}")
     found = examine(options.board, ide=cube_ide(None))
     if options.json:
-        print(json.dumps(found.as_dict(), indent=1))
+        print_document("doctor", found.as_dict())
     elif not options.quiet:
-        print("\n".join(lines(found, options.verbose)))
+        show(lines(found, options.verbose))
     wanted = options.steps or ["compile"]
     return 0 if all(step.ready for step in found.steps if step.key in wanted) else ToolError.exit_code

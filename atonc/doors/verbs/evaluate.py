@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from atonc.doors.verbs.common import add_model_options, compiler_options, model_path
+from atonc.doors.verbs.documents import document, file_hash
 from atonc.doors.verbs.flags import OUTPUT, add_declared, add_output_options, declared_values, group
 from atonc.insight.evaluating.options import EvaluateOptions
 
@@ -29,6 +30,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from atonc.insight.evaluating.run import evaluate
     from atonc.insight.report import evaluate_text
     from atonc.insight.report.html.evaluate_page import page
+    from atonc.insight.report.terminal import show
     from atonc.machine.base.disk import write_files
 
     model = model_path(options)
@@ -36,11 +38,10 @@ def _evaluate(options: argparse.Namespace) -> int:
     preflight.check_reader(model)
     wanted = declared_values(EvaluateOptions, options)
     found = evaluate(model, wanted, compiler_options(options, verify=False), options.output)
-    document = json.dumps(found.as_dict(), indent=1)
-    write_files(options.output, {"evaluation.json": f"{document}\n".encode(), "evaluation.html": page(found)})
+    text = json.dumps(document("evaluate", found.as_dict(), file_hash(model)), indent=1)
+    write_files(options.output, {"evaluation.json": f"{text}\n".encode(), "evaluation.html": page(found)})
     if options.json:
-        print(document)
+        print(text)
     elif not options.quiet:
-        print("\n".join(evaluate_text.lines(found, options.verbose)))
-        print(f"page and figures: {options.output / 'evaluation.html'}")
+        show(evaluate_text.lines(found, str(options.output / "evaluation.html"), options.verbose))
     return 0

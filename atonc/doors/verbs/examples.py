@@ -8,38 +8,38 @@ from collections.abc import Mapping
 TITLE = "examples:"
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "": (
-        "atonc generate model.tflite  # C files, memory images and reports into st_ai_output",
+        "atonc generate model.tflite  # C files, images, reports into st_ai_output",
         "atonc -m model.onnx --target stm32n6 --st-neural-art  # no verb: analyze",
         "atonc VERB --help  # all options of a verb",
     ),
     "generate": (
         "atonc generate model.tflite -o build  # C files, memory images, reports",
-        "atonc generate -m m.onnx --st-neural-art default@user_neuralart.json --input-data-type uint8",
+        "atonc generate -m m.onnx --st-neural-art default@user_neuralart.json",
     ),
     "analyze": (
         "atonc analyze model.tflite  # where every operator runs, memory, latency",
         "atonc analyze model.onnx --max-latency 20 --no-spill --json  # a gate in CI",
     ),
     "quantize": (
-        "atonc quantize float.onnx --data photos --std 255 -o int8.onnx  # pictures, scaled to 0..1",
-        "atonc quantize float.tflite --data samples.npz --objective speed -o int8.onnx --json",
+        "atonc quantize float.onnx --data photos --std 255  # scaled to 0..1",
+        "atonc quantize float.tflite --data samples.npz --objective speed --json",
     ),
     "explain": (
-        "atonc explain model.tflite  # each layer: where, why, what to do and what that brings",
-        "atonc explain st_ai_output --node conv2d_3  # one layer of a build of ours or ST's",
-        "atonc explain int8.onnx --accuracy --float float.onnx --input samples.npz  # where accuracy is lost",
+        "atonc explain model.tflite  # the costliest layers, what to do about each",
+        "atonc explain st_ai_output --layer conv2d_3  # of a build of ours or ST's",
+        "atonc explain int8.onnx --accuracy --float float.onnx --input samples.npz",
     ),
     "ops": (
         "atonc ops Conv  # one operator with all its rules",
         "atonc supported-ops --type onnx  # every ONNX operator that is read",
     ),
     "validate": (
-        "atonc validate model.tflite -vi samples.npz  # your inputs; an array labels counts right classes",
+        "atonc validate model.tflite -vi samples.npz  # your inputs",
         "atonc validate -m model.onnx --mode target -d serial:921600 -b 4",
     ),
     "evaluate": (
-        "atonc evaluate model.tflite --data flowers  # a folder of pictures for each class; resumes where it was",
-        "atonc evaluate int8.onnx --float float.onnx --data instances_val.json --images val --decoder st_yolox",
+        "atonc evaluate model.tflite --data flowers  # a folder for each class",
+        "atonc evaluate int8.onnx --data coco.json --images val --decoder st_yolox",
     ),
     "run": (
         "atonc run st_ai_output --input photo.png  # also a folder that ST's tool wrote",
@@ -47,11 +47,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "compare": (
         "atonc compare build_a build_b  # epochs, cycles, memory, layer by layer",
-        "atonc compare st_ai_output model.tflite --max-ratio 1.1 --json  # ST's build against ours, as a gate",
+        "atonc compare st_ai_output model.tflite --max-ratio 1.1  # as a gate",
     ),
     "sweep": (
-        "atonc sweep sweep.toml  # every combination that the file names, to a table and a page",
-        "atonc sweep sweep.toml -o results --scheduler tcp://lab:8786  # on a Dask cluster",
+        "atonc sweep sweep.toml  # every combination that the file names",
+        "atonc sweep sweep.toml -o results --scheduler tcp://lab:8786  # with Dask",
     ),
     "view": (
         "atonc view st_ai_output  # serves the page on 127.0.0.1",
@@ -59,11 +59,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "serve": (
         "atonc serve  # the compiler in the browser, for this machine only",
-        "atonc serve --host 0.0.0.0 --allow-host lab.local --time-limit 120  # for others, with a token",
+        "atonc serve --host 0.0.0.0 --allow-host lab.local  # for others, by token",
     ),
     "disasm": (
         "atonc disasm st_ai_output/network_ecblobs.h --epochs",
-        "atonc disasm network_ecblobs.h --check  # the safety rules; exit code 1 where one is broken",
+        "atonc disasm network_ecblobs.h --check  # exit code 1: a rule is broken",
     ),
     "asm": (
         "atonc asm network.s -o network.bin",
@@ -73,18 +73,18 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc probe --list  # which questions there are",
         "atonc probe all -o probes  # firmware for all of them",
         "atonc probe all --board nucleo-n657x0-q -o probes  # for the other board",
-        "atonc probe read uart.log -o evidence.json  # what the board answered; --evidence takes it",
+        "atonc probe read uart.log -o evidence.json  # for --evidence",
     ),
     "reloc": (
         "atonc reloc st_ai_output -o build --split",
-        "atonc reloc --inspect build/network_rel.bin  # header, sections, relocations, checks",
+        "atonc reloc --inspect build/network_rel.bin  # header, sections, checks",
     ),
     "load-and-run": (
         "atonc load-and-run build/network_rel.bin  # on the virtual board",
         "atonc load-and-run build/network_rel.bin --real --dry-run",
     ),
     "deploy": (
-        "atonc deploy deployment_config.yaml --dry-run  # every change as a patch, nothing is changed",
+        "atonc deploy deployment_config.yaml --dry-run  # patches, nothing changed",
         "atonc deploy deployment_config.yaml --until build",
     ),
     "board list": ("atonc board list", "atonc board list my_boards --json"),
@@ -92,7 +92,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "board mpool": ("atonc board mpool stm32n6570-dk -o my.mpool", "atonc board mpool noextmem@stm32n6570-dk"),
     "board linker": ("atonc board linker stm32n6570-dk -o memories.ld", "atonc board linker mine.toml"),
     "board check": (
-        "atonc board check firmware.elf --network st_ai_output  # exit code 1 where two things overlap",
+        "atonc board check firmware.elf --network st_ai_output  # overlaps: code 1",
         "atonc board check firmware.elf --board mine.toml --mpool my.mpool",
     ),
     "board import": (
@@ -108,8 +108,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc board build st_ai_output --sources my_project",
     ),
     "stedgeai": (
-        "atonc stedgeai --install ~/st  # then STEDGEAI_CORE_DIR=~/st and ~/st/Utilities/linux on PATH",
-        "atonc stedgeai --install ~/st --runtime my_app/Middlewares/AI_Runtime  # for ST's model zoo",
+        "atonc stedgeai --install ~/st  # then STEDGEAI_CORE_DIR=~/st",
+        "atonc stedgeai --install ~/st --runtime my_app/Middlewares/AI_Runtime",
     ),
     "doctor": (
         "atonc doctor  # what this machine has and lacks for each step",

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.delivery.generate.comparing import is_build
 from atonc.doors.verbs.common import add_model_options, add_output_options, compiler_options, model_path
-from atonc.doors.verbs.compare import is_build
-from atonc.doors.verbs.flags import group
+from atonc.doors.verbs.documents import file_hash, print_document
+from atonc.doors.verbs.flags import add_declared, group
+from atonc.machine.base.declare import AGAIN, PLAIN, Takes, option
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import instead
 
 if TYPE_CHECKING:
-    from atonc.insight.explain.fit import FitLever
     from atonc.insight.explain.types import LayerView, NetworkView
+    from atonc.insight.report.explain_short import Known
+
+
+@dataclass(frozen=True)
+class ExplainOptions:
+    """How much is explained, and of what."""
+
+    layer: tuple[str, ...] = option(
+        (), "--layer --node", PLAIN, "only this layer (repeatable)", metavar="NAME", takes=Takes(many=AGAIN)
+    )
+    all: bool = option(False, "--all", PLAIN, "every layer with every reason, not the ten costliest")
+    prices: bool = option(True, "--no-prices", PLAIN, "do not try the remedies: faster")
+    search: bool = option(False, "--search", PLAIN, "which programs were built, and what each brought")
+    terms: bool = option(False, "--terms", PLAIN, "what the words mean: epoch, feature, composed, ...; needs no model")
+    pager: bool = option(False, "--pager", PLAIN, "on a terminal, page by page with the program that PAGER names")
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,9 +44,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.set_defaults(verb=_explain)
     add_model_options(parser)
-    parser.add_argument("--node", action="append", default=[], metavar="NAME", help="only this node (repeatable)")
-    parser.add_argument("--search", action="store_true", help="which programs were built, and what each brought")
-    parser.add_argument("--no-prices", action="store_true", help="do not try the remedies: faster")
+    add_declared(parser, ExplainOptions)
     _add_accuracy(parser)
     add_output_options(parser)
 
@@ -46,13 +60,14 @@ def _add_accuracy(parser: argparse.ArgumentParser) -> None:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.compiler.place.explain import PlacementError
     from atonc.doors.verbs.generate import with_levers
-    from atonc.insight.explain.fit import lever_lines, peak, peak_lines
+    from atonc.insight.explain.fit import peak
     from atonc.insight.report import explain_text
-    from atonc.insight.report.terminal import show
-    from atonc.machine.cost.network import spill_lines
 
+    if options.terms:
+        return _terms(options)
     if options.accuracy:
         return _explain_accuracy(options)
     if options.search:
@@ -60,20 +75,50 @@ def _explain(options: argparse.Namespace) -> int:
     if options.float or options.input or options.page or options.samples:
         raise InputError("--float, --input, --samples and --page belong to --accuracy", remedy="add --accuracy")
     try:
-        network, tried = _network(options)
+        network, known = _network(options)
     except PlacementError as error:
         raise with_levers(model_path(options), compiler_options(options, verify=False), error) from None
-    layers, worst = _chosen(network, options.node), peak(network)
+    layers = _chosen(network, options.layer)
     if options.json:
-        print(json.dumps(explain_text.as_json(network, layers, worst, tried or ()), indent=1))
-    elif options.node and not options.quiet:
-        show(explain_text.node_lines(layers))
+        data = explain_text.as_json(network, layers, peak(network), known.levers or ())
+        print_document("explain", data, network.reproduce.get(MODEL_HASH))
     elif not options.quiet:
-        times = ((step.bound_by, step.milliseconds) for step in network.steps)
-        spill = spill_lines(network.memory.spilled_bytes, times)
-        helps = lever_lines(tried) if tried is not None else []
-        memory = explain_text.memory_lines(spill, peak_lines(worst), helps)
-        explain_text.print_explained(memory, network, layers, options.verbose)
+        _show(_lines(network, layers, known, options), options)
+    return 0
+
+
+def _lines(
+    network: NetworkView, layers: Sequence[LayerView], known: Known, options: argparse.Namespace
+) -> list[str]:
+    from atonc.insight.explain.fit import lever_lines, peak, peak_lines
+    from atonc.insight.report import explain_short, explain_text
+    from atonc.machine.cost.network import spill_lines
+
+    if options.layer:
+        return explain_text.node_lines(layers)
+    spill = spill_lines(network.memory.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
+    helps = lever_lines(known.levers) if known.levers is not None else []
+    if not (options.all or options.verbose):
+        details = explain_short.lines(network, layers, explain_text.alarms(spill))
+        return [*details, *explain_text.sections(helps), *explain_short.summary(network, known)]
+    memory = explain_text.sections(peak_lines(peak(network)), helps)
+    details = [*explain_text.alarms(spill), *explain_text.lines(network, layers, options.verbose)]
+    return [*details, "", *memory, *explain_short.summary(network, known)]
+
+
+def _show(lines: Sequence[str], options: argparse.Namespace) -> None:
+    from atonc.insight.report.terminal import show, show_paged
+
+    (show_paged if options.pager else show)(lines)
+
+
+def _terms(options: argparse.Namespace) -> int:
+    from atonc.insight.report import terms_text
+
+    if options.json:
+        print_document("terms", terms_text.as_json())
+    else:
+        _show(terms_text.lines(), options)
     return 0
 
 
@@ -84,13 +129,14 @@ def _explain_search(options: argparse.Namespace) -> int:
 
     found = generating.analyze(model_path(options), compiler_options(options, verify=False), options.name).compiled
     if options.json:
-        print(json.dumps(search_text.data(found.search, found.decisions), indent=1))
+        print_document("search", search_text.data(found.search, found.decisions), file_hash(model_path(options)))
     elif not options.quiet:
         show(search_text.lines(found.search, found.decisions))
     return 0
 
 
 def _explain_accuracy(options: argparse.Namespace) -> int:
+    from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.delivery.generate import generating, preflight
     from atonc.insight.accuracy.explain import explain_accuracy
     from atonc.insight.explain.ours import network_view
@@ -103,20 +149,22 @@ def _explain_accuracy(options: argparse.Namespace) -> int:
     wanted = compiler_options(options, verify=False)
     view = generating.analyze(model_path(options), wanted, options.name)
     found = explain_accuracy(
-        view.compiled, wanted, options.float, options.input, options.samples, not options.no_prices
+        view.compiled, wanted, options.float, options.input, options.samples, options.prices
     )
     report = replace(found, model=view.model)
     if options.page is not None:
         write_file(options.page, html_page(replace(network_view(view), accuracy=report)))
     if options.json:
-        print(json.dumps({"accuracy": accuracy_text.as_json(report)}, indent=1))
+        print_document("accuracy", {"accuracy": accuracy_text.as_json(report)}, view.reproduce.get(MODEL_HASH))
     elif not options.quiet:
         show(accuracy_text.lines(report, options.verbose))
     return 0
 
 
-def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[FitLever, ...] | None]:
-    """What is to be explained; and where activations spill, what would help, tried."""
+def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
+    """What is to be explained, and what is known of the whole."""
+    from atonc.insight.report.explain_short import Known
+
     place: Path | None = options.positional or options.model
     if place is not None and is_build(place):
         from atonc.compiler.compile.pipeline import with_asked_clocks
@@ -125,7 +173,7 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[FitLever, 
 
         asked = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
         name = None if options.name == "network" else options.name
-        return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), None
+        return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), Known()
     from atonc.delivery.generate import generating
     from atonc.insight.explain.fit import levers
     from atonc.insight.explain.ours import network_view
@@ -134,11 +182,12 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, tuple[FitLever, 
     model, wanted = model_path(options), compiler_options(options, verify=False)
     view = generating.analyze(model, wanted, options.name)
     network = network_view(view)
-    if options.no_prices:
-        return network, None
-    tried = levers(view.compiled.source, wanted) if network.memory.spilled_bytes and not options.node else None
-    wished = _chosen(network, options.node)  # only their remedies are tried
-    return priced(view, network, wanted, {one.rule.id for layer in wished for one in layer.decisions}), tried
+    if not options.prices:
+        return network, Known(outlook=view.resident_outlook)
+    tried = levers(view.compiled.source, wanted) if network.memory.spilled_bytes and not options.layer else None
+    wished = _chosen(network, options.layer)  # only their remedies are tried
+    rules = {one.rule.id for layer in wished for one in layer.decisions}
+    return priced(view, network, wanted, rules), Known(tried, view.resident_outlook)
 
 
 def _chosen(network: NetworkView, names: Sequence[str]) -> list[LayerView]:
@@ -148,12 +197,7 @@ def _chosen(network: NetworkView, names: Sequence[str]) -> list[LayerView]:
     for name in names:
         matching = [layer for layer in network.layers if name in (layer.name, *layer.nodes, *layer.outputs)]
         if not matching:
-            known = {known for layer in network.layers for known in (layer.name, *layer.nodes)}
-            near = difflib.get_close_matches(name, sorted(known), 3)
-            raise InputError(
-                f"no node is called {name[:80]!r}",
-                where=network.model,
-                remedy=f"did you mean {', '.join(near)}?" if near else "`atonc explain -v` lists all nodes",
-            )
+            known = [one for layer in network.layers for one in (layer.name, *layer.nodes)]
+            raise InputError(f"no layer is called {name[:80]!r}", where=network.model, remedy=instead(name, known))
         found += matching
     return found

@@ -21,6 +21,7 @@ _MANY: dict[str, dict[str, Any]] = {
     SEVERAL: {"nargs": "+"},
     PAIRS: {"action": "append", "nargs": 2},
 }
+_HELP_COLUMN = 28
 MANY = 6  # more flags than this are not in the first line of the help
 
 
@@ -32,11 +33,13 @@ def group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGrou
     return parser.add_argument_group(title)
 
 
-def add_declared(parser: argparse.ArgumentParser, kind: type[Any] = Options, without: Sequence[str] = ()) -> None:
-    """A flag for every option of a dataclass."""
+def add_declared(
+    parser: argparse.ArgumentParser, kind: type[Any] = Options, without: Sequence[str] = (), rare: bool = False
+) -> None:
+    """A flag for every option of a dataclass; `rare`: few who use this verb need any of them."""
     for member, known in declared(kind):
         if member.name not in without:
-            _add(group(parser, known.group), member, known)
+            _add(group(parser, known.group), member, replace(known, rare=known.rare or rare))
 
 
 def add_single(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
@@ -50,7 +53,8 @@ def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> 
     default = default_of(member)
     if isinstance(default, bool):
         action = "store_false" if default else "store_true"
-        target.add_argument(*known.flags, dest=member.name, action=action, help=known.help)
+        added = target.add_argument(*known.flags, dest=member.name, action=action, help=known.help)
+        mark_rare(added, known.rare)
         return
     shape: dict[str, Any] = {} if known.bare is None else {"nargs": "?", "const": known.bare}
     metavar: str | tuple[str, ...] | None = known.metavar or None
@@ -58,7 +62,7 @@ def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> 
         shape, default = _MANY[known.many], list(default)
     if known.many == PAIRS:
         metavar = tuple(known.metavar.split())
-    target.add_argument(
+    added = target.add_argument(
         *known.flags,
         dest=member.name,
         default=default,
@@ -68,6 +72,16 @@ def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> 
         help=known.help,
         **shape,
     )
+    mark_rare(added, known.rare)
+
+
+def mark_rare(added: argparse.Action, rare: bool = True) -> None:
+    """Only the full help shows it."""
+    added.rare = rare  # type: ignore[attr-defined]
+
+
+def is_rare(action: argparse.Action) -> bool:
+    return getattr(action, "rare", False)
 
 
 def declared_values(kind: type[T], given: argparse.Namespace, **more: Any) -> T:
@@ -84,7 +98,7 @@ class ShownOptions:
         False,
         "--json",
         OUTPUT,
-        "one JSON document on standard output, errors included",
+        "one JSON document, errors included",
         takes=Takes(local=True),
     )
     verbose: bool = option(False, "-v --verbose", OUTPUT, "every epoch, every layer", takes=Takes(local=True))
@@ -132,14 +146,25 @@ def add_output_options(parser: argparse.ArgumentParser, verbosity: bool = False)
     add_declared(parser, ShownOptions)
     if verbosity:
         level = "level of ST's tool: 0 is the usual text, 1 to 3 the same as -v"
-        group(parser, OUTPUT).add_argument("--verbosity", action=Verbosity, choices=LEVELS, help=level)
+        mark_rare(group(parser, OUTPUT).add_argument("--verbosity", action=Verbosity, choices=LEVELS, help=level))
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
     """Help with the defaults that mean something to people."""
 
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=34)
+    def __init__(self, prog: str, every: bool = True) -> None:
+        super().__init__(prog, max_help_position=_HELP_COLUMN)
+        self.every = every  # with other names of an option, and what is obvious
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """`-n, --name NAME`; the short help has one long name."""
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        short = [flag for flag in action.option_strings if not flag.startswith("--")]
+        long = [flag for flag in action.option_strings if flag.startswith("--")]
+        names = ", ".join([*short, *(long if self.every else long[:1])])
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return names if action.nargs == 0 else f"{names} {value}"
 
     def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
         """A page of flags tells nobody how to begin; they are listed below."""

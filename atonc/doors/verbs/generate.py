@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import Gates, Options
-from atonc.doors.verbs import st_options, st_verbs
+from atonc.doors.verbs import ci, st_options, st_verbs
+from atonc.doors.verbs.ci import CiOptions
 from atonc.doors.verbs.common import add_model_options, compiler_options, model_path, write_pictures
 from atonc.doors.verbs.compile_options import AnalyzeOptions, ModelOptions, PictureOptions, StageOptions, WrittenOptions
+from atonc.doors.verbs.documents import file_hash, print_document
 from atonc.doors.verbs.flags import ShownOptions, add_declared, add_output_options, declared_values
+from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from atonc.compiler.place.explain import PlacementError
 
 # all that `generate` is asked for: its form in `serve` follows from it
-DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, PictureOptions, ShownOptions)
+DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, CiOptions, PictureOptions, ShownOptions)
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,20 +31,20 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "generate",
         aliases=["compile"],
         help="compile a model and write the program",
-        description="Compiles a quantised model, verifies the program on the emulator and writes it: the C files of "
-        "the network, programs of the epoch controller, memory images, required memories, reports, assembly text.",
+        description="Compiles a quantised model, verifies the program on the emulator and writes it: C files, programs "
+        "of the epoch controller, memory images, reports.",
     )
     generate.set_defaults(verb=_generate)
     analyze = verbs.add_parser(
         "analyze",
         help="mapping, memory, latency and verification of a model, without C files",
-        description="What `generate` would give, without its C files. With -o the reports are written.",
+        description="What `generate` would give, without its C files; -o writes the reports.",
     )
     analyze.set_defaults(verb=_analyze, hex=False, stai=False, shared_kernels=False, runtime="")
     add_model_options(generate, st_options.GENERATE, verify=True)
     add_model_options(analyze, verify=True)
     for parser, own in ((generate, WrittenOptions), (analyze, AnalyzeOptions)):
-        for kind in (own, StageOptions, Gates, PictureOptions):
+        for kind in (own, StageOptions, Gates, CiOptions, PictureOptions):
             add_declared(parser, kind)
         add_output_options(parser, verbosity=True)
 
@@ -71,7 +73,7 @@ def _pareto(options: argparse.Namespace) -> int:
     found = pareto(model, compiler_options(options, options.verify), options.pareto.with_suffix(""))
     write_file(options.pareto, sweep_page(found))
     if options.json:
-        print(json.dumps(sweep_text.as_json(found), indent=1))
+        print_document("pareto", sweep_text.as_json(found), file_hash(model))
     elif not options.quiet:
         show([*sweep_text.lines(found), "", f"written: {options.pareto}"])
     return 0
@@ -86,14 +88,15 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
     preflight.check_reader(model)
     for place in filter(None, (options.output, options.dump)):
         preflight.check_folder(place, model)
-    for file in (options.trace, options.annotate):
+    for file in (options.trace, options.annotate, options.junit, options.sarif):
         preflight.check_file(file)
     if options.relocatable is not None and folder is not None:
         preflight.check_compiler()
     from atonc.compiler.compile.pipeline import no_watch
+    from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.compiler.place.explain import PlacementError
     from atonc.delivery.generate import generating
-    from atonc.insight.report import compile_text
+    from atonc.insight.report import compile_short, compile_text
     from atonc.insight.report.stage_text import Dump, Stopped
 
     wanted = compiler_options(options, options.verify)
@@ -107,7 +110,8 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
         raise with_levers(model, wanted, error) from None
     finally:
         dump.write()
-    broken = generating.broken(gates, view)
+    found = generating.judged(gates, view)
+    broken = [gate.says for gate in found if not gate.holds]
     check_image(view, options)
     if folder is not None and not broken:
         view = (_write_as_st if options.st else write)(view, folder, options)
@@ -118,14 +122,22 @@ def _compile(options: argparse.Namespace, folder: Path | None) -> int:
 
         write_pictures(network_view(view), options)
     if options.json:
-        print(json.dumps(compile_text.as_json(view) | {"gates": broken}, indent=1))
+        data = compile_text.as_json(view) | {"gates": broken}
+        print_document("analyze" if folder is None else "generate", data, view.reproduce.get(MODEL_HASH))
     elif options.st:
         st_verbs.show(view, options)
     elif not options.quiet:
-        compile_text.print_compiled(view, options.verbose)
+        compile_short.print_compiled(view, broken, options.verbose)
     for sentence in broken:
         print(f"atonc: {sentence}", file=sys.stderr)
+    ci.report(options, "analyze" if folder is None else "generate", model, [*_verified(view), *found])
     return 1 if broken else 0
+
+
+def _verified(view: CompileView) -> list[CheckResult]:
+    """What the emulator saw; a program that is wrong stopped before."""
+    report = view.compiled.report
+    return [CheckResult("verification", True, f"{report.layers} layers within their limits")] if report else []
 
 
 def _write_as_st(view: CompileView, folder: Path, options: argparse.Namespace) -> CompileView:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_output_options, add_single
 from atonc.machine.base.disk import write_file
 
@@ -90,7 +90,7 @@ def _show(loaded: Loaded, options: argparse.Namespace, output: _RunOutput) -> No
         runs.save_arrays(options.output, loaded.arrays)
     output.say(*load_text.run_lines(loaded))
     if options.json:
-        print(json.dumps(load_text.as_json(loaded), indent=1))
+        print_document("load-and-run", load_text.as_json(loaded))
 
 
 def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace, output: _RunOutput) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import json
 from pathlib import Path
 
 from atonc.doors.verbs import st_options
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import OUTPUT, add_output_options, group
 from atonc.doors.verbs.st_options import add_foreign
+from atonc.insight.report.terminal import show
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.machine.base.words import instead
 
 REPORT = "supported_ops.md"
 
@@ -43,14 +44,13 @@ def _ops(options: argparse.Namespace) -> int:
         if not found and (several := composed(options.op)):
             found = [several]
         if not found:
-            near = difflib.get_close_matches(options.op.lower(), [info.kind for info in table], 4)
-            remedy = f"did you mean {', '.join(near)}?" if near else "`atonc ops` lists all"
+            remedy = instead(options.op.lower(), [info.kind for info in operator_table()])
             raise InputError(f"no operator is called {options.op[:60]!r}, or it is not supported", remedy=remedy)
         table = tuple(found)
     if options.json:
-        print(json.dumps(ops_text.as_json(table), indent=1))
+        print_document("ops", {"operators": ops_text.as_json(table)})
     elif not options.quiet:
-        print("\n".join(ops_text.lines(table, options.verbose or bool(options.op))))
+        show(ops_text.lines(table, options.verbose or bool(options.op)))
     return 0
 
 
@@ -65,7 +65,7 @@ def _list_sources(options: argparse.Namespace) -> int:
         text = "\n".join([f"# {len(names)} operators of {title}", "", *(f"- {name}" for name in names), ""])
         write_files(options.output, {REPORT: text.encode()})
     if options.json:
-        print(json.dumps({"type": options.type, "operators": list(names)}, indent=1))
+        print_document("ops-list", {"type": options.type, "operators": list(names)})
     elif not options.quiet:
-        print(f"{len(names)} operators found\n{', '.join(names)}")
+        show([f"{len(names)} operators found", ", ".join(names)])
     return 0

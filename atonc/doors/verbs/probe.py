@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import json
 from pathlib import Path
 
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_output_options, add_single
+from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.progress import stage
+from atonc.machine.base.words import count, instead
 
 READ = "read"  # instead of a name: the way back
 
@@ -46,7 +47,7 @@ def _list(options: argparse.Namespace) -> int:
             | {"measures": p.measures, "units": p.units, "baseline": p.baseline, "rate": p.rate}
             for p in PROBES
         ]
-        print(json.dumps({"probes": rows}, indent=1))
+        print_document("probe-list", {"probes": rows})
     elif not options.quiet:
         for probe in PROBES:
             print(f"{probe.name}\n  form: {probe.form}\n  published: {probe.known}")
@@ -61,9 +62,7 @@ def _wanted(names: list[str], known: list[str]) -> tuple[str, ...]:
         return tuple(known)
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 3)
-            remedy = f"did you mean {', '.join(near)}?" if near else "`atonc probe --list` shows all"
-            raise InputError(f"no probe is called {name[:60]!r}", remedy=remedy)
+            raise InputError(f"no probe is called {name[:60]!r}", remedy=instead(name, known))
     return tuple(names)
 
 
@@ -85,9 +84,10 @@ def _read(options: argparse.Namespace) -> int:
     require_answers(settled, str(log))
     write_file(output, evidence_bytes(settled))
     if options.json:
-        print(json.dumps(document(settled) | {"outcomes": probe_text.data(settled), "file": str(output)}, indent=1))
+        told = document(settled) | {"outcomes": probe_text.data(settled), "file": str(output)}
+        print_document("probe-read", {key: value for key, value in told.items() if key != "format"})
     elif not options.quiet:
-        print("\n".join(probe_text.lines(settled, options.verbose)))
+        show(probe_text.lines(settled, options.verbose))
         print(f"next: atonc generate MODEL --evidence {output}")
     return 0
 
@@ -113,9 +113,9 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
         )
     written = write_files(options.output, folder_files(built, target))
     if options.json:
-        print(json.dumps({"probes": [one.probe.name for one in built], "files": [str(path) for path in written]}))
+        print_document("probe", {"probes": [one.probe.name for one in built], "files": [str(path) for path in written]})
     elif not options.quiet:
-        print(f"{len(built)} probes in {options.output}: {', '.join(one.probe.name for one in built)}")
+        print(f"{count(len(built), 'probe')} in {options.output}: {', '.join(one.probe.name for one in built)}")
         absent = [probe.name for probe in wanted if probe.name not in {one.probe.name for one in built}]
         if absent:
             print(f"left out, {target.name} lacks their memory: {', '.join(absent)}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import MODEL
 from atonc.doors.verbs.common import add_output_options, note
+from atonc.doors.verbs.documents import file_hash, print_document
 from atonc.doors.verbs.flags import OUTPUT, add_declared, group
+from atonc.machine.base.disk import missing
 from atonc.machine.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _quantize(options: argparse.Namespace) -> int:
     if target.suffix.lower() != ".onnx":
         raise InputError(f"{target.name} does not end in .onnx", where="-o", rule="the int8 model is an ONNX file")
     if not options.model.is_file():
-        raise InputError("there is no such file", where=str(options.model))
+        raise missing(options.model)
     if target.exists() and target.samefile(options.model):
         raise InputError("would overwrite the float model", where=str(target), remedy="name another file with -o")
     preflight.check_file(target)
@@ -71,7 +72,7 @@ def _quantize(options: argparse.Namespace) -> int:
     for line in result.notes:
         note(line, options)
     if options.json:
-        print(json.dumps({**quantize_text.as_json(result), "file": str(target)}, indent=1))
+        print_document("quantize", {**quantize_text.as_json(result), "file": str(target)}, file_hash(options.model))
     elif not options.quiet:
         show(quantize_text.lines(result, str(target), options.verbose))
     return 0

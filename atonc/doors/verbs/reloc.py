@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.verbs.common import add_output_options, note
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_declared, declared_values
+from atonc.insight.report.terminal import show
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, UnsupportedError
 
@@ -89,7 +90,7 @@ def _build(options: argparse.Namespace) -> int:
     image = done.built.image
     found = checks(image, done.built.params or None)
     if options.json:
-        print(json.dumps(reloc_text.as_json(image, found) | {"files": list(map(str, done.files))}, indent=1))
+        print_document("reloc", reloc_text.as_json(image, found) | {"files": list(map(str, done.files))})
         return 0
     detail = [*reloc_text.header_lines(image), ""] if options.verbose else []
     lines = [*detail, *reloc_text.size_lines(image), "", *reloc_text.pool_lines(image), "", "Generating files..."]
@@ -121,7 +122,7 @@ def _inspect(options: argparse.Namespace) -> int:
     image, start = relocating.read_image_file(options.inspect, options.at)
     found = checks(image, relocating.params_beside(options.inspect, image))
     if options.json:
-        print(json.dumps(reloc_text.as_json(image, found) | {"offset": start}, indent=1))
+        print_document("reloc-inspect", reloc_text.as_json(image, found) | {"offset": start})
     else:
         if start and options.at is None:
             note(f"the image begins at {start:#x} of the file", options)
@@ -131,6 +132,6 @@ def _inspect(options: argparse.Namespace) -> int:
 
 def _say(lines: list[str], options: argparse.Namespace) -> None:
     if not options.quiet:
-        print("\n".join(lines))
+        show(lines)
     if options.log:
         write_file(Path(options.log), ("\n".join(lines) + "\n").encode())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from atonc.doors.verbs.common import add_output_options, progress
+from atonc.doors.verbs.documents import build_hash, print_document
 from atonc.doors.verbs.flags import add_declared, declared_values
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.errors import InputError
@@ -49,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
     cost = costs.network_cost(result.net, result.steps, info=fitting_c_info(result.net.network)[0])
     view = run_text.RunView(result, cost, differences, layers, violations)
     if options.json:
-        print(json.dumps(run_text.as_json(view), indent=1))
+        print_document("run", run_text.as_json(view), build_hash(wanted.directory))
     elif not options.quiet:
         run_text.print_run(view, options.verbose)
     return 1 if differences is not None and any(d.different for d in differences) else 0

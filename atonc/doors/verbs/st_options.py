@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from atonc.doors.verbs.flags import ST_ONLY, NoEffect, RefusedOption, group
+from atonc.doors.verbs.flags import ST_ONLY, NoEffect, RefusedOption, group, mark_rare
 from atonc.machine.base.frozen import dataclass
 
 
@@ -67,7 +67,7 @@ def add_foreign(parser: argparse.ArgumentParser, *tables: tuple[Foreign, ...]) -
     for known in (option for table in tables for option in table):
         extra: dict[str, Any] = {"metavar": known.value, "choices": known.choices or None} if known.value else {}
         extra |= {"instead": known.instead} if known.refused else {}
-        group(parser, ST_ONLY).add_argument(
+        added = group(parser, ST_ONLY).add_argument(
             *known.names,
             action=RefusedOption if known.refused else NoEffect,
             why=known.why,
@@ -77,3 +77,4 @@ def add_foreign(parser: argparse.ArgumentParser, *tables: tuple[Foreign, ...]) -
             help=f"refused: {known.why}" if known.refused else known.why,
             **extra,
         )
+        mark_rare(added)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_output_options
 from atonc.doors.verbs.st_release import DEFAULT, RELEASE
+from atonc.insight.report.terminal import show
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,10 +35,10 @@ def _install(options: argparse.Namespace) -> int:
     preflight.check_folder(options.install)
     written = install(options.install.absolute(), RELEASE, options.runtime)
     if options.json:
-        print(json.dumps({"files": list(map(str, written))}, indent=1))
+        print_document("stedgeai", {"files": list(map(str, written))})
     elif not options.quiet:
         place = options.install.absolute()
-        print("\n".join([*(f"wrote {path}" for path in written), "", *_next(place)]))
+        show([*(f"wrote {path}" for path in written), "", *_next(place)])
     return 0
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from atonc.doors.verbs.common import add_output_options
+from atonc.doors.verbs.documents import document
 from atonc.doors.verbs.flags import add_declared, declared_values
 from atonc.insight.sweeping.options import SweepOptions
 
@@ -34,15 +35,15 @@ def _sweep(options: argparse.Namespace) -> int:
     wanted = declared_values(SweepOptions, options)
     preflight.check_folder(Path(wanted.output))
     found = sweep(options.file, wanted)
-    document = sweep_text.as_json(found)
+    made = document("sweep", sweep_text.as_json(found))
     files = {
-        "sweep.json": json.dumps(document, indent=1).encode(),
+        "sweep.json": json.dumps(made, indent=1).encode(),
         "sweep.csv": sweep_text.as_csv(found).encode(),
         "sweep.html": sweep_page(found),
     }
     written = write_files(Path(wanted.output), files)
     if options.json:
-        print(json.dumps(document, indent=1))
+        print(json.dumps(made, indent=1))
     elif not options.quiet:
         show([*sweep_text.lines(found), "", f"written: {', '.join(map(str, written))}"])
     return 0 if len(found.refused) < len(found.results) else 1

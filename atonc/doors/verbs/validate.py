@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.doors.verbs import st_options, validate_target
+from atonc.doors.verbs import ci, st_options, validate_target
+from atonc.doors.verbs.ci import CiOptions
 from atonc.doors.verbs.common import add_model_options, compiler_options, model_path, note
-from atonc.doors.verbs.flags import add_declared, add_output_options
-from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, SAMPLES, ValidateOptions
+from atonc.doors.verbs.documents import file_hash, print_document
+from atonc.doors.verbs.flags import add_declared, add_output_options, declared_values
+from atonc.insight.report.terminal import show
+from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, ValidateOptions
+from atonc.machine.base.checks import CheckResult
 
 if TYPE_CHECKING:
-    from atonc.compiler.compile.pipeline import Compiled
-    from atonc.compiler.inputs.sample_files import Sample
     from atonc.delivery.trials.boarding import BoardValidation
     from atonc.insight.validating.validating import Validation
 
@@ -27,6 +26,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     validate.set_defaults(verb=_validate)
     add_model_options(validate, st_options.VALIDATE)
     add_declared(validate, ValidateOptions)
+    add_declared(validate, CiOptions)
     add_output_options(validate, verbosity=True)
 
 
@@ -39,7 +39,7 @@ def _validate(options: argparse.Namespace) -> int:
         options.output = FOLDER
     if options.output is not None:
         preflight.check_folder(options.output)
-    for file in (options.record, options.page):
+    for file in (options.record, options.page, options.junit, options.sarif):
         preflight.check_file(file)
     preflight.check_reader(model)
     if mode == "emulator" and options.val_json:
@@ -52,26 +52,11 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _validate_here(options: argparse.Namespace, model: Path) -> int:
-    from atonc.compiler.compile.pipeline import compile_file
-    from atonc.compiler.inputs import sample_files
-    from atonc.insight.report import validate_text
-    from atonc.insight.validating import judging, validating
-    from atonc.insight.validating.references import References
+    from atonc.insight.report import validate_short, validate_text
+    from atonc.insight.validating import judging
+    from atonc.insight.validating.emulated import validate_model
 
-    wanted = compiler_options(options, verify=False)
-    begins_later = bool(wanted.cut_inputs or wanted.cut_input_layers)
-    with References(model, exact_only=begins_later or options.no_exec_model) as references:
-        compiled = compile_file(model, wanted)
-        samples = validate_target.model_samples(options, compiled.source, SAMPLES)
-        what = validating.Wanted(
-            sample_files.read_labels(options.valinput),
-            sample_files.read_outputs(compiled.graph, options.valoutput),
-            not options.io_only,
-            options.classifier,
-            options.min_cos,
-            _more(options, compiled),
-        )
-        found = validating.validate(None if options.no_exec_model else references, compiled, samples, what)
+    found = validate_model(model, declared_values(ValidateOptions, options), compiler_options(options, verify=False))
     if options.output is not None:
         _save(options, found)
     if options.st:
@@ -79,23 +64,23 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
 
         st_verbs.validated(options, "HOST", found.outputs, validate_text.lines(found, options.min_cos))
     if options.json:
-        print(json.dumps(validate_text.as_json(found, options.min_cos, options.per_layer), indent=1))
+        print_document("validate", validate_text.as_json(found, options.min_cos, options.per_layer), file_hash(model))
     elif not options.quiet:
-        validate_text.print_validation(found, options.min_cos, options.per_layer, options.verbose)
-    complaints = list(judging.complaints(found, options.min_cos))
-    for sentence in complaints:
-        print(f"atonc: {sentence}", file=sys.stderr)
-    return 1 if complaints else 0
+        show([*_details(found, options), *validate_short.summary(found, options.min_cos, model.name)])
+    checks = list(judging.checks(found, options.min_cos))
+    for check in checks:
+        if not check.holds:
+            print(f"atonc: {check.says}", file=sys.stderr)
+    ci.report(options, "validate", model, checks)
+    return 0 if all(check.holds for check in checks) else 1
 
 
-def _more(options: argparse.Namespace, compiled: Compiled) -> Callable[[int, int], Sequence[Sample]] | None:
-    """Further samples where the verdict is open; none where the user says which or how many."""
-    return None if options.valinput or options.valoutput or options.batches else partial(_made, options, compiled)
+def _details(found: Validation, options: argparse.Namespace) -> list[str]:
+    from atonc.insight.report import validate_short, validate_text
 
-
-def _made(options: argparse.Namespace, compiled: Compiled, first: int, count: int) -> list[Sample]:
-    more = argparse.Namespace(valinput=(), batches=count, range=options.range, seed=options.seed + first)
-    return validate_target.model_samples(more, compiled.source, count)
+    if options.verbose or options.per_layer:
+        return validate_text.lines(found, options.min_cos, options.per_layer, options.verbose)
+    return validate_short.lines(found, options.min_cos)
 
 
 def _save(options: argparse.Namespace, found: Validation) -> None:
@@ -114,9 +99,11 @@ def _validate_on_board(options: argparse.Namespace, model: Path) -> int:
 
     found = _built_on_board(options, model) or _compiled_on_board(options, model)
     if options.json:
-        print(json.dumps(boarding.as_json(found), indent=1))
+        print_document("validate-board", boarding.as_json(found), file_hash(model))
     elif not options.quiet or not found.equal:
-        print("\n".join(boarding.lines(found)))
+        show(boarding.lines(found))
+    said = f"{found.bytes_different} of {found.bytes_compared} bytes differ from the emulator's"
+    ci.report(options, "validate", model, [CheckResult("outputs on the virtual board", found.equal, said)])
     return 0 if found.equal else 1
 
 

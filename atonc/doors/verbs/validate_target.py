@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.doors.verbs.common import compiler_options, note, progress
-from atonc.insight.validating.validate_options import SAMPLES
+from atonc.doors.verbs.documents import file_hash, print_document
+from atonc.doors.verbs.flags import declared_values
+from atonc.insight.report.terminal import show
+from atonc.insight.validating.validate_options import SAMPLES, ValidateOptions
 
 if TYPE_CHECKING:
     from atonc.compiler.inputs.sample_files import Sample
@@ -45,9 +47,9 @@ def run(options: argparse.Namespace, path: Path) -> int:
 
         st_verbs.validated(options, "TARGET", found.outputs, target_text.lines(found, options.verbose))
     if options.json:
-        print(json.dumps(target_text.as_json(found), indent=1))
+        print_document("validate-target", target_text.as_json(found), file_hash(path))
     elif not options.quiet or not found.equal:
-        print("\n".join(target_text.lines(found, options.verbose)))
+        show(target_text.lines(found, options.verbose))
     return 0 if found.equal else 1
 
 
@@ -122,16 +124,9 @@ def _compiled(
 
 
 def model_samples(options: argparse.Namespace, source: Graph, count: int) -> list[Sample]:
-    """Those that the user gave, or made ones; in the formats of the model."""
-    from atonc.compiler.inputs import sample_files
-    from atonc.insight.validating import validating
+    from atonc.insight.validating.emulated import chosen_samples
 
-    if options.valinput:
-        return sample_files.read_samples(source, options.valinput, options.batches)
-    count = options.batches or count
-    if options.range:
-        return validating.random_samples(source, count, options.seed, options.range)
-    return validating.synthetic_samples(source, count, options.seed)
+    return chosen_samples(source, declared_values(ValidateOptions, options), options.seed, count)
 
 
 def _folder(options: argparse.Namespace, path: Path, client: Client) -> Found:

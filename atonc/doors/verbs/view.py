@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from atonc.delivery.generate.comparing import network
 from atonc.doors.verbs.common import add_picture_options, write_pictures
-from atonc.doors.verbs.compare import network
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
 

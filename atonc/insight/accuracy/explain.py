@@ -118,7 +118,7 @@ def _noise(measured: Measurement, layer: MeasuredLayer) -> LayerNoise:
 
 
 def _findings(measured: Measurement, bench: RemedyTrials | None) -> tuple[LossFinding, ...]:
-    """Losses by what they do to the outputs."""
+    """Mistakes first, then losses by what they do to the outputs."""
     losses = [(layer, part) for layer in measured.layers for part in KINDS if _is_own(measured, layer, part)]
     losses.sort(key=lambda loss: -loss[0].own[loss[1]].mean_ratio)
     costs = []
@@ -137,7 +137,7 @@ def _findings(measured: Measurement, bench: RemedyTrials | None) -> tuple[LossFi
         own = layer.own[part].db
         name, whole = measured.name_of(layer), from_ratio(cost)
         found.append(LossFinding(name, tensor, part, symptom.id, symptom.says, own, whole, tried))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda finding: not finding.wrong))
 
 
 def _is_own(measured: Measurement, layer: MeasuredLayer, part: str) -> bool:

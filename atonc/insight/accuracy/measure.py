@@ -21,13 +21,14 @@ from atonc.compiler.lower.semantics.run import mapped_op, run_mapped
 from atonc.compiler.ops import run_graph
 from atonc.insight.accuracy.matching import match
 from atonc.insight.accuracy.power import Real, SignalPower, channel_axis
-from atonc.insight.accuracy.twin import Twin, fake, is_format, make_twin, real_twin, run_real
+from atonc.insight.accuracy.twin import SUMMED, Twin, fake, is_format, make_twin, real_twin, run_real
 from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
 from atonc.machine.base import progress
 from atonc.machine.base.frozen import dataclass
 
 Sample = Mapping[str, Any]  # real values of the model's inputs
 COST_SAMPLES = 3  # whose losses are followed to the outputs
+LIMITS = ("relu", "relu6", "clip")
 BELOW = 1e-6  # of the largest value: less than zero
 STAGE = "measuring every layer"
 
@@ -50,7 +51,7 @@ class ActivationFacts:
 class MeasuredLayer:
     """An operator of the quantised graph with an activation in few bits."""
 
-    op: Op
+    chain: tuple[Op, ...]  # the last gives the activation; before it those whose results have no format
     format: Tensor
     own: dict[str, SignalPower]
     accumulated: dict[str, SignalPower]
@@ -59,6 +60,15 @@ class MeasuredLayer:
     max_codes: float = 0.0  # of the NPU's arithmetic
     errors: dict[int, Real] = field(default_factory=dict)  # of the NPU's arithmetic, on the first samples
     measured: set[str] = field(default_factory=set)  # parts that could be looked at
+
+    @property
+    def op(self) -> Op:
+        return self.chain[-1]
+
+    @property
+    def weighted(self) -> Op:
+        """Whose constants it is about."""
+        return self.chain[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +104,15 @@ class Measurement:
             tensor = self.source.tensors[op.outputs[0]]
             if len(op.outputs) == 1 and is_format(tensor):
                 own, accumulated = ({part: self._power(tensor.name) for part in KINDS} for _ in range(2))
-                found.append(MeasuredLayer(op, tensor, own, accumulated, self._power(tensor.name)))
+                found.append(MeasuredLayer(self._chain(op), tensor, own, accumulated, self._power(tensor.name)))
         return found
+
+    def _chain(self, op: Op) -> tuple[Op, ...]:
+        """With the convolution in front of a ReLU, where nothing is rounded between them."""
+        before = self.source.producers.get(op.inputs[0]) if op.kind in LIMITS else None
+        if before is None or before.kind not in SUMMED or is_format(self.source.tensors[op.inputs[0]]):
+            return (op,)
+        return (before, op) if len(self.source.consumers[op.inputs[0]]) == 1 else (op,)
 
     def name_of(self, layer: MeasuredLayer) -> str:
         """As all views call it: the layer of the compiled graph that gives its values, or that its node went into."""
@@ -138,8 +155,15 @@ class Measurement:
         for ours, theirs in self.reference.names.items():
             value = _arranged(values[theirs], self.source.tensors[ours].shape, turn, self.first_axis)
             if value is not None:
-                found[ours] = value
+                gains = self.gains_of(ours)
+                found[ours] = value if gains is None else value * gains.reshape(-1, *[1] * (value.ndim - 2))
         return found
+
+    def gains_of(self, tensor: str) -> Real | None:
+        """What the quantiser multiplied the channels of the float tensor with; ONNX alone tells, channels first."""
+        factors = np.array(self.source.equalised.get(self.reference.names.get(tensor, ""), ()))
+        shape = self.source.tensors[tensor].shape
+        return factors if len(shape) > 2 and factors.size == shape[1] else None
 
     def codes(self, sample: Sample) -> dict[str, Any]:
         """The inputs as the quantised model takes them."""
@@ -164,24 +188,29 @@ class Measurement:
             layer.accumulated[ACTIVATION].add(plain[name], coarse[name])
             layer.quantised.add(reference[name], real_value(layer.format, exact[name]))
             layer.measured.add(ACTIVATION)
-            if self._has_float(layer.op, floats):
-                layer.own[WEIGHTS].add(floats[name], self._alone(layer.op, reference))
+            if self._has_float(layer, floats):
+                layer.own[WEIGHTS].add(floats[name], self._alone(layer, reference))
                 layer.accumulated[WEIGHTS].add(floats[name], plain[name])
                 layer.measured.add(WEIGHTS)
         self._measure_outputs(number, reference, exact)
 
-    def _has_float(self, op: Op, floats: Mapping[str, Real]) -> bool:
+    def _has_float(self, layer: MeasuredLayer, floats: Mapping[str, Real]) -> bool:
         """The float model has its inputs and its result; one of its inputs is a constant."""
-        constant = {name for name in op.inputs if name and self.source.tensors[name].is_constant}
-        return bool(constant) and all(n in floats or n in constant for n in (*op.inputs, *op.outputs) if n)
+        inputs, outputs = layer.weighted.inputs, layer.op.outputs
+        constant = {name for name in inputs if name and self.source.tensors[name].is_constant}
+        return bool(constant) and all(n in floats or n in constant for n in (*inputs, *outputs) if n)
 
     def _rounded(self, name: str, value: Real) -> Real:
         return fake(self.twin.formats[name], value) if name in self.twin.formats else value
 
-    def _alone(self, op: Op, values: Mapping[str, Any]) -> Real:
-        given = {**values, **{n: self.twin.graph.tensors[n].data for n in op.inputs if n and n not in values}}
-        result = run_real(self.twin.graph, op, given)[0]
-        limits = self.twin.limits.get(op.outputs[0])
+    def _alone(self, layer: MeasuredLayer, values: Mapping[str, Any], twin: Twin | None = None) -> Real:
+        """What it gives for these inputs, with its own weights or those of another twin."""
+        graph = (twin or self.twin).graph
+        constants = {name: graph.tensors[name].data for name in layer.weighted.inputs if name}
+        given = {**values, **{name: data for name, data in constants.items() if data is not None}}
+        for op in layer.chain:
+            given[op.outputs[0]] = run_real(graph, op, given)[0]
+        result, limits = given[layer.format.name], self.twin.limits.get(layer.format.name)
         return result if limits is None else np.clip(result, *limits)
 
     def _measure_outputs(self, number: int, reference: Mapping[str, Real], exact: Mapping[str, Any]) -> None:
@@ -248,7 +277,7 @@ class Measurement:
             elif part == ARITHMETIC:
                 error = layer.errors.get(number, np.zeros(()))
             else:
-                error = self._alone(layer.op, {**plain, **floats}) - reference
+                error = self._alone(layer, {**plain, **floats}) - reference
             known = {key: value for key, value in plain.items() if key not in behind}
             right = self.twin.run_from({**known, name: reference}, sample) if name in floats else plain
             wrong = self.twin.run_from({**known, name: reference + error}, sample)
@@ -265,13 +294,10 @@ class Measurement:
         """Squares of the errors of a layer by output, with the weights of another twin, on the first sample."""
         _, plain, floats = self._first_runs[0]
         values = {**plain, **floats}
-        constants = {name: twin.graph.tensors[name].data for name in layer.op.inputs if name}
-        given = values | {name: data for name, data in constants.items() if data is not None}
-        found = run_real(twin.graph, layer.op, given)[0]
-        limits = self.twin.limits.get(layer.format.name)
+        found = self._alone(layer, values, twin)
         power = SignalPower(channel_axis(found.shape, self.first_axis) if found.ndim > 2 else found.ndim - 1)
         reference = np.asarray(values[layer.format.name])
-        return power.add(reference, found if limits is None else np.clip(found, *limits)).noise
+        return power.add(reference, found).noise
 
     def ratio_of(self, graph: Graph) -> float:
         """Noise per signal of the outputs of a changed quantised graph, in exact arithmetic, over all samples."""

@@ -28,6 +28,7 @@ class Change:
     what: str
     edit: Callable[[Graph], Graph]
     keeps_form: bool = False  # operators and tensors are the same, others can be changed after it
+    more_bits: bool = False
 
 
 @dataclass(eq=False)
@@ -60,12 +61,13 @@ class RemedyTrials:
             graph = change.edit(self._graph)
             after_db = from_ratio(self.measured.ratio_of(graph))
         except _UNUSABLE as error:
-            return Remedy(what, False, why_not=_why(error)), None
+            return Remedy(what, False, why_not=_why(error), more_bits=change.more_bits), None
+        found = Remedy(what, True, before_db, after_db, before_ms, more_bits=change.more_bits)
         try:
             after_ms = compile_graph(graph, replace(self.options, allow_float=True)).cost.latency_ms
         except _UNUSABLE as error:
-            return Remedy(what, True, before_db, after_db, before_ms, None, f"no price: {_why(error)}"), None
-        return Remedy(what, True, before_db, after_db, before_ms, after_ms), graph if change.keeps_form else None
+            return replace(found, why_not=f"no price: {_why(error)}"), None
+        return replace(found, after_ms=after_ms), graph if change.keeps_form else None
 
     def _other_options(self, layer: MeasuredLayer) -> Iterator[tuple[str, Options]]:
         if self.options.numerics != "best":
@@ -86,26 +88,28 @@ class RemedyTrials:
 
 
 def _changes(measured: Measurement, layer: MeasuredLayer, part: str) -> Iterator[Change]:
-    facts, name, op = layer.facts, layer.format.name, layer.op
+    facts, name, op, weighted = layer.facts, layer.format.name, layer.op, layer.weighted
     if part == ACTIVATION:
         fits = "a range that fits its values"
         yield Change(fits, lambda graph: edits.refit(graph, name, facts.low, facts.high), True)
-        if len(facts.peaks) > 1 and op.kind in SUMMED:
+        if len(facts.peaks) > 1 and weighted.kind in SUMMED:
             equal = "channels equalised with the next layer"
-            yield Change(equal, lambda graph: edits.equalise(graph, op, facts.peaks), True)
+            yield Change(equal, lambda graph: edits.equalise(graph, weighted, facts.peaks), True)
         if op.kind == "concat":
             ranges = {one: _range(measured, one) for one in op.inputs}
             parts = "its parts kept apart, each with a range that fits (outputs: split them)"
             yield Change(parts, lambda graph: edits.apart(graph, op, ranges))
-        yield Change("16 bits", lambda graph: edits.sixteen_bits(graph, name, facts.low, facts.high))
+        wide = "16 bits"
+        yield Change(wide, lambda graph: edits.sixteen_bits(graph, name, facts.low, facts.high), more_bits=True)
         near = edits.readers(measured.source, name) | ({op.name} if op.kind != "input" else set())
-        yield Change("float on the CPU, with the layers that read it", lambda graph: edits.in_float(graph, near, {}))
+        real = "float on the CPU, with the layers that read it"
+        yield Change(real, lambda graph: edits.in_float(graph, near, {}), more_bits=True)
     if part == WEIGHTS:
         each = "weights from float, a scale for each channel"
-        yield Change(each, lambda graph: edits.per_channel(graph, op, *_float_constants(measured, layer)), True)
+        yield Change(each, lambda graph: edits.per_channel(graph, weighted, *_float_constants(measured, layer)), True)
         clip = "the same, with the largest weights clipped where the result gains"
         yield Change(clip, lambda graph: _clipped(measured, layer, graph), True)
-        yield Change("float on the CPU", lambda graph: _in_float(measured, layer, graph))
+        yield Change("float on the CPU", lambda graph: _in_float(measured, layer, graph), more_bits=True)
 
 
 def _range(measured: Measurement, name: str) -> tuple[float, float]:
@@ -121,24 +125,38 @@ def _clipped(measured: Measurement, layer: MeasuredLayer, graph: Graph) -> Graph
     best: edits.Real | None = None
     chosen = np.ones(weights.shape[0])
     for share in CLIP_SHARES:
-        changed = edits.per_channel(measured.source, layer.op, weights, bias, np.full(weights.shape[0], share))
+        changed = edits.per_channel(measured.source, layer.weighted, weights, bias, np.full(weights.shape[0], share))
         error = measured.layer_error(layer, make_twin(changed))
         chosen = chosen if best is None else np.where(error < best, share, chosen)
         best = error if best is None else np.minimum(best, error)
-    return edits.per_channel(graph, layer.op, weights, bias, chosen)
+    return edits.per_channel(graph, layer.weighted, weights, bias, chosen)
 
 
 def _float_constants(measured: Measurement, layer: MeasuredLayer) -> tuple[edits.Real, edits.Real | None]:
-    if measured.reference.twin is None or layer.op.kind not in SUMMED:
+    if measured.reference.twin is None or layer.weighted.kind not in SUMMED:
         raise UnsupportedError("needs the float model and a layer with weights")
     tensor = measured.reference.names[layer.format.name]
-    return edits.float_constants(measured.source, layer.op, measured.reference.twin.graph, tensor)
+    weights, bias = edits.float_constants(measured.source, layer.weighted, measured.reference.twin.graph, tensor)
+    after, before = measured.gains_of(layer.format.name), measured.gains_of(layer.weighted.inputs[0])
+    if after is not None:
+        weights = weights * after.reshape(-1, *[1] * (weights.ndim - 1))
+        bias = None if bias is None else bias * after
+    return weights if before is None else weights / _by_row(before, weights), bias
+
+
+def _by_row(gains: edits.Real, weights: edits.Real) -> edits.Real:
+    """Factors of the channels that each output reads; in groups each reads a part of them."""
+    per_group = weights.shape[-1]
+    groups = len(gains) // per_group
+    rows = np.repeat(gains.reshape(groups, per_group), weights.shape[0] // groups, axis=0)
+    return rows.reshape(weights.shape[0], *[1] * (weights.ndim - 2), per_group)
 
 
 def _in_float(measured: Measurement, layer: MeasuredLayer, graph: Graph) -> Graph:
     weights, bias = _float_constants(measured, layer)
-    constants = {layer.op.inputs[1]: weights} | ({layer.op.inputs[2]: bias} if bias is not None else {})
-    return edits.in_float(graph, {layer.op.name}, constants)
+    inputs = layer.weighted.inputs
+    constants = {inputs[1]: weights} | ({inputs[2]: bias} if bias is not None else {})
+    return edits.in_float(graph, {op.name for op in layer.chain}, constants)
 
 
 def _why(error: Exception) -> str:

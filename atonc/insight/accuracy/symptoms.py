@@ -83,7 +83,7 @@ def _readers(measured: Measurement, layer: MeasuredLayer) -> str:
 
 
 def _weights(measured: Measurement, layer: MeasuredLayer) -> Symptom:
-    tensors = [measured.source.tensors[name] for name in layer.op.inputs if name]
+    tensors = [measured.source.tensors[name] for name in layer.weighted.inputs if name]
     weights = next((t for t in tensors if t.is_constant and t.quant is not None and t.dtype != "int32"), None)
     for bias in tensors:
         if bias.data is not None and bias.dtype == "int32":

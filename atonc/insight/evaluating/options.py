@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atonc.compiler.request.options import whole
-from atonc.machine.base.declare import Takes, check, option
+from atonc.machine.base.declare import RARE, Takes, check, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -42,7 +42,7 @@ class EvaluateOptions:
         metavar="MEAN/STD",
     )
     colours: str = option(
-        "rgb", "--colours --colors", DATA, "order of the channels", takes=Takes(choices=("rgb", "bgr"))
+        "rgb", "--colours --colors", DATA, "order of the channels", takes=Takes(choices=("rgb", "bgr"), rare=True)
     )
     metric: str = option(
         "auto", "--metric", FIGURES, f"{', '.join(METRICS)}, or your own module:function", metavar="METRIC"
@@ -54,14 +54,15 @@ class EvaluateOptions:
         FIGURES,
         "in shares of the input: W,H of each anchor of st_yolox, or a .npy with x, y, w, h of each box of ssd",
         metavar="W,H,...",
+        takes=RARE,
     )
     float_model: str = option("", "--float", FIGURES, "the float model, to compare with", metavar="FILE")
-    int8: bool = option(True, "--no-int8", FIGURES, "do not run the int8 model's own reference kernels")
+    int8: bool = option(True, "--no-int8", FIGURES, "do not run the int8 model's own reference kernels", takes=RARE)
     processes: int = option(
-        0, "--processes", WORK, "processes of this machine; 0: one per core", metavar="N", parse=whole
+        0, "--processes", WORK, "processes of this machine; 0: one per core", metavar="N", parse=whole, takes=RARE
     )
     scheduler: str = option(
-        "", "--scheduler", WORK, "a Dask cluster instead: tcp://HOST:PORT, or local", metavar="ADDRESS"
+        "", "--scheduler", WORK, "a Dask cluster instead: tcp://HOST:PORT, or local", metavar="ADDRESS", takes=RARE
     )
     samples_together: int = option(
         16,
@@ -70,6 +71,7 @@ class EvaluateOptions:
         "samples of a unit of work, which is lost or kept as a whole",
         metavar="N",
         parse=whole,
+        takes=RARE,
     )
     fresh: bool = option(False, "--fresh", WORK, "forget what an interrupted run has left in the output folder")
 

@@ -21,21 +21,26 @@ from atonc.insight.evaluating.decoders.choose import parse_anchors
 from atonc.insight.evaluating.metrics.base import Metric, MetricFigure
 from atonc.insight.evaluating.metrics.choose import metric_for, metric_name, require_categories, require_fit
 from atonc.insight.evaluating.metrics.distance import distance_figures
+from atonc.insight.evaluating.metrics.intervals import difference_interval
+from atonc.insight.evaluating.metrics.top import Top, confusion
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.evaluating.sides import FLOAT, INT8, NPU, require_alike
 from atonc.insight.evaluating.work import PAIRS, forget, input_side
 from atonc.insight.workers.run import require_scheduler
+from atonc.insight.workers.unit import digest
 from atonc.machine.base import progress
+from atonc.machine.base.about import __version__
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
+MOST_WORST = 24
 UNITS = "units"  # folder with what is done, in the output folder
 FUNCTION = "atonc.insight.evaluating.work:compute"
 
 
 @dataclass(frozen=True)
-class Changed:
-    """A sample for which the NPU's answer differs from the yardstick's."""
+class AnsweredSample:
+    """A sample that is worth a look, with everybody's answer."""
 
     entry: DatasetEntry
     answers: dict[str, str]  # by side, in words
@@ -47,9 +52,13 @@ class Evaluation:
     samples: int
     metric: str
     sides: dict[str, tuple[MetricFigure, ...]]
+    differences: tuple[MetricFigure, ...]  # NPU less yardstick, on the same samples
     distances: dict[str, tuple[MetricFigure, ...]]  # by pair of sides
     yardstick: str  # with whom the NPU's answers are compared
-    changed: tuple[Changed, ...]
+    changed: tuple[AnsweredSample, ...]  # the NPU's answer differs from the yardstick's
+    worst: tuple[AnsweredSample, ...]  # the NPU's answer is furthest from the truth
+    confusion: tuple[tuple[int, ...], ...]  # of a classifier on the NPU: by class, how often which answer
+    origin: dict[str, str]  # what was asked, so that it can be asked again
     data: Dataset
     notes: tuple[str, ...]
 
@@ -60,7 +69,10 @@ class Evaluation:
             "samples": self.samples,
             "metric": self.metric,
             "figures": {side: list(map(_as_dict, figures)) for side, figures in self.sides.items()},
+            "differences": list(map(_as_dict, self.differences)),
             "distances": {pair: list(map(_as_dict, figures)) for pair, figures in self.distances.items()},
+            "origin": self.origin,
+            "confusion": [list(row) for row in self.confusion],
             "yardstick": self.yardstick,
             "changed": [{"sample": c.entry.name, **c.answers} for c in self.changed],
             "notes": list(self.notes),
@@ -93,7 +105,7 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     require_categories(metric, data, wanted.data)
     units = _units((model, float_model), data, (name, anchors), wanted, compiler)
     answers = _work(units, len(data.entries), wanted, kept)
-    return summary(model, metric, data, answers)
+    return summary(_origin(model, wanted), metric, data, answers)
 
 
 def _float_model(wanted: EvaluateOptions, source: Graph) -> Path | None:
@@ -179,7 +191,9 @@ def _pace(fresh: int, left: int, seconds: float) -> str:
 # -------------------------------------------------------------------------------------------------------- the figures
 
 
-def summary(model: Path, metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]) -> Evaluation:
+def summary(
+    origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]
+) -> Evaluation:
     records = [record for answer in answers for record in answer["records"]]
     sides = {side: [record["sides"][side] for record in records] for side in records[0]["sides"]}
     figures = {}
@@ -191,22 +205,54 @@ def summary(model: Path, metric: Metric, data: Dataset, answers: Sequence[dict[s
     yardstick = FLOAT if FLOAT in sides else INT8 if INT8 in sides else ""
     notes = dict.fromkeys([*data.notes, *(note for answer in answers for note in answer["notes"])])
     return Evaluation(
-        model=model.name,
+        model=origin["model"],
         samples=len(records),
         metric=metric.name,
         sides=figures,
+        differences=_differences(metric, data, sides, yardstick),
         distances=distances,
         yardstick=yardstick,
         changed=tuple(_changed(metric, data, sides, yardstick)) if yardstick else (),
+        worst=tuple(_answered(metric, data, sides, metric.worst(sides[NPU], data)[:MOST_WORST])),
+        confusion=tuple(map(tuple, confusion(sides[NPU], data).tolist())) if metric.name == Top.name else (),
+        origin=origin,
         data=data,
         notes=tuple(notes),
     )
 
 
-def _changed(metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str) -> list[Changed]:
-    found = []
-    for number, entry in enumerate(data.entries):
-        if not metric.same(sides[NPU][number], sides[yardstick][number]):
-            words = {side: metric.words(records[number], data) for side, records in sides.items()}
-            found.append(Changed(entry, words))
+def _differences(
+    metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str
+) -> tuple[MetricFigure, ...]:
+    if not yardstick:
+        return ()
+    ours, theirs = (metric.values(sides[side], data) for side in (NPU, yardstick))
+    pairs = {name: (ours[name], theirs[name]) for name in ours}
+    return tuple(
+        MetricFigure(name, float((one - other).mean()), *difference_interval(one, other), len(one))
+        for name, (one, other) in pairs.items()
+    )
+
+
+def _changed(
+    metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str
+) -> list[AnsweredSample]:
+    numbers = range(len(data.entries))
+    other = [k for k in numbers if not metric.same(sides[NPU][k], sides[yardstick][k])]
+    return _answered(metric, data, sides, other)
+
+
+def _answered(
+    metric: Metric, data: Dataset, sides: dict[str, list[Any]], numbers: Sequence[int]
+) -> list[AnsweredSample]:
+    return [AnsweredSample(data.entries[k], {side: metric.words(records[k], data) for side, records in sides.items()})
+            for k in numbers]  # fmt: skip
+
+
+def _origin(model: Path, wanted: EvaluateOptions) -> dict[str, str]:
+    """Names without folders: the same question has the same answer wherever the files are."""
+    found = {"model": model.name, "model sha256": digest(model), "data": Path(wanted.data).name, "atonc": __version__}
+    if wanted.float_model:
+        path = Path(wanted.float_model)
+        found |= {"float model": path.name, "float model sha256": digest(path)}
     return found

@@ -11,6 +11,8 @@ from atonc.insight.explain.pairs import BY_NAME, LayerPair, pair_layers
 from atonc.insight.explain.types import CPU, HYBRID, NOTHING, NPU, LayerView, NetworkView
 from atonc.machine.base.frozen import dataclass
 
+TIMES = "times"  # unit of a ratio
+
 
 @dataclass(frozen=True)
 class ComparedFigure:
@@ -35,10 +37,10 @@ class Asked:
     b: str | None
 
     def __str__(self) -> str:
-        return f"{self.option}: A {_said(self.a)}, B {_said(self.b)}"
+        return f"{self.option}: A {said(self.a)}, B {said(self.b)}"
 
 
-def _said(value: str | None) -> str:
+def said(value: str | None) -> str:
     return "without" if value is None else value or "with"
 
 
@@ -64,6 +66,13 @@ class Comparison:
             return None
         a, b = (_all_asked(view) for view in (self.a, self.b))
         return tuple(Asked(key, a.get(key), b.get(key)) for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key))
+
+    @property
+    def differ(self) -> tuple[Asked, ...]:
+        """All that is known to differ and is no figure: model, tool, board, clocks, options, versions."""
+        a, b = (_told(view) for view in (self.a, self.b))
+        rows = (Asked(name, a[name], b[name]) for name in a if a[name] != b[name])
+        return (*rows, *(self.asked or ()))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -93,6 +102,19 @@ class Comparison:
         return sum(map(len, self.alone))
 
 
+def _told(view: NetworkView) -> dict[str, str]:
+    """Files keep these whoever compiled; a model's hash tells two files of one name apart."""
+    return {
+        "model": view.model,
+        "hash of the model": view.reproduce.get(MODEL_HASH, "")[:16] or "not told",
+        "compiled by": view.tool,
+        "board": view.board or "not told",
+        "NPU clock": f"{view.npu_mhz:g} MHz",
+        "CPU clock": f"{view.cpu_mhz:g} MHz",
+        "cycles are": view.basis,
+    }
+
+
 def _all_asked(view: NetworkView) -> dict[str, str]:
     """Options, and what stands in the files that some of them name."""
     files = {key: view.reproduce[key][:16] for key in (BOARD_HASH, POOLS_HASH, EVIDENCE_HASH) if key in view.reproduce}
@@ -111,12 +133,21 @@ def _memory(a: MemoryUse, b: MemoryUse) -> Iterator[tuple[str, int, int]]:
     yield "weights", a.weights_bytes, b.weights_bytes
 
 
+def _limits(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float, str]]:
+    """How near both are to what the chip could do, where their files tell."""
+    if a.limit is not None and b.limit is not None:
+        yield "at the practical bound", a.limit.practical, b.limit.practical, "cycles"
+        yield "against that bound", a.limit.times_practical, b.limit.times_practical, TIMES
+        yield "against the absolute one", a.limit.times_absolute, b.limit.times_absolute, TIMES
+
+
 def compare(a: NetworkView, b: NetworkView, outputs: tuple[OutputAgreement, ...] = ()) -> Comparison:
     figures = tuple(
         ComparedFigure(name, float(x), float(y), unit)
         for name, x, y, unit in (
             ("latency", a.latency_ms, b.latency_ms, "ms"),
             ("cycles", a.cycles, b.cycles, ""),
+            *_limits(a, b),
             ("cycles by ST's estimate", a.st_cycles, b.st_cycles, ""),
             ("epochs", len(a.steps), len(b.steps), ""),
             ("epochs on the NPU", a.count(NPU), b.count(NPU), ""),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from atonc.insight.explain.types import CPU, HYBRID, NPU, Decision, LayerView, NetworkView
+from atonc.machine.base.words import count
 
 _PLAIN_MODES = ("8x8 SIMD", "deep 1x1")
 _PLAIN_KINDS = ("conv", "dense", "add", "sub", "mul", "minimum", "maximum", "max_pool", "mean", "average_pool")
@@ -20,7 +21,7 @@ def unusual(layer: LayerView) -> list[str]:
     """Why the form of a layer on the NPU is not the default: one epoch, plain units, 8-bit products."""
     found = [mode for mode in layer.modes if mode not in _PLAIN_MODES and "convolvers" not in mode]
     if len(layer.steps) > 1:
-        found.append(f"{len(layer.steps)} epochs")
+        found.append(f"{count(len(layer.steps), 'epoch')}")
     if layer.kind not in _PLAIN_KINDS:
         found.append(f"{layer.kind} is no plain operator")
     if any("ACTIV" in chain for chain in layer.chains):

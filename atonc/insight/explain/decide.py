@@ -12,6 +12,7 @@ from atonc.compiler.select.form import RefusedForm
 from atonc.insight.explain import forms, rules, wiring
 from atonc.insight.explain.forms import avoided, decision
 from atonc.insight.explain.types import Decision
+from atonc.machine.base.words import count
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.units.convacc import ConvaccConfig
 
@@ -123,7 +124,7 @@ def _of_weights(
     if groups > 1 and weights.shape[-1] == 1:
         found.append(decision(rules.DEPTHWISE, f"{groups} channels, each with its own {rows}x{columns} kernel"))
     elif groups > 1:
-        found.append(decision(rules.GROUPS, f"{groups} groups of {weights.shape[-1]} channels"))
+        found.append(decision(rules.GROUPS, f"{count(groups, 'group')} of {count(weights.shape[-1], 'channel')}"))
     return found
 
 

@@ -14,6 +14,7 @@ from atonc.insight.explain import decide, flow, folder_memory, rules, tensors, v
 from atonc.insight.explain.clocked import at_clocks
 from atonc.insight.explain.flow import node_names
 from atonc.insight.explain.info_folder import find_info, info_view
+from atonc.insight.explain.limits import limit_of
 from atonc.insight.explain.live import least_bytes, pool_views
 from atonc.insight.explain.saved import Saved, SavedLayer, read_saved
 from atonc.insight.explain.types import (
@@ -94,7 +95,7 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
     pools = pool_views(banks, memory.by_pool)
     external = {pool.name for pool in pools if pool.external}
     if saved is not None:
-        layers = tuple(_saved_layer(one, views) for one in saved.layers)
+        layers = tuple(_saved_layer(one, views, machine, _programmed_by(steps)) for one in saved.layers)
     else:
         streams = _flow(info, buffers, steps)
         layers = tuple(_layers(steps, views, buffers, external, streams, network))
@@ -234,8 +235,10 @@ def _step(step: NetworkStep, cost: StepCost, macs: int) -> StepView:
 # ------------------------------------------------------------------------------------------------------------- layers
 
 
-def _saved_layer(one: SavedLayer, views: Sequence[StepView]) -> LayerView:
-    """A layer of ours; the bound is counted again, as clocks may differ from those of the compilation."""
+def _saved_layer(
+    one: SavedLayer, views: Sequence[StepView], machine: Machine, programmed_by: str
+) -> LayerView:
+    """A layer of ours; bounds are counted again, as clocks may differ from those of the compilation."""
     own = [view for view in views if view.number in one.epochs]
     bound_by, cycles = shares(own), sum(view.cycles for view in own)
     kept = [d for d in one.decisions if not d.rule.id.startswith("BOUND-")]
@@ -250,6 +253,7 @@ def _saved_layer(one: SavedLayer, views: Sequence[StepView]) -> LayerView:
         shape=one.shape,
         on=NPU if behind and not own else "",
         macs=one.macs,
+        limit=limit_of(one.work, machine, programmed_by) if one.work else None,
         decisions=(*bound, *kept),
         label=one.label,
         attributes=one.attributes,

@@ -12,6 +12,7 @@ from atonc.compiler.select.form import RefusedForm
 from atonc.insight.explain import rules
 from atonc.insight.explain.types import Decision
 from atonc.machine.base.reasons import Rule
+from atonc.machine.base.words import count
 from atonc.machine.hw.epoch import Epoch
 
 MEANS = ("mean", "average_pool", "sum")
@@ -42,20 +43,20 @@ def of_kind(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) -> l
     if not epochs:
         return []
     source, target = tensors[op.inputs[0]] if op.inputs else None, tensors[op.outputs[0]]
-    count = f"{len(epochs)} epoch{'s' if len(epochs) > 1 else ''}"
+    several = count(len(epochs), "epoch")
     if op.kind in FUNCTIONS:
         return [decision(rules.TABLE, f"{op.kind} over {target.elements:,} values")]
     if op.kind in CONVERSIONS:
         return [decision(rules.CONVERSION, f"{op.kind} of {target.elements:,} values")]
     if op.kind.startswith("resize") and source is not None:
-        return [decision(rules.RESIZE, f"{op.kind} {_size(source)} to {_size(target)}: {count}")]
+        return [decision(rules.RESIZE, f"{op.kind} {_size(source)} to {_size(target)}: {several}")]
     if op.kind == "transpose_conv":
         down, right = pair(op.attrs.get("stride", 1))
-        return [decision(rules.TRANSPOSED, f"stride {down}x{right}: {down * right} positions, {count}")]
+        return [decision(rules.TRANSPOSED, f"stride {down}x{right}: {down * right} positions, {several}")]
     if op.kind in MAXIMA and (len(epochs) > 1 or any(epoch.of_kind("CONVACC") for epoch in epochs)):
-        return [decision(rules.STAGES, f"{_window(op)}: {count}")]
+        return [decision(rules.STAGES, f"{_window(op)}: {several}")]
     if op.kind in MEANS and len(epochs) > 1:
-        return [decision(rules.PIECES, f"{_window(op)} over {_size(source or target)}: {count}")]
+        return [decision(rules.PIECES, f"{_window(op)} over {_size(source or target)}: {several}")]
     if is_move(op.kind):
         return [decision(rules.MOVE, f"{op.kind} of {target.elements:,} values")]
     return []
@@ -93,4 +94,4 @@ def computing(epochs: Sequence[Epoch], purposes: Sequence[Purpose]) -> list[Epoc
 
 def split(epochs: Sequence[Epoch], target: Tensor) -> Decision:
     """Several epochs that each give a part of the result."""
-    return decision(rules.SPLIT, f"{len(epochs)} epochs for {_size(target)} values")
+    return decision(rules.SPLIT, f"{count(len(epochs), 'epoch')} for {_size(target)} values")

@@ -6,6 +6,7 @@ from atonc.machine.base.frozen import dataclass
 
 WEIGHTS, ACTIVATION, ARITHMETIC = "weights", "activation", "arithmetic"
 KINDS = (WEIGHTS, ACTIVATION, ARITHMETIC)
+WRONG_DB = 3.0  # of the outputs, that a mistake costs at least: sound quantisers differ by less
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Remedy:
     before_ms: float | None = None  # predicted time of one inference
     after_ms: float | None = None
     why_not: str = ""
+    more_bits: bool = False  # 16, or float: they help any layer, so their gain says nothing about this one
 
     @property
     def gain_db(self) -> float:
@@ -59,6 +61,11 @@ class LossFinding:
     outputs_db: float  # of the outputs, if nothing else were lost
     remedies: tuple[Remedy, ...] = ()
 
+    @property
+    def wrong(self) -> bool:
+        """A mistake, and not the price of 8 bits: without more of them something mends it."""
+        return any(not remedy.more_bits and remedy.gain_db >= WRONG_DB for remedy in self.remedies)
+
 
 @dataclass(frozen=True)
 class AccuracyReport:
@@ -72,3 +79,14 @@ class AccuracyReport:
     latency_ms: float
     notes: tuple[str, ...] = ()
     latency_span_ms: tuple[float, ...] = ()  # how little and how much it may be
+
+    @property
+    def verdict(self) -> str:
+        """Whether something is wrong; empty where nothing was tried."""
+        wrong = [finding for finding in self.findings if finding.wrong]
+        if wrong:
+            others = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            return f"something is wrong: {wrong[0].layer}, {wrong[0].symptom}{others}"
+        if not any(remedy.tried for finding in self.findings for remedy in finding.remedies):
+            return ""
+        return "nothing is wrong: what is lost is the price of the bits, spread over the layers"

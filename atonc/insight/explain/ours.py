@@ -20,6 +20,7 @@ from atonc.compiler.plan.types import EpochPlan
 from atonc.insight.explain import decide, rules, tensors, wiring
 from atonc.insight.explain.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.explain.clocked import at_clocks
+from atonc.insight.explain.limits import limit_of
 from atonc.insight.explain.own_steps import Row, own_steps
 from atonc.insight.explain.types import (
     CPU,
@@ -36,6 +37,7 @@ from atonc.insight.explain.types import (
     Verified,
     shares,
 )
+from atonc.insight.explain.work import layer_work
 from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.mpool import MemoryPool
 
@@ -46,7 +48,8 @@ def network_view(view: CompileView) -> NetworkView:
     steps = {step.number: (step, _step(step, cost, owner, view.board.pools)) for step, cost, owner in rows}
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own = own_steps(compiled, view.cost.steps)
-    listed = (_layer(op, view, own.get(op.name, []), steps, external) for op in _ops(view))
+    source = {node: op for op in compiled.source.ops for node in op.origin or (op.name,)}
+    listed = (_layer(op, view, own.get(op.name, []), steps, external, source) for op in _ops(view))
     layers = at_clocks(listed, compiled.target.machine, compiled.target.programmed_by)
     return NetworkView(
         name=view.name,
@@ -135,12 +138,15 @@ def _own(step: ProgramStep, cost: StepCost, steps: Steps) -> StepView:
     return replace(part, **wiring.figures(step.epoch))
 
 
-def _layer(op: Op, view: CompileView, rows: list[Row], steps: Steps, external: set[str]) -> LayerView:
+def _layer(
+    op: Op, view: CompileView, rows: list[Row], steps: Steps, external: set[str], source: Mapping[str, Op]
+) -> LayerView:
     known = view.compiled.graph.tensors
     own = [_own(step, cost, steps) for step, cost in rows]
     behind = has_no_epoch(op.name, view.compiled.scheduled.schedule)
     on = (NPU if behind else NOTHING) if not rows else NPU if any(step.on == NPU for step in own) else CPU
-    held = tensors.weights(op, known)
+    held, target = tensors.weights(op, known), view.compiled.target
+    work = layer_work(op, known, [step for step, _ in rows], view.compiled.program, target)
     facts = LayerFacts(
         name=layer_name(op),
         kind=op.kind,
@@ -150,9 +156,10 @@ def _layer(op: Op, view: CompileView, rows: list[Row], steps: Steps, external: s
         shape=known[op.outputs[0]].shape,
         on=on,
         macs=macs(op, known),
+        limit=limit_of(work, target.machine, target.programmed_by) if work else None,
         decisions=tuple(_decisions(op, view, rows, on, shares(own), sum(step.cycles for step in own), external)),
         label=tensors.label(op, known),
-        attributes=tensors.attributes(op),
+        attributes={**tensors.attributes(op), **tensors.fused(op, source)},
         weights=held,
         operators=(tensors.operator(op.kind, (op.origin or (op.name,))[-1], held),),
         error=_error(op, view),

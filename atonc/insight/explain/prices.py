@@ -14,6 +14,7 @@ import numpy as np
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation
+from atonc.compiler.lower import edge_advice
 from atonc.compiler.ops.macs import graph_macs
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.request.options import Options
@@ -39,7 +40,7 @@ def priced(
 ) -> NetworkView:
     """The network with a price on every decision, or on those whose rules are `wanted`."""
     options = replace(options, verify=False)
-    present = {d.rule.id for layer in network.layers for d in layer.decisions}
+    present = {d.rule.id for layer in network.layers for d in layer.decisions if _as_usual(d)}
     present = present if wanted is None else present & set(wanted)
     trials = [trial for trial in TRIALS if trial.rules & present]
     results = []
@@ -47,6 +48,11 @@ def priced(
         with progress.part(f"remedy {number} of {len(trials)}"):
             results.append((trial, _run(trial, view, options)))
     return replace(network, layers=tuple(_priced(layer, network, results) for layer in network.layers))
+
+
+def _as_usual(decision: Decision) -> bool:
+    """Whether its remedy is the one of its rule, which the trials try."""
+    return bool(decision.remedy) and decision.remedy == decision.rule.remedy
 
 
 def _run(trial: Trial, view: CompileView, options: Options) -> NetworkView | None:
@@ -66,7 +72,7 @@ def _priced(layer: LayerView, before: NetworkView, results: Sequence[tuple[Trial
 def _price(
     decision: Decision, layer: LayerView, before: NetworkView, results: Sequence[tuple[Trial, NetworkView | None]]
 ) -> Decision:
-    if not decision.remedy:
+    if not _as_usual(decision):
         return decision
     for trial, after in results:
         if decision.rule.id in trial.rules and after is not None:
@@ -116,16 +122,17 @@ def _symmetric(view: CompileView, options: Options) -> Compiled:
 
 
 def _without_softmax(view: CompileView, options: Options) -> Compiled:
-    """The network cut before every softmax: what --cut-output-tensors gives."""
+    """The network cut before every softmax at its end: what --cut-output-tensors gives."""
     compiled = view.compiled
     return compile_canonical(compiled.source, _cut(compiled.graph, "softmax"), options, view.board)
 
 
 def _cut(graph: Graph, kind: str) -> Graph:
-    """Ends at the inputs of all operators of a kind; what lies behind them only is left out."""
+    """Ends at the inputs of the last operators of a kind; what lies behind them only is left out."""
     ends = dict[str, str]()
     for op in graph.ops:  # in the order of execution, so that ends pass through what follows
-        source = op.inputs[0] if op.kind == kind else next((ends[n] for n in op.inputs if n in ends), "")
+        last = op.kind == kind and edge_advice.holds(op, graph)
+        source = op.inputs[0] if last else next((ends[n] for n in op.inputs if n in ends), "")
         if source:
             ends |= dict.fromkeys(op.outputs, source)
     wanted = list(dict.fromkeys(ends.get(name, name) for name in graph.outputs))

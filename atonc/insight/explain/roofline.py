@@ -1,13 +1,13 @@
-"""Layers against what the machine can do at best: multiplications a cycle, and bytes that its bus moves a cycle."""
+"""Layers against what the machine can do at best: multiplications a cycle, bytes that its bus moves a cycle, bytes of
+weights that come from flash a cycle."""
 
 from __future__ import annotations
 
+from atonc.insight.explain.limits import PEAK
 from atonc.insight.explain.types import NPU, LayerView, NetworkView
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.limits import BUS_BYTES, PRODUCTS, UNITS
-from atonc.machine.hw.machine import Machine, stm32n6
-
-BYTES = 1  # SIMD mode of a CONVACC
+from atonc.machine.hw.limits import BUS_BYTES
+from atonc.machine.hw.machine import FLASH, Machine, stm32n6
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Dot:
 
     layer: LayerView
     macs_per_byte: float
+    macs_per_flash_byte: float  # 0: it reads none
     macs_per_cycle: float
 
 
@@ -27,6 +28,7 @@ class Roofline:
 
     peak: float  # multiplications a cycle
     bytes_per_cycle: float
+    flash_bytes_per_cycle: float
     dots: tuple[Dot, ...]
     on_cpu: tuple[LayerView, ...]
 
@@ -46,8 +48,11 @@ def roofline(network: NetworkView) -> Roofline:
             continue
         own = [steps[number] for number in layer.steps]
         cycles, moved = sum(step.cycles for step in own), sum(step.bytes_moved for step in own)
-        dots.append(Dot(layer, layer.macs / max(1, moved), layer.macs / max(1, cycles)))
-    return Roofline(PRODUCTS[BYTES] * UNITS["CONVACC"], _bytes_per_cycle(machine), tuple(dots), tuple(on_cpu))
+        flash = layer.limit.work.outside_bytes.get(FLASH, 0) if layer.limit else 0
+        by_flash = layer.macs / flash if flash else 0.0
+        dots.append(Dot(layer, layer.macs / max(1, moved), by_flash, layer.macs / max(1, cycles)))
+    rates = _bytes_per_cycle(machine), 1 / machine.flash_byte_cycles
+    return Roofline(PEAK, *rates, tuple(dots), tuple(on_cpu))
 
 
 def _bytes_per_cycle(machine: Machine) -> float:

@@ -101,6 +101,23 @@ BOUNDS = {
     ),
 }
 
+BOUND_IN_SHORT = {  # the same for a column
+    "feature": "input values enter the convolvers",
+    "read": "an engine reads data",
+    "output": "results leave the last unit",
+    "weights": "kernels enter the convolvers",
+    "products": "all multipliers are busy",
+    "compute": "elementwise units are busy",
+    "convolvers": "convolvers are busy",
+    "bank": "one memory bank serves all streams",
+    "bus": "an interface to the bus is full",
+    "flash": "weights come from flash",
+    "hyperram": "data comes from outside the chip",
+    "programming": "registers of short epochs are written",
+    "cpu": "the processor computes",
+    "fixed": "short epochs start and end",
+}
+
 ZERO_POINT = _rule(
     "MODE-ZERO-POINT",
     "features whose zero point the unit must subtract are 16 bits wide (16x8 SIMD): half as many kernels at once, no "
@@ -354,7 +371,12 @@ RULES: tuple[Rule, ...] = (
 
 def bound_rule(label: str) -> Rule:
     """Finds the rule for a label of the cycle model: its own words, or the name of a memory."""
-    key = label.lower()
-    if key in BOUNDS:
-        return BOUNDS[key]
-    return BOUNDS[kind_of_label(label) or "bank"]
+    return BOUNDS[_bound(label)]
+
+
+def bound_in_short(label: str) -> str:
+    return BOUND_IN_SHORT[_bound(label)]
+
+
+def _bound(label: str) -> str:
+    return label.lower() if label.lower() in BOUNDS else kind_of_label(label) or "bank"

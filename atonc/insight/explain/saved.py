@@ -15,6 +15,8 @@ from atonc.compiler.lower import rules as mapping
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.search.saved import KEY, as_json
 from atonc.insight.explain import rules as shaping
+from atonc.insight.explain.limits import LayerWork
+from atonc.insight.explain.spread import BINS, Spread
 from atonc.insight.explain.types import BufferView, Decision, LayerError, LayerView, NetworkView, TensorView, Verified
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
@@ -47,6 +49,7 @@ class SavedLayer:
     attributes: Mapping[str, str] = field(default_factory=dict)
     weights: tuple[TensorView, ...] = ()
     error: LayerError | None = None
+    work: LayerWork | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ def _row(layer: LayerView) -> dict[str, Any]:
         "attributes": dict(layer.attributes),
         "weights": [_tensor_row(one) for one in layer.weights],
         **({"error": asdict(layer.error)} if layer.error else {}),
+        **({"work": asdict(layer.limit.work)} if layer.limit else {}),
     }
 
 
@@ -186,15 +190,27 @@ def _edges(root: Any) -> tuple[tuple[TensorView, ...], tuple[TensorView, ...], d
 def _tensor(row: Mapping[str, Any]) -> TensorView:
     numbers = _numbers({"": {k: row[k] for k in ("scale", "low", "high") if k in row}}, "")
     return TensorView(
-        _text(row, "name"),
-        tuple(_integers(row, "shape")),
-        _text(row, "dtype"),
-        numbers.get("scale"),
-        _integer(row, "zero_point") if "zero_point" in row else None,
-        _integer(row, "scales"),
-        numbers.get("low"),
-        numbers.get("high"),
+        name=_text(row, "name"),
+        shape=tuple(_integers(row, "shape")),
+        dtype=_text(row, "dtype"),
+        scale=numbers.get("scale"),
+        zero_point=_integer(row, "zero_point") if "zero_point" in row else None,
+        scales=_integer(row, "scales"),
+        low=numbers.get("low"),
+        high=numbers.get("high"),
+        spread=_spread(row),
     )
+
+
+def _spread(row: Mapping[str, Any]) -> Spread | None:
+    found = _object(row, "spread")
+    if not found:
+        return None
+    rows, lows, highs = tuple(_texts(found, "rows")), _integers(found, "lows"), _integers(found, "highs")
+    if not len(rows) == len(lows) == len(highs) or any(len(one) != BINS or not one.isdecimal() for one in rows):
+        raise ValueError("spread")
+    counts = (_integer(found, name) for name in ("saturated", "elements"))
+    return Spread(_integer(found, "channels"), rows, tuple(lows), tuple(highs), *counts)
 
 
 def _verified(root: Any) -> Verified | None:
@@ -218,6 +234,16 @@ def _error(row: Mapping[str, Any]) -> LayerError | None:
     return LayerError(*(_number(found.get(key)) for key in ("codes", "differ_percent", "limit"))) if found else None
 
 
+def _work(row: Mapping[str, Any]) -> LayerWork | None:
+    """None in files of releases that did not save it."""
+    found = _object(row, "work")
+    if not found:
+        return None
+    outside = {kind: _integer(found["outside_bytes"], kind) for kind in _object(found, "outside_bytes")}
+    names = ("macs", "lane_cycles", "read_bytes", "written_bytes", "program_words")
+    return LayerWork(**{name: _integer(found, name) for name in names}, outside_bytes=outside)
+
+
 def _layer(row: Mapping[str, Any], steps: Mapping[int, Any]) -> SavedLayer:
     epochs = tuple(_integers(row, "epochs"))
     if any(number not in steps for number in epochs):
@@ -236,6 +262,7 @@ def _layer(row: Mapping[str, Any], steps: Mapping[int, Any]) -> SavedLayer:
         attributes=_text_by_name(row, "attributes"),
         weights=tuple(_tensor(one) for one in _rows(row, "weights")) if "weights" in row else (),
         error=_error(row),
+        work=_work(row),
     )
 
 

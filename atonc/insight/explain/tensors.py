@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from atonc.compiler.ir import Array, Op, Tensor
+from atonc.compiler.ops.functions import RANGES
 from atonc.compiler.ops.windows import pair
+from atonc.insight.explain.spread import spread
 from atonc.insight.explain.types import OperatorView, TensorView
 
 _OURS = ("rounded", "layout")  # how the compiler reads the operator, nothing that the model says
 _WEIGHTED = ("conv", "dense", "transpose_conv")
+ACTIVATION = "activation"  # name of the attribute
 _LONG = 60  # characters of one attribute
 
 
@@ -71,6 +75,16 @@ def attributes(op: Op) -> dict[str, str]:
     return {name: _text(value)[:_LONG] for name, value in sorted(op.attrs.items()) if name not in _OURS}
 
 
+def fused(op: Op, source: Mapping[str, Op]) -> dict[str, str]:
+    """The activation that the model has behind the operator, `source`: operators of the model by node. Nothing else in
+    the canonical operator tells it: it is in the range of the codes."""
+    nodes = [source[node] for node in op.origin if node in source]
+    inside = [str(one.attrs.get("activation", "none")) for one in nodes]
+    behind = [one.kind for one in nodes if one.kind != op.kind and (one.kind in RANGES or one.kind == "clip")]
+    found = [name for name in (*inside, *behind) if name != "none"]
+    return {ACTIVATION: found[-1]} if found and op.kind != found[-1] else {}
+
+
 def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {'x'.join(map(str, value.shape))}" if value.size > 8 else _text(value.tolist())
@@ -80,8 +94,8 @@ def _text(value: Any) -> str:
 
 
 def weights(op: Op, tensors: Mapping[str, Tensor]) -> tuple[TensorView, ...]:
-    found = (tensors[name] for name in op.inputs if name and tensors[name].is_constant)
-    return tuple(tensor_view(tensor) for tensor in found)
+    found = [tensors[name] for name in op.inputs if name and tensors[name].is_constant]
+    return tuple(replace(tensor_view(tensor), spread=spread(tensor)) for tensor in found)
 
 
 def operator(kind: str, node: str, held: Sequence[TensorView]) -> OperatorView:

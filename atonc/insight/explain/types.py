@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from atonc.compiler.frontends.coverage import Coverage
 from atonc.compiler.place.usage import MemoryUse
+from atonc.insight.explain.limits import LayerLimit, NetworkLimit, network_limit
 from atonc.insight.explain.loss import AccuracyReport
+from atonc.insight.explain.spread import Spread
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule
 from atonc.machine.hw.machine import milliseconds
@@ -102,6 +104,7 @@ class TensorView:
     scales: int = 1  # how many: more than one means one a channel
     low: float | None = None  # real values of constants
     high: float | None = None
+    spread: Spread | None = None  # of weights
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,7 @@ class LayerFacts:
     shape: tuple[int, ...]  # of the first output
     on: str = ""  # npu, cpu, hybrid, none (costs nothing); empty: where its steps run
     macs: int = 0  # 0: what its steps have
+    limit: LayerLimit | None = None  # what the chip could do at best; None: not known, or nothing of the NPU runs
     decisions: tuple[Decision, ...] = ()
     label: str = ""  # the kind with what people look for: "depthwise conv 3x3 /2"
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -190,6 +194,24 @@ class LayerView(LayerFacts):
     @property
     def macs_per_cycle(self) -> float:
         return self.macs / self.cycles if self.cycles else 0.0
+
+    @property
+    def practical_cycles(self) -> int:
+        return self.limit.practical if self.limit else 0
+
+    @property
+    def absolute_cycles(self) -> int:
+        return self.limit.absolute if self.limit else 0
+
+    @property
+    def times_limit(self) -> float:
+        """Below 1 only where it shares epochs with others, or where its weights were fetched ahead."""
+        return self.cycles / self.practical_cycles if self.practical_cycles else 0.0
+
+    @property
+    def lost_cycles(self) -> int:
+        """What it takes beyond its practical bound."""
+        return max(0, self.cycles - self.practical_cycles) if self.limit else 0
 
 
 def shares(own: Iterable[StepView]) -> dict[str, float]:
@@ -315,6 +337,11 @@ class NetworkView:
     @cached_property
     def bound_by(self) -> Mapping[str, float]:
         return shares(self.steps)
+
+    @cached_property
+    def limit(self) -> NetworkLimit | None:
+        on_cpu = sum(step.cycles for step in self.steps if step.on != NPU)
+        return network_limit([layer.limit for layer in self.layers if layer.limit], self.cycles, on_cpu)
 
     def count(self, on: str) -> int:
         return sum(step.on == on for step in self.steps)

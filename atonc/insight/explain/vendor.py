@@ -12,6 +12,7 @@ from atonc.insight.explain import decide, rules
 from atonc.insight.explain.types import Decision, OperatorView, StepView, TensorView
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.reasons import Rule
+from atonc.machine.base.words import count
 from atonc.machine.emu import cpu
 from atonc.machine.emu.cpu.struct_view import StructView
 from atonc.machine.emu.cpu.tensors import tensor
@@ -143,7 +144,7 @@ def form_decisions(kind: str, epochs: int) -> list[Decision]:
     """What the name of a node on the NPU says about its form."""
     found = []
     if kind in ("quantize", "dequantize", "identity", "cast"):
-        found.append(decide.decision(rules.CONVERSION, f"{kind} in {epochs} epochs"))
+        found.append(decide.decision(rules.CONVERSION, f"{kind} in {count(epochs, 'epoch')}"))
     elif kind in _FUNCTIONS:
         found.append(decide.decision(rules.TABLE, kind))
     elif kind.startswith("resize"):
@@ -151,7 +152,7 @@ def form_decisions(kind: str, epochs: int) -> list[Decision]:
     elif any(word in kind for word in _MOVES) and "pool" not in kind:
         found.append(decide.decision(rules.MOVE, kind))
     if epochs > 1:
-        found.append(decide.decision(rules.SPLIT, f"{epochs} epochs"))
+        found.append(decide.decision(rules.SPLIT, f"{count(epochs, 'epoch')}"))
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.compiler.frontends.equalised import tell
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.layers import LinearLayer
@@ -34,8 +35,8 @@ class EqualisedPair:
 
 
 def equalise(graph: FloatGraph, layers: list[LinearLayer], seen: Mapping[str, Seen]) -> int:
-    """Changes the weights in place; how many pairs were changed."""
-    changed = 0
+    """Changes the weights in place, and tells so in the model; how many pairs were changed."""
+    gains: dict[str, Array] = {}
     for pair in pairs_of(graph, layers):
         if pair.middle not in seen:
             continue
@@ -43,8 +44,10 @@ def equalise(graph: FloatGraph, layers: list[LinearLayer], seen: Mapping[str, Se
         factors = factors_of(pair, seen[pair.middle], channels)
         if factors is not None and np.abs(np.log2(factors)).max() > 0.1:
             _apply(graph, pair, factors)
-            changed += 1
-    return changed
+            gains |= dict.fromkeys((pair.first.output, pair.middle), factors)
+    if gains:
+        tell(graph.model, gains)
+    return len({id(factors) for factors in gains.values()})
 
 
 def pairs_of(graph: FloatGraph, layers: list[LinearLayer]) -> list[EqualisedPair]:
@@ -70,12 +73,10 @@ def _bound(graph: FloatGraph, node: Any) -> float:
     """Infinite for a ReLU; 0 where the function does not keep factors."""
     if node.op_type != "Clip":
         return np.inf
-    limits = [graph.constants.get(name) for name in node.input[1:3]]
-    low = limits[0] if limits else None
-    high = limits[1] if len(limits) > 1 else None
-    if low is None or float(low) != 0.0:
+    low, high = (graph.constants.get(name) for name in (*node.input[1:3], "", "")[:2])
+    if low is None or low.item() != 0.0:  # a scalar, or one value as TFLite has it
         return 0.0
-    return np.inf if high is None else float(high)
+    return np.inf if high is None else float(high.item())
 
 
 def factors_of(pair: EqualisedPair, seen: Seen, channels: int) -> Array | None:

@@ -9,15 +9,16 @@ from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.heads import parts_of
 from atonc.insight.quantizing.islands import is_move
-from atonc.insight.quantizing.observe import mean_snr_db, outputs, snr_db
+from atonc.insight.quantizing.observe import outputs, snr_db
 from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.signal import Signal
 from atonc.insight.quantizing.write import decoded
 from atonc.machine.base.frozen import dataclass
 
 SATURATING = ("Softmax", "Sigmoid")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QuantizationJudge:
     feeds: tuple[Feed, ...]
     names: tuple[str, ...]  # of the float graph: its outputs first
@@ -36,9 +37,9 @@ class QuantizationJudge:
         """The outputs in float, sample by sample."""
         return [values[: self.outputs] for values in self.reference]
 
-    def snr(self, model: Any) -> float:
-        """Mean over what is judged; small scores beside large boxes count as much as those."""
-        return mean_snr_db(self._apart(self.reference), self._apart(self._seen(model, self.names)))
+    def signal(self, model: Any) -> Signal:
+        """All that is judged, by sample; small scores beside large boxes count as much as those."""
+        return Signal.of(self._apart(self.reference), self._apart(self._seen(model, self.names)))
 
     def _apart(self, samples: list[list[Array]]) -> list[list[Array]]:
         return [[part for name, value in zip(self.names, values, strict=True) for part in self._split(name, value)]

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.frontends import limits
+from atonc.compiler.frontends.data_beside import model_bytes
 from atonc.compiler.frontends.fixed_shapes import require_names
 from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
 from atonc.compiler.frontends.onnx_qdq import constant_data
 from atonc.compiler.frontends.read import is_tflite
 from atonc.insight.quantizing.fold_norms import fold_norms
 from atonc.machine.base import progress
-from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
 
 OPSET = 17  # per-channel DequantizeLinear came with 13; ORT's optimiser knows all of 17
@@ -31,7 +31,7 @@ def load(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
 def read(path: Path, fixed_shapes: Mapping[str, int] | None = None, cut_outputs: Sequence[str] = ()) -> Any:
     """The model as it was exported, with its shapes; what cannot be quantised is refused here."""
     progress.stage("reading the model")
-    data = read_file(path, limits.MAX_FILE_BYTES)
+    data = model_bytes(path)
     if is_tflite(path, data[:64]):
         from atonc.insight.quantizing.from_tflite import read_float
 

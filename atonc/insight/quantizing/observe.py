@@ -103,10 +103,3 @@ def snr_db(reference: Sequence[Sequence[Array]], seen: Sequence[Sequence[Array]]
         )
         figures.append(120.0 if noise <= signal * 1e-12 else 10 * float(np.log10(max(signal, 1e-30) / noise)))
     return figures
-
-
-def mean_snr_db(reference: Sequence[Sequence[Array]], seen: Sequence[Sequence[Array]]) -> float:
-    """Over the outputs that change from sample to sample: anchors of a detector say nothing."""
-    live = [any((one != values[0]).any() for one in values[1:]) for values in zip(*reference, strict=True)]
-    figures = snr_db(reference, seen)
-    return float(np.mean([figure for figure, alive in zip(figures, live, strict=True) if alive or not any(live)]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from io import StringIO
+
 import numpy as np
 
 from atonc.compiler.ir import Array
@@ -12,7 +15,7 @@ LOW, HIGH = -128, 127
 STEPS = (1.0, 0.97, 0.94, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4)  # shares of the widest range that are tried
 CAREFUL = 0.75  # of it that stays, where other data than the samples' is thought of
 ROUNDS = 3
-PERCENTILE = 99.99
+PERCENTILE = 99.99  # of the values stay within the range, as in onnxruntime
 # Of histograms. With onnxruntime's own 128 bins entropy has one range to choose from, the whole one.
 BINS, QUANTISED_BINS = 1024, 128
 
@@ -60,8 +63,12 @@ def choose(seen: Seen, method: str, is_symmetric: bool = False) -> tuple[float, 
     """The range: lowest and highest value that codes can say. `careful` is `output` that cuts a quarter at most."""
     if method == "minmax":
         return seen.low, seen.high
-    if method in ("percentile", "entropy"):
-        return _by_histogram(seen, method)
+    if method == "percentile":
+        cut = (100 - PERCENTILE) / 2
+        low, high = np.percentile(seen.values, (cut, 100 - cut))
+        return float(low), float(high)
+    if method == "entropy":
+        return _by_entropy(seen)
     plain = Seen(seen.low, seen.high, seen.values) if method == "mse" or seen.weights is None else seen
     make = symmetric if is_symmetric else scale_of
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
@@ -79,12 +86,13 @@ def choose(seen: Seen, method: str, is_symmetric: bool = False) -> tuple[float, 
     return best
 
 
-def _by_histogram(seen: Seen, method: str) -> tuple[float, float]:
+def _by_entropy(seen: Seen) -> tuple[float, float]:
     """onnxruntime's choice."""
     from onnxruntime.quantization.calibrate import HistogramCollector
 
-    collector = HistogramCollector(method, False, BINS, QUANTISED_BINS, PERCENTILE, None)
-    collector.collect({"x": [seen.values.astype(np.float32)]})
-    found = collector.compute_collection_result()["x"]
+    collector = HistogramCollector("entropy", False, BINS, QUANTISED_BINS, PERCENTILE, None)
+    with redirect_stdout(StringIO()):  # it prints what it does
+        collector.collect({"x": [seen.values.astype(np.float32)]})
+        found = collector.compute_collection_result()["x"]
     low, high = (float(np.asarray(value).reshape(-1)[0]) for value in found[:2])
     return max(low, seen.low), min(high, seen.high)

@@ -24,7 +24,8 @@ from atonc.insight.quantizing.price import QuantizationPrice, price
 from atonc.insight.quantizing.range_check import first_norm, require_trained_range, still_outputs
 from atonc.insight.quantizing.ranges import Seen
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples
-from atonc.insight.quantizing.types import LEAST_SAMPLES, Quantised, QuantizedCandidate, QuantizeOptions
+from atonc.insight.quantizing.signal import Signal
+from atonc.insight.quantizing.types import LEAST_SAMPLES, Quantised, QuantizedCandidate, QuantizeOptions, Step
 from atonc.insight.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nearest, spread_of
 from atonc.insight.quantizing.write import write
 from atonc.insight.workers.run import require_scheduler
@@ -36,9 +37,10 @@ WALKS = {
     MendOptions(True, False): "weights rounded by the layer's output",
     MendOptions(False, True): "biases corrected",
 }
-METHODS = ("output", "careful", "mse", "minmax")
-NARROW, EARNED_DB = ("output", "mse"), 0.3
+METHODS = ("minmax", "percentile", "careful", "mse", "output")  # the plain first: who cuts more must earn it
+USUAL = ("minmax", "percentile")  # with nearest rounding: what other tools do
 RANGES = {"careful": "output, a quarter cut at most"}
+SLOWER = 1.01  # that a model may take longer which has learnt from all samples
 NOTHING = MendOptions(False, False)
 MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
 TUNABLE: tuple[dict[str, Any], ...] = (
@@ -69,7 +71,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
     work = QuantizationWork(graph, settings, learn, QuantizationJudge.of(graph, held))
     work.mend()
     tried = work.tune()
-    front = choose([one.candidate for one in tried], settings, work.plain)
+    front = choose([one.candidate for one in tried], settings)
     place = next(index for index, candidate in enumerate(front) if candidate.chosen)
     front[place], final = work.learnt_again(replace(tried[place], candidate=front[place]), samples.feeds)
     figures = dict(zip(graph.outputs, work.judge.outputs_db(final), strict=True))
@@ -81,7 +83,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         outputs_db=figures,
         steps=tuple(work.steps),
         front=tuple(front),
-        float_nodes=work.plan(Tuning()).float_nodes,
+        float_nodes=work.plan(tried[place].tuning).float_nodes,
         notes=(*samples.notes, *still_outputs(graph.outputs, work.judge.expected)),
     )  # fmt: skip
 
@@ -103,20 +105,22 @@ class TriedModel:
     tuning: Tuning
     state: MendedState
     by_layer: Mapping[str, int]  # cycles
+    signal: Signal
 
 
 class QuantizationWork:
-    """A float graph on its way; every step is kept only if it helps on samples that it did not see."""
+    """A float graph on its way; a step is kept only if it helps by more than chance on samples that it did not see."""
 
     def __init__(
         self, graph: FloatGraph, settings: QuantizeOptions, learn: Sequence[Feed], judge: QuantizationJudge
     ) -> None:
         self.graph, self.settings, self.learn, self.judge = graph, settings, learn, judge
-        self.steps: list[tuple[str, float, bool]] = []
+        self.steps: list[Step] = []
         self.layers: Mended = {}
         self.walked = NOTHING  # how those were made
         self.method = settings.calibration
-        self.plain = -np.inf  # signal to noise without any art: full ranges, nearest rounding
+        self.usual: list[Signal] = []  # what other tools reach
+        self.best: Signal | None = None  # with what is kept so far
         self.seen: dict[str, Seen] = {}
         self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
         self.unequalised: MendedState | None = None  # where the other was better
@@ -140,38 +144,38 @@ class QuantizationWork:
 
     def mend(self) -> None:
         self._start(self.graph)
-        best = self._walk(self._heads(self._ranges()), self._wanted())
+        self._ranges()
+        self._heads()
+        self._walk()
         if self.settings.equalise:
-            self._equalise(best)
+            self._equalise()
 
-    def _wanted(self) -> list[MendOptions]:
-        rounding, biases = self.settings.correct_rounding, self.settings.correct_bias
-        ways = [MendOptions(rounding, biases), MendOptions(False, biases)] if rounding else [MendOptions(False, biases)]
-        return [way for way in ways if way in WALKS]
+    def _better(self, name: str, found: Signal) -> bool:
+        """Whether a model is better than the best so far, by more than chance; it is the best then."""
+        gain = None if self.best is None else found.gain_over(self.best)
+        kept = gain is None or gain[0] > 0
+        self.steps.append(Step(name, found.db, kept, gain))
+        self.best = found if kept else self.best
+        return kept
 
-    def _ranges(self) -> float:
+    def _ranges(self) -> None:
         """The way to choose ranges that the outputs like best; `output` tries others, too."""
-        methods = METHODS if self.settings.calibration == "output" else (self.settings.calibration,)
-        found: dict[str, float] = {}
-        for self.method in methods:
-            found[self.method] = self.judge.snr(self.model(Tuning()))
-        self.method, self.plain = best_ranges(found), found.get("minmax", -np.inf)
-        self.steps += [
-            (f"ranges by {RANGES.get(one, one)}, nearest rounding", snr, one == self.method)
-            for one, snr in found.items()
-        ]
-        return found[self.method]
+        kept = ""
+        for method in METHODS if self.settings.calibration == "output" else (self.settings.calibration,):
+            self.method = method
+            found = self.judge.signal(self.model(Tuning()))
+            if self._better(f"ranges by {RANGES.get(method, method)}, nearest rounding", found):
+                kept = method
+            if method in USUAL:
+                self.usual.append(found)
+        self.method = kept
 
-    def _heads(self, best: float) -> float:
+    def _heads(self) -> None:
         """Outputs that join boxes and scores stay joined in float, where that helps."""
         self.apart = unlike_heads(self.graph, self.seen) if self.settings.float_tails else ()
-        if not self.apart:
-            return best
-        found = self.judge.snr(self.model(Tuning()))
-        self.steps.append(("joined outputs keep the scales of their parts", found, found > best))
-        if found <= best:
+        name = "joined outputs keep the scales of their parts"
+        if self.apart and not self._better(name, self.judge.signal(self.model(Tuning()))):
             self.apart = ()
-        return max(found, best)
 
     def _start(self, graph: FloatGraph) -> None:
         """Everything that follows from the float weights alone."""
@@ -181,17 +185,14 @@ class QuantizationWork:
         self.seen = calibrate(graph, names, layers, self.learn, self.settings.scheduler)
         self.layers = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
 
-    def _walk(self, best: float, ways: Sequence[MendOptions], title: str = "") -> float:
-        """Weights and biases that make up for the rest: rounded by the layers' outputs, or biases alone."""
-        self.walked = NOTHING
-        for wishes in ways:
-            name = WALKS[wishes]
+    def _walk(self) -> None:
+        """Weights and biases that make up for the rest: biases alone, or weights rounded by the layers' outputs."""
+        rounding, biases = self.settings.correct_rounding, self.settings.correct_bias
+        ways = [MendOptions(False, biases), *([MendOptions(True, biases)] if rounding else ())]
+        for wishes in (way for way in ways if way in WALKS):
             trial = self._mended(Tuning(), wishes)
-            found = self.judge.snr(self.model(Tuning(), trial))
-            self.steps.append((title + name, found, found > best))
-            if found > best:
-                best, self.layers, self.walked = found, trial, wishes
-        return best
+            if self._better(WALKS[wishes], self.judge.signal(self.model(Tuning(), trial))):
+                self.layers, self.walked = trial, wishes
 
     def _mended(self, tuning: Tuning, wishes: MendOptions) -> Mended:
         bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers)
@@ -203,20 +204,19 @@ class QuantizationWork:
         feeds = self.learn[:: -(-len(self.learn) // count)]
         return mend(self.graph, self.model(tuning, layers), layers, feeds, wishes, bounds)
 
-    def _equalise(self, best: float) -> None:
-        """The same with equalised channels, mended as was best without; the better one stays."""
+    def _equalise(self) -> None:
+        """The same with equalised channels, mended as was best without."""
         before = self.state
         copy = FloatGraph(_copied(self.graph.model))
         if not equalise(copy, layers_of(copy), self.seen):
             return
         self._start(copy)
-        found = self.judge.snr(self.model(Tuning()))
-        self.steps.append(("channels equalised", found, found > best))
-        ways = [before.walked] if before.walked in WALKS else []
-        if self._walk(found, ways, "channels equalised, ") <= best:
-            self._back_to(before)
-        else:
+        self.layers = self._mended(Tuning(), self.walked)
+        also = f", {WALKS[self.walked]}" if self.walked in WALKS else ""
+        if self._better(f"channels equalised{also}", self.judge.signal(self.model(Tuning()))):
             self.unequalised = before
+        else:
+            self._back_to(before)
 
     # -------------------------------------------------------------------------------------------------------- tuning
 
@@ -237,8 +237,9 @@ class QuantizationWork:
                 continue
             models.add(data)
             tried.append(trial)
-            least = least_snr([one.candidate for one in tried], self.settings, self.plain)
-            if _faster(trial.candidate, current.candidate) and trial.candidate.snr_db >= least:
+            if _faster(trial.candidate, current.candidate) and trial.candidate in allowed(
+                [one.candidate for one in tried], self.settings
+            ):
                 current = trial
         return [*tried, *self._without_equalisation(current.tuning)]
 
@@ -277,11 +278,16 @@ class QuantizationWork:
             anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
             model = self.model(tuning, self._mended(tuning, self.walked) if anew else self.layers)
             cost = price(model, self.settings.board)
-            return TriedModel(self._candidate(tuning.name, model, cost), model, tuning, self.state, cost.by_layer)
+            signal = self.judge.signal(model)
+            candidate = replace(_candidate(tuning.name, signal, cost), sound=self._sound(signal))
+            return TriedModel(candidate, model, tuning, self.state, cost.by_layer, signal)
 
-    def _candidate(self, name: str, model: Any, cost: QuantizationPrice) -> QuantizedCandidate:
-        snr = self.judge.snr(model)
-        return QuantizedCandidate(name, snr, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
+    def _sound(self, signal: Signal) -> bool:
+        """Whether it is no less sure to be as good as what other tools make than the best without tuning."""
+        best = self.best
+        return best is None or all(
+            signal.gain_over(usual)[0] >= min(0.0, best.gain_over(usual)[0]) for usual in self.usual
+        )
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any]:
         """The chosen way once more from all samples, kept where it is no slower and not worse.
@@ -293,19 +299,16 @@ class QuantizationWork:
         self._start(self.graph)
         model = self.model(tried.tuning, self._mended(tried.tuning, walked))
         old = tried.candidate
-        found = self._candidate(old.name, model, price(model, self.settings.board))
-        better = found.snr_db >= old.snr_db and not _faster(old, found)
-        self.steps.append(("learnt from all samples", found.snr_db, better))
+        found = _candidate(old.name, self.judge.signal(model), price(model, self.settings.board))
+        better = found.snr_db >= old.snr_db and _slowed(old, found) <= SLOWER
+        self.steps.append(Step("learnt from all samples", found.snr_db, better))
         if not better:
             return old, tried.model
         return replace(found, snr_db=old.snr_db, chosen=old.chosen), model
 
 
-def best_ranges(found: Mapping[str, float]) -> str:
-    """Ranges that are cut much must earn it: data unlike the samples may need what is cut."""
-    best = max(found, key=lambda method: found[method])
-    little = "careful" in found and found[best] < found["careful"] + EARNED_DB
-    return "careful" if best in NARROW and little else best
+def _candidate(name: str, signal: Signal, cost: QuantizationPrice) -> QuantizedCandidate:
+    return QuantizedCandidate(name, signal.db, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
 
 
 def _copied(model: Any) -> Any:
@@ -314,25 +317,31 @@ def _copied(model: Any) -> Any:
     return copy
 
 
+def _slowed(old: QuantizedCandidate, new: QuantizedCandidate) -> float:
+    """How many times as long the new one takes."""
+    if old.milliseconds is None or new.milliseconds is None:
+        return 1.0 if old.milliseconds is None else np.inf
+    return new.milliseconds / old.milliseconds
+
+
 def _faster(one: QuantizedCandidate, other: QuantizedCandidate) -> bool:
     if one.milliseconds is None or other.milliseconds is None:
         return other.milliseconds is None and one.milliseconds is not None
     return one.milliseconds < other.milliseconds
 
 
-def choose(
-    candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions, plain: float = -np.inf
-) -> list[QuantizedCandidate]:
+def choose(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
     """Marks one: the best signal, or the fastest of those that lose little enough against it."""
-    least = least_snr(candidates, settings, plain)
-    allowed = [c for c in candidates if c.snr_db >= least]
-    key = min(allowed, key=lambda c: (c.milliseconds is None, c.milliseconds or 0.0, -c.snr_db))
+    found = allowed(candidates, settings)
+    key = min(found, key=lambda c: (c.milliseconds is None, c.milliseconds or 0.0, -c.snr_db))
     return [replace(candidate, chosen=candidate is key) for candidate in candidates]
 
 
-def least_snr(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions, plain: float) -> float:
-    """What a candidate must reach; never less than full ranges and nearest rounding give, unless speed alone counts."""
-    best = max(candidate.snr_db for candidate in candidates)
+def allowed(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
+    """Those that lose little enough; all of them where speed alone counts."""
     if settings.objective == "speed":
-        return -np.inf
-    return best if settings.objective == "accuracy" else max(best - settings.max_loss_db, min(plain, best))
+        return list(candidates)
+    sound = [candidate for candidate in candidates if candidate.sound]
+    least = max(candidate.snr_db for candidate in sound)
+    least -= settings.max_loss_db if settings.objective == "balanced" else 0.0
+    return [candidate for candidate in sound if candidate.snr_db >= least]

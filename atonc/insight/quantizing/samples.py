@@ -14,6 +14,7 @@ from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")
 ARRAYS = (".npz", ".npy")
@@ -26,8 +27,8 @@ class Samples:
     notes: tuple[str, ...] = ()
 
     def split(self) -> tuple[tuple[Feed, ...], tuple[Feed, ...]]:
-        """Samples to learn from, and every third to judge by."""
-        return tuple(feed for index, feed in enumerate(self.feeds) if index % 3 != 2), self.feeds[2::3]
+        """Samples to learn from, and as many to judge by: with fewer, chance would choose."""
+        return self.feeds[::2], self.feeds[1::2]
 
 
 def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: QuantizeOptions) -> Samples:
@@ -81,7 +82,7 @@ def scaled(pixels: Array, shape: Sequence[int], settings: QuantizeOptions) -> Ar
         found = np.array([float(word) for word in words] or [start], np.float32)
         if len(found) not in (1, shape[axis]):
             raise InputError(
-                f"{len(found)} numbers for {shape[axis]} channels", where="--mean, --std",
+                f"{count(len(found), 'number')} for {count(shape[axis], 'channel')}", where="--mean, --std",
                 remedy="give one number, or one per channel",
             )  # fmt: skip
         values = apply(values, found.reshape([-1 if k == axis else 1 for k in range(4)]))
@@ -143,7 +144,7 @@ def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:
     """Data that would calibrate nothing is refused; what looks odd is told."""
     if len(feeds) < LEAST_SAMPLES:
         raise InputError(
-            f"{len(feeds)} samples are too few",
+            f"{count(len(feeds), 'sample')} are too few",
             where=where,
             rule=f"ranges of activations need at least {LEAST_SAMPLES} samples, 100 are usual",
             remedy="give more, as different as what the network will see",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.request.options import MODEL, names, shapes
-from atonc.machine.base.declare import Takes, check, option
+from atonc.machine.base.declare import RARE, Takes, check, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -65,12 +65,15 @@ class QuantizeOptions:
         "application", metavar="NAMES", parse=names,
     )  # fmt: skip
     calibration: str = option(
-        "output", "--calibration", METHOD, "how ranges of activations are chosen", takes=Takes(choices=CALIBRATIONS)
+        "output", "--calibration", METHOD, "how ranges of activations are chosen",
+        takes=Takes(choices=CALIBRATIONS, rare=True),
     )
-    equalise: bool = option(True, "--no-equalisation", METHOD, "leave the channels' ranges as they are")
-    correct_rounding: bool = option(True, "--no-rounding", METHOD, "round every weight to the nearest code")
-    correct_bias: bool = option(True, "--no-bias-correction", METHOD, "leave the means of the channels as they come")
-    float_tails: bool = option(True, "--no-float-tails", METHOD, "softmax and what follows it in int8, too")
+    equalise: bool = option(True, "--no-equalisation", METHOD, "leave the channels' ranges as they are", takes=RARE)
+    correct_rounding: bool = option(True, "--no-rounding", METHOD, "round every weight to the nearest code", takes=RARE)
+    correct_bias: bool = option(
+        True, "--no-bias-correction", METHOD, "leave the means of the channels as they come", takes=RARE
+    )
+    float_tails: bool = option(True, "--no-float-tails", METHOD, "softmax and what follows it in int8, too", takes=RARE)
     objective: str = option(
         "balanced",
         "--objective",
@@ -84,10 +87,12 @@ class QuantizeOptions:
     threads: int = option(
         0, "--threads", WORK, "of one run of the model; 0: as OMP_NUM_THREADS says, else one per core", metavar="N",
         parse=count,
+        takes=Takes(local=True, rare=True),
     )  # fmt: skip
     scheduler: str = option(
-        "", "--scheduler", WORK, "a Dask cluster calibrates: tcp://HOST:PORT, or local", metavar="ADDRESS"
-    )
+        "", "--scheduler", WORK, "a Dask cluster calibrates: tcp://HOST:PORT, or local", metavar="ADDRESS",
+        takes=Takes(local=True, rare=True),
+    )  # fmt: skip
     board: str = option("stm32n6570-dk", "--board", RESULT, "whose milliseconds are predicted", metavar="BOARD")
 
     def __post_init__(self) -> None:
@@ -112,15 +117,30 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Step:
+    """Something that was tried on the way; it is kept where it is better by more than chance."""
+
+    name: str
+    snr_db: float
+    kept: bool
+    gain_db: tuple[float, float] | None = None  # over what there was before: 95 % of draws of the samples lie between
+
+    def as_dict(self) -> dict[str, Any]:
+        gain = None if self.gain_db is None else [round(end, 3) for end in self.gain_db]
+        return {"name": self.name, "snr_db": round(self.snr_db, 3), "gain_db": gain, "kept": self.kept}
+
+
+@dataclass(frozen=True)
 class QuantizedCandidate:
     """One way to quantise the model, with what it costs."""
 
     name: str
-    snr_db: float  # mean over outputs, on samples that chose nothing
+    snr_db: float  # mean over outputs, on samples that taught nothing
     milliseconds: float | None  # predicted; None where the compiler refuses
     cycles: int | None
     refusal: str = ""
     chosen: bool = False
+    sound: bool = True  # no less sure to be as good as what other tools make than the untuned one
     span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
 
     def as_dict(self) -> dict[str, Any]:
@@ -138,7 +158,7 @@ class Quantised:
     samples: int
     held_samples: int
     outputs_db: Mapping[str, float]  # signal to noise by output
-    steps: tuple[tuple[str, float, bool], ...]  # name, signal to noise with it, kept
+    steps: tuple[Step, ...]
     front: tuple[QuantizedCandidate, ...]
     float_nodes: tuple[str, ...]
     notes: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from atonc.insight.explain.loss import KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
-from atonc.insight.report.marks import note
+from atonc.insight.report.marks import Mark, Marked, note
 from atonc.machine.base.errors import sentence
 
 LOSSLESS = "lossless"  # no noise at all, in JSON too: infinity is no number there
@@ -16,6 +16,7 @@ _MOST_LAYERS, _NAME = 16, 40
 
 def as_json(report: AccuracyReport) -> dict[str, Any]:
     document: dict[str, Any] = _plain(asdict(report))
+    document["verdict"] = report.verdict
     document["outputs"] = [
         {"name": name, "quantised_db": _number(quantised), "npu_db": _number(npu)}
         for name, quantised, npu in report.outputs
@@ -45,6 +46,7 @@ def lines(report: AccuracyReport, verbose: bool) -> list[str]:
     for name, exact, npu in report.outputs:
         out.append(f"output {name}: {_db(exact)} as int8 in exact arithmetic, {_db(npu)} on the NPU")
     out += map(note, report.notes)
+    out += [report.verdict] if report.verdict else []
     out += ["", "what costs most: signal to noise of the outputs if this were the only loss"]
     for number, finding in enumerate(report.findings if verbose else report.findings[:3], 1):
         out += _finding(number, finding)
@@ -53,16 +55,25 @@ def lines(report: AccuracyReport, verbose: bool) -> list[str]:
 
 def _finding(number: int, finding: LossFinding) -> list[str]:
     head = f"{number}. {finding.layer}, {finding.part}: {finding.symptom}, {_db(finding.outputs_db)}"
-    return [head, f"   {sentence(finding.says)}", *(f"   {_remedy(remedy)}" for remedy in finding.remedies)]
+    return [head, f"   {sentence(finding.says)}", *_remedies(finding)]
+
+
+def _remedies(finding: LossFinding) -> list[str]:
+    """Those that help first."""
+    lines = [_remedy(remedy) for remedy in finding.remedies]
+    helps = [Marked(Mark.REMEDY, line, "   ") for line in lines if isinstance(line, Marked)]
+    return [*helps, *(f"   {line}" for line in lines if not isinstance(line, Marked))]
 
 
 def _remedy(remedy: Remedy) -> str:
     if not remedy.tried or remedy.before_db is None or remedy.after_db is None:
         return f"{remedy.what}: not possible: {remedy.why_not}"
     gained = f"{_db(remedy.before_db)} -> {_db(remedy.after_db)}"
+    if remedy.after_db <= remedy.before_db:
+        return f"tried without gain: {remedy.what} ({gained})"
     price = remedy.price_ms
     cost = f", {price:+.3f} ms" if price is not None else f", {remedy.why_not}"
-    return f"tried: {remedy.what}: {gained}{cost}"
+    return Marked(Mark.REMEDY, f"tried: {remedy.what}: {gained}{cost}")
 
 
 def _table(report: AccuracyReport, verbose: bool) -> list[str]:
@@ -78,8 +89,13 @@ def _table(report: AccuracyReport, verbose: bool) -> list[str]:
     for layer in layers:
         pairs = zip(layer.alone, layer.accumulated, strict=True)
         figures = "".join(f"{f'{_short(a)} / {_short(b)}':>16}" for a, b in pairs)
-        out.append(f"{f'{layer.name} ({layer.kind})'[: _NAME - 1]:{_NAME}}{figures}{_short(layer.quantised):>13}")
+        out.append(f"{_elided(f'{layer.name} ({layer.kind})'):{_NAME}}{figures}{_short(layer.quantised):>13}")
     return out
+
+
+def _elided(name: str) -> str:
+    """Long names differ at their ends."""
+    return name if len(name) < _NAME else f"{name[:8]}...{name[12 - _NAME :]}"
 
 
 def _noisiest(layer: LayerNoise) -> float:

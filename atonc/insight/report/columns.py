@@ -18,6 +18,8 @@ class Column:
     of: Callable[[LayerView], float]
     digits: int = 0  # behind the point, for readers
     adds: bool = True  # figures of several layers have a sum
+    first: bool = True  # in lines of text and the table of the page, where others are chosen. JSON and graph have all
+    window: int = 1500  # pixels of a window from which on the page has room for it
 
     def text(self, layer: LayerView) -> str:
         return f"{self.of(layer):,.{self.digits}f}" if self.of(layer) else ""
@@ -25,6 +27,10 @@ class Column:
 
 COLUMNS = (
     Column("cycles", "cycles", lambda layer: layer.cycles),
+    Column("practical_cycles", "cycles at the practical bound", lambda layer: layer.practical_cycles, first=False),
+    Column("absolute_cycles", "cycles at the absolute bound", lambda layer: layer.absolute_cycles, first=False),
+    Column("times_limit", "x limit", lambda layer: round(layer.times_limit, 3), digits=2, adds=False, window=1100),
+    Column("lost_cycles", "cycles beyond the practical bound", lambda layer: layer.lost_cycles, first=False),
     Column("macs_per_cycle", "MAC/cycle", lambda layer: round(layer.macs_per_cycle, 3), digits=1, adds=False),
 )
 
@@ -35,11 +41,11 @@ def figures(layer: LayerView) -> dict[str, float]:
 
 def words(layer: LayerView) -> list[str]:
     """Such as "12,400 cycles"."""
-    return [f"{column.text(layer)} {column.title}" for column in COLUMNS if column.text(layer)]
+    return [f"{column.text(layer)} {column.title}" for column in COLUMNS if column.first and column.text(layer)]
 
 
 def rows(layer: LayerView) -> list[list[str]]:
-    return [[column.title, column.text(layer)] for column in COLUMNS]
+    return [[column.title, column.text(layer)] for column in COLUMNS if column.first]
 
 
 def sums(layers: Iterable[LayerView], before: str) -> dict[str, float]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from atonc.compiler.compile.reproduce import MODEL_HASH
 from atonc.insight.explain.band import error_band
-from atonc.insight.explain.compare import ComparedFigure, Comparison
+from atonc.insight.explain.compare import TIMES, ComparedFigure, Comparison
 from atonc.insight.explain.types import PREDICTED, LayerView, NetworkView
 from atonc.insight.report import columns
+from atonc.insight.report.marks import Mark
+from atonc.insight.report.summary import SummaryRow, summary_lines
+from atonc.machine.base.words import count, elided
 
-_MOST = 15
-LONG_NAME = 60
+_MOST = 10
+LONG_NAME = 44
 
 
 def lines(found: Comparison, verbose: bool) -> list[str]:
@@ -24,25 +28,49 @@ def lines(found: Comparison, verbose: bool) -> list[str]:
         "",
         f"{'':26}{'A':>16}{'B':>16}{'B / A':>9}",
         *(_row(figure) for figure in found.figures),
-        *_band_lines(found),
+        *_band_lines(found, verbose),
     ]
     out += _output_lines(found)
-    pairs = found.layers if verbose else found.layers[:_MOST]
+    pairs = found.layers if verbose else [pair for pair in found.layers if pair.difference][:_MOST]
     if pairs:
-        title = f"{len(pairs)} pairs" if verbose else f"the {len(pairs)} pairs of layers that differ most"
+        title = count(len(pairs), "pair") if verbose else f"the {len(pairs)} pairs of layers that differ most"
         out += ["", f"{title}, paired by {found.paired_by} (milliseconds)", f"{'A':>10}{'B':>10}{'B - A':>10}  layer"]
         for pair in pairs:
             places = f" [{place(pair.a)} / {place(pair.b)}]" if place(pair.a) != place(pair.b) else ""
             names = dict.fromkeys((side_name(pair.a), side_name(pair.b)))
             out.append(f"{pair.a_ms:10.4f}{pair.b_ms:10.4f}{pair.difference:+10.4f}  {' / '.join(names)}{places}")
-    return [*out, "", *pairing_lines(found)]
+    return [*out, *pairing_lines(found), *_summary(found)]
 
 
-def _band_lines(found: Comparison) -> list[str]:
+def _summary(found: Comparison) -> list[str]:
+    figures = {figure.name: figure for figure in found.figures}
+    rows = [_summary_row(figures[name]) for name in ("latency", "RAM", "weights", "epochs on the CPU")]
+    if found.outputs:
+        worst = min(output.cosine for output in found.outputs)
+        rows.append(SummaryRow("outputs", f"cosine {worst:.6f} or more between A and B, both emulated"))
+    if found.warnings:
+        rows.append(SummaryRow("warning", "A and B may be of different models", Mark.ALARM))
+    return summary_lines(rows)
+
+
+def _summary_row(figure: ComparedFigure) -> SummaryRow:
+    """What it is worth follows from its ratio: less is better for all of them."""
+    a, b = _shown(figure)
+    label = {"epochs on the CPU": "on the CPU"}.get(figure.name, figure.name)
+    unit = f" {figure.unit}" if figure.unit else ""
+    if figure.a == figure.b:
+        return SummaryRow(label, f"{b}{unit} in both")
+    if figure.ratio is None:
+        return SummaryRow(label, f"B {b}{unit}, A {a}{unit}")
+    mark = Mark.GOOD if figure.ratio < 1 else Mark.DOUBT
+    return SummaryRow(label, f"B {b}{unit}, A {a}{unit}: {100 * (figure.ratio - 1):+.1f} %", mark)
+
+
+def _band_lines(found: Comparison, verbose: bool) -> list[str]:
     """How far each predicted latency may be off. Two programs of one compiler mostly err alike."""
     bands = [(side, view, error_band(view)) for side, view in (("A", found.a), ("B", found.b))]
     return [
-        f"latency of {side} may be {band.span(view.latency_ms, 3)} ({band})"
+        f"latency of {side} may be {band.span(view.latency_ms, 3)}" + (f" ({band})" if verbose else "")
         for side, view, band in bands
         if view.basis == PREDICTED
     ]
@@ -59,8 +87,9 @@ def pairing_lines(found: Comparison) -> list[str]:
     """How much of each build has a partner."""
     out = []
     for letter, view, pairs, alone in zip("AB", (found.a, found.b), found.paired, found.alone, strict=True):
-        share = 100 * sum(layer.milliseconds for layer in alone) / (view.latency_ms or 1.0)
-        text = f"{pairs} of {pairs + len(alone)} layers of {letter} have a partner"
+        whole = sum(layer.milliseconds for layer in view.layers)  # of layers side by side more than the latency
+        share = 100 * sum(layer.milliseconds for layer in alone) / (whole or 1.0)
+        text = f"{pairs} of {count(pairs + len(alone), 'layer')} of {letter} have a partner"
         out.append(text + (f"; those without take {share:.1f} % of its time" if alone else ""))
     return out
 
@@ -88,27 +117,34 @@ def _output_lines(found: Comparison) -> list[str]:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= LONG_NAME else f"{name[: LONG_NAME - 3]}..."
+    return elided(name, LONG_NAME)
+
+
+def _shown(figure: ComparedFigure) -> tuple[str, str]:
+    digits = {"ms": 3, TIMES: 2}.get(figure.unit, 0)
+    return f"{figure.a:,.{digits}f}", f"{figure.b:,.{digits}f}"
 
 
 def _row(figure: ComparedFigure) -> str:
-    shown = [f"{v:,.3f}" if figure.unit == "ms" else f"{v:,.0f}" for v in (figure.a, figure.b)]
+    shown = _shown(figure)
     ratio = "" if figure.ratio is None else f"{figure.ratio:.3f}"
     name = f"{figure.name} ({figure.unit})" if figure.unit else figure.name
     return f"{name:26}{shown[0]:>16}{shown[1]:>16}{ratio:>9}"
 
 
-def _side(view: NetworkView) -> dict[str, Any]:
+def side(view: NetworkView) -> dict[str, Any]:
     clocks = {"npu_mhz": view.npu_mhz, "cpu_mhz": view.cpu_mhz}
     band = error_band(view).as_data(view.latency_ms) if view.basis == PREDICTED else {}
-    names = {"model": view.model, "tool": view.tool, "clocks": clocks}
-    return {**names, "latency_ms": view.latency_ms, **band, "memory": view.memory.as_dict()}
+    names = {"model": view.model, "model_sha256": view.reproduce.get(MODEL_HASH), "tool": view.tool, "clocks": clocks}
+    outputs = [{"name": name, "cos": cosine} for name, cosine, *_ in view.verified.outputs] if view.verified else []
+    verify = {"outputs": outputs} if view.verified else None
+    return {**names, "latency_ms": view.latency_ms, **band, "memory": view.memory.as_dict(), "verify": verify}
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
     return {
-        "a": _side(found.a),
-        "b": _side(found.b),
+        "a": side(found.a),
+        "b": side(found.b),
         "same_model": found.same_model,
         "warnings": list(found.warnings),
         "options": None if found.asked is None else [{"option": o.option, "a": o.a, "b": o.b} for o in found.asked],

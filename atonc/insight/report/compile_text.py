@@ -13,23 +13,23 @@ from atonc.compiler.frontends.coverage import coverage, quantiser
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.place.notes import placement_notes
+from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.report import silicon_text
-from atonc.insight.report.epoch_table import SLOWEST, EpochRow, epoch_table
+from atonc.insight.report.epoch_table import EpochRow, epoch_table
 from atonc.insight.report.error_text import error_data, error_lines
 from atonc.insight.report.marks import Mark, Marked, head, note
 from atonc.insight.report.run_text import cost_lines, violation_data
-from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count, elided, is_are
 from atonc.machine.cost.network import spill_lines
 
 if TYPE_CHECKING:
     from atonc.compiler.verify.verify import VerifyReport
 
 LONG_NAME = 60
-_WORTH = 0.95  # of the time: what brings less is not worth a line
 
 
 @dataclass(frozen=True)
@@ -58,20 +58,16 @@ def counts(steps: Iterable[ProgramStep]) -> dict[str, int]:
 # -------------------------------------------------------------------------------------------------------------- text
 
 
-def print_compiled(view: CompileView, verbose: bool) -> None:
-    end = ["", f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
-    show([*report_lines(view, verbose), *end])
-
-
-def report_lines(view: CompileView, verbose: bool) -> list[str]:
+def report_lines(view: CompileView) -> list[str]:
+    """All that is known, as `NAME_report.txt` and -v have it."""
     sections = (
-        _head(view, verbose),
+        _head(view),
         _memory(view),
-        [*cost_lines(view.cost), *_outlook(view)],
-        _epochs(view, verbose),
-        _cpu_ops(view, verbose),
-        *coverage_sections(view.compiled.source, verbose),
-        error_lines(view.compiled, verbose),
+        cost_lines(view.cost),
+        _epochs(view),
+        _cpu_ops(view),
+        *coverage_sections(view.compiled.source),
+        error_lines(view.compiled),
         verify_lines(view.compiled.report),
     )
     lines: list[str] = []
@@ -80,10 +76,10 @@ def report_lines(view: CompileView, verbose: bool) -> list[str]:
     return lines[:-1]
 
 
-def _head(view: CompileView, verbose: bool) -> list[str]:
+def _head(view: CompileView) -> list[str]:
     source, graph = view.compiled.source, view.compiled.graph
     number = counts(view.compiled.program.steps)
-    size = f"{len(source.ops)} operators, {view.macs / 1e6:,.1f} M multiplications"
+    size = f"{count(len(source.ops), 'operator')}, {view.macs / 1e6:,.1f} M multiplications"
     found = Counter(op.kind for op in graph.ops)
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
     notes = [note(text) for text in (*source.notes, *(n for n in graph.notes if n not in source.notes))]
@@ -91,32 +87,26 @@ def _head(view: CompileView, verbose: bool) -> list[str]:
     return [
         *(Marked(Mark.ALARM, line) for line in spill_lines(view.memory.spilled_bytes, steps)),
         head("model ", f"{view.model} ({source.source}), {size}"),
-        *(f"input  {_edge(graph, n)}" for n in graph.inputs),
-        *(f"output {_edge(graph, n)}" for n in graph.outputs),
+        *(f"input  {edge_text(graph, n)}" for n in graph.inputs),
+        *(f"output {edge_text(graph, n)}" for n in graph.outputs),
         *notes,
-        f"mapped: {len(graph.ops)} operators after fusion ({kinds})",
+        f"mapped: {count(len(graph.ops), 'operator')} after fusion ({kinds})",
         f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU",
-        f"safety: {_count(view, 'violation')} violations, {_count(view, 'unproven')} unproven forms",
-        *silicon_text.lines(view.compiled.silicon, verbose),
+        f"safety: {_count(view, 'violation')}, {_count(view, 'unproven form')}",
+        *silicon_text.lines(view.compiled.silicon, verbose=True),
     ]
 
 
-def _outlook(view: CompileView) -> list[str]:
-    """What the commonest lever would bring, where it is a lot."""
-    found = view.resident_outlook
-    if found is None or found[0] > _WORTH * view.cost.latency_ms:
-        return []
-    return [f"--resident: about {found[0]:.2f} ms, with {found[1] / 1024:,.0f} KiB of weights copied to RAM once"]
+def _count(view: CompileView, noun: str) -> str:
+    """Findings of a severity, whose name begins the noun."""
+    return count(sum(str(v.severity) == noun.split()[0] for v in view.compiled.findings), noun)
 
 
-def _count(view: CompileView, severity: str) -> int:
-    return sum(str(v.severity) == severity for v in view.compiled.findings)
-
-
-def _edge(graph: Graph, name: str) -> str:
+def edge_text(graph: Graph, name: str, most: int = LONG_NAME) -> str:
+    """An input or output in words, its name in at most so many characters."""
     tensor = graph.tensors[name]
     quant = f", scale {tensor.scale:g}, zero point {tensor.zero_point}" if tensor.quant is not None else ""
-    return f"{name} {'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
+    return f"{elided(name, most)} {'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
 
 
 def edge_data(graph: Graph, name: str) -> dict[str, Any]:
@@ -146,14 +136,18 @@ def _memory(view: CompileView) -> list[str]:
     if memory.resident_bytes:
         copies = sum(bool(home.copy_of) for home in layout.placed.values())
         lines.append(
-            f"  weights in RAM: {memory.resident_bytes:,} bytes of {copies} constants, copied once at initialisation, "
-            f"in {_copying_ms(view):.1f} ms or more; {KERNELS_IN_RAM}"
+            f"  weights in RAM: {memory.resident_bytes:,} bytes of {count(copies, 'constant')}, copied once at "
+            f"initialisation, in {_copying_ms(view):.1f} ms or more; {KERNELS_IN_RAM}"
         )
+        small = [home for home in _copied(view) if home.buffer.four_bits]
+        if small:
+            size = sum(home.size_bytes for home in small)
+            lines.append(f"  of them stored in 4 bits: {len(small)}, {size:,} bytes of flash, unpacked when copied")
     fetched = sum(home.buffer.kind == BufferKind.PREFETCHED for home in layout.placed.values())
     if fetched:
         lines.append(
-            f"  weights fetched ahead: {fetched} constants, {memory.prefetched_bytes:,} bytes beside other RAM; "
-            "no published program copies from flash beside a convolution"
+            f"  weights fetched ahead: {count(fetched, 'constant')}, {memory.prefetched_bytes:,} bytes beside other "
+            "RAM; no published program copies from flash beside a convolution"
         )
     if memory.relocatable_bytes:
         lines.append(f"  programs whose addresses are set at run time: {memory.relocatable_bytes:,} bytes of variables")
@@ -167,8 +161,9 @@ def memory_notes(view: CompileView) -> list[str]:
     for user in view.compiled.program.user_io:
         where = " in NPU RAM (0x34200000 to 0x343c0000)" if user.npu_ram_only else ""
         notes.append(
-            f"the application supplies {user.direction} {user.index} ({_short(user.name)}): {user.size_bytes:,} bytes"
-            f"{where}, at a multiple of {user.alignment}; cycles do not count how fast that memory is"
+            f"the application supplies {user.direction} {user.index} ({elided(user.name, LONG_NAME)}): "
+            f"{user.size_bytes:,} bytes{where}, at a multiple of {user.alignment}; cycles do not count how fast that "
+            "memory is"
         )
     return notes
 
@@ -176,20 +171,26 @@ def memory_notes(view: CompileView) -> list[str]:
 def _copying_ms(view: CompileView) -> float:
     """The flash brings no byte faster."""
     machine = view.compiled.target.machine
-    return machine.milliseconds(machine.flash_byte_cycles * view.memory.resident_bytes)
+    return machine.milliseconds(machine.flash_byte_cycles * sum(home.size_bytes for home in _copied(view)))
 
 
-def _epochs(view: CompileView, verbose: bool) -> list[str]:
+def _copied(view: CompileView) -> list[Placed]:
+    """Constants in flash of which there is a copy in RAM."""
+    placed = view.compiled.layout.placed
+    return [placed[home.copy_of] for home in placed.values() if home.copy_of]
+
+
+def _epochs(view: CompileView) -> list[str]:
     steps = zip(view.compiled.program.steps, view.cost.steps, strict=True)
     rows = [EpochRow(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
-    return epoch_table(rows, verbose, "on", "what", width=4)
+    return epoch_table(rows, True, "on", "what", width=4)
 
 
-def _cpu_ops(view: CompileView, verbose: bool) -> list[str]:
+def _cpu_ops(view: CompileView) -> list[str]:
     steps = cpu_steps(view)
     if not steps:
         return [head("CPU:", " nothing, all operators run on the NPU")]
-    lines: list[str] = [head("CPU:", f" {len(steps)} operators, {view.cost.cpu_ms:.2f} ms")]
+    lines: list[str] = [head("CPU:", f" {count(len(steps), 'operator')}, {view.cost.cpu_ms:.2f} ms")]
     groups: dict[tuple[str, ...], list[CpuStep]] = {}
     for step in steps:
         reason = step.reason
@@ -197,36 +198,28 @@ def _cpu_ops(view: CompileView, verbose: bool) -> list[str]:
     for (op, rule, seen, limit, remedy), members in groups.items():
         total = sum(step.milliseconds for step in members)
         parts = [f"  {len(members)} x {op}, {total:.3f} ms: {rule}: {seen}"]
-        parts += [f"Limit: {limit}"] * bool(limit) + [f"What to do: {remedy}"] * bool(remedy)
+        parts += [f"Limit: {limit}"] * bool(limit)
+        parts += [f"What may help (`atonc explain` tries it): {remedy}"] * bool(remedy)
         lines.append(" ".join(map(sentence, parts)))
-        shown = members if verbose else members[:3]
-        lines += [f"     {_short(step.reason.node)}" for step in shown]
-        if len(shown) < len(members):
-            lines.append(f"     and {len(members) - len(shown)} more")
+        lines += [f"     {elided(step.reason.node, LONG_NAME)}" for step in members]
     return lines
 
 
-def coverage_sections(source: Graph, verbose: bool) -> list[list[str]]:
+def coverage_sections(source: Graph) -> list[list[str]]:
     """What the quantiser left in float; nothing for models that are quantised throughout."""
     found = coverage(source)
     if not found.float_nodes:
         return []
-    shown = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[: None if verbose else SLOWEST]
+    nodes = sorted(found.float_nodes, key=lambda node: -node.size_bytes)
     lines: list[str] = [
         head(
             "coverage:",
-            f" {found.percent:.1f} % of the operators that compute are quantised, {len(found.float_nodes)} are not "
-            f"({found.float_bytes:,} bytes of activations and weights)",
+            f" {found.percent:.1f} % of the operators that compute are quantised, {len(nodes)} {is_are(len(nodes))} "
+            f"not ({found.float_bytes:,} bytes of activations and weights)",
         ),
-        *(f"  {_short(node.name)} ({node.kind}, {node.size_bytes:,} bytes): {_short(node.why)}" for node in shown),
+        *(f"  {elided(n.name, LONG_NAME)} ({n.kind}, {n.size_bytes:,} bytes): {n.why}" for n in nodes),
     ]
-    if len(shown) < len(found.float_nodes):
-        lines.append(f"  and {len(found.float_nodes) - len(shown)} more (-v shows all)")
     return [[*lines, f"  What to do: {quantiser(source)}."]]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LONG_NAME else f"{name[: LONG_NAME - 3]}..."
 
 
 def verify_lines(report: VerifyReport | None) -> list[str]:
@@ -235,16 +228,18 @@ def verify_lines(report: VerifyReport | None) -> list[str]:
     lines: list[str] = [
         head(
             "verification:",
-            f" the program on the emulator against exact arithmetic, {report.samples} inputs; {report.layers} layers, "
-            f"each of their {report.tensors} tensors within its limit, at most {report.worst_layer:g} codes off; "
+            f" the program on the emulator against exact arithmetic, "
+            f"{count(report.samples, 'input')}; {count(report.layers, 'layer')}, each of their "
+            f"{count(report.tensors, 'tensor')} within its limit, at most {count(report.worst_layer, 'code')} off; "
             f"{report.sums}",
         )
     ]
     if report.as_vendor:
-        lines.append(f"  {report.as_vendor} layers are further off: value for value as --numerics 2.x rounds them")
+        several = f"{count(report.as_vendor, 'layer')} {is_are(report.as_vendor)}"
+        lines.append(f"  {several} further off: value for value as --numerics 2.x rounds them")
     for o in report.outputs:
         lines.append(
-            f"  {_short(o.name)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
+            f"  {elided(o.name, LONG_NAME)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
             f"{o.within1_percent:.2f} %, largest difference {o.max_lsb:g}"
         )
     return lines

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from atonc.machine.base.words import count
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.units import activ, arith, pool
@@ -20,7 +21,7 @@ def epoch_lines(epoch: Epoch) -> Iterator[str]:
     if epoch.empty:
         yield f"epoch {epoch.number}: nothing for the NPU"
         return
-    yield f"epoch {epoch.number}: {epoch.words} words, waits for {', '.join(epoch.waits) or 'nothing'}"
+    yield f"epoch {epoch.number}: {count(epoch.words, 'word')}, waits for {', '.join(epoch.waits) or 'nothing'}"
     for name, config in epoch.units.items():
         yield f"  {name:9} {describe(config)}"
         if config.unmodelled:

@@ -6,33 +6,29 @@ from typing import Any
 
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.lower.semantics.error_model import ExpectedError, expected_errors
+from atonc.machine.base.words import count
 
-FEW = 5
 MANY = 20  # codes: a worst case beyond says little
 SMALL = 0.5  # codes: below, a layer differs from exact arithmetic by one code now and then
 
 
-def error_lines(compiled: Compiled, verbose: bool) -> list[str]:
+def error_lines(compiled: Compiled) -> list[str]:
     layers = expected_errors(compiled.graph, compiled.mapped)
     exact, small = sum(e.local == 0 for e in layers), sum(0 < e.local <= SMALL for e in layers)
     lines = [
         "expected error before the last rounding, in codes, each layer on the inputs that it really has: "
         f"{exact} exact, {small} up to {SMALL:g}, {len(layers) - exact - small} above",
+        *(f"  {e.local:8.3f} {e.kind:14} {e.node}" for e in sorted(layers, key=lambda e: -e.local)),
     ]
-    worst = sorted((e for e in layers if verbose or e.local > SMALL), key=lambda e: -e.local)
-    lines += [f"  {e.local:8.3f} {e.kind:14} {e.node}" for e in (worst if verbose else worst[:FEW])]
-    if not verbose and len(worst) > FEW:
-        lines.append(f"  and {len(worst) - FEW} more (-v shows all)")
     saturating = [e for e in layers if e.saturates]
     if saturating:
-        names = ", ".join(e.node for e in (saturating if verbose else saturating[:FEW]))
         lines.append(
-            f"  sums of {len(saturating)} layers have room for {min(e.room for e in saturating):.3g} times those of "
-            f"typical inputs or more, not for all: {names}{'' if verbose or len(saturating) <= FEW else ', ...'}"
+            f"  sums of {count(len(saturating), 'layer')} have room for {min(e.room for e in saturating):.3g} times "
+            f"those of typical inputs or more, not for all: {', '.join(e.node for e in saturating)}"
         )
     for name, peak in output_peaks(compiled, layers).items():
         if peak <= MANY:  # beyond, the worst case of deep networks says nothing; the verification measures it
-            lines.append(f"  output {name}, all layers together: within {peak:g} codes")
+            lines.append(f"  output {name}, all layers together: within {count(peak, 'code')}")
     return lines
 
 

@@ -9,30 +9,24 @@ from atonc.insight.explain.band import error_band, span_of
 from atonc.insight.explain.types import CPU, HYBRID, NOTHING, PREDICTED, Decision, LayerView, NetworkView
 from atonc.insight.report import columns, silicon_text
 from atonc.insight.report.marks import Mark, Marked, head, note
-from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import sentence
+from atonc.machine.base.words import count, elided
 
 if TYPE_CHECKING:
     from atonc.insight.explain.fit import FitLever, Peak
 
 LONG_NAME = 72
 _MOST_SLOW = 12
+_MOST_LOST = 3
 
 
-def print_explained(
-    memory: Sequence[str], network: NetworkView, layers: Sequence[LayerView], verbose: bool
-) -> None:
-    """`memory`: what is said of it before all else."""
-    show([*memory, *([""] if memory else []), *lines(network, layers, verbose)])
+def alarms(spill: Sequence[str]) -> list[str]:
+    return [Marked(Mark.ALARM, line) for line in spill]
 
 
-def memory_lines(spill: Sequence[str], peak: Sequence[str], levers: Sequence[str]) -> list[str]:
-    """What spills, where the peak is, and what would help: the first line of each begins a section."""
-    sections = (peak, levers)
-    return [
-        *(Marked(Mark.ALARM, line) for line in spill),
-        *(line for section in sections for line in (*map(head, section[:1]), *section[1:])),
-    ]
+def sections(*found: Sequence[str]) -> list[str]:
+    """The first line of each is its head."""
+    return [line for section in found for line in (*map(head, section[:1]), *section[1:])]
 
 
 def node_lines(layers: Sequence[LayerView]) -> list[str]:
@@ -41,35 +35,40 @@ def node_lines(layers: Sequence[LayerView]) -> list[str]:
 
 
 def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> list[str]:
+    """Every layer with every reason, behind what is true of all; `verbose`: with every form behind the grades."""
     busy = [layer for layer in layers if layer.on != NOTHING]
     free = f", {len(layers) - len(busy)} cost nothing" if len(busy) < len(layers) else ""
-    on_cpu = [layer for layer in busy if layer.on in (CPU, HYBRID)]
+    on_cpu = sum(layer.on in (CPU, HYBRID) for layer in busy)
     out = [
-        f"{network.model}, compiled by {network.tool}: {len(network.steps)} epochs, "
+        f"{network.model}, compiled by {network.tool}: {count(len(network.steps), 'epoch')}, "
         f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}",
-        f"{len(layers)} layers, {len(on_cpu)} of them on the CPU{free}; bound by " + _shares(network),
+        f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by " + _shares(network),
         f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes",
         *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
         *band_lines(network),
+        *limit_lines(network),
         *map(note, network.notes),
         *silicon_text.lines(network.silicon, verbose),
         *coverage_lines(network, verbose),
         "",
     ]
-    shown = busy
-    if not verbose and len(busy) > _MOST_SLOW + len(on_cpu):
-        slow = sorted((layer for layer in busy if layer not in on_cpu), key=lambda one: -one.cycles)[:_MOST_SLOW]
-        shown = [layer for layer in busy if layer in on_cpu or layer in slow]
-        out.append(f"all layers on the CPU and the {_MOST_SLOW} slowest others (-v shows all, --node NAME one)")
-    for layer in shown:
-        out += layer_lines(layer)
-    return out
+    return [*out, *(line for layer in busy for line in layer_lines(layer))]
 
 
 def band_lines(network: NetworkView) -> list[str]:
     if network.basis != PREDICTED:
         return []
     return [Marked(Mark.DOUBT, f"expected error of the prediction: {error_band(network)}")]
+
+
+def limit_lines(network: NetworkView) -> list[str]:
+    """How near it is to what the chip could do, and which layers are furthest from it."""
+    limit = network.limit
+    if limit is None:
+        return []
+    worst = sorted((one for one in network.layers if one.lost_cycles), key=lambda one: -one.lost_cycles)[:_MOST_LOST]
+    most = ", ".join(f"{elided(one.name, LONG_NAME)} {100 * one.lost_cycles / network.cycles:.0f} %" for one in worst)
+    return [f"{limit}" + (f"; the most beyond it, by share of the time: {most}" if most else "")]
 
 
 def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:
@@ -80,7 +79,7 @@ def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:
     shown = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[: None if verbose else _MOST_SLOW]
     share = f" {found.percent:.1f} % of the operators that compute; {len(found.float_nodes)} left in float"
     out: list[str] = [head("quantised:", f"{share} ({found.float_bytes:,} bytes)")]
-    out += [f"  {node.kind} {_short(node.name)} ({node.size_bytes:,} bytes): {node.why}" for node in shown]
+    out += [f"  {node.kind} {elided(node.name, LONG_NAME)} ({node.size_bytes:,} bytes): {node.why}" for node in shown]
     more = len(found.float_nodes) - len(shown)
     return [*out, f"  and {more} more (-v shows all)"] if more else out
 
@@ -95,9 +94,9 @@ def _numbers(layer: LayerView) -> str:
 
 def layer_lines(layer: LayerView) -> list[str]:
     if layer.on == NOTHING:
-        return [f"{layer.kind} {_short(layer.name)}: costs nothing, the bytes stay where they are"]
+        return [f"{layer.kind} {elided(layer.name, LONG_NAME)}: costs nothing, the bytes stay where they are"]
     place = _numbers(layer) if layer.steps else "in the epochs of another layer"
-    name, figures = f"{layer.kind} {_short(layer.name)}: ", ", ".join((place, *columns.words(layer)))
+    name, figures = f"{layer.kind} {elided(layer.name, LONG_NAME)}: ", ", ".join((place, *columns.words(layer)))
     out: list[str] = [Marked(Mark.PLACE, layer.on.upper(), name, f", {figures}")]
     if layer.chains:
         out.append("    " + "; ".join(layer.chains) + (f" ({', '.join(layer.modes)})" if layer.modes else ""))
@@ -126,10 +125,6 @@ def _price(one: Decision) -> str:
     return f" Tried: {', '.join(filter(None, (faster, saved)))} ({price.how})."
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= LONG_NAME else f"{name[: LONG_NAME - 3]}..."
-
-
 def as_json(
     network: NetworkView, layers: Sequence[LayerView], peak: Peak | None = None, levers: Sequence[FitLever] = ()
 ) -> dict[str, Any]:
@@ -142,6 +137,7 @@ def as_json(
         **error_band(network).as_data(network.latency_ms),
         "clocks": {"npu_mhz": network.npu_mhz, "cpu_mhz": network.cpu_mhz},
         "bound_by": dict(network.bound_by),
+        "limit": network.limit.as_dict() if network.limit else None,
         "energy_uj": network.energy_uj,
         "notes": list(network.notes),
         "coverage": _coverage_data(network),
@@ -184,6 +180,7 @@ def layer_data(layer: LayerView) -> dict[str, Any]:
         "milliseconds": layer.milliseconds,
         **columns.figures(layer),
         "bound_by": dict(layer.bound_by),
+        "limited_by": layer.limit.held_by if layer.limit else "",
         "chains": list(layer.chains),
         "modes": list(layer.modes),
         "decisions": [one.as_dict() for one in layer.decisions],

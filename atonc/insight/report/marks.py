@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+PLAIN_HANG = 2  # columns that the rest of a long line is indented by, beside the indent of the line
+
 
 class Mark(StrEnum):
-    ALARM = "alarm"  # what costs most and should not be
+    ALARM = "alarm"  # what costs most and should not be, what failed
     DOUBT = "doubt"  # a note, or how far a figure may be off
+    GOOD = "good"  # what was checked and holds
     REMEDY = "remedy"
     RULE = "rule"  # the name of a rule
     HEAD = "head"  # the words that begin a section
@@ -16,16 +19,27 @@ class Mark(StrEnum):
 
 
 class Marked(str):
-    """A line with one part of it marked; wherever else it goes it is plain text."""
+    """A line with parts of it marked; wherever else it goes it is plain text."""
 
-    mark: Mark
-    start: int
-    end: int
+    spans: tuple[tuple[Mark, int, int], ...]
+    hang: int  # columns before whatever does not fit on the first line
 
     def __new__(cls, mark: Mark, part: str, before: str = "", after: str = "") -> Marked:
-        line = super().__new__(cls, f"{before}{part}{after}")
-        line.mark, line.start, line.end = mark, len(before), len(before) + len(part)
+        return cls.of((before, None), (part, mark), (after, None))
+
+    @classmethod
+    def of(cls, *parts: tuple[str, Mark | None], hang: int | None = None) -> Marked:
+        line = super().__new__(cls, "".join(text for text, _ in parts))
+        spans, start = [], 0
+        for text, mark in parts:
+            spans += [(mark, start, start + len(text))] if mark is not None and text else []
+            start += len(text)
+        line.spans, line.hang = tuple(spans), usual_hang(line) if hang is None else hang
         return line
+
+
+def usual_hang(line: str) -> int:
+    return len(line) - len(line.lstrip()) + PLAIN_HANG
 
 
 def note(text: str, indent: str = "") -> Marked:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from atonc.insight.explain.types import NPU, StepView
 from atonc.machine.base.errors import plain
+from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
     from atonc.compiler.ir import Tensor
     from atonc.doors.python.compilation import Compilation
+    from atonc.insight.evaluating.run import Evaluation
+    from atonc.insight.explain.compare import Comparison
+    from atonc.insight.sweeping.run import Sweep
 
 NAME, LINE = 48, 110  # characters that a name, a line of the summary may take
 EDGES = 3  # inputs and outputs that are listed
 WIDTH, HEIGHT = 760, 34
 SLOWEST = 8
+MOST_ROWS = 20
+ROW, BAR, BAR_WIDTH = 22, 110, 340  # of intervals: the height of a row, where they begin, how long they may be
 _EDGE = 'stroke="#fff" stroke-width=".5"'
 _COLOURS = {NPU: "#3b7dd8", "cpu": "#d97b29", "hybrid": "#8a63c9"}
 
@@ -26,13 +33,13 @@ def summary(found: Compilation) -> str:
     compiled, memory = found.compiled, found.memory
     on_npu = sum(step.epoch is not None for step in compiled.program.steps)
     report = found.verification
-    verified = "not verified" if report is None else f"verified: {report.layers} layers within their limits"
+    verified = "not verified" if report is None else f"verified: {count(report.layers, 'layer')} within their limits"
     lines = [
         f"<compiled {cut(found.view.model)} for {cut(found.view.board.name)}: {found.latency_ms:.3f} ms predicted "
         f"({found.latency_low_ms:.3f} to {found.latency_high_ms:.3f})",
         *(f"  input  {_edge(tensor)}" for tensor in found.inputs[:EDGES]),
         *(f"  output {_edge(tensor)}" for tensor in found.outputs[:EDGES]),
-        f"  {len(compiled.program.steps)} epochs, {on_npu} on the NPU; RAM {memory.ram_bytes:,} bytes, "
+        f"  {count(len(compiled.program.steps), 'epoch')}, {on_npu} on the NPU; RAM {memory.ram_bytes:,} bytes, "
         f"weights {memory.weights_bytes:,}",
         f"  {verified}>",
     ]
@@ -64,7 +71,7 @@ def page(found: Compilation) -> str:
         "activations": f"{memory.activations_bytes:,} bytes (at least {memory.lower_bound_bytes:,})",
         "outside the chip": f"{memory.spilled_bytes:,} bytes" if memory.spilled_bytes else "",
         "weights": f"{memory.weights_bytes:,} bytes",
-        "verification": f"{report.layers} layers on the emulator, at most {report.worst_layer:g} codes off"
+        "verification": f"{count(report.layers, 'layer')} emulated, at most {count(report.worst_layer, 'code')} off"
         if report is not None
         else "skipped",
     }
@@ -76,7 +83,7 @@ def page(found: Compilation) -> str:
     title = f"<b>{escape(cut(found.view.model))}</b> for {escape(cut(found.view.board.name))}"
     return (
         f"<div>{title}<table>{rows}</table>{timeline(network.steps)}"
-        f"<div>the slowest of {len(found.layers)} layers</div>{layer_table(slowest)}</div>"
+        f"<div>the slowest of {len(found.layers)} layers</div>{row_table(slowest)}</div>"
     )
 
 
@@ -114,15 +121,71 @@ def _merged(steps: Sequence[StepView], least: float) -> Iterable[tuple[int, int,
         yield waiting
 
 
-def layer_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    if not rows:
-        return "<table></table>"
-    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
-    body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
+def row_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows may lack columns that others have: refused ones have no figures."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{_cell(row.get(name))}</td>" for name in names) + "</tr>" for row in rows)
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def _cell(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return "yes" if value else ""
     if isinstance(value, float):
-        return f"{value:.4f}"
+        return f"{value:,.0f}" if value.is_integer() else f"{value:,.4f}"
     return f"{value:,}" if isinstance(value, int) else escape(cut(str(value)))
+
+
+# ----------------------------------------------------------------------------------------------------------- results
+
+_PLOT = (
+    "<style>.atonc-plot text{fill:currentColor;font:11px system-ui,sans-serif}.atonc-plot .axis{stroke:#8886}"
+    ".atonc-plot circle{fill:#3b7dd8}.atonc-plot circle.chosen{fill:#d97b29}</style>"
+)  # the pages bring a style of their own
+
+
+def result_page(line: str, rows: Sequence[Mapping[str, Any]], drawing: str = "") -> str:
+    """What a validation, a sweep or the like found: a line, a drawing where there is one, the first rows."""
+    more = f"<div>the first {MOST_ROWS} of {len(rows)} rows</div>" if len(rows) > MOST_ROWS else ""
+    plot = f'{_PLOT}<div class="atonc-plot">{drawing}</div>' if drawing else ""
+    return f"<div><b>{escape(line)}</b>{plot}{row_table(rows[:MOST_ROWS])}{more}</div>"
+
+
+def interval_plot(found: Evaluation) -> str:
+    """The first figure of every side: a dot with its interval."""
+    firsts = [(side, figures[0]) for side, figures in found.sides.items() if figures]
+    values = [end for _, figure in firsts for end in (figure.low, figure.value, figure.high) if isfinite(end)]
+    if not values:
+        return ""
+    low, span = min(values), max(values) - min(values) or 1.0
+    parts = list[str]()
+    for row, (side, figure) in enumerate(firsts):
+        y = ROW * row + ROW // 2
+        label = f"{figure.name} {figure.value:.4f} ({figure.low:.4f} to {figure.high:.4f})"
+        parts.append(f'<text x="0" y="{y + 4}">{escape(cut(side))}</text>')
+        if all(map(isfinite, (figure.low, figure.value, figure.high))):
+            start, dot, end = (BAR + BAR_WIDTH * (v - low) / span for v in (figure.low, figure.value, figure.high))
+            parts.append(f'<path d="M{start:.1f} {y}H{end:.1f}" stroke="#3b7dd8" stroke-width="2"/>')
+            parts.append(f'<circle cx="{dot:.1f}" cy="{y}" r="4"/>')
+        parts.append(f'<text x="{BAR + BAR_WIDTH + 14}" y="{y + 4}">{escape(label)}</text>')
+    size = f'viewBox="0 0 {WIDTH} {ROW * len(firsts)}" width="100%" style="max-width:{WIDTH}px"'
+    return f'<svg {size} role="img" aria-label="figures with 95 % intervals">{"".join(parts)}</svg>'
+
+
+def sweep_plot(found: Sweep) -> str:
+    """RAM against latency; what no other row of the same model beats is marked."""
+    from atonc.insight.report.html.scatter import ScatterDot, scatter
+    from atonc.insight.report.sweep_text import name
+
+    rows = [(number, row, row.figures) for number, row in enumerate(found.results, 1) if row.figures is not None]
+    dots = [
+        ScatterDot(str(number), figures["latency_ms"], figures["ram_bytes"] / 1024, name(found, row), row.on_front)
+        for number, row, figures in rows
+    ]
+    return scatter(dots, "predicted latency (ms)", "RAM (KiB)") if dots else ""
+
+
+def both_timelines(found: Comparison) -> str:
+    """One under the other, each as wide as the page: their ends say how long they take."""
+    return f"<div>A</div>{timeline(found.a.steps)}<div>B</div>{timeline(found.b.steps)}"

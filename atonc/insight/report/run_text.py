@@ -11,9 +11,12 @@ import numpy as np
 from atonc.compiler.ir import Array
 from atonc.insight.report.epoch_table import SLOWEST, EpochRow, epoch_table
 from atonc.insight.report.marks import Mark, Marked, head
+from atonc.insight.report.summary import SummaryRow, latency_row, summary_lines
+from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Severity, Violation
+from atonc.machine.base.words import count, ms_text
 
 if TYPE_CHECKING:
     from atonc.compiler.compare.layers import LayerReport
@@ -40,31 +43,58 @@ class RunView:
 
 
 def print_run(view: RunView, verbose: bool) -> None:
-    for line in _lines(view, verbose):
-        print(line)
+    show([*_lines(view, verbose), *_summary(view)])
 
 
 def _lines(view: RunView, verbose: bool) -> list[str]:
-    lines = [*_head(view), "", *_epoch_table(view, verbose), "", *cost_lines(view.cost)]
-    lines += ["", *_output_lines(view)]
+    lines = [*_head(view), "", *_epoch_table(view, verbose), *(["", *cost_lines(view.cost)] if verbose else [])]
+    lines += _output_lines(view)
     if view.violations is not None:
-        lines += ["", *violation_lines(view.violations, len(view.result.steps))]
+        lines += violation_lines(view.violations, len(view.result.steps))
     if view.layers is not None:
-        lines += ["", *_layer_lines(view.layers, verbose)]
+        lines += _layer_lines(view.layers, verbose)
     if view.differences is not None:
-        lines += ["", *_difference_lines(view.differences)]
+        lines += _difference_lines(view.differences)
     return lines
+
+
+def _summary(view: RunView) -> list[str]:
+    cost, kinds = view.cost, Counter(step.kind for step in view.result.steps if not step.empty)
+    clocks = f"NPU {cost.npu_mhz:.0f} MHz, CPU {cost.cpu_mhz:.0f} MHz"
+    listed = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+    return summary_lines(
+        (
+            SummaryRow("emulated", f"{count(kinds.total(), 'epoch')} ({listed}) in {view.result.seconds:.2f} s"),
+            latency_row(cost.latency_ms, f"predicted ({cost.band.span(cost.latency_ms)})", clocks),
+            SummaryRow("CPU", f"{ms_text(cost.cpu_ms)} of it"),
+            _safety_row(view.violations),
+            _compared_row(view.differences),
+        )
+    )
+
+
+def _safety_row(found: Sequence[Violation] | None) -> SummaryRow | None:
+    if found is None:
+        return None
+    broken, unproven = _count(found, Severity.VIOLATION), _count(found, Severity.UNPROVEN)
+    mark = Mark.ALARM if broken else Mark.DOUBT if unproven else Mark.GOOD
+    return SummaryRow("safety", f"{count(broken, 'violation')}, {count(unproven, 'unproven form')}", mark)
+
+
+def _compared_row(found: Sequence[BufferDifference] | None) -> SummaryRow | None:
+    if found is None:
+        return None
+    wrong = sum(bool(one.different) for one in found)
+    text = f"{wrong} of {count(len(found), 'buffer')} differ" if wrong else f"{count(len(found), 'buffer')}, all equal"
+    return SummaryRow("compared", text, Mark.ALARM if wrong else Mark.GOOD)
 
 
 def _head(view: RunView) -> list[str]:
     net = view.result.net.network
-    kinds = Counter(step.kind for step in view.result.steps if not step.empty)
-    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     flavour = "epoch controller" if any(block.blob for block in net.blocks) else "driven by the CPU"
     compiler = net.atonn_version or "an unnamed compiler"
     return [
         f"network {net.name} ({plain(net.c_file.name)}), compiled by {compiler}, {flavour}",
-        f"emulated {sum(kinds.values())} epochs ({listed}) in {view.result.seconds:.2f} s",
         *(f"input  {i.name} {_shape(i.mem_shape or i.shape)} {i.type.lower()}" for i in view.result.net.inputs),
     ]
 
@@ -109,8 +139,7 @@ def _output_lines(view: RunView) -> list[str]:
 
 
 def print_violations(violations: Sequence[Violation], epochs: int) -> None:
-    for line in violation_lines(violations, epochs):
-        print(line)
+    show(violation_lines(violations, epochs))
 
 
 def violation_lines(violations: Sequence[Violation], epochs: int) -> list[str]:
@@ -118,8 +147,8 @@ def violation_lines(violations: Sequence[Violation], epochs: int) -> list[str]:
     serious = [v for v in violations if v.severity != Severity.NOTE]
     notes = len(violations) - len(serious)
     lines = [
-        f"safety: {epochs} epochs checked, {_count(serious, Severity.VIOLATION)} violations, "
-        f"{_count(serious, Severity.UNPROVEN)} unproven forms, {notes} notes"
+        f"safety: {count(epochs, 'epoch')} checked, {count(_count(serious, Severity.VIOLATION), 'violation')}, "
+        f"{count(_count(serious, Severity.UNPROVEN), 'unproven form')}, {count(notes, 'note')}"
     ]
     for rule in sorted({v.rule.id: v.rule for v in serious}.values(), key=lambda r: r.id):
         places = [v for v in serious if v.rule.id == rule.id]
@@ -137,9 +166,9 @@ def _count(violations: Sequence[Violation], severity: Severity) -> int:
 def _layer_lines(report: LayerReport, verbose: bool) -> list[str]:
     rows = report.results if verbose else report.exceptions()
     lines = [
-        f"layers: {len(report.results)} tensors compared with exact arithmetic on the inputs they really had: "
+        f"layers: {count(len(report.results), 'tensor')} compared with exact arithmetic on the inputs they really had: "
         f"largest difference {report.max_diff:g}, {report.differ_percent:.2f} % of the values differ; "
-        f"{len(report.unmatched)} tensors are in no buffer"
+        f"{len(report.unmatched)} of all tensors lie in no buffer"
     ]
     for r in rows:
         cause = f"  because {r.cause}" if r.cause else ""
@@ -154,7 +183,7 @@ def _layer_lines(report: LayerReport, verbose: bool) -> list[str]:
 def _difference_lines(differences: Sequence[BufferDifference]) -> list[str]:
     wrong = [d for d in differences if d.different]
     if not wrong:
-        return [f"compare: {len(differences)} buffers, all equal"]
+        return [f"compare: {count(len(differences), 'buffer')}, all equal"]
     first = wrong[0]
     lines = [f"compare: {len(wrong)} of {len(differences)} buffers differ, first {first.name} in epoch {first.epoch}"]
     for d in wrong[:SLOWEST]:

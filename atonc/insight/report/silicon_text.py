@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.grades import Grade
@@ -38,7 +39,7 @@ def lines(found: Summary | None, verbose: bool = False) -> list[str]:
     out = [f"silicon: {head(found)}", f"  {strength(found)}", *_answers(found.answers)]
     for group in groups(found):
         asked = ", confirmed by probes on the board" if group.argument in found.answers.supported else ""
-        out.append(f"  {group.title}: {group.epochs} epochs{asked}")
+        out.append(f"  {group.title}: {count(group.epochs, 'epoch')}{asked}")
         out += _listed(group.forms, verbose) if verbose or group.urgent else []
     return out
 
@@ -47,7 +48,7 @@ def _answers(found: BoardEvidence) -> list[str]:
     """What the board said of itself."""
     if found == NO_ANSWERS:
         return []
-    said = [f"{len(found.confirmed)} forms confirmed, {len(found.refuted)} refuted"]
+    said = [f"{count(len(found.confirmed), 'form')} confirmed, {len(found.refuted)} refuted"]
     said += [f"{', '.join(sorted(found.distrusted))} disproved"] if found.distrusted else []
     said += [f"{', '.join(name for name, _ in found.constants)} measured"] if found.constants else []
     return [f"  {found.board} answered: {'; '.join(said)}"]
@@ -55,12 +56,15 @@ def _answers(found: BoardEvidence) -> list[str]:
 
 def head(found: Summary) -> str:
     """`12 epochs seen in published programs, 2 seen once, 30 within what was seen, ..., 0 unseen`."""
-    return ", ".join(f"{found.epochs[grade]}{' epochs' * (not n)} {_WORDS[grade]}" for n, grade in enumerate(Grade))
+    first, *others = Grade
+    rest = (f"{found.epochs[grade]} {_WORDS[grade]}" for grade in others)
+    return ", ".join((f"{count(found.epochs[first], 'epoch')} {_WORDS[first]}", *rest))
 
 
 def strength(found: Summary) -> str:
     once = found.with_form.get(Grade.ONCE, 0)
-    return f"{once} epochs have a form that rests on one program; of {found.shipped} ST ships every form"
+    have = f"{count(once, 'epoch')} {'has' if once == 1 else 'have'}"
+    return f"{have} a form that rests on one program; of {found.shipped} ST ships every form"
 
 
 def groups(found: Summary) -> Iterator[Group]:
@@ -84,7 +88,7 @@ def _of_grade(found: Summary, grade: Grade, title: str, urgent: bool = False) ->
 def form_line(form: FormCount) -> str:
     """Describes a form with the evidence behind it, where there is any."""
     behind = f" [{form.graded.strength}]" if form.graded.strength.programs else ""
-    return f"{form.graded}{behind}: {form.epochs} epochs, first {form.first}"
+    return f"{form.graded}{behind}: {count(form.epochs, 'epoch')}, first {form.first}"
 
 
 def _listed(forms: tuple[FormCount, ...], verbose: bool) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from atonc.insight.report.marks import note
 from atonc.insight.sweeping.run import Sweep, SweepResult
 from atonc.machine.base.errors import plain
+from atonc.machine.base.words import count
 
 FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with their titles in the text
     "latency_ms": lambda value: f"{value:.3f} ms",
@@ -20,11 +21,14 @@ FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with th
     "ram_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "weights_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "cpu_layers": str,
+    "times_practical": lambda value: f"{value:.2f}",
+    "times_absolute": lambda value: f"{value:.2f}",
     "outputs_db": lambda value: f"{value:.1f} dB",
 }
 _TITLES = {
     "latency_ms": "latency", "latency_low_ms": "at least", "latency_high_ms": "at most", "ram_bytes": "RAM",
-    "weights_bytes": "weights", "cpu_layers": "on CPU", "outputs_db": "accuracy",
+    "weights_bytes": "weights", "cpu_layers": "on CPU",
+    "times_practical": "x practical", "times_absolute": "x absolute", "outputs_db": "accuracy",
 }  # fmt: skip
 _MOST_NAME = 44
 
@@ -80,25 +84,33 @@ def lines(found: Sweep) -> list[str]:
     columns = [key for key in FIGURES if any(key in (result.figures or {}) for result in done)]
     head = ["", *(_TITLES[key] for key in columns)]
     rows = [
-        [("* " if r.on_front else "  ") + name(found, r), *(FIGURES[key]((r.figures or {})[key]) for key in columns)]
+        [("* " if r.on_front else "  ") + name(found, r), *(_cell(r, key) for key in columns)]
         for r in done
     ]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    out = [f"{len(found.results)} rows, {len(done)} compiled, {len(found.refused)} refused; {found.known} were kept"]
+    rest = f"{len(done)} compiled, {len(found.refused)} refused; {found.known} were kept"
+    out = [f"{count(len(found.results), 'row')}, {rest}"]
     out += map(note, found.notes)
     for row in [head, *rows] if rows else []:
         out.append(row[0].ljust(widths[0]) + "".join(f"  {c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)))
     if rows:
-        out.append("* the front: no other row is better in one of these and as good in the others")
+        out.append("* the front: no other row of the same model is better in one of these and as good in the others")
     for result in found.refused:
         out += ["", f"no figures: {name(found, result)}", f"  {result.why_not}"]
     return out
 
 
-def name(found: Sweep, result: SweepResult) -> str:
-    """What tells the row from others."""
+def _cell(result: SweepResult, key: str) -> str:
+    """Nothing where a row has no such figure: a network without convolutions has no practical bound."""
+    figures = result.figures or {}
+    return FIGURES[key](figures[key]) if key in figures else ""
+
+
+def name(found: Sweep, result: SweepResult, whole: bool = False) -> str:
+    """What tells the row from others; on a line of text a long name of a model is cut."""
     boards = {other.board for other in found.results}
-    parts = [result.model[:_MOST_NAME], result.size, Path(result.board).name if len(boards) > 1 else ""]
+    model = result.model if whole else result.model[:_MOST_NAME]
+    parts = [model, result.size, Path(result.board).name if len(boards) > 1 else ""]
     varied = ((key, result.options.get(key)) for key in found.varied)
     parts += [f"{key}={_text(value)}" for key, value in varied if value not in (None, "", [], ())]
     return plain(" ".join(filter(None, parts)))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from atonc.insight.report.marks import Mark, Marked
+from atonc.insight.report.marks import Mark, Marked, usual_hang
 from atonc.machine.base.errors import plain
 
 _STYLES = {
     Mark.ALARM: "bold red",
     Mark.DOUBT: "yellow",
+    Mark.GOOD: "green",
     Mark.REMEDY: "green",
     Mark.RULE: "bold cyan",
     Mark.HEAD: "bold",
@@ -59,13 +60,14 @@ class PlainStream:
 
 @contextmanager
 def plain_streams() -> Iterator[None]:
-    """All that is printed meanwhile is plain."""
+    """All that is printed meanwhile is plain; what goes to a closed stream (`>&-`) goes nowhere."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast(TextIO, PlainStream(stream)) for stream in before)
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        sys.stdout, sys.stderr = (cast(TextIO, PlainStream(stream or nowhere)) for stream in before)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
 
 
 def for_colours(stream: TextIO) -> TextIO:
@@ -73,24 +75,85 @@ def for_colours(stream: TextIO) -> TextIO:
     return stream.stream if isinstance(stream, PlainStream) else stream
 
 
-def show(lines: Iterable[str]) -> None:
-    """Prints; in colour on a terminal only."""
-    if not coloured():
-        for line in lines:
-            print(plain(line))
+def show(lines: Iterable[str], stream: TextIO | None = None) -> None:
+    """Prints: long lines are cut between words where the width is known, and a terminal gets colours."""
+    target = stream or sys.stdout
+    width = columns(target)
+    pieces = [piece for line in lines for piece in _pieces(line, width)]
+    if not coloured(target):
+        for piece in pieces:
+            print(piece, file=target)
+        target.flush()  # a long step may follow
         return
     from rich.console import Console
     from rich.text import Text
 
     for pause in _PAUSES:
         pause()
-    console = Console(file=for_colours(sys.stdout), highlight=False, soft_wrap=True)
-    for line in map(plain, lines):
-        text = Text(line)
-        if isinstance(line, Marked):  # one with escaped characters in it stays without
-            text.stylize(_STYLES[line.mark], line.start, line.end)
+    console = Console(file=for_colours(target), highlight=False, soft_wrap=True)
+    for piece in pieces:
+        text = Text(piece)
+        for mark, start, end in piece.spans if isinstance(piece, Marked) else ():
+            text.stylize(_STYLES[mark], start, end)
         console.print(text)
 
 
-def coloured() -> bool:
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM", "") != "dumb"
+def show_paged(lines: Iterable[str]) -> None:
+    """As `show`; on a terminal page by page, with the program of PAGER."""
+    from pydoc import pager
+
+    if sys.stdout.isatty():
+        pager("\n".join(piece for line in lines for piece in _pieces(line, columns(sys.stdout))))
+    else:
+        show(lines)
+
+
+def columns(stream: TextIO) -> int:
+    """How wide lines may be; 0: as they come, as in a file or a pipe, unless COLUMNS says how wide the output is."""
+    from shutil import get_terminal_size
+
+    asked = stream is sys.stdout and os.environ.get("COLUMNS")
+    return get_terminal_size().columns if asked or stream.isatty() else 0
+
+
+def _pieces(line: str, width: int) -> Iterator[str]:
+    """A line cut between words; a word that is longer than the line stays whole."""
+    clean = plain(line)
+    marked = line if isinstance(line, Marked) and clean == line else None  # one with escaped characters loses its marks
+    hang = marked.hang if marked is not None else usual_hang(clean)
+    start, indent = 0, ""
+    for end in _cuts(clean, width, hang):
+        text = clean[start:end]
+        spans = [(m, a - start, b - start) for m, a, b in (marked.spans if marked is not None else ()) if a < end]
+        spans = [(m, max(a, 0), min(b, len(text))) for m, a, b in spans if b > 0]
+        yield _marked(indent, text, spans) if spans else f"{indent}{text}"
+        start = end + len(clean[end:]) - len(clean[end:].lstrip())
+        indent = " " * hang
+
+
+def _cuts(line: str, width: int, hang: int) -> Iterator[int]:
+    """Where its pieces end."""
+    start, room = 0, width
+    while width and len(line) - start > room:
+        first = len(line) - len(line[start:].lstrip())  # leading blanks are no place to cut
+        end = line.rfind(" ", first, start + room + 1)
+        end = end if end > first else line.find(" ", start + room)
+        if end < 0 or not line[end:].strip():
+            break
+        yield end
+        start, room = end + len(line[end:]) - len(line[end:].lstrip()), max(width - hang, width // 2)
+    yield len(line)
+
+
+def _marked(indent: str, text: str, spans: Sequence[tuple[Mark, int, int]]) -> Marked:
+    parts: list[tuple[str, Mark | None]] = [(indent, None)]
+    done = 0
+    for mark, start, end in spans:
+        parts += [(text[done:start], None), (text[start:end], mark)]
+        done = end
+    return Marked.of(*parts, (text[done:], None))
+
+
+def coloured(stream: TextIO | None = None) -> bool:
+    terminal = (stream or sys.stdout).isatty()
+    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") != "dumb"

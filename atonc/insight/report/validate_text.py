@@ -11,19 +11,15 @@ from atonc.compiler.verify.layer_checks import LayerCheck
 from atonc.insight.validating.distances import Distance, OutputResult
 from atonc.insight.validating.judging import FAR, MARGIN, MIN_COSINE, SPREAD, complaints, judge, ratio
 from atonc.insight.validating.validating import Validation
+from atonc.machine.base.words import count
 
 _COLUMNS = ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos")
-
-
-def print_validation(found: Validation, min_cosine: float, per_layer: bool, verbose: bool) -> None:
-    for line in lines(found, min_cosine, per_layer, verbose):
-        print(line)
 
 
 def lines(
     found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool = False, verbose: bool = False
 ) -> list[str]:
-    text = [f"validation on the emulator: {found.samples} samples against {found.reference}"]
+    text = [f"validation on the emulator: {count(found.samples, 'sample')} against {found.reference}"]
     text += [f"note: {note}" for note in found.notes]
     titles = [f"  {sibling.title}" for output in found.outputs[:1] for sibling in output.spread]
     width = max([6, *(len(name) for name in (*(o.name for o in found.outputs), *titles))])
@@ -35,7 +31,7 @@ def lines(
         text.append(f"(indented: how far other kernels are from {found.reference}; {MARGIN} times that passes)")
     if found.accuracy is not None:
         a = found.accuracy
-        text += ["", f"accuracy by label, {a.samples} samples: {a.program / a.samples:.2%} on the emulator, "
+        text += ["", f"accuracy by label, {count(a.samples, 'sample')}: {a.program / a.samples:.2%} on the emulator, "
                  f"{a.reference / a.samples:.2%} with {found.reference}"]  # fmt: skip
     return text + _layers(found, per_layer, verbose)
 
@@ -70,8 +66,8 @@ def _layers(found: Validation, per_layer: bool, verbose: bool) -> list[str]:
     exact = sum(layer.max_diff == 0 for layer in layers)
     text = [
         "",
-        f"layers: {len(layers)} tensors compared with exact arithmetic on the inputs they really had: {exact} exact, "
-        f"largest difference {worst:g}",
+        f"layers: {count(len(layers), 'tensor')} compared with exact arithmetic on the inputs they really had: "
+        f"{exact} exact, largest difference {worst:g}",
     ]
     if found.reading:
         most = max(check.max_diff for check in found.reading)

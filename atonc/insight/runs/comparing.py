@@ -17,6 +17,7 @@ from atonc.compiler.ir import Graph
 from atonc.insight.runs.runs import RunResult, Snapshot
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 from atonc.machine.emu import tensors
 
 Array = NDArray[Any]
@@ -112,7 +113,7 @@ def model_inputs(result: RunResult, graph: Graph) -> dict[str, Array]:
     """The network's inputs in the types and layouts of the model's inputs, in order."""
     values: dict[str, Array] = {}
     if len(graph.inputs) != len(result.net.inputs):
-        raise InputError(f"the model has {len(graph.inputs)} inputs, the network {len(result.net.inputs)}")
+        raise InputError(f"the model has {count(len(graph.inputs), 'input')}, the network {len(result.net.inputs)}")
     for name, info in zip(graph.inputs, result.net.inputs, strict=True):
         values[name] = _as_model_input(result.inputs[info.name], info, graph, name)
     return values

@@ -18,6 +18,7 @@ from atonc.compiler.inputs.arrays import is_arrays, is_csv, read_arrays
 from atonc.machine.base.disk import read_start
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 from atonc.machine.emu import tensors
 from atonc.machine.emu.files.types import BufferInfo
 
@@ -65,7 +66,7 @@ def from_files(edges: EdgeBuffers, paths: Sequence[Path]) -> dict[str, Array]:
     missing = [info.name for info in infos if info.name not in arrays]
     if len(missing) != len(positional):
         raise InputError(
-            f"the network has {len(infos)} inputs ({', '.join(i.name for i in infos)}), "
+            f"the network has {count(len(infos), 'input')} ({', '.join(i.name for i in infos)}), "
             f"the files give {len(arrays) + len(positional)}",
             where=", ".join(map(str, paths)),
             remedy="name the arrays of an .npz after the inputs, or give one file per input in order",

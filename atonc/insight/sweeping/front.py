@@ -1,4 +1,4 @@
-"""Which rows no other row beats: not slower, not larger, not less accurate, and better in one of them."""
+"""Which rows no other row of the same model beats: not slower, not larger, not less accurate, better in one of them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 MEMORY = "ram_bytes"
 
 
-def on_front(figures: Sequence[Mapping[str, Any] | None]) -> list[bool]:
-    """Says for every row whether it is on the Pareto front; rows without figures are not."""
-    places = [place for place, one in enumerate(figures) if one is not None]
-    if not places:
-        return [False] * len(figures)
-    costs = np.array([_costs(figures[place] or {}) for place in places])
+def on_front(figures: Sequence[Mapping[str, Any] | None], models: Sequence[str]) -> list[bool]:
+    """Says for every row whether it is on the Pareto front of its model: one that does something else is no rival. Rows
+    without figures are on none."""
     found = [False] * len(figures)
-    for number, place in enumerate(places):
-        others = costs <= costs[number]
-        beaten = others.all(axis=1) & (costs < costs[number]).any(axis=1)
-        found[place] = not beaten.any()
+    for model in dict.fromkeys(models):
+        places = [place for place, one in enumerate(figures) if one is not None and models[place] == model]
+        costs = np.array([_costs(figures[place] or {}) for place in places])
+        for number, place in enumerate(places):
+            others = costs <= costs[number]
+            beaten = others.all(axis=1) & (costs < costs[number]).any(axis=1)
+            found[place] = not beaten.any()
     return found
 
 

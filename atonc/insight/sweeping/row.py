@@ -79,13 +79,17 @@ def _figures(unit: WorkUnit) -> dict[str, Any]:
 
 
 def figures_of(view: CompileView) -> dict[str, Any]:
-    compiled, cost = view.compiled, view.cost
+    from atonc.insight.explain.ours import network_view
+
+    compiled, cost, limit = view.compiled, view.cost, network_view(view).limit
+    near = {"times_practical": limit.times_practical, "times_absolute": limit.times_absolute} if limit else {}
     return {
         "latency_ms": cost.latency_ms,
         **cost.band.as_data(cost.latency_ms),
         "cpu_ms": cost.cpu_ms,
         "cycles": cost.cycles,
         "macs": view.macs,
+        **near,
         **view.memory.as_dict(),
         "cpu_layers": len(compiled.mapped.reasons),
         "verified": None if compiled.report is None else True,  # what fails is refused

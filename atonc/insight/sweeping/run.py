@@ -74,7 +74,7 @@ def run(plan: SweepPlan, options: SweepOptions) -> Sweep:
         progress.stage("rows", count, len(units))
     results = [_result(row, json.loads(text)) for row, text in zip(plan.rows, found, strict=True)]
     results, notes = _without_repeats(results)
-    front = on_front([result.figures for result in results])
+    front = on_front([result.figures for result in results], [result.model for result in results])
     marked = tuple(replace(result, on_front=best) for result, best in zip(results, front, strict=True))
     return Sweep(plan.file, marked, plan.varied, plan.accuracy, known, notes)
 

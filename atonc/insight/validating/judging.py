@@ -20,7 +20,9 @@ import numpy as np
 
 from atonc.insight.validating.distances import Distance, OutputResult
 from atonc.insight.validating.validate_options import MIN_COSINE as MIN_COSINE
+from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
     from atonc.insight.validating.validating import Validation
@@ -91,20 +93,32 @@ def widest(output: OutputResult) -> float:
 
 def complaints(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[str]:
     """A sentence for each reason to fail; none: it passes."""
+    return (check.says for check in checks(found, min_cosine) if not check.holds)
+
+
+def checks(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[CheckResult]:
+    """Operators as read, layers of the program, every output."""
     misread, bad = found.first_misread, found.first_bad
-    if misread is not None:
-        yield (
-            f"{misread.node}: {misread.kind} as we read it gives {misread.tensor} {misread.max_diff:g} codes from "
-            f"{found.reference}, on the same inputs"
-        )
-    if bad is not None:
-        yield (
-            f"{bad.node}: {bad.kind} gives {bad.tensor} {bad.max_diff:g} codes from exact arithmetic, "
-            f"the compiler declares at most {bad.limit:g}"
-        )
+    if found.reading:
+        said = f"{count(len(found.reading), 'operator')} as the reference computes them"
+        if misread is not None:
+            said = (
+                f"{misread.node}: {misread.kind} as we read it gives {misread.tensor} "
+                f"{count(misread.max_diff, 'code')} from {found.reference}, on the same inputs"
+            )
+        yield CheckResult("operators", misread is None, said)
+    if found.layers:
+        said = f"{count(len(found.layers), 'tensor')} as near to exact arithmetic as the compiler declares"
+        if bad is not None:
+            said = (
+                f"{bad.node}: {bad.kind} gives {bad.tensor} {count(bad.max_diff, 'code')} from exact arithmetic, "
+                f"the compiler declares at most {bad.limit:g}"
+            )
+        yield CheckResult("layers", bad is None, said)
     for output in found.outputs:
-        if judge(output, min_cosine) == FAR:
-            yield _too_far(output, found, min_cosine)
+        verdict = judge(output, min_cosine)
+        said = _too_far(output, found, min_cosine) if verdict == FAR else f"{verdict}, cosine {output.metrics.cos:.6f}"
+        yield CheckResult(f"output {output.name}", verdict != FAR, said)
 
 
 def _too_far(output: OutputResult, found: Validation, min_cosine: float) -> str:
@@ -117,4 +131,4 @@ def _too_far(output: OutputResult, found: Validation, min_cosine: float) -> str:
         return said
     times = ratio(output)
     seen = f"the ratio is {times}" if times is not None else "the other kernels never part"
-    return f"{said}; on {found.samples} samples {seen}, so more of them may tell otherwise (-b)"
+    return f"{said}; on {count(found.samples, 'sample')} {seen}, so more of them may tell otherwise (-b)"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from atonc.compiler.request.options import CHECKS, OUTPUT
-from atonc.machine.base.declare import SEVERAL, Takes, option
+from atonc.machine.base.declare import RARE, SEVERAL, Takes, declared, default_of, option
+from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 DATA = "inputs of the comparison"
@@ -20,7 +21,7 @@ MODES = {
     **{"board": "board", "target": "target", "target-io-only": "target"},
 }
 _BATCHES = f"samples (default {SAMPLES}, more where the verdict is open; or all of -vi)"
-_INPUTS = "inputs by name in .npz, or .npy, .csv; an array labels in it holds the right classes"
+_INPUTS = "inputs by name in .npz, or .npy, .csv, or pictures; an array labels has the right classes"
 _OUTPUTS = "outputs to compare with, in the same forms, before those of the model's own kernels"
 _RANGES = "random values between these instead of natural-looking inputs; a pair for each input, or one for all"
 _MODES = (
@@ -48,7 +49,7 @@ class ValidateOptions:
         (), "-vi --valinput --input", DATA, _INPUTS, metavar="FILE", parse=Path, takes=Takes(many=SEVERAL)
     )
     valoutput: tuple[Path, ...] = option(
-        (), "-vo --valoutput", DATA, _OUTPUTS, metavar="FILE", parse=Path, takes=Takes(many=SEVERAL)
+        (), "-vo --valoutput", DATA, _OUTPUTS, metavar="FILE", parse=Path, takes=Takes(many=SEVERAL, rare=True)
     )
     batches: int = option(
         *(0, "-b --batches --batch-size --samples", DATA, _BATCHES),
@@ -56,24 +57,37 @@ class ValidateOptions:
         parse=int,
     )
     range: tuple[float, ...] = option(
-        (), "--range", DATA, _RANGES, metavar="MIN MAX", parse=float, takes=Takes(many=SEVERAL)
+        (), "--range", DATA, _RANGES, metavar="MIN MAX", parse=float, takes=Takes(many=SEVERAL, rare=True)
     )
     mode: str = option("emulator", "--mode", PLACE, _MODES, takes=Takes(choices=tuple(MODES)))
-    val_json: Path | None = option(None, "--val-json", PLACE, _BUILT, metavar="FILE.json", parse=Path)
+    val_json: Path | None = option(None, "--val-json", PLACE, _BUILT, metavar="FILE.json", parse=Path, takes=RARE)
     desc: str = option("serial", "-d --desc", PLACE, _LINE, metavar="LINE")
-    record: Path | None = option(None, "--record", PLACE, _RECORD, metavar="FILE.npz", parse=Path)
-    page: Path | None = option(None, "--page", PLACE, _PAGE, metavar="FILE.html", parse=Path)
-    patience: float = option(120.0, "--patience", PLACE, _PATIENCE, metavar="S", parse=float)
-    runtime: Path | None = option(None, "--runtime", PLACE, _RUNTIME, metavar="DIR", parse=Path)
+    record: Path | None = option(None, "--record", PLACE, _RECORD, metavar="FILE.npz", parse=Path, takes=RARE)
+    page: Path | None = option(None, "--page", PLACE, _PAGE, metavar="FILE.html", parse=Path, takes=RARE)
+    patience: float = option(120.0, "--patience", PLACE, _PATIENCE, metavar="S", parse=float, takes=RARE)
+    runtime: Path | None = option(None, "--runtime", PLACE, _RUNTIME, metavar="DIR", parse=Path, takes=RARE)
     io_only: bool = option(False, "--io-only", CHECKS, "only the outputs, not every layer: faster")
-    no_exec_model: bool = option(False, "--no-exec-model", CHECKS, "do not run the model's own kernels")
-    classifier: bool = option(False, "--classifier", CHECKS, "also count right classes, with or without labels")
+    no_exec_model: bool = option(False, "--no-exec-model", CHECKS, "do not run the model's own kernels", takes=RARE)
+    classifier: bool = option(
+        False, "--classifier", CHECKS, "also count right classes, with or without labels", takes=RARE
+    )
     min_cos: float = option(MIN_COSINE, "--min-cos", CHECKS, "outputs this close pass", metavar="C", parse=float)
-    per_layer: bool = option(False, "--per-layer", OUTPUT, "list every layer (with -v or --json)")
+    per_layer: bool = option(False, "--per-layer", OUTPUT, "list every layer (with -v or --json)", takes=RARE)
     output: Path | None = option(
         None, "-o --output", OUTPUT, "write inputs and outputs: NAME_val_io.npz", metavar="DIR", parse=Path
     )
-    save_csv: bool = option(False, "--save-csv", OUTPUT, _CSV)
+    save_csv: bool = option(False, "--save-csv", OUTPUT, _CSV, takes=RARE)
     no_report: bool = option(
-        False, "--no-report", OUTPUT, "changes nothing: reports are only written on request"
+        False, "--no-report", OUTPUT, "changes nothing: reports are only written on request", takes=RARE
     )
+
+
+def require_comparison(asked: ValidateOptions) -> None:
+    """For who compares on the emulator alone and writes nothing: other wishes would have no effect."""
+    for member, known in declared(ValidateOptions):
+        if known.group in (PLACE, OUTPUT) and getattr(asked, member.name) != default_of(member):
+            raise InputError(
+                f"{member.name} has no effect here",
+                rule="in Python a model is validated on the emulator, and nothing is written",
+                remedy=f"atonc validate has {known.flags[-1]}",
+            )

@@ -25,6 +25,7 @@ from atonc.insight.validating.references import References
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 
 Kernels = dict[str, list[list[Array]]]  # by title: the values of every output for every sample
 GIVEN = "the given outputs"
@@ -82,7 +83,7 @@ def validate(
     if not samples:
         raise InputError("no samples to compare", remedy="give inputs with at least one sample")
     if wanted.given and len(wanted.given) < len(samples):
-        raise InputError(f"{len(wanted.given)} samples of outputs for {len(samples)} of inputs", where="-vo")
+        raise InputError(f"{count(len(wanted.given), 'sample')} of outputs for {len(samples)} of inputs", where="-vo")
     emulation = Emulation(compiled.program, compiled.graph)
     program, kernels = _both(references, compiled, emulation, samples)
     if wanted.given:
@@ -190,7 +191,7 @@ def _append(lists: list[list[Array]], values: Sequence[Array]) -> None:
 
 def _accuracy(program: Sequence[Array], reference: Sequence[Array], labels: Sequence[int]) -> Accuracy:
     if len(labels) < len(program):
-        raise InputError(f"{len(labels)} labels for {len(program)} samples")
+        raise InputError(f"{count(len(labels), 'label')} for {count(len(program), 'sample')}")
     right = [sum(int(value.argmax()) == label for value, label in zip(side, labels, strict=False))
              for side in (program, reference)]  # fmt: skip
     return Accuracy(len(program), *right)

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from atonc.compiler.frontends.data_beside import data_files
 from atonc.machine.base.about import __version__, package_folder
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -60,7 +61,12 @@ def from_document(document: Mapping[str, Any]) -> WorkUnit:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file; read once as long as nobody writes to it."""
+    """SHA-256 of a file, and of what it keeps in files beside it; read once as long as nobody writes to it."""
+    beside = data_files(path)
+    return _hashed([_one_digest(file) for file in (path, *beside)]) if beside else _one_digest(path)
+
+
+def _one_digest(path: Path) -> str:
     try:
         state = os.stat(path)
         return _digest(os.path.abspath(path), state.st_size, state.st_mtime_ns)

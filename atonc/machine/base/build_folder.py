@@ -1,7 +1,8 @@
 """A build folder is one whole build: every reader sees all files of one compilation, whatever happened to the writer.
 
 A writer puts its files into a hidden folder inside the target, which therefore may be a mount point or a link. Then
-NAME_manifest.json takes its place: from this moment the new build counts. The files take theirs behind it. A reader
+NAME_manifest.json takes its place: from this moment the new build counts. Old C files go, the files take their places
+behind it, C files last: a compiler finds those of one build or none, whenever the writer dies. A reader
 that finds a file which no manifest describes waits for the writer, or ends its work if it died; and a reader reads
 again if the manifest changed meanwhile. Folders without a manifest, such as ST's, are read as they are.
 """
@@ -17,7 +18,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,11 +84,19 @@ def _put(folder: Path, files: Mapping[str, bytes], manifest: str) -> None:
     except Exception:  # an interrupt may come behind the last line: then others end or clear it
         shutil.rmtree(hidden, ignore_errors=True)
         raise
+    for file in filter(_is_source, files):  # without them no firmware is built of old and new files
+        with suppress(OSError):  # a mount point: then it is overwritten as it stands
+            (folder / file).unlink(missing_ok=True)
     _remove_former(folder, _read_manifest(hidden / REPLACED))
-    for file in files:
+    for file in sorted(files, key=_is_source):
         move(hidden / file, folder / file)
     shutil.rmtree(hidden, ignore_errors=True)
     _remove_former(folder, ours)  # nothing, unless another writer's manifest took the place of ours meanwhile
+
+
+def _is_source(file: str) -> bool:
+    """Whether a build of the firmware begins with it: such files go first and come last."""
+    return file.endswith(".c")
 
 
 def describe(files: Mapping[str, bytes]) -> bytes:
@@ -102,7 +111,7 @@ def _finish(folder: Path, locked: bool) -> None:
             continue
         _remove_former(folder, _read_manifest(hidden / REPLACED))
         for manifest in _manifests(folder):
-            for file, digest in manifest.files.items():
+            for file, digest in sorted(manifest.files.items(), key=lambda entry: _is_source(entry[0])):
                 if _digest(hidden / file) == digest != _digest(folder / file):
                     move(hidden / file, folder / file)
         shutil.rmtree(hidden, ignore_errors=True)

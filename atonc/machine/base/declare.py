@@ -14,6 +14,7 @@ from typing import Any
 
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import listed
 
 KEY = "option"
 PLAIN = "options"  # the group of flags that belong to no other: argparse's own
@@ -34,6 +35,7 @@ class Option:
     bare: str | None = None  # what the flag alone means; None: it takes a value
     many: str = ""  # AGAIN, SEVERAL or PAIRS, where the field is a tuple of parsed values
     local: bool = False  # names files of this machine, or says what is written where: nothing for visitors of a service
+    rare: bool = False  # `--help-all` shows it, `--help` does not
 
     @property
     def inverted(self) -> bool:
@@ -49,9 +51,10 @@ class Takes:
     bare: str | None = None  # what the flag alone means
     many: str = ""  # AGAIN, SEVERAL or PAIRS
     local: bool = False  # of this machine: nothing for visitors of a service
+    rare: bool = False  # for few: only in the full help
 
 
-ONE_VALUE = Takes()
+ONE_VALUE, RARE = Takes(), Takes(rare=True)
 
 
 def option(
@@ -65,7 +68,7 @@ def option(
     takes: Takes = ONE_VALUE,
 ) -> Any:
     """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
-    behind = takes.choices, metavar, parse, takes.bare, takes.many, takes.local
+    behind = takes.choices, metavar, parse, takes.bare, takes.many, takes.local, takes.rare
     metadata = {KEY: Option(tuple(flags.split()), group, help, *behind)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -84,8 +87,8 @@ def default_of(member: Field[Any]) -> Any:
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A remedy for a wrong name."""
-    near = get_close_matches(name, list(known), n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(near)}?" if near else otherwise
+    near = get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=0.6)
+    return f"did you mean {listed(near, 'or')}?" if near else otherwise
 
 
 # ------------------------------------------------------------------------------------------------------------- checks

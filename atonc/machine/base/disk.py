@@ -7,12 +7,16 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.words import listed
 
 HIDDEN = ".atonc-"  # begins the names of folders in which files wait until all are there
+_MOST_NAMES = 1000  # of a folder that are looked at for one that was meant
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # opening a pipe must not wait
 
 
@@ -42,9 +46,20 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         with open(handle, "rb") as file:
             yield file
     except FileNotFoundError:
-        raise InputError("there is no such file", where=str(path)) from None
+        raise missing(path) from None
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         raise InputError(f"cannot be read: {_reason(error)}", where=str(path)) from None
+
+
+def missing(path: Path, what: str = "file") -> InputError:
+    """What is said of a name that is not there: the nearest ones that are."""
+    try:
+        there = sorted(entry.name for entry in islice(os.scandir(path.absolute().parent), _MOST_NAMES))
+    except (OSError, ValueError):
+        return InputError(f"there is no such {what}, nor its folder", where=str(path), remedy="look at the path")
+    near = [str(path.with_name(name)) for name in get_close_matches(path.name, there, n=3, cutoff=0.7)]
+    remedy = f"did you mean {listed(near, 'or')}?" if near else "look at the name, and at the folder that you are in"
+    return InputError(f"there is no such {what}", where=str(path), remedy=remedy)
 
 
 def read_text(path: Path, most_bytes: int) -> str:

@@ -19,7 +19,7 @@ class Severity(StrEnum):
     NOTE = "note"  # worth knowing: rare, or a documented exception
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """How often a statement held of how often it was tested, or the report that it rests on."""
 
@@ -33,7 +33,7 @@ class Evidence:
         return "; ".join(part for part in (counted, self.report) if part)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """A limit of the hardware or a habit that every known program keeps, in the words that users read."""
 
@@ -57,7 +57,7 @@ class Rule:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reason:
     """A rule applied at one place: what was seen there, and the limit in numbers."""
 
@@ -73,7 +73,7 @@ class Reason:
         return ", ".join(part for part in (epoch, self.unit) if part)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Violation(Reason):
     """A reason to distrust an epoch. `severity` may be milder than the rule's where exceptions are documented."""
 

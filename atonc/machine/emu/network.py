@@ -16,7 +16,7 @@ from atonc.machine.emu import cpu, tensors
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.files.initialisers import InitialBytes, load_initialisers
 from atonc.machine.emu.files.network_c import read_network
-from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork, EpochBlock, FunctionCall
+from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork, EpochBlock, FunctionCall, Resident
 from atonc.machine.emu.npu import Watch, run_epoch
 from atonc.machine.hw import ll
 from atonc.machine.hw.decode import Replay, decode_epochs
@@ -96,9 +96,18 @@ def load(
     memory = memory_of(network)
     for segment in segments:
         memory.write(segment.address, np.frombuffer(segment.data, np.uint8))
-    for copy in network.residents:  # as the network does when it is initialised
-        memory.write(copy.address, memory.read(copy.source, copy.size_bytes))
+    for copy in network.residents:
+        memory.write(copy.address, initial_copy(copy, memory))
     return EmulatedNetwork(network, memory, tuple(plan_steps(network, memory)))
+
+
+def initial_copy(copy: Resident, memory: AddressSpace) -> NDArray[np.uint8]:
+    """What the network writes into RAM when it is initialised."""
+    if copy.bits == 8:
+        return memory.read(copy.source, copy.size_bytes)
+    pairs = memory.read(copy.source, -(-copy.size_bytes // 2)).view(np.int8)
+    both = np.stack([(pairs << 4) >> 4, pairs >> 4], axis=1)
+    return both.view(np.uint8).reshape(-1)[: copy.size_bytes]
 
 
 def read_contents(

@@ -72,11 +72,11 @@ def write_input(info: BufferInfo, value: Array, memory: AddressSpace) -> None:
 
 
 def require_shape(name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    if _squeezed(given) != _squeezed(wanted):
+    if squeezed(given) != squeezed(wanted):
         raise InputError(
             f"input {name} has shape {'x'.join(map(str, wanted))}, the data {'x'.join(map(str, given)) or 'none'}",
             rule="the data has the shape that the network was compiled for",
-            remedy="resize or transpose the data first; give the pictures of a batch one by one",
+            remedy="resize or transpose the data first; a run takes one sample",
         )
 
 
@@ -117,5 +117,5 @@ def _quantised(name: str, value: Array, dtype: np.dtype[Any], scale: float | Non
     return result
 
 
-def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)

@@ -19,7 +19,7 @@ PART_OF_GROUP = "drop n frames, then keep m"
 FIRST_FRAMES = "keep n frames, then drop 255"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinkKind:
     """A source kind feeding one port of a destination kind."""
 
@@ -32,7 +32,7 @@ class LinkKind:
         return f"{self.source} -> {self.destination}{f' ({port})' if port else ''}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProvenLink:
     kind: LinkKind
     sighting: Sighting  # counts single links
@@ -45,7 +45,7 @@ class ProvenLink:
         return self.sighting.level
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ContextForm:
     """One way of gating frames, with the frame counts seen and the link kinds that use it."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_NOTHING = object()
 
 
 def memoise(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
@@ -17,17 +19,18 @@ def memoise(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T,
 
     Further arguments are hashed: the result is remembered for each of their values.
     """
-    known: dict[int, tuple[weakref.ref[T], dict[object, R]]] = {}
+    known: dict[int, tuple[weakref.ref[T], dict[object, Any]]] = {}
 
     @wraps(function)
     def remembered(item: T, /, *more: P.args, **named: P.kwargs) -> R:
-        key, asked = id(item), (more, *named.items())
+        key, asked = id(item), (_NOTHING, more, *named.items()) if named else more
         entry = known.get(key)
         if entry is None:
             entry = known[key] = weakref.ref(item, lambda _: known.pop(key, None)), {}
         results = entry[1]
-        if asked not in results:
-            results[asked] = function(item, *more, **named)
-        return results[asked]
+        found = results.get(asked, _NOTHING)
+        if found is _NOTHING:
+            found = results[asked] = function(item, *more, **named)
+        return cast(R, found)
 
     return remembered

@@ -20,7 +20,7 @@ class Level(StrEnum):
     NEVER = "never seen"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sighting:
     """How often something was seen, where, and one example."""
 
@@ -45,7 +45,7 @@ class Sighting:
 NEVER_SEEN = Sighting()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PublishedNetwork:
     name: str  # repository:path
     release: str

@@ -21,7 +21,7 @@ _TEXT = """/* Weights in RAM: {total} bytes, copied when the network is initiali
 typedef struct {{
   uintptr_t from;
   uintptr_t to;
-  uint32_t bytes;
+  uint32_t bytes; /* of the copy */{bits}
 }} atonc_resident_t;
 
 static bool atonc_resident_ready = false;
@@ -37,12 +37,11 @@ static const atonc_resident_t *ATONC_Resident_{net}(void)
 
 void ATONC_Load_Resident_{net}(void);
 void ATONC_Release_Resident_{net}(void);
-
+{unpack}
 void ATONC_Load_Resident_{net}(void)
 {{
   for (const atonc_resident_t *copy = ATONC_Resident_{net}(); copy->bytes != 0U; copy++) {{
-    memcpy((void *)copy->to, (const void *)copy->from, copy->bytes);
-    LL_ATON_Cache_MCU_Clean_Range(copy->to, (copy->bytes + {line}U - 1U) / {line}U * {line}U);
+{copy}    LL_ATON_Cache_MCU_Clean_Range(copy->to, (copy->bytes + {line}U - 1U) / {line}U * {line}U);
   }}
   atonc_resident_ready = true;
 }}
@@ -51,6 +50,33 @@ void ATONC_Release_Resident_{net}(void)
 {{
   atonc_resident_ready = false;
 }}
+"""
+
+
+_BITS = "\n  uint32_t bits;  /* of a value where it comes from: 8, or 4 with the first of two in the low bits */"
+_COPY = "    memcpy((void *)copy->to, (const void *)copy->from, copy->bytes);\n"
+_UNPACK = """
+/* Two weights a byte become one: a byte that is read from flash costs more than both. */
+static void ATONC_Unpack_Resident_{net}(int8_t *to, const uint8_t *from, uint32_t bytes)
+{{
+  for (uint32_t pair = 0; pair < bytes / 2U; pair++) {{
+    uint32_t both = from[pair];
+
+    to[2U * pair] = (int8_t)((int32_t)(both & 15U) - (int32_t)((both & 8U) << 1));
+    to[2U * pair + 1U] = (int8_t)((int32_t)(both >> 4) - (int32_t)((both & 128U) >> 3));
+  }}
+  if (bytes % 2U != 0U) {{
+    uint32_t last = from[bytes / 2U] & 15U;
+
+    to[bytes - 1U] = (int8_t)((int32_t)last - (int32_t)((last & 8U) << 1));
+  }}
+}}
+"""
+_COPY_OR_UNPACK = """    if (copy->bits == 4U) {{
+      ATONC_Unpack_Resident_{net}((int8_t *)copy->to, (const uint8_t *)copy->from, copy->bytes);
+    }} else {{
+      memcpy((void *)copy->to, (const void *)copy->from, copy->bytes);
+    }}
 """
 
 
@@ -64,14 +90,19 @@ def text(network: CNetwork) -> str:
     if not found:
         return ""
     total = sum(home.buffer.size_bytes for home in found)
-    rows = "".join(_row(network, home) for home in found)
-    return _TEXT.format(net=network.suffix, total=total, rows=rows, line=CPU_CACHE_LINE, evidence=KERNELS_IN_RAM)
+    small = any(network.home(home.copy_of).buffer.four_bits for home in found)
+    words = {"bits": _BITS, "unpack": _UNPACK, "copy": _COPY_OR_UNPACK} if small else {"copy": _COPY}
+    parts = {"bits": "", "unpack": ""} | {key: text.format(net=network.suffix) for key, text in words.items()}
+    parts["rows"] = "".join(_row(network, home, small) for home in found)
+    return _TEXT.format(net=network.suffix, total=total, line=CPU_CACHE_LINE, evidence=KERNELS_IN_RAM, **parts)
 
 
-def _row(network: CNetwork, home: Placed) -> str:
-    source, target = network.place(network.home(home.copy_of).address), network.place(home.address)
+def _row(network: CNetwork, home: Placed, small: bool) -> str:
+    constant = network.home(home.copy_of)
+    source, target = network.place(constant.address), network.place(home.address)
+    bits = f", .bits = {4 if constant.buffer.four_bits else 8}U" if small else ""
     label = names.comment(home.copy_of)
-    return f"    {{ .from = {source}, .to = {target}, .bytes = {home.buffer.size_bytes}U }}, /* {label} */\n"
+    return f"    {{ .from = {source}, .to = {target}, .bytes = {home.buffer.size_bytes}U{bits} }}, /* {label} */\n"
 
 
 def at_initialisation(network: CNetwork) -> str:

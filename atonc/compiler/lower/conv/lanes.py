@@ -33,6 +33,7 @@ from atonc.compiler.select.choose import Way, choose
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.machine import Machine
+from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence.seen import frame_seen, units_trusted
 
 ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
@@ -122,12 +123,12 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
         yield _evenly(layer, jobs, counts)
     for lanes in counts:
         for by_rows in (False, True):
-            cut = [_cut(layer, job, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
+            cut = [_cut(job, layer, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
             if any(len(pieces) > 1 for pieces in cut):
                 yield (BY_ROWS if by_rows else BY_KERNELS)[lanes], [[piece for pieces in cut for piece in pieces]]
     together = rows_together(layer, context.graph)
     if together > 1 and UNITS["ARITH"] >= 2 * ariths:
-        even = [_cut(layer, job, 2, _share(job, cycles, 2), True, together) for job in jobs]
+        even = [_cut(job, layer, 2, _share(job, cycles, 2), True, together) for job in jobs]
         if any(len(pieces) > 1 for pieces in even):
             yield EVEN_ROWS, [[piece for pieces in even for piece in pieces]]
 
@@ -177,7 +178,7 @@ def _work(narrow: ChainJob | None, job: ChainJob) -> Work:
 
 def _shortest(layer: ConvLayer, job: ChainJob, lanes: int, pieces: int) -> list[LanePiece]:
     """Cut into kernels, or into rows where that is more even."""
-    cuts = [_cut(layer, job, lanes, pieces, by_rows) for by_rows in (False, True)]
+    cuts = [_cut(job, layer, lanes, pieces, by_rows) for by_rows in (False, True)]
     return min(cuts, key=lambda cut: max(piece.cycles for piece in cut))
 
 
@@ -197,8 +198,10 @@ def _ariths(layer: ConvLayer, job: ChainJob) -> int:
 # --------------------------------------------------------------------------------------------------------------- cuts
 
 
-def _cut(layer: ConvLayer, job: ChainJob, lanes: int, pieces: int, by_rows: bool, together: int = 1) -> list[LanePiece]:
-    """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut."""
+@memoise
+def _cut(job: ChainJob, layer: ConvLayer, lanes: int, pieces: int, by_rows: bool, together: int = 1) -> list[LanePiece]:
+    """At most so many pieces, on as few units as so many lanes have; the whole job where there is no such cut. Always
+    the same ones: ways that have some in common have their tasks in common."""
     narrow = _narrow(layer, job, lanes) if pieces > 1 else None
     if narrow is None:
         return [job.whole]

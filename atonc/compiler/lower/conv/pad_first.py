@@ -143,7 +143,7 @@ def pad_first(
     view = replace(Area.whole(height, line, area.channels), width=width)
 
     def stored(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        values = np.zeros((height, line, area.channels), np.int64)
+        values = np.zeros((height, line, area.channels), codes.dtype)
         values[:, :width] = around
         values[top : top + area.height, left : left + area.width] = picture(layer.stored(codes), area) + 128 * shifted
         return values.reshape(-1)

@@ -20,7 +20,8 @@ def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
     known, rule = context.semantics.get(layer.op.name), piece.rule
     if layer.ring is not None:
         piece = replace(piece, target=layer.ring.out, kept=layer.ring.step)
-    piece = replace(piece, target=replace(piece.target, offset=piece.target.offset + layer.skipped_bytes))
+    if layer.skipped_bytes:
+        piece = replace(piece, target=replace(piece.target, offset=piece.target.offset + layer.skipped_bytes))
     pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
     # a new list: what a recipe tried before it was refused must not stay
     layered = Layered(context.tensor(layer.op.outputs[0]).shape, [*pieces, piece])

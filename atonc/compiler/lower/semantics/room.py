@@ -7,17 +7,19 @@ sum whose code is at an end needs only so much that it stays there when its way 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps, matters
-from atonc.compiler.lower.conv.typical_sums import Shown
+from atonc.compiler.lower.conv.typical_sums import Real, Shown
 from atonc.compiler.lower.conv.weight_sums import extreme_sums
-from atonc.compiler.lower.semantics.arithmetic import Ints, ints
-from atonc.compiler.lower.semantics.sums import Layered, LoweredSums, SumChain
+from atonc.compiler.lower.semantics.arithmetic import Ints
+from atonc.compiler.lower.semantics.sums import Layered, LoweredSums, SumChain, sampled_windows
 from atonc.compiler.plan.policy import LEAST_ROOM
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import PARTIAL_LIMIT, SUM_LIMIT
@@ -38,23 +40,23 @@ class Reached:
         return min(by_units, (PARTIAL_LIMIT << out_shift) / self.partial if self.partial else inf)
 
 
-def room_seen(layered: Layered, codes: Iterable[Ints]) -> float:
+def room_seen(layered: Layered, codes: Iterable[NDArray[Any]]) -> float:
     """Measures the room that all pieces of a layer leave on these codes of its input."""
-    flat = [np.ascontiguousarray(ints(one)).reshape(-1) for one in codes]
-    rooms = (reached(piece, one).room(piece.rule.out_shift) for piece in layered.pieces for one in flat)
+    flat = [np.ascontiguousarray(one, np.int16).reshape(-1) for one in codes]  # holds code + 128 too
+    rooms = (reached(piece, flat).room(piece.rule.out_shift) for piece in layered.pieces if flat)
     return min(rooms, default=inf)
 
 
-def reached(piece: LoweredSums, codes: Ints) -> Reached:
-    """At sampled positions, exactly where the units of the piece hand sums on."""
-    features = piece.features(codes)
-    total: Ints = np.zeros(1, np.int64)
+def reached(piece: LoweredSums, codes: Sequence[NDArray[Any]]) -> Reached:
+    """At sampled positions of all pictures, exactly where the units of the piece hand sums on."""
+    windows = _Windows([piece.features(one) for one in codes])
+    total: Real = np.zeros(1)
     inside, between = _Way(), _Way()
     for number, chain in enumerate(piece.chains, 1):
-        now: Ints = np.zeros(1, np.int64)
+        now: Real = np.zeros(1)
         for after, terms in enumerate(chain.passes, 1):
             for term in terms:
-                now = now + piece.term(features, term, chain.subtracted, SAMPLES)
+                now = now + piece.sampled_term(windows.under(term.part, chain.subtracted), term)
                 inside.passes(now)
             if after < len(chain.passes) or len(piece.chains) > 1:
                 between.passes(now)
@@ -66,19 +68,33 @@ def reached(piece: LoweredSums, codes: Ints) -> Reached:
     return Reached(inside.needed(shown, total if alone else 0 * total), between.needed(shown, total))
 
 
+class _Windows:
+    """What is under kernels at sampled positions: terms over some channels each have it in common."""
+
+    def __init__(self, pictures: Sequence[NDArray[Any]]) -> None:
+        self.pictures = pictures
+        self.known: dict[tuple[int, int], NDArray[Any]] = {}
+
+    def under(self, part: Part, subtracted: int) -> NDArray[Any]:
+        key = id(part), subtracted
+        if key not in self.known:
+            found = [sampled_windows(picture, part, subtracted, SAMPLES) for picture in self.pictures]
+            self.known[key] = np.concatenate(found)
+        return self.known[key]
+
+
 class _Way:
     """The ends of the way that sums take."""
 
     def __init__(self) -> None:
-        self.highest: Any = 0
-        self.lowest: Any = 0
+        self.highest: Any = 0.0
+        self.lowest: Any = 0.0
 
-    def passes(self, sums: Ints) -> None:
+    def passes(self, sums: Real) -> None:
         self.highest, self.lowest = np.maximum(self.highest, sums), np.minimum(self.lowest, sums)
 
-    def needed(self, shown: Shown, total: Ints) -> int:
-        found = shown.required(self.highest, self.lowest, total.astype(np.float64))
-        return int(np.max(found, initial=0.0))
+    def needed(self, shown: Shown, total: Real) -> int:
+        return int(np.max(shown.required(self.highest, self.lowest, total), initial=0.0))
 
 
 def _shown(rule: Requantisation | TwoSteps) -> Shown:

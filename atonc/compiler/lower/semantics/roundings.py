@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
 
+from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.requantise import Requantisation
 from atonc.compiler.lower.semantics.sums import Layered, LoweredSums, SumChain
 from atonc.compiler.select.form import Semantics
+from atonc.machine.hw.memoise import memoise
 
 Roundings = Mapping[int, frozenset[Hashable]]  # by output channel
 
 
+@memoise
 def roundings(semantics: Semantics) -> Roundings | None:
     """Whatever the pixels; None where that is not known of it."""
     if not isinstance(semantics.codes, Layered):
@@ -42,5 +46,11 @@ def _of_chain(chain: SumChain, alone: bool, saturates: bool) -> Hashable:
     """Exact sums are the same in any order: who adds what matters where they are cut on the way."""
     if alone and len(chain.passes) == 1 and not saturates:
         return chain.subtracted
-    passes = (tuple((t.first, t.count, t.part.window, t.part.weights.tobytes()) for t in p) for p in chain.passes)
+    passes = (tuple((t.first, t.count, t.part.window, _weights(t.part)) for t in p) for p in chain.passes)
     return chain.subtracted, tuple(passes)
+
+
+@memoise
+def _weights(part: Part) -> bytes:
+    """Stands for its weights, which would be compared once for every channel."""
+    return hashlib.sha256(part.weights.tobytes()).digest()

@@ -82,19 +82,29 @@ class LoweredSums:
         assert total is not None
         return total
 
-    def term(self, features: Ints, term: SumTerm, subtracted: int, most: int = 0) -> Ints:
-        """`most`: so many positions, spread over the picture and in one row; all of them unless said."""
-        part, own = term.part, self._own(term)
+    def term(self, features: Ints, term: SumTerm, subtracted: int) -> Ints:
+        """What it adds at every position."""
+        part, own, weights = term.part, self._own(term), self._weights(term)
         view = picture(features, part.area)[:, :, own] - subtracted
         if any(part.padding):
             top, left, bottom, right = part.padding
             view = np.pad(view, ((top, bottom), (left, right), (0, 0)))
         windows = sliding_window_view(view, part.window, axis=(0, 1))[:: part.stride, :: part.stride]
-        windows = _spread(windows, most) if most else windows
-        weights = part.weights[self.first : self.first + self.count]
         if self.multiplier:
             return np.einsum("yxcij,cij->yxc", windows, ints(weights[..., 0]))
         return exact_product(windows, ints(weights[..., own]))
+
+    def sampled_term(self, windows: NDArray[Any], term: SumTerm) -> NDArray[np.float64]:
+        """[positions, outputs]: the same from `sampled_windows`; far below 2^53, so float64 loses nothing."""
+        own, weights = self._own(term), self._weights(term)
+        some = windows[..., own].astype(np.float64)
+        if self.multiplier:
+            return np.einsum("pijc,cij->pc", some, weights[..., 0].astype(np.float64))
+        kernels = weights[..., own].astype(np.float64)
+        return some.reshape(len(some), -1) @ kernels.reshape(len(kernels), -1).T
+
+    def _weights(self, term: SumTerm) -> NDArray[Any]:
+        return term.part.weights[self.first : self.first + self.count]
 
     def _own(self, term: SumTerm) -> Any:
         """The channels of the view that it reads; of a depthwise layer one for every output."""
@@ -103,10 +113,21 @@ class LoweredSums:
         return slice(term.first, min(term.first + term.count, term.part.area.channels))
 
 
-def _spread(windows: NDArray[Any], most: int) -> NDArray[Any]:
-    rows, columns = windows.shape[:2]
+def sampled_windows(features: NDArray[Any], part: Part, subtracted: int, most: int) -> NDArray[Any]:
+    """[positions, i, j, channels]: what is under the kernel at so many positions, spread over the picture; nothing else
+    is touched."""
+    view, (top, left, bottom, right) = picture(features, part.area), part.padding
+    sizes = part.area.height + top + bottom, part.area.width + left + right
+    rows, columns = ((size - k) // part.stride + 1 for size, k in zip(sizes, part.window, strict=True))
     where = np.linspace(0, rows * columns - 1, min(most, rows * columns)).astype(int)
-    found: NDArray[Any] = windows[where // columns, where % columns][None]
+    y = (where // columns * part.stride - top)[:, None] + np.arange(part.window[0])
+    x = (where % columns * part.stride - left)[:, None] + np.arange(part.window[1])
+    if not any(part.padding):
+        return view[y[:, :, None], x[:, None, :]] - subtracted
+    inside = [(place >= 0) & (place < size) for place, size in zip((y, x), view.shape[:2], strict=True)]
+    y, x = (place.clip(0, size - 1) for place, size in zip((y, x), view.shape[:2], strict=True))
+    found: NDArray[Any] = view[y[:, :, None], x[:, None, :]] - subtracted
+    found[~(inside[0][:, :, None] & inside[1][:, None, :])] = 0
     return found
 
 

@@ -2,13 +2,15 @@
 
 An epoch takes as long as the slower of its flash reads and everything else, so the first weights that leave the flash
 bring more than the last: after every choice the others are weighed again. Gains only shrink as the set grows, so the
-best candidate of the last round is weighed again first, and taken if it is still the best.
+best candidate of the last round is weighed again first, and taken if it is still the best. Room that stays is for a
+part of the next kernel (`cut_kernels`). Once there are such parts, small ones of a better rate could take their room:
+then the choice that begins with the largest gains is weighed beside it.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from atonc.compiler.emit.program import Program
@@ -19,15 +21,29 @@ from atonc.compiler.search.weights import Weights, in_flash, moved
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import secure
 from atonc.machine.hw.safety.context import SafetyContext
-from atonc.machine.hw.safety.evidence import GradedForm, grade_epoch
+from atonc.machine.hw.safety.evidence import GradedForm, reader_forms
+from atonc.machine.hw.safety.view import EpochView
 from atonc.machine.hw.target import Target
+
+Worth = Callable[[float, int], float]  # of cycles saved and bytes taken
+
+
+def by_rate(saved: float, size_bytes: int) -> float:
+    return saved / size_bytes
+
+
+def by_gain(saved: float, size_bytes: int) -> float:
+    return saved
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
     if candidate.decisions.undecided:
         setting = candidate.setting
         free = free_spans(candidate.made.layout.placed, setting.memory)
-        homes = choose(candidate.made.program, free, budget(candidate, free), setting.target)
+        room, program = budget(candidate, free), candidate.made.program
+        orders = (by_rate, by_gain) if candidate.decisions.cuts else (by_rate,)
+        choices = [choose(program, free, room, setting.target, order) for order in orders]
+        homes = min(choices, key=lambda choice: choice[0])[1]
         reason = f"--resident: {len(homes)} constants stay in RAM"
         yield Proposal(replace(candidate.decisions, resident=homes), reason, candidate)
 
@@ -39,13 +55,15 @@ def budget(candidate: Candidate, free: Sequence[Span]) -> int:
     return max(0, min(room, candidate.decisions.resident_bytes - kept))
 
 
-def choose(program: Program, free: Sequence[Span], budget: int, target: Target) -> dict[str, int]:
-    """Constant -> address of its copy, of the set that saves most within the budget."""
+def choose(
+    program: Program, free: Sequence[Span], budget: int, target: Target, worth: Worth
+) -> tuple[int, dict[str, int]]:
+    """Cycles of the epochs, and constant -> address of its copy: what is worth most first, as long as there is room."""
     prices, spans, chosen = Prices(program, target), list(free), dict[str, int]()
     queue: list[tuple[float, int]] = []
     listed = [weights for weights in in_flash(program, target) if weights.size_bytes <= budget]
     for number, weights in enumerate(listed):
-        queue.append((-prices.bound(weights) / weights.size_bytes, number))
+        queue.append((-worth(prices.bound(weights), weights.size_bytes), number))
     heapq.heapify(queue)
     while queue:
         _, number = heapq.heappop(queue)
@@ -53,7 +71,7 @@ def choose(program: Program, free: Sequence[Span], budget: int, target: Target) 
         best = prices.best_place(weights, spans) if weights.size_bytes <= budget else None
         if best is None or best[0] <= 0:
             continue
-        rate = -best[0] / weights.size_bytes
+        rate = -worth(best[0], weights.size_bytes)
         if queue and rate > queue[0][0]:
             heapq.heappush(queue, (rate, number))
             continue
@@ -61,35 +79,37 @@ def choose(program: Program, free: Sequence[Span], budget: int, target: Target) 
         prices.move(weights, best[1])
         budget -= weights.size_bytes
         spans = _without(spans, best[1], best[1] + weights.size_bytes)
-    return dict(sorted(chosen.items(), key=lambda item: item[1]))
+    return prices.total(), dict(sorted(chosen.items(), key=lambda item: item[1]))
 
 
 def outlook(program: Program, free: Sequence[Span], room: int, target: Target) -> tuple[int, int]:
     """Cycles that weights in RAM would save, and their bytes: those that are read fastest per byte first, each where
     it fits first. The search weighs every choice, so it finds as much or more."""
     prices, spans, taken = Prices(program, target), list(free), 0
-    before = sum(prices.cycles.values())
+    before = prices.total()
     for weights in sorted(in_flash(program, target), key=lambda one: -prices.bound(one) / one.size_bytes):
         address = prices.first_place(weights, spans)
         if address is not None and taken + weights.size_bytes <= room:
             prices.move(weights, address)
             taken += weights.size_bytes
             spans = _without(spans, address, address + weights.size_bytes)
-    return before - sum(prices.cycles.values()), taken
+    return before - prices.total(), taken
 
 
 class Prices:
-    """Epochs with the copies that are chosen so far, and what each takes."""
+    """Epochs with the copies that are chosen so far; what one takes is worked out when somebody asks."""
 
     def __init__(self, program: Program, target: Target) -> None:
         self.target, self.machine = target, target.machine
         self.epochs = {step.number: target.with_words(step.epoch) for step in program.steps if step.epoch is not None}
-        self.cycles = {number: self._cycles(epoch) for number, epoch in self.epochs.items()}
         self._known: dict[tuple[str, str], bool] = {}  # by weights and kind of memory
 
     def bound(self, weights: Weights) -> float:
         """No set of others makes these save more: as many cycles as their epochs take."""
-        return sum(self.cycles[number] for number in weights.readers)
+        return sum(self._cycles(self.epochs[number]) for number in weights.readers)
+
+    def total(self) -> int:
+        return sum(map(self._cycles, self.epochs.values()))
 
     def best_place(self, weights: Weights, spans: Sequence[Span]) -> tuple[float, int] | None:
         """Cycles saved and the address: among equals the tightest span, so that room for large ones stays."""
@@ -108,11 +128,10 @@ class Prices:
     def move(self, weights: Weights, address: int) -> None:
         for number in weights.readers:
             self.epochs[number] = moved(self.epochs[number], weights, number, address)
-            self.cycles[number] = self._cycles(self.epochs[number])
 
     def saved(self, weights: Weights, address: int) -> float:
         return sum(
-            self.cycles[number] - self._cycles(moved(self.epochs[number], weights, number, address))
+            self._cycles(self.epochs[number]) - self._cycles(moved(self.epochs[number], weights, number, address))
             for number in weights.readers
         )
 
@@ -121,16 +140,19 @@ class Prices:
         bank = self.machine.memory_at(address)
         key = weights.name, bank.kind if bank else ""
         if key not in self._known:
-            self._known[key] = all(
-                self._forms(moved(self.epochs[number], weights, number, address)) <= self._forms(self.epochs[number])
-                for number in weights.readers
-            )
+            self._known[key] = all(self._takes_move(weights, number, address) for number in weights.readers)
         return self._known[key]
 
-    def _forms(self, epoch: Epoch) -> set[GradedForm]:
-        """Those that the user does not trust."""
-        graded = grade_epoch(epoch, SafetyContext(trust=self.target.trust)).forms
-        return {form for form in graded if not self.target.trust.allows(form.graded)}
+    def _takes_move(self, weights: Weights, number: int, address: int) -> bool:
+        before, readers = self.epochs[number], weights.readers[number]
+        found = self._distrusted(moved(before, weights, number, address), readers)
+        return not found or found <= self._distrusted(before, readers)
+
+    def _distrusted(self, epoch: Epoch, readers: Sequence[str]) -> set[GradedForm]:
+        """Forms of these readers that the user does not trust."""
+        trust = self.target.trust
+        forms = reader_forms(EpochView(epoch, SafetyContext(trust=trust)), readers)
+        return {form for form in forms if not trust.allows(form.graded)}
 
     def _cycles(self, epoch: Epoch) -> int:
         return self.target.cycles(epoch).cycles

@@ -1,11 +1,11 @@
 // One build: figures, what deserves attention, files, the report.
 
-import { ask, tried } from "./client.js";
+import { ask, send, tried } from "./client.js";
 import { $, band, bytes, count, h, ms, plural, put, rate } from "./dom.js";
 import { cancel } from "./list.js";
 import { startAgain } from "./new.js";
-import { about, badge, chips, failure, progress, ramOf, verdict } from "./parts.js";
-import { job as known, jobs } from "./state.js";
+import { about, badge, chips, failure, progress, quantised, ramOf, verdict } from "./parts.js";
+import { job as known, jobs, keep } from "./state.js";
 
 export async function show(id) {
   const job = await tried(() => known(id));
@@ -21,7 +21,8 @@ export function refresh(id) {
 
 function draw(job) {
   const parts = [head(job)];
-  if (job.state === "done") parts.push(tiles(job.summary), ...alerts(job.summary), cards(job), report(job));
+  if (job.state === "done" && job.verb === "quantize") parts.push(showTiles(quantised(job.summary)), quantisedCards(job), report(job));
+  else if (job.state === "done") parts.push(tiles(job.summary), ...alerts(job.summary), cards(job), report(job));
   else if (job.state === "running") parts.push(h("div.card", {}, progress(job)));
   else if (job.state === "queued") parts.push(h("div.card", {}, "It waits for a free process."));
   else parts.push(job.state === "failed" ? failed(job) : h("div.card", {}, "It was cancelled."), commandCard(job));
@@ -34,11 +35,19 @@ function head(job) {
   const ended = done || job.state === "failed" || job.state === "cancelled";
   return h("div.head", {},
     h("div.grow", {}, h("h1", {}, job.title), h("div.about", {}, badge(job), verdict(job), about(job), chips(job))),
+    done && job.verb === "quantize" && h("button.main", { type: "button", id: "compile-it", onclick: () => compile(job) }, "Compile the int8 model"),
     done && h("a.button.main", { href: `${address}/files.zip`, download: true, id: "zip" }, "Download all"),
     done && h("a.button", { href: `${address}/report`, target: "_blank", rel: "noopener" }, "Report in its own tab"),
     ended && h("button", { type: "button", onclick: () => { startAgain(job); location.hash = "#/"; } }, "Again, with other options"),
     ended && h("button", { type: "button", onclick: () => remove(job) }, "Delete"),
     !ended && cancel(job));
+}
+
+async function compile(job) {
+  const next = await tried(() => send(`/api/jobs/${job.id}/compile`, { options: {} }));
+  if (!next) return;
+  keep([next]);
+  location.hash = `#/build/${next.id}`;
 }
 
 async function remove(job) {
@@ -58,7 +67,17 @@ function tiles(found) {
     [`${(found.macs / 1e6).toFixed(1)} M`, "multiplications"],
     found.verify ? [worst.toFixed(5), "cosine, emulated"] : ["not verified", "no-verify was set"],
   ];
-  return h("div.tiles", {}, rows.map(([value, name]) => h("div.tile", {}, h("b", {}, value), h("span", {}, name))));
+  return showTiles(rows);
+}
+
+const showTiles = (rows) => h("div.tiles", {}, rows.map(([value, name]) => h("div.tile", {}, h("b", {}, value), h("span", {}, name))));
+
+function quantisedCards(job) {
+  const found = job.summary;
+  const outputs = Object.entries(found.outputs).map(([name, snr]) => `${name}: ${snr.toFixed(1)} dB`);
+  const judged = `${plural(found.held_samples, "sample")} of ${count(found.samples)} taught nothing and judged it: ${found.chosen.name}.`;
+  const card = h("section.card", {}, h("h2", {}, "How good it is"), h("ul", {}, [judged, ...outputs, ...found.notes].map((text) => h("li", {}, text))));
+  return h("div.columns", {}, card, filesCard(job), commandCard(job));
 }
 
 function alerts(found) {

@@ -2,7 +2,9 @@
 
 import { toast } from "./dom.js";
 
-export async function ask(path, options = {}) {
+const TRIES = 5; // while others have the places
+
+export async function ask(path, options = {}, tries = TRIES) {
   let answer;
   try {
     answer = await fetch(path, options);
@@ -10,6 +12,10 @@ export async function ask(path, options = {}) {
     throw new Failure({ what: "the server does not answer", remedy: "is atonc serve still running?" });
   }
   if (answer.status === 204) return null;
+  if (answer.status === 429 && tries > 1) {
+    await new Promise((done) => setTimeout(done, 1000 * Number(answer.headers.get("Retry-After") || 1)));
+    return ask(path, options, tries - 1);
+  }
   const found = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Failure(found.error || { what: `the server says ${answer.status}` });
   return found;
@@ -19,6 +25,7 @@ export class Failure extends Error {
   constructor(error) {
     super(error.where ? `${error.where}: ${error.what}` : error.what);
     this.remedy = error.remedy || error.rule || "";
+    this.error = error;
   }
 }
 

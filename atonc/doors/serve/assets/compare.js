@@ -22,7 +22,7 @@ function page(found, a, b) {
     h("div.head", {}, h("div.grow", {}, h("h1", {}, "Two builds")), h("a.button.main", { href: `/api/compare/report?a=${a}&b=${b}`, target: "_blank", rel: "noopener" }, "Both on one page, layer by layer"), h("a.button", { href: `#/compare/${b}/${a}` }, "Exchange A and B")),
     h("div.columns", {}, side("A", left), side("B", right)),
     ...differs(found),
-    h("section.card.scroll", {}, figures(found.figures)),
+    h("section.card.scroll", {}, figures(found)),
     h("section.card.scroll", {}, h("h2", {}, "Layers that differ most"), layers(found)),
   ];
 }
@@ -36,14 +36,29 @@ function differs(found) {
 
 const shown = (figure, value) => (figure.unit === "ms" ? ms(value) : figure.unit === "bytes" ? bytes(value) : count(value));
 
-function figures(rows) {
+const CLOCKS = [["npu_mhz", "NPU clock"], ["cpu_mhz", "CPU clock"]];
+const clocksDiffer = (found) => CLOCKS.some(([key]) => found.a.clocks[key] !== found.b.clocks[key]);
+const inCycles = (figure) => figure.unit === "cycles" || figure.name.startsWith("cycles");
+
+function figures(found) {
+  const other = clocksDiffer(found);
+  const row = (name, a, b, change, kind = "td.number") => h("tr", {}, h("td", {}, name), h("td.number", {}, a), h("td.number", {}, b), h(kind, {}, change));
   const line = (figure) => {
-    const kind = figure.ratio === null || figure.ratio === 1 || figure.name === "epochs on the NPU" ? "td.number" : figure.ratio < 1 ? "td.number.better" : "td.number.worse";
-    const change = figure.ratio === null ? "–" : figure.ratio === 1 ? "same" : `${figure.ratio > 1 ? "+" : "−"}${Math.abs(100 * (figure.ratio - 1)).toFixed(1)} %`;
-    return h("tr", {}, h("td", {}, figure.name), h("td.number", {}, shown(figure, figure.a)), h("td.number", {}, shown(figure, figure.b)), h(kind, {}, change));
+    const plain = figure.ratio === null || figure.ratio === 1 || figure.name === "epochs on the NPU" || (other && inCycles(figure));
+    return row(figure.name, shown(figure, figure.a), shown(figure, figure.b), changeOf(figure.ratio), plain ? "td.number" : figure.ratio < 1 ? "td.number.better" : "td.number.worse");
   };
+  const clock = ([key, name]) => row(name, `${found.a.clocks[key]} MHz`, `${found.b.clocks[key]} MHz`, changeOf(found.b.clocks[key] / found.a.clocks[key]));
   const heads = h("tr", {}, h("th", {}, ""), h("th.number", {}, "A"), h("th.number", {}, "B"), h("th.number", {}, "B against A"));
-  return h("table", { id: "figures" }, h("thead", {}, heads), h("tbody", {}, rows.map(line)));
+  const note = "The clocks differ: cycles are those of each build's own NPU clock, so that more of them may take less time. Compare the latencies.";
+  return [
+    other && h("p.alert", { id: "clocks-differ" }, note),
+    h("table", { id: "figures" }, h("thead", {}, heads), h("tbody", {}, CLOCKS.map(clock), found.figures.map(line))),
+  ];
+}
+
+function changeOf(ratio) {
+  if (ratio === null) return "–";
+  return ratio === 1 ? "same" : `${ratio > 1 ? "+" : "−"}${Math.abs(100 * (ratio - 1)).toFixed(1)} %`;
 }
 
 function layers(found) {

@@ -29,7 +29,7 @@ function empty() {
 }
 
 export function row(job) {
-  const pick = h("input", { type: "checkbox", checked: selected.has(job.id), disabled: job.state !== "done", "aria-label": `Select build ${job.number}`,
+  const pick = h("input", { type: "checkbox", checked: selected.has(job.id), disabled: job.state !== "done" || job.verb !== "generate", "aria-label": `Select build ${job.number}`,
     onchange: (event) => select(job.id, event.target.checked) });
   const state = job.state === "done" ? verdict(job) : badge(job);
   const who = h("div.who", {}, h("a", { href: `#/build/${job.id}` }, job.title), h("div.about", {}, state, about(job), chips(job)));

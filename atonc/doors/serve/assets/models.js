@@ -4,7 +4,7 @@ import { $, band, bytes, h, ms, put, s, save } from "./dom.js";
 import { chips, ramOf, verdict } from "./parts.js";
 import { newestFirst, select, selected } from "./state.js";
 
-const LEFT = 64, RIGHT = 20, TOP = 16, BOTTOM = 46;
+const LEFT = 78, RIGHT = 20, TOP = 16, BOTTOM = 46;
 let WIDTH = 1100, HEIGHT = 430; // as wide as the window allows
 let order = { key: "latency_ms", down: false };
 let words = "";
@@ -25,7 +25,7 @@ const COLUMNS = [
 ];
 
 function chosen() {
-  const done = newestFirst().filter((job) => job.state === "done" && (!selected.size || selected.has(job.id)));
+  const done = newestFirst().filter((job) => job.state === "done" && job.verb === "generate" && (!selected.size || selected.has(job.id)));
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const text = (job) => `${job.title} ${job.command} #${job.number}`.toLowerCase();
   return done.filter((job) => wanted.every((word) => text(job).includes(word)));
@@ -47,7 +47,7 @@ export function draw() {
 
 function legend() {
   return h("p.legend", {}, h("span", {}, h("i"), "all activations on the chip"), h("span", {}, h("i.spilled"), "some outside"),
-    h("span", {}, h("i.line"), "no other build is both faster and smaller"));
+    h("span", {}, h("i.line"), "no other build of the model is both faster and smaller"));
 }
 
 export function fill() {
@@ -113,9 +113,16 @@ function scatter(rows) {
     ...x.ticks.map((value) => [s("line.grid", { x1: x.at(value), x2: x.at(value), y1: TOP, y2: HEIGHT - BOTTOM }), s("text.soft", { x: x.at(value), y: HEIGHT - BOTTOM + 17, "text-anchor": "middle" }, short(value))]),
     ...y.ticks.map((value) => [s("line.grid", { x1: LEFT, x2: WIDTH - RIGHT, y1: y.at(value), y2: y.at(value) }), s("text.soft", { x: LEFT - 8, y: y.at(value) + 4, "text-anchor": "end" }, `${Number(value.toPrecision(2))} ms`)]),
   ];
-  const titles = [s("text.soft", { x: WIDTH - RIGHT, y: HEIGHT - 8, "text-anchor": "end" }, "RAM"), s("text.soft", { x: LEFT + 6, y: TOP + 12 }, "latency")];
+  const titles = [s("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, "RAM"),
+    s("text", { x: 0, y: 0, "text-anchor": "middle", transform: `translate(12 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)` }, "predicted latency")];
   const points = rows.map((job) => ({ job, x: x.at(ram(job)), y: y.at(time(job)) }));
-  return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, height: HEIGHT, role: "img", "aria-label": "Latency against RAM" }, grid, titles, front(points), points.map(mark), labels(points));
+  return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, height: HEIGHT, role: "img", "aria-label": "Latency against RAM" }, grid, titles, fronts(points), points.map(mark), labels(points));
+}
+
+// one for each model: another one is no rival
+function fronts(points) {
+  const titles = [...new Set(points.map(({ job }) => job.title))];
+  return titles.map((title) => front(points.filter(({ job }) => job.title === title)));
 }
 
 function front(points) {

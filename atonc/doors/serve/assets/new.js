@@ -9,7 +9,12 @@ const SAMPLES = [".npz", ".npy", ".csv"];
 let models = [];
 let samples = [];
 let again = null; // a former job whose model is compiled once more
+let verb = "generate"; // or quantize
 let values = {};
+let wrong = null; // what the server said of an option, until its value changes: field, what, rule, remedy
+
+const DOES = { generate: "Compile", quantize: "Quantise" };
+const optionGroups = () => server.info.forms[verb];
 
 const ending = (file) => file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
 
@@ -29,7 +34,9 @@ export function startAgain(job) {
   again = job;
   models = [];
   samples = [];
+  verb = job.verb;
   values = { ...job.options };
+  mark(job.error);
   draw();
   $("new").scrollIntoView({ block: "nearest" });
 }
@@ -39,31 +46,50 @@ export function draw() {
   const opened = new Set([...form.querySelectorAll("details[open]")].map((found) => found.dataset.group));
   const total = [...models, ...samples].reduce((sum, file) => sum + file.size, 0);
   const most = server.info ? server.info.limits.upload_bytes : Infinity;
-  const many = models.length > 1 ? `Compile ${models.length} models` : "Compile";
+  const many = models.length > 1 ? `${DOES[verb]} ${models.length} models` : DOES[verb];
+  const lacks = verb === "quantize" && !again && samples.length !== 1;
   put(
     form,
+    verbs(),
     zone(),
+    examples(),
     again && h("div.again", {}, h("span", {}, h("b", {}, again.title), ` of build #${again.number}, once more`),
       h("button.plain", { type: "button", "aria-label": "Forget this model", onclick: () => { again = null; draw(); } }, "✕")),
     chosen(models, "models"),
     models.length || again ? sampleZone() : null,
     chosen(samples, "samples"),
     total > most ? h("p.alert.bad", {}, `${bytes(total)} are more than the ${bytes(most)} that the server takes`) : null,
-    h("button.main", { disabled: !(models.length || again) || total > most, id: "compile" }, many),
+    h("button.main", { disabled: !(models.length || again) || lacks || total > most, id: "compile" }, many),
     options(opened),
     server.info && h("p.hint", {}, `A job may take ${server.info.limits.seconds} s of processor time and ${bytes(server.info.limits.memory_bytes)}; ` +
       `${server.info.limits.processes} run at once. Nothing leaves this machine.`),
   );
 }
 
+function verbs() {
+  const choose = (event) => {
+    verb = event.target.value;
+    [values, wrong, again] = [{}, null, null];
+    draw();
+  };
+  const choice = ([name, text]) => h("label", {}, h("input", { type: "radio", name: "verb", value: name, checked: name === verb, onchange: choose }), text);
+  return h("fieldset.verbs", {}, h("legend", {}, "What to do"), Object.entries(DOES).map(choice));
+}
+
 function zone() {
   const input = h("input", { type: "file", id: "files", multiple: true, accept: [...MODELS, ...SAMPLES].join(","), onchange: (event) => take(event.target.files) });
-  return h("label.zone", {}, input, h("b", {}, "Drop a model, or choose one"), h("span", {}, "quantised .tflite or .onnx; several at once if you like"));
+  return h("label.zone", {}, input, h("b", {}, "Drop a model, or choose one"), h("span", {}, `${verb === "quantize" ? "float" : "quantised"} .tflite or .onnx; several at once if you like`));
+}
+
+function examples() {
+  if (!server.info || !server.info.examples.length || verb !== "generate" || models.length || again) return null;
+  const button = ({ name, about }) => h("button.plain", { type: "button", title: about, onclick: () => submitted(() => sendExample(name)) }, name);
+  return h("p.hint.examples", {}, "No model at hand? Compile one that comes with atonc: ", server.info.examples.map(button));
 }
 
 function sampleZone() {
   const input = h("input", { type: "file", id: "sample-files", multiple: true, accept: SAMPLES.join(","), onchange: (event) => take(event.target.files) });
-  const text = again && again.samples && !samples.length ? "The samples of that build are used again" : "Samples, if you have some: .npz, .npy or .csv";
+  const text = again && again.samples && !samples.length ? "The samples of that build are used again" : verb === "quantize" ? "Samples to calibrate with: one .npz with the inputs by name, samples first" : "Samples, if you have some: .npz, .npy or .csv";
   return again ? h("p.hint", {}, again.samples ? text : "Without samples, as that build") : h("label.zone.small", {}, input, h("span", {}, text));
 }
 
@@ -82,13 +108,14 @@ function chosen(files, kind) {
 function options(opened) {
   if (!server.info) return null;
   const set = Object.keys(values).length;
-  const groups = server.info.options.map(({ group, options: members }) => {
+  const groups = optionGroups().map(({ group, options: members }) => {
     const here = members.filter((option) => option.name in values).length;
-    return h("details", { open: opened.has(group), "data-group": group },
+    const open = opened.has(group) || members.some((option) => wrong && option.name === wrong.field);
+    return h("details", { open, "data-group": group },
       h("summary", {}, group, here ? h("small", {}, `${here} set`) : null), members.map(field));
   });
-  const reset = h("button.plain", { type: "button", onclick: () => { values = {}; draw(); } }, "all back to their defaults");
-  return h("details", { open: opened.has("all"), "data-group": "all" },
+  const reset = h("button.plain", { type: "button", onclick: () => { values = {}; wrong = null; draw(); } }, "all back to their defaults");
+  return h("details", { open: opened.has("all") || wrong !== null, "data-group": "all" },
     h("summary", {}, "Options", set ? h("small.chip", {}, `${set} set`) : null), h("div.options", {}, groups), set ? reset : null);
 }
 
@@ -99,9 +126,35 @@ function field(option) {
     if (empty) delete values[name];
     else values[name] = value;
     box.classList.toggle("changed", name in values);
+    if (wrong && wrong.field === name) unmark(box);
   };
-  box.append(h("label", {}, h("span", {}, name), control(option, kind, keepValue)), h("p", {}, option.help));
+  box.append(h("label", {}, h("span", {}, name), control(option, kind, keepValue)), h("p", { id: `help-${name}` }, option.help));
+  const input = box.querySelector("[name]");
+  input.setAttribute("aria-describedby", `help-${name}`);
+  if (wrong && wrong.field === name) showWrong(box, input);
   return box;
+}
+
+const isOption = (name) => optionGroups().some(({ options: members }) => members.some((option) => option.name === name));
+
+function mark(error) {
+  wrong = error && error.field && server.info && isOption(error.field) ? error : null;
+  return wrong !== null;
+}
+
+function showWrong(box, input) {
+  const said = [wrong.what, wrong.rule, wrong.remedy].filter(Boolean).join(". ");
+  box.append(h("p.wrong", { id: `wrong-${wrong.field}`, role: "alert" }, said));
+  input.setAttribute("aria-invalid", "true");
+  input.setAttribute("aria-describedby", `wrong-${wrong.field} help-${wrong.field}`);
+}
+
+function unmark(box) {
+  const input = box.querySelector("[name]");
+  input.removeAttribute("aria-invalid");
+  input.setAttribute("aria-describedby", `help-${wrong.field}`);
+  box.querySelector(".wrong").remove();
+  wrong = null;
 }
 
 function control(option, kind, keepValue) {
@@ -122,40 +175,50 @@ function control(option, kind, keepValue) {
     oninput: (event) => keepValue(read(event.target.value), !event.target.value.trim()) });
 }
 
-async function submit(event) {
-  event.preventDefault();
-  const button = $("compile");
-  button.disabled = true;
-  if (again) {
-    const job = await tried(() => send(`/api/jobs/${again.id}/again`, { options: values }));
-    if (job) {
-      keep([job]);
-      again = null;
-    }
-  } else {
-    for (const model of [...models]) {
-      button.textContent = `Sending ${model.name}`;
-      const job = await tried(() => upload(model));
-      if (!job) break;
-      keep([job]);
-      models = models.filter((other) => other !== model);
-    }
-    if (!models.length) samples = [];
-  }
+// a refused option is marked in the form; any other failure is told as everywhere
+async function submitted(work) {
+  wrong = null;
+  $("compile").disabled = true;
+  await tried(() => work().catch((error) => {
+    if (!mark(error.error)) throw error;
+  }));
   draw();
+  if (wrong) $("new").elements.namedItem(wrong.field).focus();
   changed();
+}
+
+async function sendAgain() {
+  keep([await send(`/api/jobs/${again.id}/again`, { options: values })]);
+  again = null;
+}
+
+async function sendExample(name) {
+  keep([await send(`/api/examples/${encodeURIComponent(name)}`, { options: values })]);
+}
+
+async function sendModels() {
+  for (const model of [...models]) {
+    $("compile").textContent = `Sending ${model.name}`;
+    keep([await upload(model)]);
+    models = models.filter((other) => other !== model);
+  }
+  samples = [];
 }
 
 function upload(model) {
   const body = new FormData();
   body.append("model", model);
   samples.forEach((file) => body.append("samples", file));
+  body.append("verb", verb);
   body.append("options", JSON.stringify(values));
   return ask("/api/jobs", { method: "POST", body });
 }
 
 export function start() {
-  $("new").addEventListener("submit", submit);
+  $("new").addEventListener("submit", (event) => {
+    event.preventDefault();
+    submitted(again ? sendAgain : sendModels);
+  });
   let depth = 0;
   const files = (event) => [...event.dataTransfer.types].includes("Files");
   addEventListener("dragenter", (event) => { if (files(event)) { depth += 1; $("drop").hidden = false; } });

@@ -14,7 +14,7 @@ export function chips(job) {
 
 export function verdict(job) {
   const found = job.summary;
-  if (!found) return null;
+  if (!found || job.verb !== "generate") return null;
   if (found.gates.length) return h("span.state.bad", { title: found.gates.join("\n") }, "gate failed");
   if (found.validation && !found.validation.passed) return h("span.state.bad", { title: found.validation.complaints.join("\n") }, "samples differ");
   if (found.spilled_bytes) return h("span.state.warn", { title: `${count(found.spilled_bytes)} bytes of activations lie outside the chip` }, "spills");
@@ -29,9 +29,19 @@ export function about(job) {
   return [h("span", {}, `#${job.number}`), time, spent && h("span", {}, spent), job.samples ? h("span.chip", {}, "samples") : null];
 }
 
+// what a job that quantised found out
+export function quantised(found) {
+  const { snr_db: snr, milliseconds } = found.chosen;
+  return [
+    [`${snr.toFixed(1)} dB`, "signal to noise"],
+    [milliseconds === null ? "–" : ms(milliseconds), "latency, predicted"],
+    [count(found.samples), "samples"],
+  ];
+}
+
 export function figures(job) {
   const found = job.summary;
-  const rows = [
+  const rows = job.verb === "quantize" ? quantised(found) : [
     [ms(found.latency_ms), `latency (${band(found)})`],
     [bytes(ramOf(found)), "RAM"],
     [bytes(found.weights_bytes), "weights"],

@@ -14,6 +14,7 @@ from atonc.insight.evaluating.datasets.generator import generated
 from atonc.insight.evaluating.datasets.pictures import picture_folder, require_whole
 from atonc.insight.evaluating.datasets.types import MOST_SAMPLES, Dataset
 from atonc.insight.evaluating.options import EvaluateOptions
+from atonc.machine.base.disk import missing
 from atonc.machine.base.errors import InputError
 
 LEAST = 2
@@ -40,7 +41,7 @@ def _opened(options: EvaluateOptions, inputs: Sequence[Tensor], kept: Path) -> D
     if not path.exists() and ":" in options.data and not options.data.startswith(("/", ".")):
         return generated(options.data, inputs, kept, options.samples_together)
     if not path.exists():
-        raise InputError("there is no such file or folder", where=options.data)
+        raise missing(Path(options.data), "file or folder")
     suffix = path.suffix.lower()
     if suffix == ".json":
         return coco_data(path, Path(options.images) if options.images else None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.pictures import Fit
@@ -33,6 +35,14 @@ class Metric(Protocol):
 
     def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         """Works out the figures of all samples, given in the order of the data."""
+        ...
+
+    def values(self, records: Sequence[Any], data: Dataset) -> Mapping[str, NDArray[Any]]:
+        """Figures that are means over the samples, with the value of every sample: they can be compared in pairs."""
+        ...
+
+    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
+        """Numbers of the samples whose answers are furthest from the truth, the worst first."""
         ...
 
     def same(self, one: Any, other: Any) -> bool:

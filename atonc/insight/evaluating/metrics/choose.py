@@ -58,6 +58,13 @@ def require_categories(metric: Metric, data: Dataset, where: str) -> None:
 def require_fit(name: str, data: Dataset, outputs: Sequence[Tensor], options: EvaluateOptions) -> None:
     """Labels have classes, and the metric has what it needs."""
     where = options.data
+    if name == "distance" and not options.int8 and not options.float_model:
+        raise InputError(
+            "there is nothing to compare with",
+            where=where,
+            rule="without labels the NPU's outputs are compared with those of the int8 kernels or of the float model",
+            remedy="leave out --no-int8, give --float MODEL, or samples with labels",
+        )
     if name == "top":
         _require_classes(data, outputs[0], where)
     if name in ("map", "keypoints") and data.kind != "coco":

@@ -57,6 +57,12 @@ class Detection:
             for name, overlap in (("mAP", None), ("mAP50", 0))
         ]
 
+    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, Any]:
+        return {}
+
+    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
+        return []
+
     def same(self, one: Any, other: Any) -> bool:
         """Each box of either side has one of its class at the same place on the other."""
         a, b = ([row for row in side if row[4] >= SHOWN] for side in (one, other))

@@ -56,6 +56,12 @@ class DistanceMetric:
     def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         return []
 
+    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, Any]:
+        return {}
+
+    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
+        return []
+
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)
 

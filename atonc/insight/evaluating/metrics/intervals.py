@@ -38,4 +38,24 @@ def bootstrap(
 
 
 def mean_interval(values: NDArray[Any]) -> tuple[float, float]:
+    """Where a mean lies; if every value is 0 or 1 it is a share, and equal values prove no certainty."""
+    if np.isin(values, (0, 1)).all():
+        return wilson(int(values.sum()), len(values))
+    return _drawn(values)
+
+
+def _drawn(values: NDArray[Any]) -> tuple[float, float]:
     return bootstrap(len(values), lambda drawn: float(values[drawn].mean()))
+
+
+def difference_interval(one: NDArray[Any], other: NDArray[Any]) -> tuple[float, float]:
+    """Where the mean of differences on the same samples lies. Shares: the intervals of both ways in which the two may
+    disagree, joined as R. G. Newcombe does (1998), so that no disagreement on few samples is no proof."""
+    if not np.isin(np.r_[one, other], (0, 1)).all():
+        return _drawn(one - other)
+    up, down = ((one > other).sum(), (one < other).sum())
+    count = len(one)
+    gain, loss = up / count, down / count
+    (up_low, up_high), (down_low, down_high) = wilson(int(up), count), wilson(int(down), count)
+    low = gain - loss - sqrt((gain - up_low) ** 2 + (down_high - loss) ** 2)
+    return low, gain - loss + sqrt((up_high - gain) ** 2 + (loss - down_low) ** 2)

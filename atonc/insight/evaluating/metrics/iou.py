@@ -53,6 +53,14 @@ class MeanIou:
             for name, figure in (("mean IoU", mean), ("right pixels", pixels))
         ]
 
+    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, Any]:
+        return {}
+
+    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
+        table: NDArray[np.int64] = np.array(records, np.int64)
+        right = table[:, 0].sum(axis=1) / np.maximum(1, table[:, 2].sum(axis=1))
+        return [int(k) for k in np.argsort(right, kind="stable") if right[k] < 1]
+
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)
 

@@ -89,6 +89,12 @@ class Keypoints:
         values = np.array(found)
         return [MetricFigure("OKS", float(values.mean()), *mean_interval(values), len(values))]
 
+    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, Any]:
+        return {}
+
+    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
+        return []
+
     def same(self, one: Any, other: Any) -> bool:
         if len(one) != len(other):
             return False

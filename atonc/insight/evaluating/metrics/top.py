@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.metrics.base import MetricFigure
-from atonc.insight.evaluating.metrics.intervals import wilson
+from atonc.insight.evaluating.metrics.intervals import mean_interval
 from atonc.insight.evaluating.pictures import Fit
 
 if TYPE_CHECKING:
@@ -30,20 +31,33 @@ class Top:
         return {"classes": [int(k) for k in order], "of": int(values.size), "score": round(float(values[order[0]]), 6)}
 
     def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
-        labels = [entry.truth for entry in data.entries]
-        found = []
-        for count in (1, KEPT):
-            if count > 1 and records[0]["of"] <= KEPT:
-                continue
-            hits = sum(label in record["classes"][:count] for record, label in zip(records, labels, strict=True))
-            found.append(MetricFigure(f"top-{count}", hits / len(records), *wilson(hits, len(records)), len(records)))
-        return found
+        return [MetricFigure(name, float(hits.mean()), *mean_interval(hits), len(hits))
+                for name, hits in self.values(records, data).items()]  # fmt: skip
+
+    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, NDArray[np.float64]]:
+        pairs = [(record["classes"], entry.truth) for record, entry in zip(records, data.entries, strict=True)]
+        counts = (1,) if records[0]["of"] <= KEPT else (1, KEPT)
+        return {f"top-{count}": np.array([label in classes[:count] for classes, label in pairs], np.float64)
+                for count in counts}  # fmt: skip
+
+    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
+        """Wrong ones, those that were surest first."""
+        wrong = [k for k, entry in enumerate(data.entries) if records[k]["classes"][0] != entry.truth]
+        return sorted(wrong, key=lambda k: -records[k]["score"])
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one["classes"][0] == other["classes"][0])
 
     def words(self, record: Any, data: Dataset) -> str:
         return f"{class_name(record['classes'][0], data)} {record['score']:.3f}"
+
+
+def confusion(records: Sequence[Any], data: Dataset) -> NDArray[np.int64]:
+    """How many samples of each class (rows) got which answer (columns)."""
+    classes = max(2, records[0]["of"])
+    found = np.zeros((classes, classes), np.int64)
+    np.add.at(found, ([entry.truth for entry in data.entries], [record["classes"][0] for record in records]), 1)
+    return found
 
 
 def class_name(number: int, data: Dataset) -> str:

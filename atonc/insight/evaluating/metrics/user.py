@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.datasets.generator import user_function
@@ -34,8 +35,15 @@ class UserMetric:
         return found
 
     def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
-        values = np.array(records, np.float64)
-        return [MetricFigure(self.name, float(values.mean()), *mean_interval(values), len(values))]
+        return [MetricFigure(name, float(values.mean()), *mean_interval(values), len(values))
+                for name, values in self.values(records, data).items()]  # fmt: skip
+
+    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, NDArray[np.float64]]:
+        return {self.name: np.array(records, np.float64)}
+
+    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
+        """Nobody knows whether more is better."""
+        return []
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)

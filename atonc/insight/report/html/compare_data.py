@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atonc.insight.explain.band import error_band
-from atonc.insight.explain.compare import Comparison
+from atonc.insight.explain.compare import Comparison, said
 from atonc.insight.explain.live import live_bytes
 from atonc.insight.explain.types import LayerView, NetworkView
 from atonc.insight.report import compare_text
@@ -19,7 +19,9 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
     return {
         "sides": sides,
         "figures": [[f.name, f.a, f.b, f.unit, f.ratio] for f in found.figures],
-        "warnings": [*found.warnings, *compare_text.asked_lines(found)],
+        "warnings": list(found.warnings),
+        "differ": [[one.option, said(one.a), said(one.b)] for one in found.differ],
+        "says": [] if found.asked is not None else ["a build does not tell its options"],
         "paired_by": found.paired_by,
         "pairing": compare_text.pairing_lines(found),
         "pairs": [

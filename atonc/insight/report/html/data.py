@@ -70,6 +70,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "rules": {one.rule.id: one.rule.sentence for layer in network.layers for one in layer.decisions},
         "graph": graph_data(network, places),
         "bound_by": dict(network.bound_by),
+        "limit": network.limit.as_dict() if network.limit else None,
         "basis": network.basis,
         "uncertain": [[what, round(share, 6)] for what, share in band.parts] if network.basis == PREDICTED else [],
         "notes": [cut(note) for note in network.notes],
@@ -81,7 +82,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "reproduce": dict(network.reproduce),
         "steps": [_step(step) for step in network.steps],
         "layers": [_layer(layer, places) for layer in network.layers],
-        "columns": [[column.key, column.title, column.digits] for column in COLUMNS],
+        "columns": [[c.key, c.title, c.digits, c.window if c.first else None] for c in COLUMNS],
         "roofline": _roofline(network),
         "buffers": [_buffer(buffer, names) for buffer, names in distinct(network.buffers).items()],
         "live": list(live_bytes(network).values()),
@@ -98,7 +99,11 @@ def _roofline(network: NetworkView) -> dict[str, Any]:
     return {
         "peak": found.peak,
         "rate": round(found.bytes_per_cycle, 2),
-        "dots": [[places[d.layer.name], round(d.macs_per_byte, 4), round(d.macs_per_cycle, 4)] for d in found.dots],
+        "flash": round(found.flash_bytes_per_cycle, 4),
+        "dots": [
+            [places[d.layer.name], *(round(x, 4) for x in (d.macs_per_byte, d.macs_per_cycle, d.macs_per_flash_byte))]
+            for d in found.dots
+        ],
         "cpu": [places[layer.name] for layer in found.on_cpu],
     }
 
@@ -191,6 +196,10 @@ def _tensor(one: TensorView) -> dict[str, Any]:
     for key, value in (("scale", one.scale), ("zero", one.zero_point), ("low", one.low), ("high", one.high)):
         if value is not None:
             data[key] = float(f"{value:.6g}") if isinstance(value, float) else value
+    if one.spread:
+        spread = one.spread
+        counts = {"channels": spread.channels, "saturated": spread.saturated, "elements": spread.elements}
+        data["spread"] = counts | {"rows": spread.rows, "ends": list(zip(spread.lows, spread.highs, strict=True))}
     return data | ({"scales": one.scales} if one.scales > 1 else {})
 
 

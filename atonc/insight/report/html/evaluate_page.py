@@ -8,45 +8,55 @@ from collections.abc import Iterator
 from html import escape
 
 from atonc.insight.evaluating.datasets import DatasetEntry
-from atonc.insight.evaluating.run import Changed, Evaluation
-from atonc.insight.report.evaluate_text import value
-from atonc.insight.report.html.page import head
+from atonc.insight.evaluating.metrics.top import class_name
+from atonc.insight.evaluating.run import AnsweredSample, Evaluation
+from atonc.insight.report.evaluate_text import signed, value
+from atonc.insight.report.html.page import plain_page, table
 
 MOST_PICTURES, PIXELS = 60, 160
-_STYLE = """
-main{max-width:70rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .8rem;text-align:left;border-bottom:1px solid #8884}
-.samples{display:flex;flex-wrap:wrap;gap:1rem}
-figure{margin:0;width:12rem;font-size:.85rem}figure img{width:100%;image-rendering:auto;display:block}
-"""
+MOST_CLASSES, MOST_PAIRS = 24, 20
 
 
 def page(found: Evaluation) -> bytes:
-    """One file; nothing is loaded from elsewhere."""
-    start = head(f"{found.model}: accuracy on {found.samples} samples", _STYLE)
-    body = "\n".join(_body(found))
-    return f"{start}\n<body><main>\n{body}\n</main></body></html>\n".encode()
+    title = f"{found.model}: accuracy on {found.samples} samples"
+    said = f"{found.samples} samples, metric {found.metric}; in brackets the 95 % interval"
+    return plain_page(title, said, _sections(found))
 
 
-def _body(found: Evaluation) -> Iterator[str]:
-    yield f"<h1>{escape(found.model)}</h1>"
-    yield f"<p>{found.samples} samples, metric {escape(found.metric)}. In brackets the 95 % interval.</p>"
-    yield "<table><tr><th>by</th><th>figure</th><th>value</th></tr>"
-    for name, figures in (*found.sides.items(), *found.distances.items()):
-        for figure in figures:
-            yield f"<tr><td>{escape(name)}</td><td>{escape(figure.name)}</td><td>{value(figure)}</td></tr>"
-    yield "</table>"
-    yield from (f"<p>{escape(note)}</p>" for note in found.notes)
+def _sections(found: Evaluation) -> Iterator[tuple[str, str]]:
+    sides = (*found.sides.items(), *found.distances.items())
+    rows = [(name, figure.name, value(figure)) for name, figures in sides for figure in figures]
+    rows += [(f"NPU less {found.yardstick}, same samples", one.name, signed(one)) for one in found.differences]
+    notes = "".join(f'<p class="hint">{escape(note)}</p>' for note in found.notes)
+    yield "Figures", table(("by", "figure", "value"), rows, "Figures of all sides") + notes
+    yield "Classes and answers", _confusion(found)
+    if found.worst:
+        yield "Mistakes, the worst first", f'<div class="samples">{"".join(map(_sample, found.worst))}</div>'
     if found.yardstick:
-        yield f"<h2>{len(found.changed)} samples with another answer than the {escape(found.yardstick)} model's</h2>"
-        yield "<div class='samples'>"
-        yield from map(_sample, found.changed[:MOST_PICTURES])
-        yield "</div>"
-    if len(found.changed) > MOST_PICTURES:
-        yield f"<p>The first {MOST_PICTURES} are shown; evaluation.json has all.</p>"
+        shown = "".join(map(_sample, found.changed[:MOST_PICTURES]))
+        more = len(found.changed) > MOST_PICTURES
+        rest = f'<p class="hint">The first {MOST_PICTURES} are shown; evaluation.json has all.</p>' if more else ""
+        many = f"{len(found.changed)} {'sample' if len(found.changed) == 1 else 'samples'}"
+        title = f"{many} with another answer than the {found.yardstick} model's"
+        yield title, f'<div class="samples">{shown}</div>{rest}'
+    yield "What was evaluated", table(("", ""), found.origin.items(), "What was evaluated")
 
 
-def _sample(changed: Changed) -> str:
+def _confusion(found: Evaluation) -> str:
+    """Rows are true classes, columns answers of the NPU, where there is room for all; and what is confused most."""
+    counts = found.confusion
+    names = [class_name(k, found.data) for k in range(len(counts))]
+    pairs = sorted((-count, k, answer) for k, row in enumerate(counts) for answer, count in enumerate(row)
+                   if count and k != answer)  # fmt: skip
+    listed = [(names[k], names[answer], str(-count), f"{-count / sum(counts[k]):.0%}") for count, k, answer in pairs]
+    most = table(("class", "taken for", "samples", "of the class"), listed[:MOST_PAIRS], "Most confused classes")
+    if not counts or len(counts) > MOST_CLASSES:
+        return most if listed else ""
+    lines = [(names[k], *(str(count or "") for count in row)) for k, row in enumerate(counts)]
+    return table(("class", *names), lines, "Confusion matrix: classes down, answers across") + (most if listed else "")
+
+
+def _sample(changed: AnsweredSample) -> str:
     answers = "".join(f"<br>{escape(side)}: {escape(words)}" for side, words in changed.answers.items())
     caption = f"<figcaption>{escape(changed.entry.name)}{answers}</figcaption>"
     return f"<figure>{_picture(changed.entry)}{caption}</figure>"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from atonc.insight.explain.tensors import ACTIVATION
 from atonc.insight.explain.types import LayerView, NetworkView
 from atonc.insight.report.html.layout import layered
 
-HEIGHT = 58
+HEIGHT = 72  # four lines: operator and activation, name, shapes of kernel and bias, time
 _CHARACTER, _NARROW, _WIDE = 7.2, 118, 244  # pixels
 
 
@@ -45,7 +46,9 @@ def graph_data(network: NetworkView, tensors: dict[str, int]) -> dict[str, Any]:
 
 
 def _width(layer: LayerView) -> int:
-    return _fitting(max(len(layer.title), min(len(layer.name), 24)))
+    activation = layer.attributes.get(ACTIVATION, "")
+    held = sum(3 + 4 * len(one.shape) for one in layer.weights[:2])
+    return _fitting(max(len(layer.title) + (len(activation) + 3 if activation else 0), min(len(layer.name), 24), held))
 
 
 def _edge_width(name: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from atonc.insight.sweeping.run import Sweep
 
 _SCRIPTS = (
-    *("base.js", "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "detail.js"),
-    *("measured.js", "accuracy.js", "start.js"),
+    *("base.js", "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "lost.js"),
+    *("detail.js", "measured.js", "accuracy.js", "start.js"),
 )
 _COMPARE_SCRIPTS = ("base.js", "compare.js")
 _SWEEP_SCRIPTS = ("base.js", "sweep.js")
@@ -56,7 +56,7 @@ def sweep_page(found: Sweep) -> bytes:
     from atonc.insight.report import sweep_text
 
     data = sweep_text.as_json(found)
-    labels = [sweep_text.name(found, result) for result in found.results]
+    labels = [sweep_text.name(found, result, whole=True) for result in found.results]
     rows = [{**row, "label": label} for row, label in zip(data["rows"], labels, strict=True)]
     return _page("sweep.html", f"{found.file}: sweep", _SWEEP_SCRIPTS, {**data, "rows": rows})
 
@@ -75,11 +75,28 @@ def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, 
     return page.encode()
 
 
-def head(title: str, style: str = "") -> str:
+def plain_page(title: str, said: str, sections: Iterable[tuple[str, str]]) -> bytes:
+    """A page of text and tables with the look of the others: `said` below the title, sections with heading and markup.
+    One file; nothing is loaded from elsewhere."""
+    start = f'<header><h1>{html.escape(title)}</h1><p class="sub">{html.escape(said)}</p></header>'
+    blocks = (f"<section><h2>{html.escape(name)}</h2>\n{body}\n</section>" for name, body in sections if body)
+    return f'{head(title)}\n<body>\n{start}\n<main class="page">\n{"".join(blocks)}\n</main></body></html>\n'.encode()
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> str:
+    """Cells are text, not markup."""
+    titles = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in columns)
+    cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+    lines = "".join(f"<tr>{line}</tr>" for line in cells)
+    scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(label)}">'
+    return f"{scroll}<table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>"
+
+
+def head(title: str) -> str:
     """The start of a page in one file. A policy forbids to load anything from elsewhere, whatever names of a model
     say."""
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    return _HEAD.format(more=policy, title=html.escape(title), looks=f"<style>{_asset('style.css')}{style}</style>")
+    return _HEAD.format(more=policy, title=html.escape(title), looks=f"<style>{_asset('style.css')}</style>")
 
 
 def served_head(title: str, script: str) -> str:

@@ -244,7 +244,10 @@ def _residents(reader: FunctionReader, suffix: str) -> tuple[Resident, ...]:
         if not isinstance(row, dict) or not 0 <= size <= MAX_USER_BYTES:
             raise InputError("a line of the resident weights is not a copy", where=where)
         if size:
-            found.append(Resident(integer(row, "from", where), integer(row, "to", where), size))
+            bits = integer(row, "bits", where) if "bits" in row else 8
+            if bits not in (4, 8):
+                raise InputError(f"resident weights of {bits} bits", where=where, rule="values have 4 or 8 bits")
+            found.append(Resident(integer(row, "from", where), integer(row, "to", where), size, bits))
     return tuple(found)
 
 

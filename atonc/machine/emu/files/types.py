@@ -12,7 +12,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.ec import Container, relocate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Symbol:
     """An identifier whose value the generated file does not tell: an enum constant, a parameter, a macro."""
 
@@ -23,7 +23,7 @@ class Symbol:
 CValue = int | float | str | None | Symbol | list["CValue"] | dict[str, "CValue"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FunctionCall:
     """One function call of an epoch function, its arguments evaluated."""
 
@@ -132,6 +132,7 @@ class Resident:
     source: int
     address: int
     size_bytes: int
+    bits: int = 8  # of a value in the source: of 4 there are two to a byte, the first in the low half
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,11 @@ def shares(engine: StrengConfig, spans: Spans[P]) -> list[tuple[P, float]]:
     high += secure(low) - low
     low = secure(low)
     size = max(1, high - low)
-    parts = [(place, min(high, end) - max(low, base)) for place, base, end in spans]
-    return [(place, part / size) for place, part in parts if part > 0]
+    return [
+        (place, part / size)
+        for place, base, end in spans
+        if (part := (high if high < end else end) - (low if low > base else base)) > 0  # min and max take their time
+    ]
 
 
 def _runs(engine: StrengConfig) -> tuple[int, list[tuple[int, int]]]:

@@ -28,7 +28,7 @@ MAX_WORDS = 1 << 23
 CACHE_LINE_WORDS = NPU_CACHE_LINE // 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Blob:
     """What the epoch controller reads: magic, length, program, padded to 8 bytes."""
 
@@ -39,7 +39,7 @@ class Blob:
         return [BLOB_MAGIC, len(self.program), *self.program, *padding]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Container:
     """A blob and what is stored with it. Version 0: a bare blob without prefix.
 

@@ -32,7 +32,7 @@ _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*")
 _STORED_SUFFIXES = ("_reloc", "_binary")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Binding:
     """A relocation symbol and the C expression of its base address."""
 
@@ -42,7 +42,7 @@ class Binding:
     address: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeaderBlob:
     """One stored blob; `name` is what the network calls it, `array` the C array that holds it."""
 
@@ -52,7 +52,7 @@ class HeaderBlob:
     bindings: tuple[Binding, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BlobHeader:
     """All blobs of a header, in file order, and the other names under which the network finds them."""
 

@@ -30,7 +30,7 @@ _WHOLE_WORD = 31 << 10
 Words = Sequence[int] | NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Write:
     """Store a whole register."""
 
@@ -40,7 +40,7 @@ class Write:
     size: ClassVar[int] = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Bits:
     """Some bits of a register, and what they become."""
 
@@ -51,21 +51,21 @@ class _Bits:
     value: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WriteField(_Bits):
     """Change up to 8 bits of a register 0..31; one word."""
 
     size: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WriteFieldLong(_Bits):
     """Change any bits of any register; two words."""
 
     size: ClassVar[int] = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Burst:
     """Several values, from one register on."""
 
@@ -78,17 +78,17 @@ class _Burst:
         return 1 + len(self.values)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BurstWrite(_Burst):
     """Store several values to one register, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BurstWriteInc(_Burst):
     """Store values to neighbouring registers, upwards."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Poll:
     """Wait until the field has the value."""
 
@@ -101,7 +101,7 @@ class Poll:
     size: ClassVar[int] = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Irq:
     """Raise the interrupt of the epoch controller; always last."""
 
@@ -109,7 +109,7 @@ class Irq:
     size: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Label:
     """Copy a number (of the epoch) to the LABEL register."""
 

@@ -23,7 +23,7 @@ from atonc.machine.hw.ec.instructions import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Barrier:
     """Stores must not move across this point; no instruction of its own."""
 

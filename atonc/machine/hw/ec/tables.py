@@ -17,7 +17,7 @@ from atonc.machine.hw.ec.instructions import WORD_MASK
 BLOB_MAGIC = 0xCA057A7A
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ContainerLayout:
     """Where a container version keeps what; entries are word indices in the header."""
 
@@ -41,7 +41,7 @@ _MAX_NAME = 256
 _NAME = re.compile(rf"[!-'*-:<-~]{{1,{_MAX_NAME}}}")  # printable, and without what delimits it in the assembly text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Relocation:
     """Program words (without magic and length) to which the symbol's base address is added."""
 
@@ -49,7 +49,7 @@ class Relocation:
     offsets: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Patch:
     """Program words whose masked bits a named value replaces. Version 0x30 knows no shift."""
 
@@ -65,14 +65,14 @@ class Patch:
         return mask, moved & mask
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tables:
     relocations: tuple[Relocation, ...]
     patches: tuple[Patch, ...]
     debug: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Section:
     """One table as words, with what its entries may refer to."""
 

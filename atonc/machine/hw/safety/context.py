@@ -22,7 +22,7 @@ class PoolKind(StrEnum):
     USER = "user buffer"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckedPool:
     name: str
     base: int
@@ -38,7 +38,7 @@ class CheckedPool:
         return secure(self.base) <= secure(address) < self.end
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckedBuffer:
     name: str
     address: int

@@ -23,7 +23,7 @@ _ACTIV_TYPES = {FUNCTION: "FUNC", THRESHOLD_RELU: "TRELU"}
 _FILTERS = {0: "NONE", FRAME_ZERO: "FRAMEZERO"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SeenMode:
     """One combination of settings with the sizes seen in it."""
 

@@ -9,7 +9,7 @@ from atonc.machine.base.reasons import Evidence, Rule, Severity
 from atonc.machine.hw.safety.view import EpochView
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SafetyFinding:
     """One place where a rule does not hold; `severity` where it is milder than the rule's own."""
 
@@ -22,7 +22,7 @@ class SafetyFinding:
 Check = Callable[[EpochView], Iterator[SafetyFinding]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckedRule:
     rule: Rule
     check: Check

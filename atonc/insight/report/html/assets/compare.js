@@ -33,11 +33,15 @@
     el("div", { class: "tiles" }, ...D.sides.map((side, k) => el("div", { class: "tile" }, el("b", { style: `color:${SIDE[k]}` }, milliseconds(side.latency_ms)), el("span", {}, `${LETTERS[k]}, ${side.basis}${side.basis === "predicted" ? ` (${milliseconds(side.low_ms)} to ${milliseconds(side.high_ms)})` : ""}`))),
       el("div", { class: "tile" }, el("b", {}, A.latency_ms ? (B.latency_ms / A.latency_ms).toFixed(3) : "\u2013"), el("span", {}, "latency, B / A")),
       el("div", { class: "tile" }, el("b", {}, String(D.pairs.length)), el("span", {}, `groups of layers, by ${D.paired_by}`))));
-  const shownFigure = (value, unit) => unit === "ms" ? value.toFixed(3) + " ms" : unit === "bytes" ? bytes(value) : format(value);
+  const shownFigure = (value, unit) => unit === "ms" ? value.toFixed(3) + " ms" : unit === "bytes" ? bytes(value) : unit === "times" ? value.toFixed(2) + "\u00d7" : format(value);
   $("figure-table").tHead.append(el("tr", {}, ...["", "A", "B", "B / A"].map((t, i) => el("th", { class: i ? "number" : "" }, t))));
   $("figure-table").tBodies[0].append(...D.figures.map(([title, a, b, unit, ratio]) => el("tr", {}, el("td", {}, title), el("td", { class: "number" }, shownFigure(a, unit)), el("td", { class: "number" }, shownFigure(b, unit)), el("td", { class: "number" }, ratio === null ? "" : ratio.toFixed(3)))),
     ...D.outputs.map(([a, b, cosine, exact, close, largest]) => el("tr", {}, el("td", { class: "name" }, "output ", name(a, 50)), el("td", { class: "number", colspan: 3 }, `cosine ${cosine.toFixed(6)}, exact ${exact.toFixed(2)} %, within one step ${close.toFixed(2)} %, largest ${number(largest)}`))));
-  $("notes").append(...D.warnings.map(text => el("li", {}, text)), ...D.sides.flatMap((side, k) => side.notes.map(text => el("li", {}, `${LETTERS[k]}: ${text}`))));
+  $("alerts").append(...D.warnings.map(text => el("p", {}, text)));
+  $("differ-table").tHead.append(el("tr", {}, ...["", "A", "B"].map(t => el("th", {}, t))));
+  $("differ-table").tBodies[0].append(...D.differ.map(([what, a, b]) => el("tr", {}, el("td", {}, what), ...[a, b].map(value => el("td", { class: "name" }, name(value, 160))))));
+  $("differ-none").hidden = D.differ.length > 0;
+  $("notes").append(...D.says.map(text => el("li", {}, text)), ...D.sides.flatMap((side, k) => side.notes.map(text => el("li", {}, `${LETTERS[k]}: ${text}`))));
   $("pairing").textContent = D.pairing.map(t => t + ".").join(" ") + ` Paired by ${D.paired_by}.`;
 
   // ------------------------------------------------------------ both timelines
@@ -125,18 +129,18 @@
   const worst = Math.max(1e-9, ...rows.map(r => Math.abs(r.delta)));
   const places = row => [...new Set(row.layers.flat().map(l => l.on))];
   const columns = [
-    ["A", r => r.sides[0][0] ?? 1e9, "name", r => cell(r, 0), r => r.layers[0].map(l => l.name).join(" ")],
-    ["B", r => r.sides[1][0] ?? 1e9, "name", r => cell(r, 1), r => r.layers[1].map(l => l.name).join(" ")],
-    ["shape", r => shapeOf(r).reduce((a, b) => a * b, 1), "number", r => shapeText(shapeOf(r)), r => shapeOf(r).join("x")],
-    ["on", r => places(r).join(), "", r => el("span", {}, ...places(r).map(badge)), r => places(r).join(" ")],
-    ["A ms", r => r.ms[0], "number", r => r.sides[0].length ? r.ms[0].toFixed(4) : ""],
-    ["B ms", r => r.ms[1], "number", r => r.sides[1].length ? r.ms[1].toFixed(4) : ""],
-    ["B \u2212 A", r => r.delta, "number", r => el("span", { class: "delta", style: `--left:${r.delta < 0 ? 50 - 50 * -r.delta / worst : 50}%;--right:${r.delta > 0 ? 50 + 50 * r.delta / worst : 50}%;--paint:${r.delta > 0 ? SIDE[1] : SIDE[0]}` }, (r.delta > 0 ? "+" : r.delta < 0 ? "\u2212" : "") + Math.abs(r.delta).toFixed(4)), r => r.delta.toFixed(6)],
-    ["B / A", r => times(r) ?? -1, "number", r => times(r) === null ? "" : times(r).toFixed(2), r => times(r) === null ? "" : times(r).toFixed(4)],
+    { id: "a", title: "A", value: r => r.sides[0][0] ?? 1e9, cell: r => cell(r, 0), text: r => r.layers[0].map(l => l.name).join(" "), kind: "name", from: 0 },
+    { id: "b", title: "B", value: r => r.sides[1][0] ?? 1e9, cell: r => cell(r, 1), text: r => r.layers[1].map(l => l.name).join(" "), kind: "name", from: 800 },
+    { id: "shape", title: "shape", value: r => shapeOf(r).reduce((a, b) => a * b, 1), cell: r => shapeText(shapeOf(r)), text: r => shapeOf(r).join("x"), kind: "number", width: 130, from: 1400 },
+    { id: "on", title: "on", value: r => places(r).join(), cell: r => el("span", {}, ...places(r).map(badge)), text: r => places(r).join(" "), width: 56, from: 800 },
+    { id: "a-ms", title: "A ms", value: r => r.ms[0], cell: r => r.sides[0].length ? r.ms[0].toFixed(4) : "", kind: "number", width: 72, from: 0 },
+    { id: "b-ms", title: "B ms", value: r => r.ms[1], cell: r => r.sides[1].length ? r.ms[1].toFixed(4) : "", kind: "number", width: 72, from: 0 },
+    { id: "delta", title: "B \u2212 A", value: r => r.delta, cell: r => el("span", { class: "delta", style: `--left:${r.delta < 0 ? 50 - 50 * -r.delta / worst : 50}%;--right:${r.delta > 0 ? 50 + 50 * r.delta / worst : 50}%;--paint:${r.delta > 0 ? SIDE[1] : SIDE[0]}` }, (r.delta > 0 ? "+" : r.delta < 0 ? "\u2212" : "") + Math.abs(r.delta).toFixed(4)), text: r => r.delta.toFixed(6), kind: "number", width: 110, from: 640 },
+    { id: "ratio", title: "B / A", value: r => times(r) ?? -1, cell: r => times(r) === null ? "" : times(r).toFixed(2), text: r => times(r) === null ? "" : times(r).toFixed(4), kind: "number", width: 60, from: 0 },
   ];
   function cell(row, k) {
     const own = row.layers[k];
-    return own.length ? el("span", {}, el("b", { class: "op" }, [...new Set(own.map(l => l.label))].slice(0, 3).join(" + ")), " ", name(sideName(own))) : el("span", { class: "hint" }, "no partner");
+    return own.length ? el("span", {}, el("b", { class: "op" }, [...new Set(own.map(l => l.label))].slice(0, 3).join(" + ")), " ", sideName(own)) : el("span", { class: "hint" }, "no partner");
   }
   function found() {
     const wanted = $("search").value.trim().toLowerCase().split(/\s+/).filter(Boolean), alone = $("only-alone").checked;
@@ -144,25 +148,21 @@
     $("found").textContent = `${list.length} of ${rows.length} rows`;
     return list;
   }
-  const rowOf = new Map();
-  const table = sortable($("table"), columns, found, (row, cells) => {
-    const line = el("tr", { class: "row" + (row.place === chosen ? " open" : ""), tabindex: 0, onclick: () => choose(row.place, "table"), onkeydown: e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); choose(row.place, "table"); } } }, ...cells);
-    rowOf.set(row.place, line);
-    return line;
+  const table = sortable($("table"), columns, {
+    rows: found, chooser: $("chooser"), isChosen: row => row.place === chosen, hint: rowText,
+    pick: (row, open) => choose(row.place, open ? "table" : "keys"),
   });
-  $("search").addEventListener("input", table.body);
-  $("only-alone").addEventListener("change", table.body);
+  $("search").addEventListener("input", table.draw);
+  $("only-alone").addEventListener("change", table.draw);
   $("csv").addEventListener("click", () => table.csv("comparison.csv"));
 
   // ------------------------------------------------------------ the selected pair
   function choose(place, from) {
     const row = rows[place];
     if (!row) return;
-    const before = rowOf.get(chosen), line = rowOf.get(place), box = $("table").parentElement;
-    if (before) before.classList.remove("open");
-    if (line) line.classList.add("open");
-    if (line && from !== "table" && line.isConnected) box.scrollTop = line.offsetTop - box.clientHeight / 2;
     chosen = place;
+    if (from === "table") table.redraw(); else table.goTo(row);
+    if (from !== "start") address.set("pair", place);
     host.dataset.chosen = place;
     if (from === "table" || from === "keys") { const t = first(place), span = shown.to - shown.from; if (t < shown.from || t > shown.to) show(t - span / 2, t + span / 2); }
     draw();
@@ -171,15 +171,16 @@
     $("detail-name").textContent = `${milliseconds(row.ms[0])} in A, ${milliseconds(row.ms[1])} in B${times(row) ? `: ${times(row).toFixed(2)} times` : ""}`;
     $("detail-body").replaceChildren(...row.layers.flatMap((own, k) => [el("h3", {}, key(SIDE[k], `${LETTERS[k]}, ${D.sides[k].tool}`)), ...(own.length ? own.map(facts) : [el("p", { class: "hint" }, "No layer of this build does this work by itself.")])]));
     $("detail-body").scrollTop = 0;
-    if (from === "table") $("detail").classList.add("open");
+    if (from === "table") { $("detail").classList.add("open"); $("detail-toggle").setAttribute("aria-expanded", true); }
   }
   const facts = layer => el("div", { class: "rule" }, el("b", {}, layer.label, " ", badge(layer.on)), pairs([["layer", name(layer.name)], ["shape", shapeText(layer.shape)], ["epochs", layer.epochs.length > 4 ? `${layer.epochs[0]} to ${layer.epochs[layer.epochs.length - 1]}` : layer.epochs.join(", ")], ["time", milliseconds(layer.ms)],
     ...layer.figures, ["bound by", layer.bound || "nothing"], ...layer.rules.map(([id, seen]) => [id, seen])].filter(r => r[1] !== "")));
   $("detail-toggle").addEventListener("click", () => $("detail-toggle").setAttribute("aria-expanded", $("detail").classList.toggle("open")));
 
   addEventListener("resize", () => { redraw(); redrawMemory(); });
-  table.body();
   drawMemory();
-  choose(rows.length ? rows.reduce((best, r) => Math.abs(r.delta) > Math.abs(rows[best].delta) ? r.place : best, 0) : -1, "start");
+  const asked = Number(address.get("pair") || NaN);
+  choose(rows[asked] ? asked : rows.length ? rows.reduce((best, r) => Math.abs(r.delta) > Math.abs(rows[best].delta) ? r.place : best, 0) : -1, "start");
   if (!rows.length) draw();
+  address.go();
 })();

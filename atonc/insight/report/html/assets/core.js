@@ -11,7 +11,14 @@ starts.push(total);
 // what is selected: a layer, and one of its epochs if it has any
 const listeners = [];
 let selected = 0, chosen = -1;  // index into D.steps, into D.layers
-function tell(from) { for (const listener of listeners) listener(selected, from); }
+const SECTIONS = { graph: "graph", search: "graph", table: "layers", timeline: "timeline", memory: "memory", roofline: "roofline", lost: "lost" };  // where a selection was made
+function tell(from) {
+  for (const listener of listeners) listener(selected, from);
+  if (from === "start" || from === "address") return;
+  if (SECTIONS[from]) address.view(SECTIONS[from]);
+  address.set("layer", chosen >= 0 ? D.layers[chosen].name : null);
+  address.set("epoch", chosen >= 0 && D.layers[chosen].epochs.length > 1 ? D.steps[selected].n : null);
+}
 function select(index, from) {
   if (!D.steps.length) return;
   selected = Math.max(0, Math.min(D.steps.length - 1, index));
@@ -34,6 +41,7 @@ function show(from, to) {
   const span = Math.min(total, Math.max(total / 5000, to - from));
   shown.from = Math.max(0, Math.min(total - span, from));
   shown.to = shown.from + span;
+  address.set("time", span < total ? `${shown.from.toFixed(5)},${shown.to.toFixed(5)}` : null);
   for (const watcher of watchers) watcher();
 }
 const onShow = watcher => watchers.push(watcher);

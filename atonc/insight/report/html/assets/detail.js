@@ -12,15 +12,30 @@
     if (layer.epochs.length) rows.push(["time", `${milliseconds(layer.milliseconds)}, ${percent(share(layer))} of the whole; ${format(layer.cycles)} cycles`]);
     const board = measuredOf(layer);
     if (board !== null) rows.push(["measured", `${milliseconds(board)}, ${(board / layer.milliseconds).toFixed(2)} of the prediction`]);
+    if (layer.times_limit) rows.push(["limit", `${layer.times_limit.toFixed(2)} times its practical bound of ${format(layer.practical_cycles)} cycles, which ${layer.limited_by} sets; ${format(layer.absolute_cycles)} at the absolute bound`]);
     if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}, ${layer.macs_per_cycle.toFixed(1)} per cycle`]);
     const tensor = (t, more = "") => el("span", {}, `${tensorText(t)}${more}`, el("small", {}, name(t.name)));
     layer.inputs.forEach((t, i) => rows.push([i ? "" : "takes", tensor(D.tensors[t])]));
     layer.outputs.forEach((t, i) => rows.push([i ? "" : "gives", tensor(D.tensors[t])]));
-    for (const [i, w] of layer.weights.entries()) rows.push([i ? "" : "weights", tensor(w, range(w))]);
+    for (const [i, w] of layer.weights.entries()) rows.push([i ? "" : "weights", tensor(w, range(w))], ...(w.spread ? [["", spread(w)]] : []));
     for (const [title, value] of Object.entries(layer.attributes)) rows.push([title.replaceAll("_", " "), value]);
     if (layer.error) rows.push(["error", `${layer.error[1].toFixed(2)} % of the codes differ from exact arithmetic, by at most ${layer.error[0]} (limit ${layer.error[2]})`]);
     if (layer.nodes.length > 1) rows.push(["made of", name(layer.nodes.join("; "), 400)]);
     return pairs(rows);
+  }
+
+  // codes of the weights: a row for each channel or a few, darker where more of them are, from the smallest code to the largest
+  function spread(w) {
+    const { rows, ends, channels, saturated, elements } = w.spread, wide = rows[0].length, each = Math.ceil(channels / rows.length);
+    const said = `${format(saturated)} of ${format(elements)} codes (${percent(saturated / elements)}) at an end of their range`;
+    const picture = el("canvas", { width: wide, height: rows.length, class: "spread", role: "img", "aria-label": `Histogram of the codes for each of ${channels} channels; ${said}`, style: `height:${Math.max(36, Math.min(144, 4 * rows.length))}px` });
+    const pen = picture.getContext("2d"), dots = pen.createImageData(wide, rows.length), paint = matchMedia("(prefers-color-scheme: dark)").matches ? [86, 180, 233] : [0, 86, 150];
+    rows.forEach((row, r) => [...row].forEach((digit, c) => dots.data.set([...paint, Math.round(+digit * 255 / 9)], 4 * (r * wide + c))));
+    pen.putImageData(dots, 0, 0);
+    let at = 0;
+    picture.addEventListener("pointermove", event => { const box = picture.getBoundingClientRect(); at = Math.max(0, Math.min(rows.length - 1, Math.floor((event.clientY - box.top) / box.height * rows.length))); });
+    const channel = () => each > 1 ? `channels ${at * each} to ${Math.min(channels, (at + 1) * each) - 1}` : `channel ${at}`;
+    return el("span", {}, tip(picture, () => `${channel()}: codes ${ends[at][0]} to ${ends[at][1]}`), el("small", {}, `${channels} channels from top to bottom, codes from the smallest to the largest; ${said}`));
   }
 
   function stepFacts(step) {
@@ -78,6 +93,7 @@
     const step = D.steps[selected], layer = D.layers[chosen], own = layer && layer.epochs.length;
     $("detail-title").replaceChildren(layer ? layer.label : `epoch ${step.n}`, " ", layer ? badge(layer.on) : "");
     $("detail-name").replaceChildren(name(layer ? layer.name : step.title));
+    $("said").textContent = layer ? `${layer.label} ${layer.name}, ${layer.on === "none" ? "costs nothing" : `${layer.on.toUpperCase()}, ${milliseconds(layer.milliseconds)}`}` : `epoch ${step.n}`;
     $("detail-body").replaceChildren(...[layer ? layerFacts(layer) : null, ...(layer ? reasons(layer) : []),
       ...(own || !layer ? [el("h3", {}, "In the machine"), layer ? stepper(layer) : null, stepFacts(step), wiring(step)] : [])].filter(Boolean));
     $("detail-body").scrollTop = 0;
@@ -87,6 +103,11 @@
     $("detail-toggle").setAttribute("aria-expanded", open);
   });
 })();
+
+function openDetail() {
+  $("detail").classList.add("open");
+  $("detail-toggle").setAttribute("aria-expanded", true);
+}
 
 function reasons(layer) {
   if (!layer.decisions.length) return [el("p", { class: "hint" }, layer.on === "none" ? "Costs nothing: the data stays where it is." : "Nothing special.")];

@@ -10,8 +10,9 @@
   const cut = (text, width, size) => short(text, Math.max(4, Math.floor((width - 14) / size)));
   const words = G.boxes.map(([, , width, what]) => {
     if (what < 0) { const t = D.tensors[-1 - what]; return [D.inputs.includes(-1 - what) ? "input" : "output", cut(t.name, width, 6.1), `${shapeText(t.shape)} ${t.type}`]; }
-    const layer = D.layers[what];
-    return [cut(layer.label, width, 6.9), cut(layer.name, width, 6.1), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
+    const layer = D.layers[what], [kernel, bias] = layer.weights, also = layer.attributes.activation ? ` + ${layer.attributes.activation}` : "";
+    const held = kernel ? [`W ${shapeText(kernel.shape)}${bias ? `  B ${shapeText(bias.shape)}` : ""}`] : [];
+    return [cut(layer.label + also, width, 6.9), cut(layer.name, width, 6.1), ...held.map(text => cut(text, width, 5.8)), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
   });
   const far = G.boxes.map(([, , width, what], i) => short(what < 0 ? words[i][0] : D.layers[what].label.replace("depthwise conv", "dw conv"), Math.max(4, Math.floor((width - 8) / 11))));
   const edgeWords = G.edges.map(edge => shapeText(D.tensors[edge[2]].shape));
@@ -102,15 +103,15 @@
     if (!readable && view.scale >= 0.24) {  // from further away the operator alone
       pen.fillStyle = fore;
       pen.font = "600 19px system-ui, sans-serif";
-      pen.fillText(far[i], x + 7, y + 36);
+      pen.fillText(far[i], x + 7, y + H / 2 + 7);
     }
     if (readable) {
+      const lines = words[i], first = y + H / 2 - 7.5 * lines.length + 12;
       pen.fillStyle = fore;
       pen.font = "600 12px system-ui, sans-serif";
-      pen.fillText(words[i][0], x + 8, y + 18);
+      pen.fillText(lines[0], x + 8, first);
       pen.font = "11px system-ui, sans-serif";
-      pen.fillText(words[i][1], x + 8, y + 34);
-      pen.fillText(words[i][2], x + 8, y + 49);
+      for (let k = 1; k < lines.length; k++) pen.fillText(lines[k], x + 8, first + 15 * k);
     }
     pen.globalAlpha = 1;
   }
@@ -249,7 +250,7 @@
     zoom(Math.exp(-event.deltaY / (event.deltaMode ? 20 : 300)), ...at(event));
   }, { passive: false });
   host.addEventListener("keydown", event => {
-    const act = { "+": () => zoom(1.3), "=": () => zoom(1.3), "-": () => zoom(1 / 1.3), "0": fit, ArrowDown: () => neighbour(0), ArrowUp: () => neighbour(1), Escape: () => full(false) }[event.key];
+    const act = { "+": () => zoom(1.3), "=": () => zoom(1.3), "-": () => zoom(1 / 1.3), "0": fit, ArrowDown: () => neighbour(0), ArrowUp: () => neighbour(1) }[event.key];
     if (act && event.target.tagName !== "INPUT") { event.preventDefault(); act(); }
   });
   function neighbour(side) {  // 0: the next layer below, 1: above
@@ -302,16 +303,37 @@
   // ------------------------------------------------------------ tools
   function full(on) {
     host.parentElement.classList.toggle("full", on);
+    if (on) host.focus();
     document.body.classList.toggle("covered", on);
     $("graph-full").textContent = on ? "Close" : "Full window";
     size();
   }
+  closers.unshift(() => { const open = host.parentElement.classList.contains("full"); if (open) { full(false); $("graph-full").focus(); } return open; });
   $("graph-in").addEventListener("click", () => zoom(1.4));
   $("graph-out").addEventListener("click", () => zoom(1 / 1.4));
   $("graph-fit").addEventListener("click", fit);
   $("graph-full").addEventListener("click", () => full(!host.parentElement.classList.contains("full")));
   for (const [name, { title }] of Object.entries(MODES)) $("graph-mode").append(el("option", { value: name }, title));
-  $("graph-mode").addEventListener("change", () => { mode = $("graph-mode").value; paint(); redraw(); });
+  function colourBy(name) { mode = name; $("graph-mode").value = name; paint(); redraw(); }
+  $("graph-mode").addEventListener("change", () => { colourBy($("graph-mode").value); address.set("colour", mode === "place" ? null : mode); });
+
+  // where it was moved to: scale, and the point of the graph in the middle
+  function remember() {
+    const { scale, x, y, width, height } = view;
+    address.set("graph", [scale, (width / 2 - x) / scale, (height / 2 - y) / scale].map(v => +v.toFixed(3)).join());
+  }
+  function recall() {
+    const [scale, x, y] = numbersOf("graph"), asked = address.get("colour");
+    if (asked in MODES && asked !== mode) colourBy(asked);
+    if (!(scale > 0.003 && scale <= 3)) return;
+    fitted = true;
+    Object.assign(view, { scale, x: view.width / 2 - x * scale, y: view.height / 2 - y * scale });
+    bound();
+    redraw();
+  }
+  for (const event of ["pointerup", "wheel"]) canvas.addEventListener(event, later(remember));
+  for (const id of ["graph-in", "graph-out", "graph-fit"]) $(id).addEventListener("click", later(remember));
+  address.onChange(recall);
 
   onSelect((index, from) => {
     const here = boxOf.get(chosen);
@@ -325,4 +347,5 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colours);
   colours();
   size();
+  recall();
 })();

@@ -4,6 +4,7 @@
   function tiles() {
     const found = [[milliseconds(t.latency_ms), known ? `predicted (${band})` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.ram), "RAM"], [bytes(t.weights), "weights"]];
     if (t.ram !== t.activations) found.splice(4, 0, ...Object.entries(t.ram_by_use).map(([use, size]) => [bytes(size), use + " in RAM"]));
+    if (D.limit) found.splice(1, 0, [D.limit.times_practical.toFixed(2) + "\u00d7", `the practical bound, ${D.limit.times_absolute.toFixed(2)}\u00d7 the absolute`]);
     if (D.measured) found.splice(1, 0, [milliseconds(D.measured.ms), "measured on a board"]);
     if (known && t.st_cycles) found.push([t.st_cycles >= 1e8 ? (t.st_cycles / 1e6).toFixed(1) + " M" : format(t.st_cycles), "cycles by ST's estimate"]);
     if (t.macs) found.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
@@ -28,13 +29,15 @@
   $("edges").tHead.replaceChildren(el("tr", {}, ...["", "name", "shape", "type", "scale", "zero point"].map((name, i) => el("th", { class: i > 3 ? "number" : "" }, name))));
   $("edges").tBodies[0].replaceChildren(...D.inputs.map(i => edge("input", i)), ...D.outputs.map(i => edge("output", i)));
 
-  // verification and trust
+  // verification and trust; of float outputs differences are in real values
+  const isReal = k => D.outputs[k] !== undefined && /float/.test(D.tensors[D.outputs[k]].type);
   const trust = [], say = (name, ...text) => trust.push(el("dt", {}, name), el("dd", {}, ...text));
   if (D.verified) {
     const v = D.verified;
     say("numbers", `verified on the emulator with ${v.samples} inputs: ${v.layers} layers, each of their ${v.tensors} tensors within its limit, at most ${v.worst} codes from exact arithmetic; ${v.sums}.`,
-      el("ul", {}, ...v.outputs.map(([name, cosine, exact, close, largest]) => el("li", {}, `${short(name, 60)}: cosine ${cosine.toFixed(6)}, ${exact.toFixed(2)} % of the values exact, ${close.toFixed(2)} % within one code, largest difference ${number(largest)}`))));
-  } else say("numbers", D.tool.startsWith("atonc") ? "not verified in this run: compile without --no-verify, or run atonc validate." : "compiled elsewhere; atonc run executes it, atonc validate compares it with the model.");
+      el("ul", {}, ...v.outputs.map(([name, cosine, exact, close, largest], k) => el("li", {}, `${short(name, 60)}: cosine ${cosine.toFixed(6)}, ` + (isReal(k)
+        ? `largest difference ${number(largest)} in real values` : `${exact.toFixed(2)} % of the codes exact, ${close.toFixed(2)} % within one, largest difference ${number(largest)} ${largest === 1 ? "code" : "codes"}`)))));
+  } else say("numbers", D.tool.startsWith("atonc") ? "not verified in this run: atonc generate does it unless --no-verify is given, and atonc validate compares with the model." : "compiled elsewhere; atonc run executes it, atonc validate compares it with the model.");
   if (known) say("latency", `${band}: how far the model of the hardware, calibrated on boards, may be off here.`,
     ...(D.uncertain.length ? [el("ul", {}, ...D.uncertain.map(([what, part]) => el("li", {}, `${(100 * part).toFixed(0)} % of the predicted time: ${what}.`)))] : []));
   else say("latency", "what ST's compiler estimated; it leaves out what the CPU takes and waits of the memories that boards show.");
@@ -46,5 +49,15 @@
 
   const list = Object.entries(D.reproduce);
   $("reproduce-list").append(...(list.length ? list : [["tool", D.tool]]).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, el("code", {}, value))]));
-  select(D.steps.reduce((best, s, i) => s.ms > D.steps[best].ms ? i : best, 0), "start");
+  // what the address asks for, else the slowest
+  function look(from) {
+    const [a, b] = numbersOf("time"), layer = layerOf.get(address.get("layer")), epoch = byNumber.get(Number(address.get("epoch") || NaN));
+    if (b > a) show(a, b);
+    if (layer !== undefined) selectLayer(layer, from);
+    if (epoch !== undefined) select(epoch, from);
+    if (layer === undefined && epoch === undefined && from === "start") select(D.steps.reduce((best, s, i) => s.ms > D.steps[best].ms ? i : best, 0), from);
+    address.go();
+  }
+  address.onChange(() => look("address"));
+  look("start");
 })();

@@ -1,45 +1,51 @@
-// A sweep: latency against accuracy or memory, with the rows that no other beats, and all rows as a table.
+// A sweep: latency against accuracy or memory, one front for each model, and all rows as a table.
 (function () {
   const rows = D.rows.filter(r => r.figures), byAccuracy = rows.some(r => "outputs_db" in r.figures);
-  const models = [...new Set(rows.map(r => r.model))], paints = Object.values(COLOURS), paint = r => paints[models.indexOf(r.model) % paints.length];
-  $("head").append(el("h1", {}, name(D.sweep, 160)), el("p", { class: "sub" }, `${D.rows.length} rows, ${rows.length} with figures; times are predicted, not measured on a board`));
+  const models = [...new Set(rows.map(r => r.model))], paints = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#b8860b", "#7f7f7f"], paint = m => paints[models.indexOf(m) % paints.length];
+  $("head").append(el("h1", {}, name(D.sweep, 160)), el("p", { class: "sub" }, `${D.rows.length} ${D.rows.length === 1 ? "row" : "rows"}, ${rows.length} with figures; times are predicted, not measured on a board`));
   const band = r => `${milliseconds(r.figures.latency_low_ms)} to ${milliseconds(r.figures.latency_high_ms)}`;
-  const x = r => r.figures.latency_ms, y = r => byAccuracy ? r.figures.outputs_db : r.figures.ram_bytes;
-  const yText = v => byAccuracy ? v.toFixed(1) + "\u00a0dB" : bytes(v);
-  $("front-hint").textContent = `Latency to the right, ${byAccuracy ? "signal to noise of the outputs" : "RAM of activations and of weights that are kept or fetched there"} upwards. Filled dots are not beaten in time, RAM${byAccuracy ? " and accuracy" : ""} together.`;
-  $("front-legend").append(...models.slice(0, 24).map(m => key(paints[models.indexOf(m) % paints.length], short(m, 40))));
-  if (rows.length) {
-    const W = 860, H = 380, pad = { left: 84, right: 24, top: 16, bottom: 44 };
-    const span = f => { const all = rows.map(f), low = Math.min(...all), high = Math.max(...all), room = (high - low || Math.abs(high) || 1) * 0.06; return [low - room, high + room]; };
-    const [x0, x1] = span(x), [y0, y1] = span(y);
-    const px = v => pad.left + (v - x0) / (x1 - x0) * (W - pad.left - pad.right), py = v => H - pad.bottom - (v - y0) / (y1 - y0) * (H - pad.top - pad.bottom);
-    const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": "All rows" });
-    for (let k = 0; k <= 4; k++) {
-      const a = x0 + (x1 - x0) * k / 4, b = y0 + (y1 - y0) * k / 4;
-      plot.append(svg("line", { x1: px(a), x2: px(a), y1: pad.top, y2: H - pad.bottom, stroke: "currentColor", "stroke-opacity": 0.12 }), svg("line", { x1: pad.left, x2: W - pad.right, y1: py(b), y2: py(b), stroke: "currentColor", "stroke-opacity": 0.12 }),
-        svg("text", { x: px(a), y: H - pad.bottom + 20, "text-anchor": "middle", "font-size": 12, fill: "currentColor" }, milliseconds(Math.max(a, 0))), svg("text", { x: pad.left - 8, y: py(b) + 4, "text-anchor": "end", "font-size": 12, fill: "currentColor" }, yText(byAccuracy ? b : Math.max(b, 0))));
-    }
-    for (const r of rows) {
-      const dot = svg("circle", { cx: px(x(r)), cy: py(y(r)), r: r.on_front ? 7 : 5, fill: r.on_front ? paint(r) : "none", stroke: paint(r), "stroke-width": 2 });
-      tip(dot, () => `${r.label}: ${milliseconds(x(r))} (${band(r)}), ${bytes(r.figures.ram_bytes)} RAM${byAccuracy ? ", " + yText(y(r)) : ""}`);
-      plot.append(dot);
-    }
-    $("front-plot").append(plot);
+  const x = r => r.figures.latency_ms, y = r => byAccuracy ? r.figures.outputs_db : r.figures.ram_bytes / 1024;
+  const yText = v => byAccuracy ? v.toFixed(1) + "\u00a0dB" : bytes(1024 * v);
+  const hidden = new Set();  // models whose dots are not shown
+  $("front-hint").textContent = `Filled dots: no other row of the same model is better in time, RAM${byAccuracy ? " or accuracy" : ""} and as good in the rest; a line joins them. Click a model to hide it.`;
+  $("front-legend").append(...models.map(m => el("button", { "aria-pressed": "false", onclick: event => { if (!hidden.delete(m)) hidden.add(m); event.currentTarget.setAttribute("aria-pressed", hidden.has(m)); draw(); } }, key(paint(m), m))));
+
+  function span(values) {
+    const low = Math.min(...values), high = Math.max(...values), room = 0.08 * (high - low) || 0.1 * Math.abs(high) || 1;
+    return [byAccuracy ? low - room : Math.max(0, low - room), high + room];
   }
-  const columns = [["row", r => r.label, r => name(r.label, 120)], ["latency", x, r => milliseconds(x(r))], ["may be", r => r.figures.latency_high_ms, band], ["on the CPU", r => r.figures.cpu_ms, r => milliseconds(r.figures.cpu_ms)],
-    ["RAM", r => r.figures.ram_bytes, r => bytes(r.figures.ram_bytes)], ["weights", r => r.figures.weights_bytes, r => bytes(r.figures.weights_bytes)],
-    ["outside the chip", r => r.figures.spilled_bytes, r => bytes(r.figures.spilled_bytes)], ["CPU layers", r => r.figures.cpu_layers, r => String(r.figures.cpu_layers)]];
-  if (byAccuracy) columns.push(["accuracy", y, r => yText(y(r))]);
-  columns.push(["front", r => r.on_front ? 0 : 1, r => r.on_front ? "\u2605" : ""]);
-  let sorted = 1, down = false;
   function draw() {
-    const order = [...rows].sort((a, b) => { const u = columns[sorted][1](a), v = columns[sorted][1](b); return (u < v ? -1 : u > v ? 1 : 0) * (down ? -1 : 1); });
-    $("table").tHead.replaceChildren(el("tr", {}, ...columns.map(([title], i) => el("th", { class: i ? "number" : "", "aria-sort": i === sorted ? (down ? "descending" : "ascending") : false },
-      el("button", { onclick: () => { down = i === sorted && !down; sorted = i; draw(); } }, title)))));
-    $("table").tBodies[0].replaceChildren(...order.map(r => el("tr", {}, ...columns.map(([, , show], i) => el("td", { class: i ? "number" : "" }, show(r))))));
+    const host = $("front-plot"), seen = rows.filter(r => !hidden.has(r.model));
+    if (!seen.length) { host.textContent = rows.length ? "All models are hidden." : "No row has figures."; return; }
+    const width = host.clientWidth || 860, HEIGHT = 420, area = { left: 74, top: 14, right: width - 16, bottom: HEIGHT - 46 };
+    const [x0, x1] = span(seen.map(x)), [y0, y1] = span(seen.map(y)), px = v => area.left + (v - x0) / (x1 - x0) * (area.right - area.left), py = v => area.bottom - (v - y0) / (y1 - y0) * (area.bottom - area.top);
+    const across = ticks(x0, x1, (area.right - area.left) / 90), up = ticks(y0, y1, 7);
+    const picture = svg("svg", { height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": `${seen.length} rows: latency against ${byAccuracy ? "accuracy" : "RAM"}` });
+    axes(picture, area, { at: px, ticks: across.found, text: t => t.toFixed(across.digits), title: "predicted latency (ms)" }, { at: py, ticks: up.found, text: t => t.toLocaleString("en-US", { maximumFractionDigits: up.digits }), title: byAccuracy ? "signal to noise of the outputs (dB)" : "RAM (KiB)" });
+    for (const m of models.filter(m => !hidden.has(m))) {
+      const front = seen.filter(r => r.model === m && r.on_front).sort((a, b) => x(a) - x(b));
+      picture.append(svg("path", { d: front.map((r, k) => `${k ? "L" : "M"}${px(x(r))} ${py(y(r))}`).join(""), fill: "none", stroke: paint(m), "stroke-opacity": 0.5, "stroke-width": 1.5 }));
+    }
+    for (const r of seen) picture.append(tip(svg("circle", { cx: px(x(r)), cy: py(y(r)), r: r.on_front ? 7 : 5, fill: r.on_front ? paint(r.model) : "var(--card)", stroke: paint(r.model), "stroke-width": 2, class: "mark" }),
+      `${r.label}\n${milliseconds(x(r))} (${band(r)}), ${bytes(r.figures.ram_bytes)} RAM${byAccuracy ? ", " + yText(y(r)) : ""}`));
+    host.replaceChildren(picture);
   }
-  draw();
+
+  const figure = (id, title, show, width, from, value = r => r.figures[id] ?? -1) => ({ id, title, value, cell: r => r.figures[id] === undefined ? "" : show(r.figures[id]), text: r => r.figures[id] ?? "", kind: "number", width, from });
+  const times = v => v.toFixed(2), columns = [
+    { id: "row", title: "row", value: r => r.label, cell: r => rows.length > WHOLE ? r.label : name(r.label, 400), kind: "name", width: 260, from: 0 },
+    figure("latency_ms", "latency", milliseconds, 92, 0),
+    { id: "band", title: "may be", value: r => r.figures.latency_high_ms, cell: band, kind: "number", width: 176, from: 1500 },
+    figure("cpu_ms", "on the CPU", milliseconds, 110, 1000), figure("ram_bytes", "RAM", bytes, 96, 0), figure("weights_bytes", "weights", bytes, 96, 800), figure("spilled_bytes", "outside the chip", bytes, 144, 1500),
+    figure("cpu_layers", "CPU layers", String, 108, 1000), figure("times_practical", "x practical bound", times, 150, 1000), figure("times_absolute", "x absolute bound", times, 150, NEVER),
+    ...(byAccuracy ? [figure("outputs_db", "accuracy", v => v.toFixed(1) + "\u00a0dB", 92, 0)] : []),
+    { id: "front", title: "front", value: r => r.on_front ? 0 : 1, cell: r => r.on_front ? "\u2605" : "", text: r => +r.on_front, kind: "number", width: 64, from: 0 },
+  ];
+  sortable($("table"), columns, { rows: () => [...rows], sort: "latency_ms", up: true, chooser: $("chooser"), hint: r => r.label });
   const refused = D.rows.filter(r => !r.figures);
-  $("refused").hidden = !refused.length;
-  $("refused-list").append(...refused.flatMap(r => [el("dt", {}, name(r.label, 120)), el("dd", {}, r.why_not)]));
+  $("refused").hidden = document.querySelector("nav a[href='#refused']").hidden = !refused.length;
+  $("refused-list").append(...refused.flatMap(r => [el("dt", {}, name(r.label, 400)), el("dd", {}, r.why_not)]));
+  addEventListener("resize", later(draw));
+  draw();
+  address.go();
 })();

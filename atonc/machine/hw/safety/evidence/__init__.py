@@ -8,13 +8,13 @@ both a compilation relies on: trust.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.safety.context import SafetyContext
-from atonc.machine.hw.safety.evidence.epochs import epoch_features, memory_kind
+from atonc.machine.hw.safety.evidence.epochs import epoch_features, memory_kind, reader_features
 from atonc.machine.hw.safety.evidence.grades import (
     NOTHING,
     REMARKABLE,
@@ -45,11 +45,12 @@ __all__ = [
     "grade_program",
     "grade_unit",
     "grade_view",
+    "reader_forms",
     "unit_grade",
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GradedForm:
     """A feature that is not simply seen or within, and the unit that has it (empty: the epoch)."""
 
@@ -57,7 +58,7 @@ class GradedForm:
     graded: Graded
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EpochGrade:
     number: int
     grade: Grade
@@ -101,6 +102,18 @@ def grade_view(view: EpochView) -> EpochGrade:
         if graded.grade in REMARKABLE:
             forms.append(GradedForm(unit, graded))
     return EpochGrade(view.epoch.number, worst(grades), tuple(forms), weakest(strengths))
+
+
+def reader_forms(view: EpochView, readers: Collection[str]) -> Iterator[GradedForm]:
+    """Those of the forms of an epoch that may change when these readers, and nothing else, move to other addresses."""
+    trust = view.context.trust or PUBLISHED
+    for reader in readers:
+        unit = trust.grade_unit(view.units[reader], view.role(reader), memory_kind(view, reader))
+        yield from (GradedForm(reader, graded) for graded in unit.remarkable)
+    for reader, feature in reader_features(view, readers):
+        graded = trust.grade(feature)
+        if graded.grade in REMARKABLE:
+            yield GradedForm(reader, graded)
 
 
 def grade_program(

@@ -13,7 +13,7 @@ from atonc.machine.hw.safety.evidence.grades import Feature, Grade
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, SeenWords, evidence, grade
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Argument:
     id: str
     title: str

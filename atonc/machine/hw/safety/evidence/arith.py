@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
+from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence.grades import Named
 from atonc.machine.hw.safety.evidence.modes import mode
 from atonc.machine.hw.safety.mode_keys import broadcast
@@ -57,6 +58,7 @@ def _coefficients(c: ArithConfig) -> Iterator[Named]:
         yield f"{letter} of a table", role, most
 
 
+@memoise
 def _extremes(c: ArithConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The least and the greatest of each column of the table, as far as it is in use."""
     rows = c.rows()[: table_rows(c)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import combinations
 
@@ -91,6 +91,13 @@ def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
     yield from _neighbours(view)
 
 
+def reader_features(view: EpochView, readers: Collection[str]) -> Iterator[tuple[str, Feature]]:
+    """Those of them that may change when these readers, and nothing else, move to other addresses."""
+    for part in (ports, copies):
+        yield from (row for row in part.features(view) if row[0] in readers)
+    yield from _readers_and_writers(view, readers)
+
+
 def _links(view: EpochView) -> Iterator[tuple[str, Feature]]:
     for link in view.links:
         for feature in _link_features(link):
@@ -135,8 +142,12 @@ def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
         engines = view.engines[first], view.engines[second]
         for feature in two_writers(*engines, _relation(view, first, second)):
             yield first, feature
+    yield from _readers_and_writers(view, view.readers)
+
+
+def _readers_and_writers(view: EpochView, readers: Iterable[str]) -> Iterator[tuple[str, Feature]]:
     home = {unit: number for number, units in enumerate(view.chains) for unit in units}
-    for reader in view.readers:
+    for reader in readers:
         port = view.role(reader)
         for writer in view.writers:
             chains = ONE_CHAIN if home.get(reader) == home.get(writer) else TWO_CHAINS

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 
 Value = int | str
 Named = tuple[str, str, Value]  # a quantity of a unit (`B`), its role, its value
@@ -62,7 +63,7 @@ class Strength(NamedTuple):
         if self.single:
             return "one program, shipped by ST" if self.shipped else "one program, not of ST"
         owners = f"{self.owners} owner{'s' * (self.owners != 1)}"
-        return f"{self.programs} programs of {owners}, {self.shipped} shipped by ST"
+        return f"{count(self.programs, 'program')} of {owners}, {self.shipped} shipped by ST"
 
 
 NOTHING = Strength()
@@ -73,7 +74,7 @@ def weakest(found: Iterable[Strength]) -> Strength:
     return Strength(*map(min, zip(*set(found), strict=True)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Graded:
     """A feature with its grade, what was seen instead and, where it is composed, the argument that allows it.
 
@@ -89,7 +90,7 @@ class Graded:
         return f"{self.feature}{f' (seen: {self.seen})' if self.seen else ''}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UnitGrade:
     grade: Grade
     features: tuple[Graded, ...]

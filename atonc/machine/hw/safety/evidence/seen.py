@@ -44,7 +44,7 @@ def picture_trusted(c: ConvaccConfig, trust: Trust) -> bool:
 
 
 def units_trusted(units: Iterable[ConvaccConfig], trust: Trust) -> bool:
-    return all(trust.allows(graded) for unit in units for graded in trust.grade_unit(unit).features)
+    return all(trust.allows_all(trust.grade_unit(unit)) for unit in units)
 
 
 @lru_cache(maxsize=1 << 12)

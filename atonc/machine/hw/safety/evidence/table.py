@@ -75,7 +75,7 @@ class SeenNumbers:
 Table = SeenWords | SeenNumbers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EvidenceProgram:
     """One of the programs behind the evidence."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import field
+from functools import cache
 from typing import TypeVar
 
 from atonc.machine.base.frozen import dataclass
@@ -39,6 +40,9 @@ class Trust:
     def allows(self, graded: Graded) -> bool:
         return graded.grade.rank <= self.worst.rank or graded.feature in self.asked
 
+    def allows_all(self, unit: UnitGrade) -> bool:
+        return unit.grade.rank <= self.worst.rank or all(map(self.allows, unit.features))
+
     def grade(self, feature: Feature) -> Graded:
         found = self._features.get(feature)
         if found is None:
@@ -63,7 +67,8 @@ class Trust:
         key = _likeness(config, port, memory)
         found = self._units.get(key)
         if found is None:
-            graded = tuple(self.grade(Feature(f"{config.KIND} {n}", r, v)) for n, r, v in named(config, port, memory))
+            kind, listed = config.KIND, named(config, port, memory)
+            graded = tuple(self.grade(Feature(_of_kind(kind, name), role, value)) for name, role, value in listed)
             found = self._units[key] = UnitGrade.of(graded)
             _forget(self._units)
         return found
@@ -71,6 +76,12 @@ class Trust:
 
 PUBLISHED = Trust()  # published programs, and all arguments
 ANYTHING = Trust(Grade.UNSEEN)
+
+
+@cache
+def _of_kind(kind: str, name: str) -> str:
+    """Always the same object: its hash is known."""
+    return f"{kind} {name}"
 
 
 def _forget(known: dict[K, V]) -> None:

@@ -1,0 +1,55 @@
+"""Advice that holds at the edge of a model only: inside it the same operator has no remedy of that kind."""
+
+from __future__ import annotations
+
+from atonc.compiler.ir import Graph, Op
+
+_AT_THE_END, _AT_THE_START = ("softmax", "log_softmax", "dequantize"), ("quantize",)
+# what may stand between such an operator and the outputs or inputs of the model
+_BETWEEN = ("reshape", "squeeze", "expand_dims", "flatten", "identity", "transpose", "dequantize", "cast")
+
+
+_OF_FLOATS = "quantise the operators {} it as well, so that no floats are needed here"
+_INSIDE = {
+    "softmax": "keep it small: its values are needed inside the model, so it cannot be cut off",
+    "log_softmax": "keep it small: its values are needed inside the model",
+    "dequantize": _OF_FLOATS.format("that read"),
+    "quantize": _OF_FLOATS.format("before"),
+}
+
+
+def remedy(op: Op, graph: Graph, usual: str) -> str:
+    """The usual one of its rule, or what is left where that cannot be followed."""
+    return usual if holds(op, graph) else _INSIDE[op.kind]
+
+
+def holds(op: Op, graph: Graph) -> bool:
+    """Whether an operator is where its remedy can be followed; those that may be anywhere always are."""
+    if op.kind in _AT_THE_END:
+        return _ends(op, graph)
+    return op.kind not in _AT_THE_START or _begins(op, graph)
+
+
+def _ends(op: Op, graph: Graph) -> bool:
+    """All that reads its result leads to outputs, and through nothing that computes with it."""
+    waiting, seen, consumers = [op], {op.name}, graph.consumers
+    while waiting:
+        one = waiting.pop()
+        readers = [reader for name in one.outputs for reader in consumers.get(name, ())]
+        if any(reader.kind not in _BETWEEN for reader in readers):
+            return False
+        if not readers and not set(one.outputs) & set(graph.outputs):
+            return False
+        waiting += [reader for reader in readers if reader.name not in seen]
+        seen |= {reader.name for reader in readers}
+    return True
+
+
+def _begins(op: Op, graph: Graph) -> bool:
+    one, producers = op, graph.producers
+    while one.inputs and one.inputs[0] not in graph.inputs:
+        before = producers.get(one.inputs[0])
+        if before is None or before.kind not in _BETWEEN:
+            return False
+        one = before
+    return bool(one.inputs)

@@ -1,0 +1,57 @@
+"""Numbers and names in sentences: singular and plural, lists, sizes, names that are too long for their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+_KIB = 1024
+_NEAR, _NAMED, _LONG = 3, 8, 60  # names that are suggested, that are listed, and their characters
+
+
+def count(number: float, noun: str, plural: str = "") -> str:
+    """`1 layer`, `1,024 layers`, `0.5 codes`; `plural` where it is not the noun with an s."""
+    digits = "," if isinstance(number, int) else "g"
+    return f"{number:{digits}} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def is_are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def listed(names: Sequence[str], joint: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return f" {joint} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def elided(name: str, most: int) -> str:
+    """A name of at most so many characters: its beginning and its end tell it from others."""
+    if len(name) <= most:
+        return name
+    start = (most - 3) // 2
+    return f"{name[:start]}...{name[len(name) - (most - 3 - start) :]}"
+
+
+def size_text(size_bytes: int) -> str:
+    """`512 bytes`, `7.2 KiB`, `906 KiB`, `12.4 MiB`."""
+    if size_bytes < _KIB:
+        return count(size_bytes, "byte")
+    value, unit = (size_bytes / _KIB, "KiB") if size_bytes < 10 * _KIB * _KIB else (size_bytes / _KIB**2, "MiB")
+    return f"{value:,.{0 if value >= 100 else 1}f} {unit}"
+
+
+def ms_text(milliseconds: float) -> str:
+    """Milliseconds with three digits that mean something."""
+    digits = 1 if milliseconds >= 100 else 2 if milliseconds >= 1 else 3
+    return f"{milliseconds:,.{digits}f} ms"
+
+
+def instead(name: str, known: Iterable[str]) -> str:
+    """A remedy for a name that there is not: the nearest ones, or else which there are."""
+    names = list(dict.fromkeys(one for one in known if one))
+    near = get_close_matches(name, names, n=_NEAR, cutoff=0.5)
+    near += [one for one in names if name.lower() in one.lower() and one not in near][: _NEAR - len(near)]
+    if near:
+        return f"did you mean {listed([repr(elided(one, _LONG)) for one in near], 'or')}?"
+    shown = ", ".join(repr(elided(one, _LONG)) for one in names[:_NAMED])
+    return f"there {is_are(len(names))} {shown}" + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
