@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="atonc[serve] is not installed")
 
 from tests.patience import PATIENCE, until
-from tests.serve.running import Running, chain_model, endless_model, server
+from tests.serve.running import Running, chain_model, endless_model, server, small_model
 
 CHROMIUM = shutil.which("chromium")
 WAIT = 1000 * PATIENCE
@@ -33,11 +33,6 @@ def browser() -> Iterator[Any]:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield running
         running.close()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("served")
 
 
 def _page(browser: Any, url: str, complaints: list[str], **context: Any) -> Any:
@@ -65,8 +60,9 @@ def _upload(page: Any, name: str, content: bytes) -> None:
     page.click("#compile")
 
 
-def test_from_upload_to_comparison_and_back_after_a_restart(browser: Any, folder: Path, tmp_path: Path) -> None:
+def test_from_upload_to_comparison_and_back_after_a_restart(browser: Any, tmp_path: Path) -> None:
     complaints: list[str] = []
+    folder = tmp_path / "served"
     with server(folder, "--jobs", "1") as running:
         page = _page(browser, running.url, complaints)
         _upload(page, "small.tflite", chain_model(60))
@@ -163,9 +159,10 @@ def _scatter(page: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def again(folder: Path) -> Iterator[Running]:
-    """On what the first test left there."""
-    with server(folder) as running:
+def again(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """With one network compiled, whichever test runs first."""
+    with server(tmp_path_factory.mktemp("again")) as running:
+        running.ended(running.upload("small.tflite", small_model()).data["id"])
         yield running
 
 
