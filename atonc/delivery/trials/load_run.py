@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from atonc.delivery.reloc.format import CPUS, MAGIC
 from atonc.delivery.reloc.image import Image
 from atonc.delivery.trials import image_edges, loading
+from atonc.delivery.trials.image_edges import ImageEdges
 from atonc.delivery.trials.loading import EXEC_RAM_BYTES, EXT_RAM_BYTES, EpochTime, LoaderRig, Spot
 from atonc.delivery.trials.relocating import params_beside, read_image_file
+from atonc.delivery.wire.messages import STM32N6
 from atonc.insight.runs.runs import digest
 from atonc.machine.base.disk import read_start
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
@@ -61,7 +63,15 @@ class Loaded:
     mhz: float
     epochs: tuple[EpochTime, ...]
     arrays: Mapping[str, NDArray[Any]] = field(repr=False)  # outputs by name
+    edges: ImageEdges = field(repr=False)
+    inputs: Sequence[bytes] = field(repr=False)  # as they lie in memory
     board: str = VIRTUAL
+    device: int = STM32N6
+    npu_hz: int = 0
+
+    @property
+    def virtual(self) -> bool:
+        return self.board == VIRTUAL
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -140,11 +150,11 @@ def run_virtual(wanted: LoadPlan, seed: int = 0, files: Sequence[Path] = ()) -> 
     line = rig.install(wanted.image, wanted.params, _spot(wanted))
     edges = image_edges.told(rig.said)
     image_edges.require(edges, [buffer.size_bytes for buffer in rig.inputs[0]], str(wanted.file))
-    inputs = [np.frombuffer(value, np.uint8) for value in edges.stored(files, seed)]
+    inputs = edges.stored(files, seed)
     for _ in range(INFERENCES):
-        found, epochs = rig.profile(inputs)
+        found, epochs = rig.profile([np.frombuffer(value, np.uint8) for value in inputs])
     arrays = edges.arrays([output.tobytes() for output in found.outputs])
-    return Loaded(wanted, line, found.cycles, stm32n6().clocks.cpu_mhz, tuple(epochs), arrays)
+    return Loaded(wanted, line, found.cycles, stm32n6().clocks.cpu_mhz, tuple(epochs), arrays, edges, inputs)
 
 
 def _spot(wanted: LoadPlan) -> Spot:

@@ -43,6 +43,9 @@ class Sync:
         return f"{self.version >> 8}.{self.version & 0xFF}"
 
 
+STM32N6 = 0x486  # the device number of the chip
+
+
 @dataclass(frozen=True)
 class SystemInfo:
     device: int

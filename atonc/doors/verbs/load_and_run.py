@@ -30,6 +30,10 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     inputs = "the image as an option (build/network_rel.bin), or inputs for it: .npz, .npy, .csv, .png, .jpg"
     load.add_argument("-i", "--input", type=Path, action="append", default=[], metavar="FILE", help=inputs)
     load.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs")
+    record = "write inputs, outputs, times and versions, so that others can check them"
+    load.add_argument("--record", type=Path, metavar="FILE.npz", help=record)
+    load.add_argument("--record-board", default="", metavar="NAME", help="with --record: what it ran on")
+    load.add_argument("--record-licence", default="", metavar="SPDX", help="with --record: such as CC0-1.0")
     add_single(load, "board", "seed")
     load.add_argument("--address", default=DEFAULT_ADDRESS, metavar="NET[,PARAMS]", help=f"default {DEFAULT_ADDRESS}")
     modes = "copy or xip, and ext, no-flash, no-run, usbc, max-speed (default copy)"
@@ -70,7 +74,8 @@ def _load(options: argparse.Namespace) -> int:
 
     output = _RunOutput(options)
     image, inputs = load_run.sorted_files(options.positional, options.input)
-    preflight.check_file(options.output)
+    for file in (options.output, options.record):
+        preflight.check_file(file)
     plan = load_run.plan(image, options.mode, options.address)
     output.say(*load_text.plan_lines(plan), "")
     if options.real or options.dry_run:
@@ -88,6 +93,11 @@ def _show(loaded: Loaded, options: argparse.Namespace, output: _RunOutput) -> No
 
     if options.output:
         runs.save_arrays(options.output, loaded.arrays)
+    if options.record:
+        from atonc.delivery.recordings import files, make
+        from atonc.delivery.recordings.recording import Statement
+
+        files.write(options.record, make.of_image(loaded, Statement(options.record_board, options.record_licence)))
     output.say(*load_text.run_lines(loaded))
     if options.json:
         print_document("load-and-run", load_text.as_json(loaded))

@@ -34,9 +34,11 @@ def run(options: argparse.Namespace, path: Path) -> int:
     finally:
         client.disconnect()
     if options.record:
-        from atonc.delivery.trials import recording
+        from atonc.delivery.recordings import files, make
+        from atonc.delivery.recordings.recording import Statement
 
-        recording.save(options.record, found, path.name, reproduce)
+        stated = Statement(options.record_board, options.record_licence)
+        files.write(options.record, make.of_validation(found, stated, reproduce))
     if options.page:
         from atonc.insight.report.html import html_page
         from atonc.machine.base.disk import write_file

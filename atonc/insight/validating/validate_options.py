@@ -35,6 +35,8 @@ _BUILT = (
 )
 _LINE = "with --mode target: the line to the board, serial[:PORT][:BAUD] or socket:HOST:PORT"
 _RECORD = "with --mode target: write inputs, outputs, times and versions, so that others can check them"
+_RECORD_BOARD = "with --record: what it ran on, such as stm32n6570-dk or 'virtual board'"
+_RECORD_LICENCE = "with --record: under which licence others may use it, such as CC0-1.0"
 _PAGE = "with --mode target: write the report page with the measured times"
 _PATIENCE = "with --mode target: seconds that an inference may take"
 _RUNTIME = "with --mode board: a folder with ST's LL_ATON sources and CMSIS headers, instead of our runtime"
@@ -63,6 +65,8 @@ class ValidateOptions:
     val_json: Path | None = option(None, "--val-json", PLACE, _BUILT, metavar="FILE.json", parse=Path, takes=RARE)
     desc: str = option("serial", "-d --desc", PLACE, _LINE, metavar="LINE")
     record: Path | None = option(None, "--record", PLACE, _RECORD, metavar="FILE.npz", parse=Path, takes=RARE)
+    record_board: str = option("", "--record-board", PLACE, _RECORD_BOARD, metavar="NAME", takes=RARE)
+    record_licence: str = option("", "--record-licence", PLACE, _RECORD_LICENCE, metavar="SPDX", takes=RARE)
     page: Path | None = option(None, "--page", PLACE, _PAGE, metavar="FILE.html", parse=Path, takes=RARE)
     patience: float = option(120.0, "--patience", PLACE, _PATIENCE, metavar="S", parse=float, takes=RARE)
     runtime: Path | None = option(None, "--runtime", PLACE, _RUNTIME, metavar="DIR", parse=Path, takes=RARE)

@@ -1,0 +1,1 @@
+"""Recordings of boards: one file that others can check, compare and collect."""

@@ -1,0 +1,67 @@
+"""`atonc recordings`: what boards computed and how long they took, checked, compared and collected."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from atonc.doors.verbs.documents import print_document
+from atonc.insight.report.terminal import show
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    recordings = verbs.add_parser("recordings", help="what boards gave and took: check, compare, collect")
+    kinds = recordings.add_subparsers(required=True, metavar="WHAT")
+    check = _kind(kinds, "check", "whether a recording can be what it says")
+    check.set_defaults(verb=_check)
+    compare = _kind(kinds, "compare", "with another recording, or with a folder of generated files on the emulator")
+    compare.set_defaults(verb=_compare)
+    compare.add_argument("other", type=Path, metavar="OTHER", help="a recording, or a folder as generate writes it")
+    collect = _kind(kinds, "add", "into a folder of recordings that others may use")
+    collect.set_defaults(verb=_add)
+    collect.add_argument("--to", type=Path, default=Path("recordings"), metavar="DIR", help="default recordings")
+
+
+def _kind(kinds: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str) -> argparse.ArgumentParser:
+    found: argparse.ArgumentParser = kinds.add_parser(name, help=what)
+    found.add_argument("file", type=Path, metavar="FILE.npz", help="written by --record")
+    found.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    return found
+
+
+def _check(options: argparse.Namespace) -> int:
+    from atonc.delivery.recordings import checks, files
+    from atonc.delivery.texts import recordings_text
+
+    found = files.read(options.file)
+    wrong, missing = checks.faults(found), checks.gaps(found)
+    if options.json:
+        told = recordings_text.check_json(found, wrong, missing)
+        print_document("recordings-check", told, found.model_sha256 or None)
+    else:
+        show(recordings_text.check_lines(found, wrong, missing))
+    return 1 if wrong else 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from atonc.delivery.recordings import comparing, files
+    from atonc.delivery.texts import recordings_text
+
+    recording = files.read(options.file)
+    found = comparing.compare(recording, options.other)
+    if options.json:
+        print_document("recordings-compare", recordings_text.compare_json(found), recording.model_sha256 or None)
+    else:
+        show(recordings_text.compare_lines(found))
+    return 0 if found.equal else 1
+
+
+def _add(options: argparse.Namespace) -> int:
+    from atonc.delivery.recordings import collection
+
+    target = collection.add(options.file, options.to)
+    if options.json:
+        print_document("recordings-add", {"file": target.name, "table": collection.TABLE})
+    else:
+        print(f"{target}, and its row in {options.to / collection.TABLE}")
+    return 0
