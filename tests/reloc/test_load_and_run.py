@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from atonc.delivery.recordings import checks, files
+from atonc.delivery.recordings.recording import digest
 from atonc.doors.cli.cli import main
 from tests.board.programs import needs_compiler
 from tests.reloc import images
@@ -31,8 +33,12 @@ def test_on_the_virtual_board(
 ) -> None:
     loader = images.loader()  # the same, built once for all tests
     monkeypatch.setattr("atonc.delivery.trials.loading.build_loader", lambda runtime, folder: loader)
-    assert main(["load-and-run", "-i", str(split_image), "--mode", "xip", "--json"]) == 0
+    record = split_image.with_name("recorded.npz")
+    assert main(["load-and-run", "-i", str(split_image), "--mode", "xip", "--json", "--record", str(record)]) == 0
     found = json.loads(capsys.readouterr().out)
+    recorded = files.read(record)
+    assert recorded.virtual and not checks.faults(recorded) and not recorded.expects
+    assert [digest(recorded.arrays["c_outputs_1"])] == found["outputs"]
     assert [epoch["kind"] for epoch in found["epochs"]] == ["EC", "SW"]
     controller = found["epochs"][0]
     assert controller["npu"] > 10 * controller["pre"] and found["cycles"] >= sum(e["npu"] for e in found["epochs"])
