@@ -269,4 +269,4 @@ def run(arguments: argparse.Namespace) -> Report:
             with threads(1):  # other work runs beside it
                 rows[key] = measure(key, arguments.floats, arguments.save, arguments.made_before)
             write(arguments.keep, rows)
-    return Report(table(rows, MODELS))
+    return Report(table(rows, MODELS), data=rows)
