@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-import wave
-from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,8 @@ from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import KEEP, ONLY, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
+from benchmarks.shared.quantize_models import MODELS
+from benchmarks.shared.quantize_samples import SEEDS, SMALL, samples
 from benchmarks.shared.quantize_table import table
 
 GROUP = "quantising"
@@ -40,132 +41,25 @@ ARGUMENTS = (
     WRITE,
 )
 
-SAMPLES = 100
-SMALL, LARGE = 50_000, 400_000  # values of an input
-HELD_SMALL, HELD, HELD_LARGE = 128, 32, 16  # so many samples judge
-SEEDS = {"learn": 0, "dev": 1, "held": 3}
 ORT = {"ort_minmax": "MinMax", "ort_percentile": "Percentile", "ort_entropy": "Entropy"}
-IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
-
-
-@dataclass(frozen=True)
-class Model:
-    file: str
-    what: str
-    origin: str
-    mean: Any = 0.0
-    std: Any = 1.0
-    shapes: dict[str, int] = field(default_factory=dict)
-    data: str = "pictures"
-    side: int = 0  # of the input, where the published one would take too long
-
-
-MODELS = {
-    "mobilenet_v1": Model("mobilenet_v1_vww.tflite", "MobileNetV1 0.25, 96x96, person or not",
-                          "mlcommons/tiny visual_wake_words", 0, 255),
-    "mobilenet_v2": Model("mobilenet_v2_0.35_128_tfs_channel_first.onnx", "MobileNetV2 0.35, 128x128, ReLU6",
-                          "STMicroelectronics/stm32ai-modelzoo-services sample_models", 127.5, 127.5),
-    "mobilenet_v3": Model("ppocr_cls_mobilenet_v3.onnx", "MobileNetV3 small 0.35, hard-swish, 48x192 (PP-OCR cls)",
-                          "james77777778/PaddleOCR-WebApp", 127.5, 127.5, {"x:2": 48, "x:3": 192}),
-    "yolox_nano": Model("yolox_nano.onnx", "YOLOX-nano detector, SiLU, joined heads, 224x224 of its 416x416",
-                        "DefTruth/lite.ai.toolkit", *IMAGENET, side=224),
-    "ssd": Model("st_ssd_mobilenet_v1_025_256.onnx", "SSD MobileNetV1 0.25 detector, 256x256",
-                 "STMicroelectronics/stm32ai-modelzoo-services sample_models", 127.5, 127.5),
-    "segmentation": Model("ppocr_det_segmentation.onnx", "text segmentation, MobileNetV3 + DB head, 160x160",
-                          "james77777778/PaddleOCR-WebApp", *IMAGENET, shapes={"x:2": 160, "x:3": 160}),
-    "pose": Model("pfld_106_lite.onnx", "PFLD, 106 face key points, 112x112", "DefTruth/lite.ai.toolkit", 0, 255),
-    "keyword": Model("kws_dscnn.tflite", "DS-CNN keyword spotting, 49x10 MFCC", "mlcommons/tiny keyword_spotting",
-                     data="speech"),
-    "anomaly": Model("ad01.tflite", "dense autoencoder, 640 log-mel values", "mlcommons/tiny anomaly_detection",
-                     data="machine"),
-    "face": Model("mobilefacenet_fp32.onnx", "MobileFaceNet, PReLU, 112x112", "PeleAB/STM32N6-FaceRecognition",
-                  127.5, 128),
-}  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------------------------------- samples
-
-
-def pictures(model: Model, folder: Path, shape: tuple[int, ...], count: int, split: str) -> np.ndarray:
-    """Random crops of real pictures: three of four files to learn from, every fourth to work with, others held."""
-    from PIL import Image
-
-    files = sorted((folder / ("held_pictures" if split == "held" else "pictures")).iterdir())
-    if split != "held":
-        files = [file for index, file in enumerate(files) if (index % 4 == 3) == (split == "dev")]
-    random = np.random.default_rng(SEEDS[split])
-    if split == "held":  # in no order: neighbours are of one folder
-        files = [files[index] for index in random.permutation(len(files))]
-    last = shape[3] in (1, 3)
-    height, width = shape[1:3] if last else shape[2:]
-    found = []
-    for index in range(count):
-        with Image.open(files[index % len(files)]) as image:
-            image = image.convert("RGB")
-            share = random.uniform(0.5, 1.0)
-            size = [max(8, int(s * share)) for s in image.size]
-            left, top = (int(random.integers(0, max(1, s - c + 1))) for s, c in zip(image.size, size, strict=True))
-            crop = image.crop((left, top, left + size[0], top + size[1])).resize((width, height))
-        pixels = (np.asarray(crop, np.float32) - np.array(model.mean)) / np.array(model.std)
-        found.append(pixels if last else pixels.transpose(2, 0, 1))
-    return np.stack(found).astype(np.float32)[:, None]
-
-
-def speech(folder: Path, count: int, split: str) -> np.ndarray:
-    """MFCC of one-second windows of recorded speech, every quarter second; other splits begin in between."""
-    with wave.open(str(folder / ("kws_10s.wav"))) as file:
-        sound = np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float64) / 32768
-    random, offset = np.random.default_rng(10 + SEEDS[split]), {"learn": 0, "dev": 2000, "held": 3000}[split]
-    found = []
-    for index in range(count):
-        start = int((index % 36) * 4000 + offset + random.integers(0, 500))
-        part = sound[start : start + 16000] * random.uniform(0.3, 2.0)
-        part = np.pad(part, (0, max(0, 16000 - len(part)))) + random.normal(0, 1e-4, 16000)
-        found.append(_mfcc(part))
-    return np.stack(found).astype(np.float32)[:, None, :, :, None]
-
-
-def _mfcc(sound: np.ndarray) -> np.ndarray:
-    """49 frames of 30 ms every 20 ms, 40 mel bands from 20 to 4000 Hz, 10 cepstral values."""
-    frames = np.stack([sound[i * 320 : i * 320 + 480] for i in range(49)]) * np.hanning(480)
-    power = np.abs(np.fft.rfft(frames, 512))
-    edges = 700 * (np.exp(np.linspace(*(1127 * np.log(1 + np.array([20.0, 4000.0]) / 700)), 42) / 1127) - 1)
-    bins = np.arange(257) * 16000 / 512
-    up = (bins - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
-    down = (edges[2:, None] - bins) / (edges[2:] - edges[1:-1])[:, None]
-    mel = np.log(power @ np.clip(np.minimum(up, down), 0, None).T + 1e-6)
-    angles = np.cos(np.pi * np.arange(10)[:, None] * (np.arange(40) + 0.5) / 40) * np.sqrt(2 / 40)
-    return mel @ angles.T
-
-
-def machine(folder: Path, count: int, split: str) -> np.ndarray:
-    """The 40 published feature vectors, mixed in pairs at random with 2 % noise; other splits mix the last ten."""
-    rows = np.fromfile(folder / "ad01_hist.bin", np.float32).reshape(-1, 640)
-    rows = rows[:30] if split == "learn" else rows[30:]
-    random = np.random.default_rng(20 + SEEDS[split])
-    one, two = (rows[random.integers(0, len(rows), count)] for _ in range(2))
-    share = random.uniform(0, 1, (count, 1))
-    mixed = share * one + (1 - share) * two
-    return (mixed + random.normal(0, 0.02 * np.abs(mixed).mean(), mixed.shape)).astype(np.float32)[:, None]
-
-
-def samples(model: Model, folder: Path, shape: tuple[int, ...], split: str) -> np.ndarray:
-    values = int(np.prod(shape))
-    judging = HELD_SMALL if values < SMALL else HELD if values < LARGE else HELD_LARGE
-    count = SAMPLES if split == "learn" else judging
-    if model.data == "pictures":
-        return pictures(model, folder, shape, count, split)
-    return (speech if model.data == "speech" else machine)(folder, count, split)
+TOGETHER = 10  # samples whose values onnxruntime keeps in memory at once
 
 
 # ---------------------------------------------------------------------------------------------------------- quantisers
 
 
 class Reader:
-    """What onnxruntime calls a calibration data reader."""
+    """What onnxruntime calls a calibration data reader; it may ask for a part of the samples at a time."""
 
     def __init__(self, name: str, values: np.ndarray) -> None:
-        self.feeds = iter([{name: value} for value in values])
+        self.all = [{name: value} for value in values]
+        self.set_range(0, len(self.all))
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def set_range(self, start_index: int, end_index: int) -> None:
+        self.feeds = iter(self.all[start_index:end_index])
 
     def get_next(self) -> dict[str, np.ndarray] | None:
         return next(self.feeds, None)
@@ -181,9 +75,15 @@ def by_onnxruntime(tidy: Any, name: str, values: np.ndarray, method: str) -> byt
         quantize_static(
             source, target, Reader(name, values), quant_format=QuantFormat.QDQ, per_channel=True,
             activation_type=QuantType.QInt8, weight_type=QuantType.QInt8,
-            calibrate_method=getattr(CalibrationMethod, method),
+            calibrate_method=getattr(CalibrationMethod, method), extra_options=_in_parts(values),
         )  # fmt: skip
         return target.read_bytes()
+
+
+def _in_parts(values: np.ndarray) -> dict[str, int]:
+    """The option is named after min-max; the other methods take it as well, and join the histograms of the parts."""
+    large = values[0].size > SMALL and len(values) % TOGETHER == 0
+    return {"CalibStridedMinMax": TOGETHER} if large else {}
 
 
 def by_ai_edge(path: Path, values: np.ndarray, target: Path) -> None:
@@ -344,13 +244,13 @@ def _measured(key: str, path: Path, folder: Path, keep: Path | None, made_before
             judged_onnx("atonc", made.model, started, made.chosen)
             if keep:
                 made.save(keep / f"{key}.onnx")
-        for label, method in ORT.items() if learnt[0].size <= SMALL else [("ort_minmax", "MinMax")]:
-            started = time.process_time()  # the others keep every value of 100 samples in memory
+        for label, method in ORT.items():
+            started = time.process_time()
             try:
                 judged_onnx(label, by_onnxruntime(tidy, name, learnt, method), started)
             except Exception as error:  # what it cannot do is a result, too
                 row[label] = {"failed": f"{type(error).__name__}: {str(error)[:120]}"}
-        if path.suffix == ".tflite":
+        if path.suffix == ".tflite" and find_spec("ai_edge_quantizer") is not None:
             target = Path(scratch) / "int8.tflite"
             started = time.process_time()
             try:
@@ -369,4 +269,4 @@ def run(arguments: argparse.Namespace) -> Report:
             with threads(1):  # other work runs beside it
                 rows[key] = measure(key, arguments.floats, arguments.save, arguments.made_before)
             write(arguments.keep, rows)
-    return Report(table(rows, MODELS))
+    return Report(table(rows, MODELS), data=rows)

@@ -27,6 +27,7 @@ MENDED = 3  # findings whose remedies are tried
 MOST_COSTS = 24  # losses that are followed to the outputs: those that are largest where they arise
 MOST_FINDINGS = 12
 SYNTHETIC = 2  # samples, where none are given
+Cost = tuple[float, MeasuredLayer, str]  # noise per signal of the outputs, if this part of the layer were all
 
 
 def explain_accuracy(
@@ -76,6 +77,7 @@ def examine(
     """Everything but the names of the files."""
     measured = Measurement(compiled, reference_of(compiled.source, original), samples)
     predicted = compiled.cost.latency_ms
+    costs = _costs(measured)
     return AccuracyReport(
         model=compiled.source.name,
         float_model="" if original is None else original.name,
@@ -83,11 +85,19 @@ def examine(
         synthetic=False,
         outputs=tuple((name, a.db, b.db) for name, (a, b) in measured.outputs.items()),
         layers=tuple(_noise(measured, layer) for layer in measured.layers),
-        findings=_findings(measured, RemedyTrials(measured, options, predicted) if remedies else None),
+        findings=_findings(measured, costs, RemedyTrials(measured, options, predicted) if remedies else None),
         latency_ms=predicted,
         notes=_notes(measured),
         latency_span_ms=compiled.cost.band.around(predicted),
+        unexplained_db=_unexplained(measured, costs),
     )
+
+
+def _unexplained(measured: Measurement, costs: Sequence[Cost]) -> float:
+    """By how much the outputs are worse than all losses together, if they add up; what is not matched is not seen."""
+    ratios = [npu.mean_ratio for _, npu in measured.outputs.values()]
+    known, seen = sum(cost for cost, _, _ in costs), sum(ratios) / len(ratios)
+    return max(0.0, from_ratio(known) - from_ratio(seen)) if known and seen else 0.0
 
 
 def _notes(measured: Measurement) -> tuple[str, ...]:
@@ -117,15 +127,19 @@ def _noise(measured: Measurement, layer: MeasuredLayer) -> LayerNoise:
     )
 
 
-def _findings(measured: Measurement, bench: RemedyTrials | None) -> tuple[LossFinding, ...]:
-    """Mistakes first, then losses by what they do to the outputs."""
+def _costs(measured: Measurement) -> list[Cost]:
+    """Losses by what they do to the outputs, the dearest first."""
     losses = [(layer, part) for layer in measured.layers for part in KINDS if _is_own(measured, layer, part)]
     losses.sort(key=lambda loss: -loss[0].own[loss[1]].mean_ratio)
     costs = []
     for number, (layer, part) in enumerate(losses[:MOST_COSTS]):
         progress.stage("following losses to the outputs", number, min(len(losses), MOST_COSTS))
         costs.append((measured.cost(layer, part), layer, part))
-    costs.sort(key=lambda cost: (-cost[0], -cost[1].own[cost[2]].mean_ratio))
+    return sorted(costs, key=lambda cost: (-cost[0], -cost[1].own[cost[2]].mean_ratio))
+
+
+def _findings(measured: Measurement, costs: Sequence[Cost], bench: RemedyTrials | None) -> tuple[LossFinding, ...]:
+    """Mistakes first, then losses by what they do to the outputs."""
     found = []
     for number, (cost, layer, part) in enumerate(costs[:MOST_FINDINGS]):
         symptom = diagnose(measured, layer, part)

@@ -8,6 +8,7 @@ from math import prod
 
 from atonc.compiler.ir import Graph, Op
 from atonc.insight.accuracy.twin import is_format
+from atonc.insight.quantizing.from_tflite import FIRST
 from atonc.machine.base.errors import InputError
 
 _WEIGHTED = ("conv", "dense", "transpose_conv")
@@ -29,7 +30,7 @@ def match(quantised: Graph, real: Graph) -> dict[str, str]:
         if op.kind == "quantize" and op.inputs[0] in quantised.inputs:
             found[op.outputs[0]] = found[op.inputs[0]]
     for name, other in _by_order(quantised, real).items():
-        found.setdefault(name, other)
+        found.setdefault(_with_activation(quantised, real, name, other), other)
     for ours, theirs in zip(quantised.outputs, real.outputs, strict=True):
         producer = quantised.producers.get(ours)
         source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else ours
@@ -67,12 +68,19 @@ def _require_same_edges(quantised: Graph, real: Graph) -> None:
 
 
 def _names(graph: Graph) -> Mapping[str, list[str]]:
-    """Every name that the source has for a tensor."""
+    """Every name that the source has for a tensor; also without what our quantiser adds to those of TFLite."""
     found = {name: [name] for name in graph.tensors}
     for name, held in graph.aliases.items():
         if held in found:
-            found[held].append(name)
+            found[held] += [name, name.removesuffix(FIRST)] if name.endswith(FIRST) else [name]
     return found
+
+
+def in_order_of_tflite(quantised: Graph) -> frozenset[str]:
+    """Tensors with the channels last, of an ONNX file that our quantiser made from TFLite: it marks the others."""
+    names = _names(quantised)
+    turned = {name for name, known in names.items() if any(one.endswith(FIRST) for one in known)}
+    return frozenset(names.keys() - turned if turned else ())
 
 
 def _is_computed(graph: Graph, name: str) -> bool:
@@ -99,6 +107,14 @@ def _by_order(quantised: Graph, real: Graph) -> dict[str, str]:
         for k in range(size):
             found[ours[a + k].outputs[0]] = theirs[b + k].outputs[0]
     return found
+
+
+def _with_activation(quantised: Graph, real: Graph, name: str, other: str) -> str:
+    """Behind its ReLU, where that is a part of the layer in the float model and nothing is rounded before it."""
+    maker, readers = real.producers[other], quantised.consumers.get(name, [])
+    if maker.attrs.get("activation", "none") == "none" or is_format(quantised.tensors[name]) or len(readers) != 1:
+        return name
+    return readers[0].outputs[0] if readers[0].kind in _ABSORBED else name
 
 
 def _weighted(graph: Graph) -> list[Op]:

@@ -19,10 +19,11 @@ from atonc.compiler.inputs.inputs import real as real_value
 from atonc.compiler.ir import Graph, Op, Tensor, layer_name
 from atonc.compiler.lower.semantics.run import mapped_op, run_mapped
 from atonc.compiler.ops import run_graph
-from atonc.insight.accuracy.matching import match
+from atonc.insight.accuracy.matching import in_order_of_tflite, match
 from atonc.insight.accuracy.power import Real, SignalPower, channel_axis
 from atonc.insight.accuracy.twin import SUMMED, Twin, fake, is_format, make_twin, real_twin, run_real
 from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
+from atonc.insight.quantizing.from_tflite import FIRST
 from atonc.machine.base import progress
 from atonc.machine.base.frozen import dataclass
 
@@ -153,15 +154,21 @@ class Measurement:
         turn = graph.source != self.source.source  # channels first in one format, last in the other
         found = {}
         for ours, theirs in self.reference.names.items():
-            value = _arranged(values[theirs], self.source.tensors[ours].shape, turn, self.first_axis)
+            other = turn and ours not in self._in_order_of_tflite
+            value = _arranged(values[theirs], self.source.tensors[ours].shape, other, self.first_axis)
             if value is not None:
                 gains = self.gains_of(ours)
                 found[ours] = value if gains is None else value * gains.reshape(-1, *[1] * (value.ndim - 2))
         return found
 
+    @cached_property
+    def _in_order_of_tflite(self) -> frozenset[str]:
+        return in_order_of_tflite(self.source)
+
     def gains_of(self, tensor: str) -> Real | None:
         """What the quantiser multiplied the channels of the float tensor with; ONNX alone tells, channels first."""
-        factors = np.array(self.source.equalised.get(self.reference.names.get(tensor, ""), ()))
+        known, name = self.source.equalised, self.reference.names.get(tensor, "")
+        factors = np.array(known.get(name) or known.get(f"{name}{FIRST}", ()))
         shape = self.source.tensors[tensor].shape
         return factors if len(shape) > 2 and factors.size == shape[1] else None
 

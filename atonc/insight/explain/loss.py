@@ -7,6 +7,10 @@ from atonc.machine.base.frozen import dataclass
 WEIGHTS, ACTIVATION, ARITHMETIC = "weights", "activation", "arithmetic"
 KINDS = (WEIGHTS, ACTIVATION, ARITHMETIC)
 WRONG_DB = 3.0  # of the outputs, that a mistake costs at least: sound quantisers differ by less
+PRICE_OF_BITS = ("eight-bits", "shared-scale", "eight-bit-weights")  # symptoms that sound layers have, too
+# A range for the given samples alone brings some dB to any of those: who quantised saw more. Thrice too wide is more.
+FITTED_DB = 10.0
+UNEXPLAINED_DB = 10.0  # of the outputs, beyond the sum of all losses: they add up within some dB
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ class LossFinding:
     @property
     def wrong(self) -> bool:
         """A mistake, and not the price of 8 bits: without more of them something mends it."""
-        return any(not remedy.more_bits and remedy.gain_db >= WRONG_DB for remedy in self.remedies)
+        least = FITTED_DB if self.symptom in PRICE_OF_BITS else WRONG_DB
+        return any(not remedy.more_bits and remedy.gain_db >= least for remedy in self.remedies)
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,7 @@ class AccuracyReport:
     latency_ms: float
     notes: tuple[str, ...] = ()
     latency_span_ms: tuple[float, ...] = ()  # how little and how much it may be
+    unexplained_db: float = 0.0  # that the outputs lose beyond the sum of all losses that were found
 
     @property
     def verdict(self) -> str:
@@ -87,6 +93,9 @@ class AccuracyReport:
         if wrong:
             others = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
             return f"something is wrong: {wrong[0].layer}, {wrong[0].symptom}{others}"
+        if self.unexplained_db >= UNEXPLAINED_DB:
+            lost = f"the outputs lose {self.unexplained_db:.0f} dB more than all layers together"
+            return f"something is wrong that no layer shows: {lost}; is this the float model that it was made from?"
         if not any(remedy.tried for finding in self.findings for remedy in finding.remedies):
             return ""
         return "nothing is wrong: what is lost is the price of the bits, spread over the layers"

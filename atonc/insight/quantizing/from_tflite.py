@@ -12,6 +12,7 @@ from atonc.compiler.ops.functions import FUNCTIONS, RANGES
 from atonc.machine.base.errors import UnsupportedError
 
 OPSET = 17
+FIRST = ":first"  # ends the names of tensors whose channels are first: the others are as TFLite has them
 LAST_TO_FIRST, FIRST_TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 ONE_VALUE = {row.kind: row for row in FUNCTIONS.values() if row.onnx}
 BOUNDS = {kind: limits for kind, limits in RANGES.items() if kind not in ONE_VALUE}
@@ -80,9 +81,9 @@ class _Converter:
     def _in_first(self, name: str) -> str:
         if name not in self.first:
             if name in self.constants:
-                self.first[name] = self._constant(f"{name}:first", self.constants[name].transpose(LAST_TO_FIRST))
+                self.first[name] = self._constant(f"{name}{FIRST}", self.constants[name].transpose(LAST_TO_FIRST))
             else:
-                self.first[name] = self._add("Transpose", [self.last[name]], f"{name}:first", perm=LAST_TO_FIRST)
+                self.first[name] = self._add("Transpose", [self.last[name]], f"{name}{FIRST}", perm=LAST_TO_FIRST)
         return self.first[name]
 
     def _in_last(self, name: str) -> str:
@@ -120,7 +121,7 @@ class _Converter:
     def _finish(self, op: Op, kind: str, inputs: list[str], is_first: bool, **attributes: Any) -> None:
         """The operator and its fused activation."""
         name, fused = op.outputs[0], op.attrs.get("activation", "none")
-        target = f"{name}:first" if is_first else name
+        target = f"{name}{FIRST}" if is_first else name
         if fused == "none":
             made = self._add(kind, inputs, target, **attributes)
         else:
@@ -140,7 +141,7 @@ class _Converter:
     def _of_one(self, op: Op) -> None:
         name, y = op.inputs[0], op.outputs[0]
         if name in self.first:
-            self.first[y] = self._function(op.kind, self.first[name], f"{y}:first", op)
+            self.first[y] = self._function(op.kind, self.first[name], f"{y}{FIRST}", op)
         else:
             self.last[y] = self._function(op.kind, self.last[name], y, op)
 
@@ -155,7 +156,8 @@ class _Converter:
         for name, shape in zip(op.inputs, shapes, strict=True):
             if name in self.constants:
                 wide = self.constants[name].reshape((1,) * (4 - len(shape)) + shape).transpose(LAST_TO_FIRST)
-                inputs.append(self._constant(f"{name}:first of {op.name}", wide if wide.size > 1 else wide.reshape(())))
+                wide = wide if wide.size > 1 else wide.reshape(())
+                inputs.append(self._constant(f"{name}{FIRST} of {op.name}", wide))
             elif len(shape) != 4:
                 raise UnsupportedError(f"{op.kind} of {len(shape)} with 4 dimensions", where=op.name)
             else:
@@ -234,7 +236,7 @@ class _Converter:
         y, axis = op.outputs[0], op.attrs["axis"]
         if len(self.graph.tensors[y].shape) == 4 and any(name in self.first for name in op.inputs):
             inputs = [self._in_first(name) for name in op.inputs]
-            self.first[y] = self._add("Concat", inputs, f"{y}:first", axis=LAST_TO_FIRST.index(axis))
+            self.first[y] = self._add("Concat", inputs, f"{y}{FIRST}", axis=LAST_TO_FIRST.index(axis))
             return
         self.last[y] = self._add("Concat", [self._in_last(name) for name in op.inputs], y, axis=axis)
 
@@ -249,13 +251,13 @@ class _Converter:
         source = self._in_first(op.inputs[0]) if is_first else self._in_last(op.inputs[0])
         inputs = [source, self._constant(f"{y}:pads", np.array(sizes, np.int64)),
                   self._constant(f"{y}:value", np.array(op.attrs.get("value", 0.0), np.float32))]  # fmt: skip
-        forms, target = (self.first, f"{y}:first") if is_first else (self.last, y)
+        forms, target = (self.first, f"{y}{FIRST}") if is_first else (self.last, y)
         forms[y] = self._add("Pad", inputs, target, mode=mode)
 
     def _from_mean(self, op: Op) -> None:
         y, axes = op.outputs[0], op.attrs["axes"]
         if tuple(axes) == (1, 2) and len(self.graph.tensors[op.inputs[0]].shape) == 4:
-            made = self._add("GlobalAveragePool", [self._in_first(op.inputs[0])], f"{y}:first")
+            made = self._add("GlobalAveragePool", [self._in_first(op.inputs[0])], f"{y}{FIRST}")
             if op.attrs["keepdims"]:
                 self.first[y] = made
             else:
@@ -276,7 +278,7 @@ class _Converter:
         sizes = self._constant(f"{y}:sizes", np.array([shape[k] for k in LAST_TO_FIRST], np.int64))
         where = COORDINATES[op.attrs["coordinates"]]
         inputs = [self._in_first(op.inputs[0]), "", "", sizes]
-        made = self._add("Resize", inputs, f"{y}:first", mode=mode, coordinate_transformation_mode=where, **more)
+        made = self._add("Resize", inputs, f"{y}{FIRST}", mode=mode, coordinate_transformation_mode=where, **more)
         self.first[y] = made
 
     def _from_identity(self, op: Op) -> None:

@@ -14,6 +14,7 @@ from atonc.machine.base.frozen import dataclass
 SHARES = (1.0, 0.97, 0.94, 0.9, 0.86, 0.82)
 WHOLE = (1.0,)
 LIMIT = 127
+MOST_BIAS = 2.0**30  # of its 32 bits, in units of what is multiplied: the other half is for the products
 SPREADS = (36.0, 6.0)  # of the scales of a layer: channels within a factor of 6 share a shift without loss
 
 
@@ -81,3 +82,16 @@ def nearest(graph: FloatGraph, layer: LinearLayer, bounds: Bounds = FREE) -> Qua
     scales = channel_scales(rows, None, bounds.of(layer.name))
     codes = np.clip(np.rint(rows / scales[:, None]), -LIMIT, LIMIT).astype(np.int8)
     return QuantizedWeights(back(layer, codes, stored), scales, bias_values(graph, layer, stored))
+
+
+def with_room(layer: LinearLayer, weights: QuantizedWeights, source_scale: float) -> QuantizedWeights:
+    """Scales large enough for the biases: what hardly leaves zero has so small a scale that they would be cut off."""
+    if len(weights.bias) != len(weights.scales):
+        return weights
+    least = np.abs(weights.bias) / (MOST_BIAS * source_scale)
+    if (weights.scales >= least).all():
+        return weights
+    scales = np.maximum(weights.scales, least).astype(np.float32)
+    rows = by_channel(layer, weights.codes) * (weights.scales / scales)[:, None]
+    codes = np.rint(rows).astype(np.int8)
+    return replace(weights, codes=np.ascontiguousarray(back(layer, codes, weights.codes)), scales=scales)

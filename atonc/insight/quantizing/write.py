@@ -13,7 +13,7 @@ from atonc.insight.quantizing.islands import ScalePlan, is_scalar
 from atonc.insight.quantizing.layers import LinearLayer
 from atonc.insight.quantizing.ranges import HIGH, LOW
 from atonc.insight.quantizing.types import Scale
-from atonc.insight.quantizing.weights import QuantizedWeights
+from atonc.insight.quantizing.weights import QuantizedWeights, with_room
 
 
 def decoded(name: str) -> str:
@@ -97,12 +97,13 @@ class _OnnxWriter:
         self.done[name] = target
 
     def _weights(self, copy: Any, layer: LinearLayer, weights: QuantizedWeights) -> None:
+        source = self.scales.get(layer.source)
+        weights = weights if source is None else with_room(layer, weights, source.scale)
         zeros = np.zeros(len(weights.scales), np.int8)
         keys = self._parameters(layer.weights, weights.scales.astype(np.float32), zeros)
         self.constants[f"{layer.weights}_codes"] = weights.codes
         self._add("DequantizeLinear", [f"{layer.weights}_codes", *keys], decoded(layer.weights), axis=layer.axis)
         copy.input[1] = decoded(layer.weights)
-        source = self.scales.get(layer.source)
         if layer.kind == "MatMul" or (not layer.bias and not weights.bias.any()):
             return
         name = layer.bias or f"{layer.name}_bias"
@@ -113,7 +114,7 @@ class _OnnxWriter:
             copy.input[2] = name
             return
         scales = (np.float32(source.scale) * weights.scales).astype(np.float32)
-        codes = np.clip(np.rint(weights.bias / scales), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+        codes = np.rint(weights.bias / scales).astype(np.int32)
         keys = self._parameters(name, scales, np.zeros(len(scales), np.int32))
         self.constants[f"{name}_codes"] = codes
         self._add("DequantizeLinear", [f"{name}_codes", *keys], decoded(name), axis=0)
