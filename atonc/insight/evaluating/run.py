@@ -271,7 +271,7 @@ def _origin(model: Path, wanted: EvaluateOptions, data: Dataset) -> dict[str, st
 
 
 def _data_digest(wanted: EvaluateOptions, data: Dataset) -> str:
-    """Of all that was read: names and contents of samples and masks, and the file that names them."""
+    """Hashes all that was read: names and contents of samples and masks, and the file that names them."""
     found = hashlib.sha256(digest(Path(wanted.data)).encode() if Path(wanted.data).is_file() else b"")
     for entry in data.entries:
         mask = entry.truth.get("mask") if isinstance(entry.truth, dict) else None

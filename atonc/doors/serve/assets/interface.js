@@ -40,6 +40,7 @@ tried(async () => {
   const found = await ask("/api/openapi.json");
   const rows = Object.entries(found.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => endpoint(path, method, operation)));
   put($("endpoints"), ...rows);
-  const options = Object.entries(found.components.schemas.Options.properties).map(([name, schema]) => [h("code", {}, name), named(schema), schema.description]);
-  put($("options"), table(["name", "type", ""], options));
+  const kinds = Object.entries(found.components.schemas).filter(([name]) => name.endsWith("Options"));
+  const rowsOf = (shape) => Object.entries(shape.properties).map(([name, schema]) => [h("code", {}, name), named(schema), schema.description]);
+  put($("options"), kinds.map(([name, shape]) => h("details", {}, h("summary", {}, name), table(["name", "type", ""], rowsOf(shape)))));
 });

@@ -116,7 +116,7 @@ function scatter(rows) {
   const titles = [s("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, "RAM"),
     s("text", { x: 0, y: 0, "text-anchor": "middle", transform: `translate(12 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)` }, "predicted latency")];
   const points = rows.map((job) => ({ job, x: x.at(ram(job)), y: y.at(time(job)) }));
-  return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, height: HEIGHT, role: "img", "aria-label": "Latency against RAM" }, grid, titles, fronts(points), points.map(mark), labels(points));
+  return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, height: HEIGHT, role: "group", "aria-label": "Latency against RAM" }, grid, titles, fronts(points), points.map(mark), labels(points));
 }
 
 // one for each model: another one is no rival

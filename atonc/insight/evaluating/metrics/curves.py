@@ -18,7 +18,7 @@ ALL = "all classes"
 
 @dataclass(frozen=True)
 class RecallCurve:
-    """Of one class, or the mean over all that occur."""
+    """One class, or the mean over all that occur."""
 
     name: str
     positives: int  # how many there are to be found
