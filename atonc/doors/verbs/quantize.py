@@ -124,7 +124,7 @@ def _report(
 
 
 def _data_hash(data: Path) -> str:
-    """Of the file, or of names and contents of all files in the folder."""
+    """Hashes the file, or names and contents of all files in the folder."""
     from atonc.insight.workers.unit import digest
 
     if data.is_file():
