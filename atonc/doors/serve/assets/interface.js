@@ -32,7 +32,7 @@ function endpoint(path, method, operation) {
   const open = method === "get" && !path.includes("{") && !path.includes("events") && !(operation.parameters || []).some((p) => p.required);
   return h("section.card.endpoint", {}, h("details", { open: Boolean(operation["x-example"]) && method === "post" },
     h("summary", {}, h(`span.method.${method}`, {}, method.toUpperCase()), h("code", {}, path), h("span", {}, operation.summary)),
-    h("div.inside.scroll", {}, example, table(["", "where", "type", "", ""], [...parameters, ...bodyRows(operation)]), table(["answer", "", "", ""], answers),
+    h("div.inside.scroll", { tabindex: 0 }, example, table(["", "where", "type", "", ""], [...parameters, ...bodyRows(operation)]), table(["answer", "", "", ""], answers),
       open && h("p", {}, h("a", { href: path, target: "_blank", rel: "noopener" }, "Ask for it")))));
 }
 

@@ -40,7 +40,7 @@ export function draw() {
     h("div.head", {}, h("div.grow", {}, h("h1", {}, "Side by side"))),
     h("div.tools", {}, search, clear, h("button", { type: "button", onclick: csv }, "Save as CSV")),
     h("section.card", {}, h("h2", {}, "Latency against RAM"), h("div.plot", { id: "scatter" }), legend()),
-    h("section.card.scroll", { id: "models-table" }),
+    h("section.card.scroll", { id: "models-table", tabindex: 0, role: "region", "aria-label": "All builds" }),
   );
   fill();
 }

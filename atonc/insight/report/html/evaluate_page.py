@@ -101,11 +101,13 @@ def _confusion(found: Evaluation) -> str:
     pairs = sorted((-count, k, answer) for k, row in enumerate(counts) for answer, count in enumerate(row)
                    if count and k != answer)  # fmt: skip
     listed = [(names[k], names[answer], str(-count), f"{-count / sum(counts[k]):.0%}") for count, k, answer in pairs]
-    most = table(("class", "taken for", "samples", "of the class"), listed[:MOST_PAIRS], "Most confused classes")
+    confused = table(("class", "taken for", "samples", "of the class"), listed[:MOST_PAIRS], "Most confused classes")
+    most = f"<h3>Confused most</h3>{confused}"
     if not counts or len(counts) > MOST_CLASSES:
         return most if listed else ""
     lines = [(names[k], *(str(count or "") for count in row)) for k, row in enumerate(counts)]
-    return table(("class", *names), lines, "Confusion matrix: classes down, answers across") + (most if listed else "")
+    matrix = table(("class", *names), lines, "Confusion matrix: classes down, answers across")
+    return note("Classes down, answers of the NPU across.") + matrix + (most if listed else "")
 
 
 def _sample(changed: AnsweredSample) -> str:

@@ -39,7 +39,7 @@ def _sections(result: Quantised, more: QuantizePageParts) -> Iterator[tuple[str,
         for number, c in enumerate(result.front, 1)
     ]
     ways = table(("", "way", "signal to noise", "predicted"), rows, "Ways to quantise")
-    yield "What no other way beats", plot(result.front) + ways
+    yield "Ways that were tried", plot(result.front) + ways
     yield "Reports and files", links(more.files or {})
     outputs = [(name, f"{snr:.2f} dB") for name, snr in result.outputs_db.items()]
     yield "Outputs", table(("output", "signal to noise against float"), outputs, "Outputs") + _notes(result)
@@ -64,7 +64,7 @@ def _layers(more: QuantizePageParts) -> str:
     hint = (
         f"Signal to noise against float in dB, on {count(found.samples, 'sample')} that judged: what the weights of a "
         "layer, the codes of its result and the arithmetic of the NPU lose alone, and everything up to there in "
-        "int8. The noisiest first; - loses nothing."
+        "int8. The noisiest first; - loses nothing, ? is not known."
     )
     noisy = sorted(found.layers, key=lambda layer: min((v for v in layer.alone if v is not None), default=float("inf")))
     rows = [(one.name, one.kind, *map(short_db, one.alone), short_db(one.quantised)) for one in noisy]
