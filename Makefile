@@ -10,7 +10,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help test quick demo lint unit docs release venv clean
+.PHONY: help test quick demo lint unit docs screenshots release venv clean
 
 # what somebody who adds an operator, a board or a column wants to know at once
 QUICK := tests/ops/test_functions_table.py tests/kernels/test_kernels_numbers.py tests/passes/test_passes_formats.py \
@@ -24,6 +24,7 @@ help:
 	@echo 'make quick   ruff, and the tests of operators, boards and figures: under a minute'
 	@echo 'make lint    ruff and mypy only'
 	@echo 'make docs    the documentation as a site, in build/site'
+	@echo 'make screenshots  pictures of all pages, in build/screenshots: look at them'
 	@echo 'make release wheel and sdist, built twice and tried, in build/release; publishes nothing'
 	@echo 'make venv    create $(VENV) with everything installed'
 
@@ -48,6 +49,10 @@ demo: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python tools/site.py build/site
+
+screenshots: $(STAMP)
+	@sh tools/browser.sh
+	$(BIN)/python tools/screenshots.py build/screenshots
 
 release: $(STAMP)
 	$(BIN)/python tools/release.py build/release

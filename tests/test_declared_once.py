@@ -14,7 +14,7 @@ import pytest
 
 from atonc.compiler.compile import reproduce
 from atonc.compiler.request.options import MAPPING, Gates, Options
-from atonc.doors.cli.cli import parser, verbs_of
+from atonc.doors.cli.cli import FILES, VERBS, parser, verbs_of
 from atonc.doors.verbs.completion import SHELLS
 from atonc.doors.verbs.flags import ST_ONLY
 from atonc.doors.verbs.generate import DECLARED
@@ -101,3 +101,13 @@ def test_no_verb_writes_an_option_of_the_compiler_again() -> None:
         if isinstance(node, ast.Constant) and node.value in known and (path.name, node.value) not in OWN_MEANING
     ]
     assert not again
+
+
+def test_a_verb_alone_has_the_options_that_it_has_among_all() -> None:
+    """Only the file of the verb is loaded: the table of files says which that is."""
+    assert list(VERBS) == list(verbs_of(parser()))
+    for names in FILES.values():
+        for name in names:
+            alone, among = verbs_of(parser(name)), verbs_of(parser())
+            assert set(alone) == set(names)
+            assert alone[name].format_help() == among[name].format_help()

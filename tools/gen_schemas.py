@@ -25,7 +25,7 @@ FOLDER = ROOT / "docs" / "reference" / "schemas"
 DIGITS = ROOT / "examples" / "digits"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # objects whose keys are names, not words of ours
-_MAPS = ("bound_by", "figures", "distances", "options", "with_form", "by_argument")
+_MAPS = ("bound_by", "figures", "distances", "curves", "options", "with_form", "by_argument")
 _MAPS_INSIDE = {("errors", "outputs"), ("silicon", "epochs")}
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 

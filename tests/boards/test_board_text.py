@@ -144,7 +144,8 @@ def test_boards_are_listed_and_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "mine.toml").write_text('name = "mine"\nbased_on = "dk"\n[clocks]\nnpu_mhz = 640\n')
     assert main(["board", "list", str(tmp_path)]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert len(listed) == len(board_names()) + 1 and "NPU 640 MHz" in listed[-1]
+    assert listed.index("") == len(board_names()) + 1 and "NPU 640 MHz" in listed[len(board_names())]
+    assert listed[-2] == f"in all     {len(board_names()) + 1} boards"
     assert main(["board", "show", "dk"]) == 0
     shown = capsys.readouterr().out
     assert "0x91000000 to 0x91ffffff     16 MiB  frame buffers: display, linker region PSRAM" in shown

@@ -19,6 +19,7 @@ from atonc.delivery.deploy.deployment import Deployment
 from atonc.delivery.deploy.options import DeployOptions
 from atonc.delivery.deploy.plan import FinishedStep, deploy
 from atonc.delivery.deploy.steps import build
+from atonc.delivery.texts import deploy_text
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import InputError, ToolError, UnsupportedError
 from tests.deploy import test_h747
@@ -47,9 +48,12 @@ def test_from_a_model_to_an_image_and_again(config: Path, capsys: pytest.Capture
     root = config.parent / "project"
     assert cli.main(["deploy", str(config), "--no-verify", "-j", "1"]) == 0
     said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines() if line[0] != " "] == (
+    steps, _, last = said.partition("\n\n")
+    assert [line.split()[0] for line in steps.splitlines() if line[0] != " "] == (
         ["generate", "header", "network", "initialisers", "build", "sign", "flash"]
     )
+    labels = [line.split("  ")[0] for line in last.splitlines()]
+    assert labels == ["done", "skipped", "skipped", "took", "next"], last
     after = tree(root)
     assert after[f"{FIRMWARE}/Project.elf"].startswith(b"\x7fELF")
     header = after[f"Application/{BOARD}/Inc/app_config.h"]
@@ -72,6 +76,7 @@ def test_a_dry_run_changes_nothing(config: Path) -> None:
     assert "-#define OLD 1" in done["header"].result.diff
     assert done["generate"].result.note.startswith("would compile classification.tflite")
     assert tree(config.parent / "project") == before
+    assert deploy_text.summary(list(done.values()), True)[-1].endswith("the same without --dry-run")
 
 
 def test_weights_become_files_to_flash(config: Path) -> None:

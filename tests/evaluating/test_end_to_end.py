@@ -116,6 +116,13 @@ def test_boxes_of_a_detector_through_decoder_and_pycocotools(
     for side in ("NPU", "int8"):
         assert found[side]["mAP"] == pytest.approx(expected, abs=1e-4), side
         assert found[side]["mAP50"] == pytest.approx(expected, abs=1e-4)
+    curves = json.loads((tmp_path / "out" / "evaluation.json").read_text())["curves"]["NPU"]
+    told = [(curve["name"], curve["positives"]) for curve in curves]
+    assert told == [("all classes", 7), ("class 0", 5), ("class 1", 2)]
+    assert curves[1]["precision"] == [1.0] * 81 + [0.0] * 20 and curves[2]["precision"] == [1.0] * 101
+    assert curves[0]["average_precision"] == pytest.approx(expected, abs=1e-4)
+    page = (tmp_path / "out" / "evaluation.html").read_text()
+    assert page.count("class='curves'") == 3 and "overlaps one of its class by half" in page
 
 
 def test_key_points_of_heat_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +168,8 @@ def test_a_killed_worker_of_a_cluster_changes_no_byte_of_an_evaluation(tmp_path:
     def started(name: str, *more: str) -> subprocess.Popen[bytes]:
         words = ["evaluate", str(model), "--data", str(folder), "-o", str(tmp_path / name), "-q", *more]
         command = [sys.executable, "-m", "atonc", *words, "--samples-together", "1", "--no-int8"]
-        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path(atonc.__file__).parents[1])})
+        more_words = {"PYTHONPATH": str(Path(atonc.__file__).parents[1]), "SOURCE_DATE_EPOCH": "0"}
+        return subprocess.Popen(command, env=os.environ | more_words)
 
     assert started("here", "--processes", "1").wait() == 0
     with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster:
@@ -174,4 +182,4 @@ def test_a_killed_worker_of_a_cluster_changes_no_byte_of_an_evaluation(tmp_path:
     assert 3 <= done < 30  # in the middle
     one, two = ({str(p.relative_to(tmp_path / n)): p.read_bytes() for p in (tmp_path / n).rglob("*") if p.is_file()}
                 for n in ("here", "there"))  # fmt: skip
-    assert one == two and len(one) == 32
+    assert one == two and len(one) == 33

@@ -47,6 +47,22 @@ def test_pictures_in_folders_of_classes(
     assert json.loads((out / "evaluation.json").read_text()) == found
     page = (out / "evaluation.html").read_text()
     assert "<h1>int8.onnx" in page and "Confusion matrix" in page and "model sha256" in page
+    assert all(f"<td>{word}</td>" in page for word in ("data sha256", "date", "numpy"))
+    assert page.count("class='curves'") == 1 + len(COLOURS) and page.count("<path class='side-2'") == 1 + len(COLOURS)
+    assert [curve["average_precision"] for curve in found["curves"]["NPU"]] == [1.0] * (1 + len(COLOURS))
+    assert 'href="report.html"' in page and b"int8.onnx" in (out / "report.html").read_bytes()
+
+
+def test_the_hash_of_the_data_is_of_every_file_and_its_name(model: Path, folder: Path, tmp_path: Path) -> None:
+    def told() -> str:
+        found = evaluate(model, folder, output=tmp_path / "out", processes=1, int8=False)
+        return str(found.as_dict()["origin"]["data sha256"])
+
+    first = told()
+    assert told() == first
+    some = next(path for path in sorted(folder.rglob("*.png")))
+    some.rename(some.with_name("other.png"))
+    assert told() != first
 
 
 def test_the_npu_gets_the_pixels_and_says_what_the_emulator_says(model: Path, folder: Path, tmp_path: Path) -> None:

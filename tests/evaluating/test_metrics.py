@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from atonc.insight.evaluating.datasets.types import Dataset, DatasetEntry
+from atonc.insight.evaluating.metrics.curves import ALL, recall_curve
 from atonc.insight.evaluating.metrics.distance import distance, distance_figures
 from atonc.insight.evaluating.metrics.intervals import bootstrap, difference_interval, mean_interval, wilson
 from atonc.insight.evaluating.metrics.iou import MeanIou
@@ -97,3 +98,22 @@ def test_classes_that_are_confused_and_the_surest_mistakes() -> None:
     records = [{"classes": [answer], "of": 2, "score": score} for answer, score in answers]
     assert confusion(records, data).tolist() == [[1, 1], [1, 1]]
     assert Top().worst(records, data) == [2, 1]
+
+
+def test_precision_against_recall_by_hand() -> None:
+    scores, right = np.array([0.9, 0.8, 0.8, 0.1]), np.array([True, False, True, True])
+    curve = recall_curve("a", scores, right)
+    assert curve.positives == 3
+    # one of three at precision 1; two of three with both equal scores, 2 of 3; all with 3 of 4, better than that
+    assert curve.precision[:34] == (1.0,) * 34 and set(curve.precision[34:]) == {0.75}
+    assert curve.average == pytest.approx((34 + 67 * 0.75) / 101)
+
+
+def test_each_class_that_occurs_has_its_curve_where_all_scores_are_kept() -> None:
+    metric = Top()
+    records = [metric.record([np.array(row)], None, Fit()) for row in ([0.7, 0.2, 0.1], [0.6, 0.3, 0.1])]
+    mean, first, second = metric.curves(records, labelled(0, 1))
+    assert (mean.name, first.name, second.name) == (ALL, "class 0", "class 1")
+    assert (first.average, second.average, mean.average) == (1.0, 1.0, 1.0)
+    many = [metric.record([np.arange(40.0)], None, Fit())]
+    assert metric.curves(many, labelled(3)) == ()

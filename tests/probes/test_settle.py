@@ -120,7 +120,7 @@ def test_a_lost_line_settles_nothing() -> None:
 def test_probes_of_another_version_are_named() -> None:
     found = settle(parse_log("\n".join([*log_lines(), line("of-the-future", "pass")])), PROBES)
     assert found.unknown == ("of-the-future",)
-    assert any("unknown probe of-the-future" in text for text in probe_text.lines(found))
+    assert any("unknown probe of-the-future" in text for text in probe_text.lines(found, Path("evidence.json")))
 
 
 # ----------------------------------------------------------------------------------------------------------- constants
@@ -163,7 +163,7 @@ def test_what_is_implausible_is_not_taken_and_its_line_is_named(cycles: int, sai
         and said in one.refused
         and f"(line {one.reply.line if one.reply else 0})" in one.refused
     )
-    assert any(one.refused in text for text in probe_text.lines(found))
+    assert any(one.refused in text for text in probe_text.lines(found, Path("evidence.json")))
 
 
 def test_without_its_baseline_it_measures_nothing() -> None:

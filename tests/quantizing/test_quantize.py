@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from onnx import numpy_helper
 
 import atonc
 from atonc.doors.cli.cli import main
+from atonc.doors.verbs.documents import file_hash
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.report.html.quantize_page import page
+from atonc.insight.report.html.quantize_page import QuantizePageParts, page
 from atonc.machine.base.errors import InputError
 from tests.quantizing.float_models import network, samples, save
 
@@ -78,7 +80,8 @@ def test_every_kept_step_helps_and_one_candidate_is_chosen(made: Any) -> None:
 
 def test_the_page_shows_the_front_as_a_plot(made: Any) -> None:
     result, _ = made
-    text = page(result).decode()
+    text = page(result, QuantizePageParts({"data": "<b>"}, why_no_layers="nobody looked")).decode()
+    assert "&lt;b&gt;" in text and "<b>" not in text and "is not known: nobody looked" in text
     assert text.count("<circle") == len(result.front) and text.count("class='chosen'") == 1
     assert all(f"{candidate.snr_db:.2f} dB" in text for candidate in result.front)
     places = [float(word.split("'")[0]) for word in text.split("cx='")[1:]]
@@ -101,7 +104,14 @@ def test_the_verb_writes_the_file_and_json(made: Any, capsys: pytest.CaptureFixt
     words = ["quantize", str(folder / "float.onnx"), "--data", str(samples(folder)), "-o", str(target), "--json"]
     words += ["--page", str(folder / "front.html")]
     assert main([*words, "--objective", "accuracy", "--no-rounding", "--no-equalisation"]) == 0
-    assert (folder / "front.html").read_text().count("<circle") == 1
+    text = (folder / "front.html").read_text()
+    assert text.count("<circle") == 1 and 'href="front_report.html"' in text
+    assert "Signal to noise by layer" in text and "is not known" not in text
+    origin = {row.split("</td><td>")[0]: row.split("</td><td>")[1].split("<")[0] for row in text.split("<tr><td>")[1:]}
+    assert origin["float model sha256"] == file_hash(folder / "float.onnx") and origin["atonc"]
+    assert origin["data sha256"] == file_hash(samples(folder)) and origin["int8 model sha256"] == file_hash(target)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", origin["date"]) and origin["onnxruntime"]
+    assert b"float, int8" in (folder / "front_report.html").read_bytes()
     found = json.loads(capsys.readouterr().out)
     assert target.is_file() and found["file"] == str(target) and found["front"][0]["chosen"]
     assert {step["name"] for step in found["steps"] if step["kept"]} <= {

@@ -38,6 +38,7 @@ def test_reloc_and_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "│ flags                          │ foff │ dst      │ size │" in out
     assert "01010500 RELOC.PARAM.0.RCACHED │ 0    │ 00000000 │ 7376" in out
     assert log.read_text() == out
+    assert "\nchecks     " in out and f"next       atonc load-and-run {tmp_path / 'build' / 'door_rel.bin'}" in out
     names = sorted(path.name for path in (tmp_path / "build").iterdir())
     assert names == ["door_rel.bin", "door_rel.c", "door_rel.h", "door_rel_params.bin"]
     code, out, _ = run(capsys, "reloc", "--inspect", tmp_path / "build" / "door_rel.bin")
@@ -55,6 +56,7 @@ def test_inspection_of_a_damaged_image_fails(tmp_path: Path, capsys: pytest.Capt
     path.write_bytes(data)
     code, out, _ = run(capsys, "reloc", "--inspect", path)
     assert code == 1 and "WRONG     checksum of the parameters" in out
+    assert "checks     WRONG: checksum of the parameters" in out.splitlines()[-2]
 
 
 def test_generate_makes_the_image_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,6 +72,7 @@ def test_parse_only(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "reloc", "-i", images.folder("ram"), "--parse-only")
     assert code == 0 and "LL_ATON 1.1.3-262 (Core 4.0)" in out
     assert "xSPI1            RELOC.MIXED.1.WCACHED      size=7,376 found at run time" in out
+    assert out.splitlines()[-1].startswith("next       atonc reloc ")
 
 
 def test_bare_verbosity(capsys: pytest.CaptureFixture[str]) -> None:

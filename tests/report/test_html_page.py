@@ -70,7 +70,8 @@ def test_nothing_is_loaded_from_elsewhere_and_names_cannot_act(digits: NetworkVi
 def test_every_page_has_the_policy_and_the_same_head(digits: NetworkView) -> None:
     evaluation = Evaluation(
         model="<a> @@DATA@@", samples=3, metric="top", sides={}, differences=(), distances={}, yardstick="",
-        changed=(), worst=(), confusion=((1, 2), (0, 3)), origin={"data": "<b>"}, data=Dataset("arrays", ()), notes=(),
+        changed=(), worst=(), confusion=((1, 2), (0, 3)), curves={}, origin={"data": "<b>"},
+        data=Dataset("arrays", ()), notes=(),
     )  # fmt: skip
     sweep = Sweep("file", (), (), False, 0)
     pages = [*_pages(digits), sweep_page(sweep).decode(), evaluate_page.page(evaluation).decode()]

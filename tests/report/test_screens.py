@@ -10,7 +10,8 @@ from atonc.doors.cli.cli import main
 from atonc.insight.report import summary, terminal
 from atonc.insight.report.marks import Mark, Marked
 from atonc.insight.report.summary import OnCpu, SummaryRow, cpu_row, files_row, resident_step, summary_lines
-from atonc.machine.base.words import count, elided, listed, ms_text, size_text
+from atonc.machine.base.declare import did_you_mean
+from atonc.machine.base.words import count, elided, instead, listed, ms_text, size_text, times
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = str(ROOT / "examples" / "digits" / "digits.tflite")
@@ -52,11 +53,18 @@ def test_other_verbs_end_with_a_summary(tmp_path: Path, capsys: pytest.CaptureFi
         (["run", folder], ("emulated", "latency", "CPU", "safety")),
         (["compare", folder, folder], ("latency", "RAM", "weights", "on the CPU")),
         (["ops"], ("in all", "next")),
+        (["doctor"], ("ready", "boards", "next")),
+        (["board", "list"], ("in all", "next")),
+        (["board", "show", "stm32n6570-dk"], ("clocks", "memory", "pool sets", "next")),
+        (["board", "check", "--network", folder], ("checked", "verdict", "next")),
+        (["probe", "control-raster", "-o", str(tmp_path / "probes")], ("probes", "written", "next")),
+        (["probe", "--list"], ("in all", "next")),
     ):
         lines = shown(words, capsys)
         last = lines[lines.index("", -9) :]
         assert [label for label in labels if not any(line.startswith(f"{label} ") for line in last)] == [], words
-        assert len(lines) <= 32 and not [line for line in lines if len(line) > WIDTH and "/" not in line]
+        listing = words[0] == "doctor" or words[:2] in (["board", "show"], ["probe", "--list"])  # without a short form
+        assert (listing or len(lines) <= 32) and not [line for line in lines if len(line) > WIDTH and "/" not in line]
 
 
 @pytest.mark.usefixtures("narrow")
@@ -97,6 +105,9 @@ def test_rows_say_what_they_are_worth() -> None:
 
 def test_numbers_and_names_in_sentences() -> None:
     assert [count(n, "layer") for n in (0, 1, 1024)] == ["0 layers", "1 layer", "1,024 layers"]
+    assert [times(n, "softmax") for n in (1, 3)] == ["softmax", "3 x softmax"]
+    assert "beta" in instead("bete", ["beta", "bete"]) and "'bete'" not in instead("bete", ["beta", "bete"])
+    assert did_you_mean("dk", ["dk"], "nothing near") == "nothing near"
     assert listed(["a"]) == "a" and listed(["a", "b", "c"]) == "a, b and c" and listed([]) == ""
     assert elided("a" * 10, 10) == "a" * 10 and elided("beginning_and_end", 10) == "beg..._end"
     assert size_text(1) == "1 byte" and size_text(927_744) == "906 KiB" and size_text(7376) == "7.2 KiB"

@@ -129,7 +129,7 @@ def _report_and_files(page: Any, folder: Path) -> None:
     page.click(".job[data-state=done] .who a")
     report = page.frame_locator("iframe")
     report.locator("h1", has_text="small.tflite").wait_for()
-    inside = next(frame for frame in page.frames if frame.url.endswith("/report"))
+    inside = next(frame for frame in page.frames if frame.url.endswith("/report.html"))
     assert inside.evaluate("window.origin") == "null"  # what a model's names could do there, they do to nobody
     assert inside.evaluate("fetch('/api/jobs').then(() => 'reached', () => 'refused')") == "refused"
     with page.expect_download() as waiting:

@@ -129,9 +129,11 @@ def require_quantised(graph: Graph) -> Coverage:
     if not found.float_nodes or any(tensor.quant is not None for tensor in graph.tensors.values()):
         return found
     largest = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[:_SHOWN]
+    many = len(found.float_nodes)
+    all_of = f"all {many} operators that compute do so" if many > 1 else "the one operator that computes does so"
     raise ModelError(
-        f"the model is not quantised: all {len(found.float_nodes)} operators that compute do so in float, on "
-        f"{found.float_bytes:,} bytes of activations and weights; the largest: "
+        f"the model is not quantised: {all_of} in float, on {found.float_bytes:,} bytes of activations and weights; "
+        "the largest: "
         + "; ".join(f"{node.name} ({node.kind}, {node.size_bytes:,} bytes): {node.why}" for node in largest),
         where=graph.name,
         rule="the NPU computes on 8-bit codes with known scales",

@@ -11,6 +11,7 @@ from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES
 from atonc.compiler.frontends.onnx_node import Node, translates
 from atonc.compiler.ir import Tensor
 from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.words import count
 
 INT64_EDGE = (1 << 63) - 2
 
@@ -296,7 +297,7 @@ def pad(node: Node) -> None:
     flat = node.integers_of("pads", 1) or []
     axes = node.integers(3, "axes") if node.has(3) else list(range(rank))
     if len(flat) != 2 * len(axes):
-        raise ModelError(f"{flat} are no paddings for {len(axes)} axes", where=node.name)
+        raise ModelError(f"{flat} are no paddings for {count(len(axes), 'axis', 'axes')}", where=node.name)
     pads = [(0, 0)] * rank
     for i, axis in enumerate(axes):
         pads[node.axis(axis, rank)] = (flat[i], flat[i + len(axes)])

@@ -35,6 +35,7 @@ from atonc.compiler.frontends.refusals import refuse
 from atonc.compiler.ir import Array, Graph, Tensor, check
 from atonc.compiler.ops.agreement import REPORT, said
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError, plain
+from atonc.machine.base.words import count
 
 _REGISTERED = (
     onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_recurrent,
@@ -219,7 +220,7 @@ def _node(proto: Any, index: int, opsets: dict[str, int], builder: Builder) -> N
     kind = f"{_text(domain)}.{_text(proto.op_type)}" if domain else _text(proto.op_type)
     name = (_text(proto.name) or f"{kind}_{index}")[: limits.MAX_NAME]
     if max(len(proto.input), len(proto.output)) > limits.MAX_OPERANDS or not proto.output:
-        raise ModelError(f"{len(proto.input)} inputs and {len(proto.output)} outputs", where=name)
+        raise ModelError(f"{count(len(proto.input), 'input')} and {count(len(proto.output), 'output')}", where=name)
     attrs = {attribute.name: _attribute(attribute, name) for attribute in proto.attribute}
     opset = opsets.get(proto.domain, opsets.get(domain, 1))
     if not domain and opsets:

@@ -18,6 +18,7 @@ from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.resize import nearest_index, source_positions
 from atonc.machine.base.errors import ModelError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 
 PLAIN = ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn")
 POLICIES = ("stretch", "not_larger", "not_smaller")
@@ -93,7 +94,7 @@ def _scales(node: Node, x: Tensor, axes: list[int], index: int) -> tuple[list[fl
     else:
         return _from_sizes(node, x, axes)
     if len(given) != len(axes) or not all(0 < scale < 1 << 16 for scale in given):
-        raise ModelError(f"scales {given} for {len(axes)} axes", where=node.name)
+        raise ModelError(f"scales {given} for {count(len(axes), 'axis', 'axes')}", where=node.name)
     scales = [np.float32(scale) for scale in given]
     sizes = [int(np.floor(np.float32(x.shape[axis]) * scale)) for axis, scale in zip(axes, scales, strict=True)]
     return [float(scale) for scale in scales], sizes
@@ -103,7 +104,7 @@ def _from_sizes(node: Node, x: Tensor, axes: list[int]) -> tuple[list[float], li
     """Scales and sizes of these axes."""
     sizes = node.integers(3, "sizes") if node.has(3) else []
     if len(sizes) != len(axes) or min(sizes, default=1) < 1 or not x.elements:
-        raise ModelError(f"sizes {sizes} for {len(axes)} axes of shape {x.shape}", where=node.name)
+        raise ModelError(f"sizes {sizes} for {count(len(axes), 'axis', 'axes')} of shape {x.shape}", where=node.name)
     policy = node.text("keep_aspect_ratio_policy", "stretch")
     if policy not in POLICIES:
         raise ModelError(f"keep_aspect_ratio_policy {policy}", where=node.name)
@@ -120,7 +121,8 @@ def _parts(node: Node, axes: list[int]) -> list[tuple[float, float]]:
         return [(0.0, 1.0)] * len(axes)
     region = [float(v) for v in node.constant(1, "a region").reshape(-1)]
     if len(region) != 2 * len(axes):
-        raise ModelError(f"a region of {len(region)} numbers for {len(axes)} axes", where=node.name)
+        what = f"a region of {count(len(region), 'number')} for {count(len(axes), 'axis', 'axes')}"
+        raise ModelError(what, where=node.name)
     return list(zip(region[: len(axes)], region[len(axes) :], strict=True))
 
 

@@ -12,6 +12,7 @@ from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.shapes import broadcast
 from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.words import count
 
 MOST_PRODUCTS = 1 << 36
 MOST_PIXELS = 1 << 26  # of a picture with its border
@@ -51,7 +52,7 @@ def require_operands(op: Op) -> None:
     if len(op.inputs) < needed or not all(op.inputs[:needed]):
         raise ModelError(f"{op.kind} lacks one of its {needed} inputs", where=op.name)
     if not op.outputs or not all(op.outputs) or (len(op.outputs) > 1 and op.kind not in SEVERAL_OUTPUTS):
-        raise ModelError(f"{op.kind} with {len(op.outputs)} outputs", where=op.name)
+        raise ModelError(f"{op.kind} with {count(len(op.outputs), 'output')}", where=op.name)
 
 
 def _check_activation(op: Op, tensor: Tensor | None) -> None:

@@ -12,6 +12,7 @@ from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.recurrent import GATES, MOST_CELLS
 from atonc.compiler.ops.rounding import Multiplier
 from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.words import count
 
 STATE_NOTE = "starts every inference from an empty state; TFLite keeps it until its variables are reset"
 GATE_SCALE = np.float32(2.0**-12)
@@ -61,7 +62,7 @@ def unidirectional_lstm(source: Source) -> Translated:
 def _require_plain(source: Source) -> None:
     """Bytes with cells of 16 bits, as TFLite's converter writes LSTMs; the rarer forms are refused by name."""
     if len(source.inputs) <= CELL:
-        raise UnsupportedError(f"{source.code} with {len(source.inputs)} operands", where=source.name)
+        raise UnsupportedError(f"{source.code} with {count(len(source.inputs), 'operand')}", where=source.name)
     x, y, options = source.input(0), source.output(), source.options
     found = [what for places, what in EXTRAS for k in places if k < len(source.inputs) and source.inputs[k] is not None]
     if source.inputs[WEIGHTS] is None:

@@ -8,6 +8,7 @@ import numpy as np
 from atonc.compiler.frontends.flatbuffer import FlatTable
 from atonc.compiler.ir import Array
 from atonc.machine.base.errors import ModelError
+from atonc.machine.base.words import count
 
 ORDER, BLOCKS, LEVELS = 0, 1, 2  # fields of the description
 FORMAT, SIZE, SEGMENTS_TYPE, SEGMENTS, INDICES_TYPE, INDICES = 0, 1, 2, 3, 4, 5  # of a level
@@ -31,7 +32,7 @@ def dense(values: Array, description: FlatTable, shape: tuple[int, ...], name: s
         sizes[axis] = level.int32(SIZE)
         places = _deeper(places, level, elements, name)
     if len(places) != values.size:
-        raise ModelError(f"{values.size} sparse values for {len(places)} places", where=name)
+        raise ModelError(f"{count(int(values.size), 'sparse value')} for {count(len(places), 'place')}", where=name)
     found = {axis: places[:, k] for k, axis in enumerate(order)}
     for k, axis in enumerate(blocked):
         found[axis] = found[axis] * sizes[rank + k] + found[rank + k]

@@ -16,6 +16,7 @@ from atonc.compiler.frontends.tflite_schema import OperatorField, SubgraphField
 from atonc.compiler.ir import Array, CarriedState, Tensor
 from atonc.machine.base.errors import ModelError, UnsupportedError, plain
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 
 INITIALISE, HANDLE, READ, ASSIGN = CODES = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 
@@ -146,7 +147,7 @@ def note(found: CarriedState) -> str:
 def operands(table: FlatTable, number: int, where: str) -> list[int]:
     values = [int(v) for v in table.array(number, "<i4")]
     if len(values) > limits.MAX_OPERANDS:
-        raise ModelError(f"{len(values)} operands", where=where)
+        raise ModelError(f"{count(len(values), 'operand')}", where=where)
     return values
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.words import count
 
 TYPES = ("float32", "int8", "uint8")
 
@@ -38,7 +39,7 @@ def _each(names: tuple[str, ...], wanted: str, side: str) -> dict[str, str]:
             raise InputError(f"element type {dtype[:40]!r} is not one of {', '.join(TYPES)}")
     if len(types) > 1 and len(types) != len(names):
         raise InputError(
-            f"{len(types)} element types for {len(names)} {side}s",
+            f"{count(len(types), 'element type')} for {count(len(names), side)}",
             where=f"--{side}-data-type",
             remedy="give one for all, or one for each",
         )

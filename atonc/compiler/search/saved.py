@@ -18,6 +18,7 @@ from atonc.machine.base.errors import InputError
 
 KEY = "decisions"  # beside what else a file has
 MAX_BYTES = 1 << 26
+_KINDS = {list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
 
 
 def as_json(decisions: Decisions) -> dict[str, Any]:
@@ -34,8 +35,8 @@ def as_json(decisions: Decisions) -> dict[str, Any]:
 def read_decisions(path: Path, graph: Graph) -> Decisions:
     """From a file of its own, or from NAME_program.json."""
     try:
-        found = json.loads(read_file(path, MAX_BYTES))
-        given = found.get(KEY, found)
+        found = _object(json.loads(read_file(path, MAX_BYTES)), "the file")
+        given = _object(found.get(KEY, found), f"its {KEY!r}")
         decisions = _decisions(given)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, ZeroDivisionError) as error:
         raise InputError(
@@ -45,6 +46,12 @@ def read_decisions(path: Path, graph: Graph) -> Decisions:
         ) from None
     _require_known(decisions, graph, path)
     return decisions
+
+
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{what} is {_KINDS.get(type(value), 'a value')}, not an object with names")
+    return value
 
 
 def _decisions(given: Mapping[str, Any]) -> Decisions:

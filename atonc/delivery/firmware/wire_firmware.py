@@ -10,6 +10,7 @@ from atonc.compiler.emit.c import names
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.firmware.image import ImageNetwork
+from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -56,12 +57,14 @@ def build(options: BuildOptions, output: Path) -> list[str]:
             networks, runtime, parts, harness=firmware.WIRE, with_contents=True
         ).read_bytes()
     write_file(output, content)
-    return [
-        *_told(networks),
-        f"firmware for the virtual board: {output}, protocol 3.{options.minor}, {options.baud} baud",
-        f"next: atonc board run {output} --serial socket:5555",
-        "and:  atonc validate MODEL --mode target -d socket:localhost:5555",
-    ]
+    rows = (
+        SummaryRow("networks", ", ".join(network.name for network in networks)),
+        SummaryRow("answers", f"protocol 3.{options.minor}, {options.baud} baud, on the virtual board"),
+        SummaryRow("written", str(output)),
+        next_row(f"atonc board run {output} --serial socket:5555"),
+        SummaryRow("and", "atonc validate MODEL --mode target -d socket:localhost:5555"),
+    )
+    return [*_told(networks), *summary_lines(rows)]
 
 
 def _networks(options: BuildOptions) -> list[ImageNetwork]:
@@ -95,7 +98,12 @@ def write_sources(options: BuildOptions, output: Path) -> list[str]:
     files["README.md"] = _readme(options, networks, outside, bare).encode()
     write_files(output, files)
     how = f"make -C {output}" if not bare else f"put them into your project: {bare}"
-    return [*_told(networks), f"{count(len(files), 'file')} in {output}", f"next: {how}; {output / 'README.md'}"]
+    rows = (
+        SummaryRow("networks", ", ".join(network.name for network in networks)),
+        SummaryRow("written", f"{output}: {count(len(files), 'file')}"),
+        next_row(f"{how}; {output / 'README.md'}"),
+    )
+    return [*_told(networks), *summary_lines(rows)]
 
 
 def _files(part: str, kind: str) -> list[Path]:

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from atonc.delivery.boards.checking import Checked
+from atonc.insight.report.marks import Mark
+from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
+from atonc.machine.base.words import count
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.mpool import MemoryPool
 
@@ -15,11 +18,20 @@ _UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 def list_lines(boards: Iterable[Board]) -> list[str]:
     rows = [(board.name, board.title, _clocks(board), _external(board)) for board in boards]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows]
+    out = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows]
+    last = next_row("atonc board show NAME; your own board: docs/boards.md")
+    return [*out, *summary_lines((SummaryRow("in all", count(len(rows), "board")), last))]
 
 
 def show_lines(board: Board) -> list[str]:
-    return [f"{board.title} ({board.name}), {board.machine_name}, {_clocks(board)}", *_parts(board)]
+    rows = (
+        SummaryRow("clocks", _clocks(board)),
+        SummaryRow("memory", _external(board) or "none outside the chip"),
+        SummaryRow("pool sets", ", ".join(board.pool_sets) or "none"),
+        next_row(f"atonc generate MODEL --board {board.name}") if board.has_npu else None,
+    )
+    head = f"{board.title} ({board.name}), {board.machine_name}, {_clocks(board)}"
+    return [head, *_parts(board), *summary_lines(rows)]
 
 
 def as_dict(board: Board) -> dict[str, Any]:
@@ -88,6 +100,9 @@ def check_lines(found: Checked, verbose: bool = False) -> list[str]:
             f"{word}: {finding.first} and {finding.second} share {finding.start:#010x} to {finding.end - 1:#010x} "
             f"({finding.shared_bytes:,} bytes). What to do: {finding.fix}."
         )
-    count = len(found.wrong)
-    verdict = f"{count} overlap{'s' if count != 1 else ''}" if count else "no overlaps"
-    return [*said, f"{found.board}: {len(found.spans)} ranges, {verdict}"]
+    wrong = len(found.wrong)
+    said_of = (count(wrong, "overlap"), Mark.ALARM) if wrong else ("no overlaps", Mark.GOOD)
+    verdict = SummaryRow("verdict", *said_of)
+    checked = SummaryRow("checked", f"{count(len(found.spans), 'range')} against {found.board}")
+    step = next_row(found.wrong[0].fix if wrong else "flash it; atonc board run FIRMWARE.elf runs it here")
+    return [*said, *summary_lines((checked, verdict, step))]

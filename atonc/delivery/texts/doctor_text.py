@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.delivery.doctor.types import Diagnosis, DoctorGoal, DoctorItem
+from atonc.insight.report.marks import Mark
+from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 
 
 def lines(found: Diagnosis, verbose: bool = False) -> list[str]:
     said = [line for step in found.steps for line in _step(step, verbose)]
-    return [*said, "", f"boards: {', '.join(found.boards)}; your own: --board FILE.toml (docs/boards.md)"]
+    return [*said, *_summary(found)]
+
+
+def _summary(found: Diagnosis) -> list[str]:
+    ready = [step.key for step in found.steps if step.ready]
+    lacking = [step for step in found.steps if not step.ready]
+    remedies = (item.remedy for step in lacking for item in step.lacks if item.remedy)
+    step = next(remedies, "") or "atonc generate MODEL -o build"
+    return summary_lines(
+        (
+            SummaryRow("ready", ", ".join(ready) or "nothing", Mark.GOOD if ready else Mark.ALARM),
+            SummaryRow("lacking", ", ".join(step.key for step in lacking), Mark.DOUBT) if lacking else None,
+            SummaryRow("boards", f"{', '.join(found.boards)}; your own: --board FILE.toml (docs/boards.md)"),
+            next_row(f"for {lacking[0].key}: {step}" if lacking else step),
+        )
+    )
 
 
 def _step(step: DoctorGoal, verbose: bool) -> Iterator[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from atonc.delivery.probes.log import PASS
 from atonc.delivery.probes.settle import Outcome, Settled
 from atonc.delivery.probes.types import Probe
+from atonc.insight.report.marks import Mark
+from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.machine.base.errors import plain
+from atonc.machine.base.words import count
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
 
@@ -18,7 +22,34 @@ _SAME_RATE = 0.05  # as far as a rate may be off: probes differ in starts and en
 _VERDICTS = {"pass": "pass", "wrong": "WRONG", "hang": "HANG", "skipped": "skipped"}
 
 
-def lines(settled: Settled, verbose: bool = False) -> list[str]:
+def list_lines(probes: Sequence[Probe]) -> list[str]:
+    """All probes with their question."""
+    out = []
+    for probe in probes:
+        out += [probe.name, f"  form: {probe.form}", f"  published: {probe.known}"]
+        also = (("control", probe.control), ("argument", probe.argument), ("measures", probe.measures))
+        out += [f"  {what}: {value}" for what, value in also if value]
+    measuring = sum(bool(probe.measures) for probe in probes)
+    rows = (
+        SummaryRow("in all", f"{count(len(probes), 'probe')}; {measuring} measure a constant of the cycle model"),
+        next_row("atonc probe NAME, or all: a firmware that asks the board"),
+    )
+    return [*out, *summary_lines(rows)]
+
+
+def written_lines(built: Sequence[str], absent: Sequence[str], board: str, folder: Path) -> list[str]:
+    """What the firmware in the folder asks."""
+    lacks = f"{board} lacks their memory: {', '.join(absent)}"
+    rows = (
+        SummaryRow("probes", f"{len(built)}; none has run on a board yet"),
+        SummaryRow("left out", lacks, Mark.DOUBT) if absent else None,
+        SummaryRow("written", str(folder)),
+        next_row(f"make -C {folder}, then {folder / 'README.md'}"),
+    )
+    return [f"probes: {', '.join(built)}", *summary_lines(rows)]
+
+
+def lines(settled: Settled, file: Path, verbose: bool = False) -> list[str]:
     head = settled.log.head
     clocks = ", ".join(f"{n} {hz / 1e6:g} MHz" for n, hz in (("CPU", head.cpu_hz), ("NPU", head.npu_hz)))
     return [
@@ -26,8 +57,7 @@ def lines(settled: Settled, verbose: bool = False) -> list[str]:
         *_state_of_log(settled),
         "",
         *(line for one in settled.outcomes if verbose or _worth(one) for line in _rows(one)),
-        "",
-        *_summary(settled),
+        *_summary(settled, file),
     ]
 
 
@@ -110,15 +140,19 @@ def _named(features: Iterable[Feature]) -> str:
     return "; ".join([*shown, *([f"and {len(texts) - _MOST} more"] if len(texts) > _MOST else [])])
 
 
-def _summary(settled: Settled) -> Iterator[str]:
+def _summary(settled: Settled, file: Path) -> list[str]:
     found = settled.evidence
-    yield f"forms: {len(found.confirmed)} confirmed, {len(found.refuted)} refuted"
-    if found.distrusted:
-        yield f"arguments disproved: {', '.join(sorted(found.distrusted))}"
-    if found.supported:
-        yield f"arguments confirmed by probes: {', '.join(sorted(found.supported))}"
-    for name, value in found.constants:
-        yield f"{name}: {value:g} instead of {stm32n6().constant(name):g} (at the usual clocks)"
+    new = [f"{name}: {value:g} instead of {stm32n6().constant(name):g}" for name, value in found.constants]
+    arguments = (("disproved", found.distrusted, Mark.ALARM), ("supported", found.supported, Mark.GOOD))
+    return summary_lines(
+        (
+            SummaryRow("forms", f"{len(found.confirmed)} confirmed, {len(found.refuted)} refuted"),
+            *(SummaryRow(w, f"arguments {', '.join(sorted(names))}", m) for w, names, m in arguments if names),
+            SummaryRow("constants", f"{'; '.join(new)} (at the usual clocks)") if new else None,
+            SummaryRow("written", str(file)),
+            next_row(f"atonc generate MODEL --evidence {file}"),
+        )
+    )
 
 
 def data(settled: Settled) -> list[dict[str, Any]]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from atonc.delivery.reloc import format as fmt
 from atonc.delivery.reloc.checks import Check
 from atonc.delivery.reloc.format import offset, segment
 from atonc.delivery.reloc.image import Image, Slot
-from atonc.machine.base.words import count
+from atonc.insight.report.marks import Mark
+from atonc.insight.report.summary import SummaryRow, files_row, next_row, summary_lines
+from atonc.machine.base.words import count, size_text
 
 _SHOWN = 20
 
@@ -121,7 +124,29 @@ def inspect_lines(image: Image, found: Sequence[Check], verbose: bool) -> list[s
         *slot_lines("GOT", image.got, verbose),
         "",
         *check_lines(found),
+        *summary(image, found),
     ]
+
+
+def summary(image: Image, found: Sequence[Check], files: Sequence[Path] = ()) -> list[str]:
+    """Sizes, what a loader would say, where it is, what to do with it."""
+    bad = [check.what for check in found if check.good is False]
+    unknown = sum(check.good is None for check in found)
+    good = f"{count(len(found) - unknown, 'check')} passed" + (f", {unknown} cannot be known" if unknown else "")
+    first = next((str(path) for path in files if path.suffix == ".bin"), "IMAGE")
+    apart = ", in a file of their own" if image.split else ""
+    again = "build it again with the release of atonc that made the network"
+    ram = f"{size_text(image.xip_bytes)} run in place, {size_text(image.copy_bytes)} as a copy"
+    return summary_lines(
+        (
+            SummaryRow("RAM", ram),
+            SummaryRow("constants", f"{size_text(image.params_bytes)}{apart}"),
+            SummaryRow("runtime", f"{image.context.runtime} {'.'.join(map(str, image.context.number))}"),
+            SummaryRow("checks", f"WRONG: {', '.join(bad)}" if bad else good, Mark.ALARM if bad else Mark.GOOD),
+            files_row([str(path) for path in files]),
+            next_row(again if bad else f"atonc load-and-run {first}: on the virtual board"),
+        )
+    )
 
 
 def as_json(image: Image, found: Sequence[Check]) -> dict[str, object]:

@@ -10,33 +10,12 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from atonc.doors.cli import serve, st_name
-from atonc.doors.verbs import (
-    board,
-    ci,
-    compare,
-    completion,
-    deploy,
-    disasm,
-    doctor,
-    evaluate,
-    explain,
-    generate,
-    load_and_run,
-    ops,
-    probe,
-    quantize,
-    recordings,
-    reloc,
-    run,
-    stedgeai,
-    sweep,
-    validate,
-    view,
-)
+from atonc.doors.cli import st_name
+from atonc.doors.verbs import ci
 from atonc.doors.verbs.common import MODELS, note, without_levels
 from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.examples import add_examples
@@ -48,30 +27,33 @@ from atonc.machine.base.about import SENTENCE, __version__
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import AtoncError, InputError, InternalError
 
-# one line for every file of verbs; their order is that of the help
-VERBS = (
-    generate,
-    quantize,
-    explain,
-    ops,
-    validate,
-    evaluate,
-    run,
-    compare,
-    sweep,
-    view,
-    serve,
-    disasm,
-    probe,
-    reloc,
-    load_and_run,
-    recordings,
-    deploy,
-    board,
-    stedgeai,
-    doctor,
-    completion,
-)
+# one line for every file of verbs, with the verbs that it adds; their order is that of the help. Only what is asked for
+# is loaded: all options of all verbs were a tenth of the time of a small model.
+FILES = {
+    "verbs.generate": ("generate", "compile", "analyze"),
+    "verbs.quantize": ("quantize",),
+    "verbs.explain": ("explain",),
+    "verbs.ops": ("ops", "supported-ops"),
+    "verbs.validate": ("validate",),
+    "verbs.evaluate": ("evaluate",),
+    "verbs.run": ("run",),
+    "verbs.compare": ("compare",),
+    "verbs.sweep": ("sweep",),
+    "verbs.view": ("view",),
+    "cli.serve": ("serve",),
+    "verbs.disasm": ("disasm", "asm"),
+    "verbs.probe": ("probe",),
+    "verbs.reloc": ("reloc",),
+    "verbs.load_and_run": ("load-and-run",),
+    "verbs.recordings": ("recordings",),
+    "verbs.deploy": ("deploy",),
+    "verbs.board": ("board",),
+    "verbs.stedgeai": ("stedgeai",),
+    "verbs.doctor": ("doctor",),
+    "verbs.completion": ("completion",),
+}
+VERBS = tuple(verb for verbs in FILES.values() for verb in verbs)
+_OF_ALL = ("completion",)  # they look at every verb
 TRACEBACK = "ATONC_TRACEBACK"
 OBJECTS_BETWEEN_COLLECTIONS = 500_000
 
@@ -145,14 +127,17 @@ def _few_collections() -> Iterator[None]:
 
 
 @cache
-def parser() -> argparse.ArgumentParser:
+def parser(only: str = "") -> argparse.ArgumentParser:
+    """The whole command line, or that of one verb."""
     found = Parser(prog="atonc", description=f"{SENTENCE}\nWithout a verb: analyze.")
     found.add_argument("--version", action="version", version=f"atonc {__version__}")
     found.add_argument("--tools-version", action=_ToolsVersion, nargs=0, help="versions of everything that takes part")
     verbs = found.add_subparsers(required=True, metavar="VERB", title="verbs")
-    for verb in VERBS:
-        verb.add(verbs)
-    verbs.choices["completion"].set_defaults(root=found)
+    for file, names in FILES.items():
+        if not only or only in names:
+            import_module(f"atonc.doors.{file}").add(verbs)
+    if not only:
+        verbs.choices["completion"].set_defaults(root=found)
     add_examples(found)
     add_full_help(found)
     return found
@@ -168,12 +153,12 @@ class _ToolsVersion(argparse.Action):
 
 def parse(words: Sequence[str], st: StRelease | None = None) -> argparse.Namespace:
     """The options; a wrong verb or option gets the nearest name. `st`: it was called by the name of ST's tool."""
-    whole = parser()
-    verbs = verbs_of(whole)
-    words = without_levels(_with_verb(words, verbs))
+    words = without_levels(_with_verb(words, VERBS))
     meant = st_name.Meant(tuple(words)) if st is None else _as_st(words, st)
     words = meant.words
-    options, unknown = whole.parse_known_args(words)
+    asked = parser(words[0] if words[0] in (*VERBS, "--version") and words[0] not in _OF_ALL else "")
+    verbs = verbs_of(asked)
+    options, unknown = asked.parse_known_args(words)
     options.st = meant.call
     wrong = next((word for word in unknown if word.startswith("-")), "")
     if unknown:

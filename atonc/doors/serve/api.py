@@ -10,16 +10,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from atonc.doors.serve.form import GENERATE, QUANTIZE, VERBS, schema
+from atonc.doors.serve.form import GENERATE, VERBS, schema
 from atonc.doors.serve.store import STATES
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import listed
 
 Handler = Callable[[Request], Awaitable[Response]]
 _KINDS: dict[str, dict[str, Any]] = {"switch": {"type": "boolean"}, "text": {"type": ["string", "number"]}}
 _FILE = {"type": "string", "format": "binary"}
 _JOB = {"$ref": "#/components/schemas/Job"}
-_ANY_OPTIONS = {"anyOf": [{"$ref": f"#/components/schemas/{kind}"} for kind in ("Options", "QuantizeOptions")]}
+_SCHEMAS = {verb: "Options" if verb == GENERATE else f"{verb.capitalize()}Options" for verb in VERBS}
+_ANY_OPTIONS = {"anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in _SCHEMAS.values()]}
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def openapi(endpoints: Iterable[Endpoint], with_token: bool) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
-    options = {"Options": options_schema(), "QuantizeOptions": options_schema(QUANTIZE)}
+    options = {name: options_schema(verb) for verb, name in _SCHEMAS.items()}
     components: dict[str, Any] = {"schemas": {**options, "Job": _job_schema(), "Error": _error()}}
     document: dict[str, Any] = {
         "openapi": "3.1.0",
@@ -141,8 +143,10 @@ UPLOAD = {
     "properties": {
         "model": {**_FILE, "description": ".tflite or .onnx; quantised, unless it is to be"},
         "samples": {"type": "array", "items": _FILE, "description": ".npz, .npy or .csv"},
-        "options": {"type": "string", "description": "a JSON object, see Options and QuantizeOptions"},
-        "verb": {"enum": list(VERBS), "description": "generate if left out; quantize takes a float model and samples"},
+        "options": {"type": "string", "description": f"a JSON object, see {listed(list(_SCHEMAS.values()))}"},
+        "verb": {"enum": list(VERBS), "description": "generate if left out; quantize takes a float model and samples, "
+                 "evaluate samples with labels"},
     },
-}
+}  # fmt: skip
+ONE_MORE = {"type": "object", "properties": {"options": _ANY_OPTIONS, "verb": {"enum": list(VERBS)}}}
 AGAIN = {"type": "object", "properties": {"options": _ANY_OPTIONS}}

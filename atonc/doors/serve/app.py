@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from atonc.doors.serve import api, examples, form, quantising
-from atonc.doors.serve.api import AGAIN, JOB, JOBS, UPLOAD, Endpoint, Parameter
+from atonc.doors.serve.api import AGAIN, JOB, JOBS, ONE_MORE, UPLOAD, Endpoint, Parameter
 from atonc.doors.serve.events import Events
 from atonc.doors.serve.guard import Guard
 from atonc.doors.serve.jobs import Jobs
@@ -26,7 +26,7 @@ from atonc.doors.serve.limits import JobLimits
 from atonc.doors.serve.refusals import QueueFull, TooMany, not_found, refused, too_slow
 from atonc.doors.serve.store import DONE, QUEUED, ServiceJob, Store
 from atonc.doors.serve.store import Request as JobRequest
-from atonc.doors.serve.uploads import Upload, receive_upload, require_room, sent_options
+from atonc.doors.serve.uploads import Upload, receive_upload, require_room, sent_options, sent_wishes
 from atonc.doors.serve.worker import ARCHIVE, OUT, PAIR, RESULT
 from atonc.insight.report.html.page import served_head
 from atonc.machine.base.about import __version__
@@ -101,10 +101,10 @@ class Server:
         one, zipped = "/api/jobs/{id}", "application/zip"
         return [
             Endpoint("GET", "/api/info", "Version, limits, examples, and the options with their help", self.info),
-            Endpoint("POST", "/api/jobs", "Compile or quantise a model", self.submit,
+            Endpoint("POST", "/api/jobs", "Compile, explain, evaluate or quantise a model", self.submit,
                      body={"multipart/form-data": UPLOAD}, answer=JOB, status=201, example=upload),
-            Endpoint("POST", "/api/examples/{name}", "Compile a model that comes with atonc, with its samples",
-                     self.example, body={"application/json": AGAIN}, answer=JOB, status=201),
+            Endpoint("POST", "/api/examples/{name}", "The same with a model that comes with atonc and its samples",
+                     self.example, body={"application/json": ONE_MORE}, answer=JOB, status=201),
             Endpoint("GET", "/api/jobs", "The history, newest first", self.history, (search, Parameter(
                 "state", "queued, running, done, failed or cancelled"), older, rows), answer=JOBS),
             Endpoint("GET", one, "One job", self.job, answer=JOB),
@@ -116,6 +116,8 @@ class Server:
             Endpoint("POST", f"{one}/cancel", "End a job that waits or runs", self.cancel, answer=JOB),
             Endpoint("GET", f"{one}/result", "What the verb prints with --json", self.result),
             Endpoint("GET", f"{one}/report", "The report page", self.report, gives="text/html"),
+            Endpoint("GET", f"{one}/pages/{{name}}", "That page, or one that it links to", self.linked,
+                     gives="text/html"),
             Endpoint("GET", f"{one}/files.zip", "All files of a build", self.archive, gives=zipped, answer=binary,
                      example="curl -OJ $URL/api/jobs/ID/files.zip"),
             Endpoint("GET", f"{one}/files/{{name}}", "One file of a build", self.file,
@@ -149,7 +151,9 @@ class Server:
                   "upload_bytes": self._limits.upload_bytes, "processes": self._limits.processes}  # fmt: skip
         queue = self.jobs.counts()
         ready = [{"name": name, "about": one.about} for name, one in examples.offered().items()]
-        offered = {"forms": {verb: form.schema(verb) for verb in form.VERBS}, "examples": ready}
+        verbs = {verb: {"does": one.does, "samples": one.samples, "needs": list(one.needs),
+                        "examples": verb != form.QUANTIZE} for verb, one in form.VERBS.items()}  # fmt: skip
+        offered = {"verbs": verbs, "forms": {verb: form.schema(verb) for verb in form.VERBS}, "examples": ready}
         return JSONResponse({"version": __version__, "limits": limits, **offered, "queue": queue})
 
     async def submit(self, request: Request) -> Response:
@@ -181,10 +185,10 @@ class Server:
         return await self._queued(lambda folder: asyncio.to_thread(quantising.put, title, out, folder, options))
 
     async def example(self, request: Request) -> Response:
-        found, options = examples.offered().get(request.path_params["name"]), await sent_options(request)
+        found, (verb, options) = examples.offered().get(request.path_params["name"]), await sent_wishes(request)
         if found is None:
             raise HTTPException(404, "there is no such example")
-        return await self._queued(lambda folder: asyncio.to_thread(examples.put, found, folder, options))
+        return await self._queued(lambda folder: asyncio.to_thread(examples.put, found, folder, verb, options))
 
     async def _queued(self, fill: Callable[[Path], Awaitable[Upload]]) -> Response:
         """A job in a folder of its own, which is filled first and gone where that fails."""
@@ -247,8 +251,17 @@ class Server:
 
     async def report(self, request: Request) -> Response:
         job = self._done(request.path_params["id"])
-        path = self._built(job, str(job.outcome.get("report")))
-        return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+        return self._page(job, str(job.outcome.get("report")))
+
+    async def linked(self, request: Request) -> Response:
+        job, name = self._done(request.path_params["id"]), request.path_params["name"]
+        if Path(name).suffix != ".html":
+            raise HTTPException(404)
+        return self._page(job, name)
+
+    def _page(self, job: ServiceJob, name: str) -> Response:
+        headers = {"Content-Security-Policy": REPORT_POLICY}
+        return FileResponse(self._built(job, name), media_type="text/html", headers=headers)
 
     async def archive(self, request: Request) -> Response:
         job = self._done(request.path_params["id"])
@@ -287,7 +300,7 @@ class Server:
 def _asked(upload: Upload) -> JobRequest:
     """Options are checked before anything is queued."""
     form.check(upload.options, upload.verb)
-    command = form.command(upload.title, upload.options, upload.verb)
+    command = form.command(upload.title, upload.options, upload.verb, bool(upload.samples))
     return JobRequest(**vars(upload), command=command)
 
 

@@ -31,14 +31,14 @@ def offered() -> dict[str, Example]:
     return {one.model: one for one in EXAMPLES if (_folder() / one.model).is_file()}
 
 
-def put(found: Example, folder: Path, options: dict[str, Any]) -> Upload:
+def put(found: Example, folder: Path, verb: str, options: dict[str, Any]) -> Upload:
     """Copies an example into the folder of a job, as if it had been sent."""
     model = f"model{Path(found.model).suffix}"
     samples = tuple(f"samples_{index}{Path(file).suffix}" for index, file in enumerate(found.samples))
     for source, target in zip((found.model, *found.samples), (model, *samples), strict=True):
         shutil.copyfile(_folder() / source, folder / target)
     content = (folder / model).read_bytes()
-    return Upload(found.model, model, hashlib.sha256(content).hexdigest(), len(content), samples, options)
+    return Upload(found.model, model, hashlib.sha256(content).hexdigest(), len(content), samples, options, verb)
 
 
 @functools.cache

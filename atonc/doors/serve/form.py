@@ -1,7 +1,8 @@
 """The options of a verb that a visitor may set: shown with their help, checked by the command line itself.
 
 They are those that the verb declares, without the `local` ones: options that name files of the machine, or that change
-what the server writes and where.
+what the server writes and where. Where the command line takes more than a visitor may say (a function of the user's),
+the declaration has what is offered.
 """
 
 from __future__ import annotations
@@ -10,26 +11,81 @@ import argparse
 import functools
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from atonc.compiler.emit.write import check_name
-from atonc.doors.verbs import generate, quantize
+from atonc.compiler.request.options import Options
+from atonc.doors.verbs import evaluate, explain, generate, quantize
 from atonc.doors.verbs.common import compiler_options
+from atonc.doors.verbs.compile_options import ModelOptions
+from atonc.doors.verbs.flags import declared_values
 from atonc.doors.verbs.parser import Parser
 from atonc.doors.verbs.quantize import settings_of
+from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.declare import PAIRS, Option, declared
 from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import board_names, find_board
 
 # the command line also takes files, and names of boards for which it can only tell why not
 _CHOICES = {"board": tuple(name for name in board_names() if find_board(name).has_npu)}
 LONG_VALUE = 2000
-GENERATE, QUANTIZE = "generate", "quantize"
-VERBS = (GENERATE, QUANTIZE)
-# what stands behind the verb where a visitor's files are
-_FILES = {GENERATE: (), QUANTIZE: ("--data=SAMPLES.npz",)}
+GENERATE, EXPLAIN, EVALUATE, QUANTIZE = "generate", "explain", "evaluate", "quantize"
+
+
+@dataclass(frozen=True)
+class ServedVerb:
+    """What visitors may ask for."""
+
+    does: str  # what its button says
+    add: Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], None]
+    declared: tuple[type[Any], ...]
+    check: Callable[[argparse.Namespace], object]  # refuses what the verb would refuse before it begins
+    samples: str  # what it does with samples, for who sends some
+    needs: tuple[str, ...] = ()  # it needs one file of samples, which ends so
+    words: tuple[str, ...] = ()  # behind the model, where those are
+    without: tuple[str, ...] = ()  # options that say nothing about what visitors can send
+
+
+def _check_generate(found: argparse.Namespace) -> None:
+    compiler_options(found, found.verify)
+    check_name(found.name)
+
+
+def _check_explain(found: argparse.Namespace) -> None:
+    compiler_options(found, verify=False)
+    check_name(found.name)
+
+
+def _check_evaluate(found: argparse.Namespace) -> None:
+    _check_explain(found)
+    declared_values(EvaluateOptions, found)
+
+
+_PICTURES = ("resize", "normalise", "colours", "decoder")
+VERBS = {
+    GENERATE: ServedVerb(
+        "Compile", generate.add, generate.DECLARED, _check_generate,
+        "Samples, if you have some: .npz, .npy or .csv; the program is compared with the reference on them",
+    ),
+    EXPLAIN: ServedVerb(
+        "Explain", explain.add, explain.DECLARED, _check_explain,
+        "Samples, if you have some: .npz, .npy or .csv; where accuracy is lost is measured on them",
+        words=("--accuracy", "--input=SAMPLES"),
+    ),
+    EVALUATE: ServedVerb(
+        "Evaluate", evaluate.add, (ModelOptions, Options, EvaluateOptions), _check_evaluate,
+        "Samples to judge by: one .npz with the inputs by name, samples first, and labels; or a .csv",
+        (".npz", ".csv"), ("--data=SAMPLES",), _PICTURES,
+    ),
+    QUANTIZE: ServedVerb(
+        "Quantise", quantize.add, (QuantizeOptions,), settings_of,
+        "Samples to calibrate with: one .npz with the inputs by name, samples first",
+        (".npz",), ("--data=SAMPLES.npz",),
+    ),
+}  # fmt: skip
 
 
 def schema(verb: str = GENERATE) -> list[dict[str, Any]]:
@@ -43,7 +99,8 @@ def schema(verb: str = GENERATE) -> list[dict[str, Any]]:
 
 def parsed(options: Mapping[str, Any], verb: str = GENERATE) -> argparse.Namespace:
     """Parses options as if they stood on the command line; errors are the command line's."""
-    found: argparse.Namespace = _parser(verb).parse_args([verb, "MODEL", *_FILES[verb], *_words(verb, options)])
+    files = VERBS[verb].words if VERBS[verb].needs else ()
+    found: argparse.Namespace = _parser(verb).parse_args([verb, "MODEL", *files, *_words(verb, options)])
     return found
 
 
@@ -67,12 +124,7 @@ def _complaint(options: Mapping[str, Any], verb: str) -> str:
 
 
 def _check(options: Mapping[str, Any], verb: str) -> None:
-    found = parsed(options, verb)
-    if verb == QUANTIZE:
-        settings_of(found)
-    else:
-        compiler_options(found, found.verify)
-        check_name(found.name)
+    VERBS[verb].check(parsed(options, verb))
 
 
 def field(where: str) -> dict[str, str]:
@@ -82,8 +134,9 @@ def field(where: str) -> dict[str, str]:
     return {"field": name} if flag.startswith("--") and any(name in _allowed(verb) for verb in VERBS) else {}
 
 
-def command(title: str, options: Mapping[str, Any], verb: str = GENERATE) -> str:
-    return shlex.join(["atonc", verb, title, *_FILES[verb], *_words(verb, options)])
+def command(title: str, options: Mapping[str, Any], verb: str = GENERATE, samples: bool = False) -> str:
+    files = VERBS[verb].words if samples else ()
+    return shlex.join(["atonc", verb, title, *files, *_words(verb, options)])
 
 
 def _words(verb: str, options: Mapping[str, Any]) -> Iterator[str]:
@@ -128,7 +181,7 @@ def _is_number(value: str | int | float) -> bool:
 
 
 def _choices(name: str, known: Option) -> tuple[str, ...]:
-    return _CHOICES.get(name, known.choices)
+    return _CHOICES.get(name, known.offered or known.choices)
 
 
 def _pairs(flag: str, known: Option, value: Any) -> Iterator[str]:
@@ -152,7 +205,7 @@ def _shown(value: Any) -> str:
 @functools.cache
 def _parser(verb: str) -> argparse.ArgumentParser:
     found: argparse.ArgumentParser = Parser(prog="atonc")
-    {GENERATE: generate.add, QUANTIZE: quantize.add}[verb](found.add_subparsers(required=True, metavar="VERB"))
+    VERBS[verb].add(found.add_subparsers(required=True, metavar="VERB"))
     return found
 
 
@@ -165,9 +218,11 @@ def _actions(verb: str) -> dict[str, argparse.Action]:
 
 @functools.cache
 def _allowed(verb: str) -> dict[str, Option]:
-    kinds = generate.DECLARED if verb == GENERATE else (QuantizeOptions,)
-    found = (known for kind in kinds for _, known in declared(kind) if not known.local)
-    return {next(flag for flag in known.flags if flag.startswith("--"))[2:]: known for known in found}
+    asked = VERBS[verb]
+    members = [pair for kind in asked.declared for pair in declared(kind)]
+    found = (known for member, known in members if not known.local and member.name not in asked.without)
+    named = {next(flag for flag in known.flags if flag.startswith("--"))[2:]: known for known in found}
+    return {name: known for name, known in named.items() if name in _actions(verb)}  # it may leave some out
 
 
 def _described(verb: str, name: str, known: Option) -> dict[str, Any]:

@@ -19,9 +19,8 @@ MOST_NOTES = 40
 def run(folder: Path, request: Mapping[str, Any], out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Writes the model and its page; gives what `atonc quantize --json` prints, and the figures of the lists."""
     from atonc.delivery.generate import preflight
-    from atonc.doors.verbs.quantize import settings_of
+    from atonc.doors.verbs.quantize import pages_of, settings_of
     from atonc.insight.report import quantize_text
-    from atonc.insight.report.html.quantize_page import page
     from atonc.machine.base.disk import write_files
 
     preflight.check_packages("onnx", "onnxruntime", extra="quantize")
@@ -30,7 +29,8 @@ def run(folder: Path, request: Mapping[str, Any], out: Path) -> tuple[dict[str, 
     settings = settings_of(form.parsed(request["options"], form.QUANTIZE))
     model, samples = folder / request["model"], folder / request["samples"][0]
     found = replace(quantize(model, samples, settings), source=request["title"])
-    write_files(out, {INT8: found.model, PAGE: page(found)})
+    write_files(out, {INT8: found.model})
+    write_files(out, pages_of(found, (model, samples, out / INT8), settings, PAGE))
     document = quantize_text.as_json(found)
     kept = {key: document[key] for key in ("samples", "held_samples", "outputs")}
     return document, {**kept, "chosen": found.chosen.as_dict(), "notes": document["notes"][:MOST_NOTES]}

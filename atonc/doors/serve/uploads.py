@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +20,7 @@ from atonc.doors.serve.limits import KEPT_FREE_BYTES, JobLimits
 from atonc.doors.serve.refusals import NoRoom, TooLarge
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import listed
 
 FIELD_BYTES = 1 << 16  # of the options
 LONG_TITLE = 120
@@ -53,10 +54,23 @@ async def receive_upload(request: Request, folder: Path, limits: JobLimits) -> U
 
 async def sent_options(request: Request) -> dict[str, Any]:
     """The body of a request without files: `{"options": {...}}`, or nothing."""
-    options = parse_options((await _small_body(request)).decode("utf-8", "replace")).get("options", {})
+    return (await sent_wishes(request))[1]
+
+
+async def sent_wishes(request: Request) -> tuple[str, dict[str, Any]]:
+    """The same with `"verb": "..."`, which is generate where it is left out."""
+    sent = parse_options((await _small_body(request)).decode("utf-8", "replace"))
+    options = sent.get("options", {})
     if not isinstance(options, dict):
         raise InputError("not a JSON object", where="options")
-    return options
+    return known_verb(sent.get("verb")), options
+
+
+def known_verb(given: object) -> str:
+    verb = given or form.GENERATE
+    if not isinstance(verb, str) or verb not in form.VERBS:
+        raise InputError("there is no such verb", where="verb", rule=f"one of {', '.join(form.VERBS)}")
+    return verb
 
 
 async def _small_body(request: Request) -> bytes:
@@ -104,19 +118,22 @@ def _too_large(most: int) -> TooLarge:
 
 
 def _keep(sent: FormData, folder: Path) -> Upload:
-    model, verb = sent.get("model"), sent.get("verb") or form.GENERATE
-    if not isinstance(verb, str) or verb not in form.VERBS:
-        raise InputError("there is no such verb", where="verb", rule=f"one of {', '.join(form.VERBS)}")
+    model, verb = sent.get("model"), known_verb(sent.get("verb"))
     if not isinstance(model, UploadFile):
         raise InputError("no model given", remedy="send a .tflite or .onnx file as the field model")
     title = shown_name(model.filename)
     name = model_name(title, model.file)
     digest, size = _copy(model.file, folder / name)
     samples = tuple(_keep_samples(sent.getlist("samples"), folder))
-    if verb == form.QUANTIZE and [Path(sample).suffix for sample in samples] != [".npz"]:
-        needs = "inputs of the model by name, samples first (docs/quantize.md)"
-        raise InputError("quantising needs one .npz file of samples", where="samples", rule=needs)
+    require_samples(verb, samples)
     return Upload(title, name, digest, size, samples, parse_options(sent.get("options")), verb)
+
+
+def require_samples(verb: str, samples: Sequence[str]) -> None:
+    needs = form.VERBS[verb].needs
+    if needs and (len(samples) != 1 or Path(samples[0]).suffix not in needs):
+        what = f"{verb} needs one file of samples: {listed(list(needs), 'or')}"
+        raise InputError(what, where="samples", rule=form.VERBS[verb].samples)
 
 
 def shown_name(name: str | None) -> str:

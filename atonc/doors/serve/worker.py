@@ -1,4 +1,4 @@
-"""What runs in a job's process: `python -m atonc.doors.serve.worker generate`, `quantize` or `compare`.
+"""What runs in a job's process: `python -m atonc.doors.serve.worker VERB`, a verb of the form or `compare`.
 
 It runs in its folder, reads `request.json` there and prints one JSON object per line (stage or error). A build goes to
 `out`, all of it also to `files.zip`, its figures to `summary.json`, and to `result.json` what `atonc generate --json`
@@ -15,7 +15,6 @@ import threading
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,6 @@ from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, InputError, InternalError, plain
 
 if TYPE_CHECKING:
-    import argparse
-
     from atonc.compiler.compile.compile_view import CompileView
 
 REQUEST, SUMMARY, RESULT, OUT, ARCHIVE = "request.json", "summary.json", "result.json", "out", "files.zip"
@@ -55,7 +52,8 @@ def main(words: Sequence[str]) -> int:
     request = json.loads((folder / REQUEST).read_text("utf-8"))
     confine(request["limits"])
     try:
-        verb = {"generate": build, "quantize": quantize, "compare": compare}[words[0]]
+        verbs = {"generate": build, "explain": explain, "evaluate": evaluate, "quantize": quantize, "compare": compare}
+        verb = verbs[words[0]]
         verb(folder, request)
     except AtoncError as error:
         return _failed(error, request)
@@ -119,28 +117,30 @@ class Progress:
 
 
 class Stages:
-    """Only what is being done: how often the work comes back to a stage is not known before."""
+    """What is being done, and how much of it: how often the work comes back to a stage is not known before."""
 
     def __init__(self) -> None:
-        self._stage = ""
+        self._stage, self._said = "", 0.0
 
     def heard(self, stage: str, done: int, total: int) -> None:
-        if stage != self._stage:
-            self._stage = stage
-            say(stage=stage, share=0.0)
+        now = time.monotonic()
+        if stage != self._stage or now - self._said > PAUSE_SECONDS:
+            self._stage, self._said = stage, now
+            say(stage=stage, share=round(done / total, 3) if total else 0.0)
 
 
 def build(folder: Path, request: Mapping[str, Any]) -> None:
     from atonc.compiler.request.options import Gates
     from atonc.delivery.generate import generating
     from atonc.doors.serve.form import parsed
+    from atonc.doors.serve.titled import titled_view
     from atonc.doors.verbs.flags import declared_values
     from atonc.doors.verbs.generate import check_image, write
     from atonc.insight.report import compile_text
 
     asked, model = parsed(request["options"]), folder / request["model"]
     with progress.watching(Progress(bool(request["samples"])).heard):
-        view = _view(model, asked, request["title"])
+        view = titled_view(model, asked, request["title"], asked.verify)
         broken = generating.broken(declared_values(Gates, asked), view)
         document = compile_text.as_json(view) | {"gates": broken}
         check_image(view, asked)
@@ -157,23 +157,6 @@ def _finish(folder: Path, document: Mapping[str, Any], outcome: Mapping[str, Any
     sizes = {name: (folder / OUT / name).stat().st_size for name in files}
     (folder / SUMMARY).write_text(json.dumps(_short({**outcome, "files": sizes})), "utf-8")
     (folder / RESULT).write_text(json.dumps({**document, "files": files}, indent=1), "utf-8")
-
-
-def _view(model: Path, asked: argparse.Namespace, title: str) -> CompileView:
-    """The compilation under the name that the visitor knows it by, which is no path here."""
-    from atonc.compiler.compile import reproduce
-    from atonc.compiler.place.explain import PlacementError
-    from atonc.delivery.generate import generating
-    from atonc.doors.verbs.common import compiler_options
-    from atonc.doors.verbs.generate import with_levers
-
-    wanted = compiler_options(asked, asked.verify)
-    try:
-        view = generating.analyze(model, wanted, asked.name)
-    except PlacementError as error:
-        raise with_levers(model, wanted, error) from None
-    command = {"command": reproduce.command(title, wanted, asked.name)}
-    return replace(view, model=title, reproduce={**view.reproduce, **command})
 
 
 def _validation(view: CompileView, model: Path, files: Sequence[Path]) -> dict[str, Any]:
@@ -220,6 +203,26 @@ def _archive(folder: Path, files: Sequence[str]) -> None:
             info = zipfile.ZipInfo(name, _ZIP_TIME)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, (folder / OUT / name).read_bytes())
+
+
+# ------------------------------------------------------------------------------------------------- explain, evaluate
+
+
+def explain(folder: Path, request: Mapping[str, Any]) -> None:
+    from atonc.doors.serve import explaining
+
+    with progress.watching(Stages().heard):
+        document, figures = explaining.run(folder, request, folder / OUT)
+    _finish(folder, document, {"summary": figures, "report": explaining.PAGE})
+
+
+def evaluate(folder: Path, request: Mapping[str, Any]) -> None:
+    from atonc.doors.serve import evaluating
+    from atonc.doors.verbs.evaluate import PAGE
+
+    with progress.watching(Stages().heard):
+        document, figures = evaluating.run(folder, request, folder / OUT)
+    _finish(folder, document, {"summary": figures, "report": PAGE})
 
 
 # ------------------------------------------------------------------------------------------------------------ quantize

@@ -11,7 +11,10 @@ from pathlib import Path
 
 from atonc.doors.verbs import boards
 from atonc.doors.verbs.documents import print_document
+from atonc.insight.report.summary import SummaryRow, summary_lines
+from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.words import count
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -68,7 +71,7 @@ def _build(options: argparse.Namespace) -> int:
     else:
         lines = wire_firmware.build(request, options.output)
     if not options.quiet:
-        print("\n".join(lines))
+        show(lines)
     return 0
 
 
@@ -94,8 +97,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print_document("board-run", asdict(served))
     else:
-        print(f"ended: {served.reason}" + (f" {served.number:#x}" if served.reason == "bkpt" else ""))
-        print("\n".join(served.picture))
+        how = served.reason + (f" {served.number:#x}" if served.reason == "bkpt" else "")
+        done = f"{count(served.instructions, 'instruction')}, {count(served.epochs, 'epoch')} of the NPU"
+        line = f"{count(served.received, 'byte')} in, {count(served.sent, 'byte')} out"
+        rows = (SummaryRow("ended", how), SummaryRow("ran", done), SummaryRow("UART", line))
+        show([*served.picture, *summary_lines(rows)])
     return 0
 
 

@@ -51,4 +51,6 @@ def _deploy(options: argparse.Namespace) -> int:
     done = deploy(Deployment(config, wishes), wishes.dry_run, say)
     if options.json:
         print_document("deploy", {"steps": [deploy_text.as_json(step) for step in done]})
+    elif not options.quiet:
+        show(deploy_text.summary(done, wishes.dry_run))
     return 0

@@ -8,18 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.compiler.request.options import Options
 from atonc.delivery.generate.comparing import is_build
 from atonc.doors.verbs.common import add_model_options, add_output_options, compiler_options, model_path
+from atonc.doors.verbs.compile_options import ModelOptions
 from atonc.doors.verbs.documents import file_hash, print_document
-from atonc.doors.verbs.flags import add_declared, group
-from atonc.machine.base.declare import AGAIN, PLAIN, Takes, option
+from atonc.doors.verbs.flags import add_declared
+from atonc.machine.base.declare import AGAIN, PLAIN, SEVERAL, Takes, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import instead
 
 if TYPE_CHECKING:
+    from atonc.compiler.compile.compile_view import CompileView
     from atonc.insight.explain.types import LayerView, NetworkView
     from atonc.insight.report.explain_short import Known
+
+
+LOCAL = Takes(local=True)
+LOSSES = "where accuracy is lost"
 
 
 @dataclass(frozen=True)
@@ -31,9 +38,35 @@ class ExplainOptions:
     )
     all: bool = option(False, "--all", PLAIN, "every layer with every reason, not the ten costliest")
     prices: bool = option(True, "--no-prices", PLAIN, "do not try the remedies: faster")
-    search: bool = option(False, "--search", PLAIN, "which programs were built, and what each brought")
-    terms: bool = option(False, "--terms", PLAIN, "what the words mean: epoch, feature, composed, ...; needs no model")
-    pager: bool = option(False, "--pager", PLAIN, "on a terminal, page by page with the program that PAGER names")
+    search: bool = option(False, "--search", PLAIN, "which programs were built, and what each brought", takes=LOCAL)
+    terms: bool = option(
+        False, "--terms", PLAIN, "what the words mean: epoch, feature, composed, ...; needs no model", takes=LOCAL
+    )
+    pager: bool = option(
+        False, "--pager", PLAIN, "on a terminal, page by page with the program that PAGER names", takes=LOCAL
+    )
+
+
+@dataclass(frozen=True)
+class AccuracyOptions:
+    """Whether losses are measured, and with what."""
+
+    accuracy: bool = option(False, "--accuracy", LOSSES, "every layer against float, what costs most, remedies")
+    float: Path | None = option(
+        None, "--float", LOSSES, "the float model that it was made from", metavar="FILE", parse=Path, takes=LOCAL
+    )
+    input: tuple[Path, ...] = option(
+        (), "--input", LOSSES, "inputs by name in .npz, or .npy, .csv: real numbers, or codes as integers; else "
+        "synthetic ones", metavar="FILE", parse=Path, takes=Takes(many=SEVERAL, local=True),
+    )  # fmt: skip
+    samples: int = option(0, "--samples", LOSSES, "at most this many (default all, or 2)", metavar="N", parse=int)
+    page: Path | None = option(
+        None, "--page", LOSSES, "write the report page with it", metavar="FILE.html", parse=Path, takes=LOCAL
+    )
+
+
+# all that `explain` is asked for: its form in `serve` follows from it
+DECLARED = (ModelOptions, Options, ExplainOptions, AccuracyOptions)
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -45,18 +78,8 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(verb=_explain)
     add_model_options(parser)
     add_declared(parser, ExplainOptions)
-    _add_accuracy(parser)
+    add_declared(parser, AccuracyOptions)
     add_output_options(parser)
-
-
-def _add_accuracy(parser: argparse.ArgumentParser) -> None:
-    found = group(parser, "where accuracy is lost")
-    found.add_argument("--accuracy", action="store_true", help="every layer against float, what costs most, remedies")
-    found.add_argument("--float", type=Path, metavar="FILE", help="the float model that it was made from")
-    inputs = "inputs by name in .npz, or .npy, .csv: real numbers, or codes as integers; else synthetic ones"
-    found.add_argument("--input", type=Path, nargs="+", default=[], metavar="FILE", help=inputs)
-    found.add_argument("--samples", type=int, default=0, metavar="N", help="at most this many (default all, or 2)")
-    found.add_argument("--page", type=Path, metavar="FILE.html", help="write the report page with it")
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -78,16 +101,16 @@ def _explain(options: argparse.Namespace) -> int:
         network, known = _network(options)
     except PlacementError as error:
         raise with_levers(model_path(options), compiler_options(options, verify=False), error) from None
-    layers = _chosen(network, options.layer)
+    layers = chosen_layers(network, options.layer)
     if options.json:
         data = explain_text.as_json(network, layers, peak(network), known.levers or ())
         print_document("explain", data, network.reproduce.get(MODEL_HASH))
     elif not options.quiet:
-        _show(_lines(network, layers, known, options), options)
+        _show(text_lines(network, layers, known, options), options)
     return 0
 
 
-def _lines(
+def text_lines(
     network: NetworkView, layers: Sequence[LayerView], known: Known, options: argparse.Namespace
 ) -> list[str]:
     from atonc.insight.explain.fit import lever_lines, peak, peak_lines
@@ -168,29 +191,34 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
     place: Path | None = options.positional or options.model
     if place is not None and is_build(place):
         from atonc.compiler.compile.pipeline import with_asked_clocks
-        from atonc.compiler.request.options import Options
         from atonc.insight.explain.folder import folder_view
 
         asked = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
         name = None if options.name == "network" else options.name
         return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), Known()
     from atonc.delivery.generate import generating
+
+    model, wanted = model_path(options), compiler_options(options, verify=False)
+    return network_of(generating.analyze(model, wanted, options.name), wanted, options)
+
+
+def network_of(view: CompileView, wanted: Options, options: argparse.Namespace) -> tuple[NetworkView, Known]:
+    """A compilation with the remedies that were tried, as far as they are asked for."""
     from atonc.insight.explain.fit import levers
     from atonc.insight.explain.ours import network_view
     from atonc.insight.explain.prices import priced
+    from atonc.insight.report.explain_short import Known
 
-    model, wanted = model_path(options), compiler_options(options, verify=False)
-    view = generating.analyze(model, wanted, options.name)
     network = network_view(view)
     if not options.prices:
         return network, Known(outlook=view.resident_outlook)
     tried = levers(view.compiled.source, wanted) if network.memory.spilled_bytes and not options.layer else None
-    wished = _chosen(network, options.layer)  # only their remedies are tried
+    wished = chosen_layers(network, options.layer)  # only their remedies are tried
     rules = {one.rule.id for layer in wished for one in layer.decisions}
     return priced(view, network, wanted, rules), Known(tried, view.resident_outlook)
 
 
-def _chosen(network: NetworkView, names: Sequence[str]) -> list[LayerView]:
+def chosen_layers(network: NetworkView, names: Sequence[str]) -> list[LayerView]:
     if not names:
         return list(network.layers)
     found = []

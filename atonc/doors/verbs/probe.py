@@ -10,7 +10,7 @@ from atonc.doors.verbs.flags import add_output_options, add_single
 from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.progress import stage
-from atonc.machine.base.words import count, instead
+from atonc.machine.base.words import instead
 
 READ = "read"  # instead of a name: the way back
 
@@ -49,11 +49,9 @@ def _list(options: argparse.Namespace) -> int:
         ]
         print_document("probe-list", {"probes": rows})
     elif not options.quiet:
-        for probe in PROBES:
-            print(f"{probe.name}\n  form: {probe.form}\n  published: {probe.known}")
-            for what, value in (("control", probe.control), ("argument", probe.argument), ("measures", probe.measures)):
-                if value:
-                    print(f"  {what}: {value}")
+        from atonc.delivery.texts import probe_text
+
+        show(probe_text.list_lines(PROBES))
     return 0
 
 
@@ -87,8 +85,7 @@ def _read(options: argparse.Namespace) -> int:
         told = document(settled) | {"outcomes": probe_text.data(settled), "file": str(output)}
         print_document("probe-read", {key: value for key, value in told.items() if key != "format"})
     elif not options.quiet:
-        show(probe_text.lines(settled, options.verbose))
-        print(f"next: atonc generate MODEL --evidence {output}")
+        show(probe_text.lines(settled, output, options.verbose))
     return 0
 
 
@@ -115,9 +112,9 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
     if options.json:
         print_document("probe", {"probes": [one.probe.name for one in built], "files": [str(path) for path in written]})
     elif not options.quiet:
-        print(f"{count(len(built), 'probe')} in {options.output}: {', '.join(one.probe.name for one in built)}")
-        absent = [probe.name for probe in wanted if probe.name not in {one.probe.name for one in built}]
-        if absent:
-            print(f"left out, {target.name} lacks their memory: {', '.join(absent)}")
-        print(f"next: make -C {options.output}, then {options.output / 'README.md'}. Not yet run on a board.")
+        from atonc.delivery.texts import probe_text
+
+        names_built = [one.probe.name for one in built]
+        absent = [probe.name for probe in wanted if probe.name not in names_built]
+        show(probe_text.written_lines(names_built, absent, target.name, options.output))
     return 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +13,11 @@ from atonc.doors.verbs.common import add_output_options, note
 from atonc.doors.verbs.documents import file_hash, print_document
 from atonc.doors.verbs.flags import OUTPUT, add_declared, group
 from atonc.machine.base.disk import missing
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import AtoncError, InputError
 
 if TYPE_CHECKING:
-    from atonc.insight.quantizing.types import QuantizeOptions
+    from atonc.insight.explain.loss import AccuracyReport
+    from atonc.insight.quantizing.types import Quantised, QuantizeOptions
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,7 +34,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     group(parser, DATA).add_argument("--data", type=Path, required=True, metavar="DIR|FILE.npz", help=samples)
     target = "the int8 model, with QuantizeLinear and DequantizeLinear (default: MODEL_int8.onnx)"
     group(parser, OUTPUT).add_argument("-o", "--output", type=Path, metavar="OUT.onnx", help=target)
-    shown = "accuracy against predicted milliseconds as a plot"
+    shown = "accuracy against predicted milliseconds as a plot, loss by layer, hashes; beside it FILE_report.html"
     group(parser, OUTPUT).add_argument("--page", type=Path, metavar="FILE.html", help=shown)
     add_declared(parser, kind=QuantizeOptions)
     add_output_options(parser)
@@ -61,18 +64,72 @@ def _quantize(options: argparse.Namespace) -> int:
     preflight.check_packages("onnx", "onnxruntime", extra="quantize")
     from atonc.insight.quantizing.run import quantize
     from atonc.insight.report import quantize_text
-    from atonc.insight.report.html.quantize_page import page
     from atonc.insight.report.terminal import show
-    from atonc.machine.base.disk import write_file
+    from atonc.machine.base.disk import write_files
 
     result = quantize(options.model, options.data, settings)
     result.save(target)
     if options.page is not None:
-        write_file(options.page, page(result))
+        pages = pages_of(result, (options.model, options.data, target), settings, options.page.name)
+        write_files(options.page.parent, pages)
     for line in result.notes:
         note(line, options)
     if options.json:
         print_document("quantize", {**quantize_text.as_json(result), "file": str(target)}, file_hash(options.model))
     elif not options.quiet:
-        show(quantize_text.lines(result, str(target), options.verbose))
+        show(quantize_text.lines(result, str(target), options.verbose, str(options.page or "")))
     return 0
+
+
+def pages_of(
+    result: Quantised, files: tuple[Path, Path, Path], settings: QuantizeOptions, name: str
+) -> dict[str, bytes]:
+    """The page under that name, and beside it the report of the int8 model; `files`: float model, data, int8 model."""
+    from atonc.insight.report.html.quantize_page import QuantizePageParts, page
+    from atonc.insight.report.versions import used
+    from atonc.insight.workers.unit import digest
+
+    model, data, _ = files
+    origin = {"float model": result.source, "float model sha256": digest(model)}
+    origin |= {"int8 model sha256": hashlib.sha256(result.model).hexdigest()}
+    origin |= {"data": data.name, "data sha256": _data_hash(data), "board": settings.board}
+    origin |= used("numpy", "onnx", "onnxruntime", "pillow")
+    if result.chosen.refusal:
+        why = f"the compiler refuses the model: {result.chosen.refusal}"
+        return {name: page(result, QuantizePageParts(origin, None, why))}
+    report, measured, why = _report(result, files, settings)
+    beside = f"{Path(name).stem}_report.html"
+    linked = {"What was compiled, layer by layer": beside}
+    return {name: page(result, QuantizePageParts(origin, measured, why, linked)), beside: report}
+
+
+def _report(
+    result: Quantised, files: tuple[Path, Path, Path], settings: QuantizeOptions
+) -> tuple[bytes, AccuracyReport | None, str]:
+    """The page of the compiled int8 model, what its layers lose, or why that is not known."""
+    from atonc.compiler.request.options import Options
+    from atonc.delivery.generate import generating
+    from atonc.insight.accuracy.of_quantised import examine_quantised
+    from atonc.insight.explain.ours import network_view
+    from atonc.insight.report.html import html_page
+
+    model, data, target = files
+    view = generating.analyze(target, Options(verify=False, allow_float=True, board=settings.board))
+    network = network_view(replace(view, model=f"{Path(result.source).stem}, int8"))
+    try:
+        found = replace(examine_quantised(view.compiled, model, data, settings), model=network.model)
+    except AtoncError as error:  # the figures of the outputs stand without it
+        return html_page(network), None, str(error)
+    return html_page(replace(network, accuracy=found)), found, ""
+
+
+def _data_hash(data: Path) -> str:
+    """Hashes the file, or names and contents of all files in the folder."""
+    from atonc.insight.workers.unit import digest
+
+    if data.is_file():
+        return digest(data)
+    found = hashlib.sha256()
+    for path in sorted(path for path in data.rglob("*") if path.is_file()):
+        found.update(f"{path.relative_to(data).as_posix()} {digest(path)}\n".encode())
+    return found.hexdigest()

@@ -9,6 +9,8 @@ from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.verbs.common import add_output_options, note
 from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_declared, declared_values
+from atonc.insight.report.marks import Mark
+from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.insight.report.terminal import show
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, UnsupportedError
@@ -95,7 +97,7 @@ def _build(options: argparse.Namespace) -> int:
     detail = [*reloc_text.header_lines(image), ""] if options.verbose else []
     lines = [*detail, *reloc_text.size_lines(image), "", *reloc_text.pool_lines(image), "", "Generating files..."]
     lines += [f' creating "{path}" (size={path.stat().st_size:,})' for path in done.files]
-    _say(lines, options)
+    _say([*lines, *reloc_text.summary(image, found, done.files)], options)
     return 0
 
 
@@ -110,7 +112,12 @@ def _parse_only(options: argparse.Namespace) -> int:
         return f"  {entry.name:16} {entry.label():26} size={entry.size_bytes:,} {place}"
 
     runtime = f"LL_ATON {ready.abi.number}-{ready.dev} (Core {ready.abi.core})"
-    _say([f"{ready.network.c_file}: {runtime}", *map(line, ready.pools.entries)], options)
+    found = (
+        SummaryRow("runtime", runtime),
+        SummaryRow("pools", f"{len(ready.pools.entries)}; the files can be made into an image", Mark.GOOD),
+        next_row(f"atonc reloc {_folder(options)}"),
+    )
+    _say([f"{ready.network.c_file}: {runtime}", *map(line, ready.pools.entries), *summary_lines(found)], options)
     return 0
 
 

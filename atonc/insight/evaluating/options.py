@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atonc.compiler.request.options import whole
-from atonc.machine.base.declare import RARE, Takes, check, option
+from atonc.machine.base.declare import Takes, check, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -11,7 +11,10 @@ DATA = "the data"
 FIGURES = "what is measured"
 WORK = "how the work is done"
 METRICS = ("auto", "top", "map", "keypoints", "iou", "distance")
+OF_ARRAYS = ("auto", "top", "iou", "distance")  # those that need no boxes
 DECODERS = ("auto", "yolov8", "yolox", "st_yolox", "ssd", "st_ssd", "blazeface")
+
+LOCAL, LOCAL_RARE = Takes(local=True), Takes(local=True, rare=True)
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,11 @@ class EvaluateOptions:
         DATA,
         "a folder with a folder of pictures for each class; a COCO .json; .npz; .csv; or module:function, a generator",
         metavar="DATA",
+        takes=LOCAL,
     )
-    images: str = option("", "--images", DATA, "the folder of the pictures that a COCO file names", metavar="DIR")
+    images: str = option(
+        "", "--images", DATA, "the folder of the pictures that a COCO file names", metavar="DIR", takes=LOCAL
+    )
     limit: int = option(0, "--limit", DATA, "only this many samples, evenly spread; 0: all", metavar="N", parse=whole)
     resize: str = option(
         "stretch",
@@ -45,7 +51,12 @@ class EvaluateOptions:
         "rgb", "--colours --colors", DATA, "order of the channels", takes=Takes(choices=("rgb", "bgr"), rare=True)
     )
     metric: str = option(
-        "auto", "--metric", FIGURES, f"{', '.join(METRICS)}, or your own module:function", metavar="METRIC"
+        "auto",
+        "--metric",
+        FIGURES,
+        f"{', '.join(METRICS)}, or your own module:function",
+        metavar="METRIC",
+        takes=Takes(offered=OF_ARRAYS),  # a function of the server's is nothing for visitors
     )
     decoder: str = option("auto", "--decoder", FIGURES, "how outputs become boxes", takes=Takes(choices=DECODERS))
     anchors: str = option(
@@ -54,16 +65,19 @@ class EvaluateOptions:
         FIGURES,
         "in shares of the input: W,H of each anchor of st_yolox, or a .npy with x, y, w, h of each box of ssd",
         metavar="W,H,...",
-        takes=RARE,
+        takes=LOCAL_RARE,
     )
-    float_model: str = option("", "--float", FIGURES, "the float model, to compare with", metavar="FILE")
-    int8: bool = option(True, "--no-int8", FIGURES, "do not run the int8 model's own reference kernels", takes=RARE)
+    float_model: str = option("", "--float", FIGURES, "the float model, to compare with", metavar="FILE", takes=LOCAL)
+    int8: bool = option(
+        True, "--no-int8", FIGURES, "do not run the int8 model's own reference kernels", takes=Takes(rare=True)
+    )
     processes: int = option(
-        0, "--processes", WORK, "processes of this machine; 0: one per core", metavar="N", parse=whole, takes=RARE
+        0, "--processes", WORK, "processes of this machine; 0: one per core", metavar="N", parse=whole, takes=LOCAL_RARE
     )
     scheduler: str = option(
-        "", "--scheduler", WORK, "a Dask cluster instead: tcp://HOST:PORT, or local", metavar="ADDRESS", takes=RARE
-    )
+        "", "--scheduler", WORK, "a Dask cluster instead: tcp://HOST:PORT, or local", metavar="ADDRESS",
+        takes=LOCAL_RARE,
+    )  # fmt: skip
     samples_together: int = option(
         16,
         "--samples-together",
@@ -71,9 +85,11 @@ class EvaluateOptions:
         "samples of a unit of work, which is lost or kept as a whole",
         metavar="N",
         parse=whole,
-        takes=RARE,
+        takes=LOCAL_RARE,
     )
-    fresh: bool = option(False, "--fresh", WORK, "forget what an interrupted run has left in the output folder")
+    fresh: bool = option(
+        False, "--fresh", WORK, "forget what an interrupted run has left in the output folder", takes=LOCAL
+    )
 
     def __post_init__(self) -> None:
         check(self)

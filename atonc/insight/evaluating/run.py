@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import time
@@ -20,6 +21,7 @@ from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, open_data
 from atonc.insight.evaluating.decoders.choose import parse_anchors
 from atonc.insight.evaluating.metrics.base import Metric, MetricFigure
 from atonc.insight.evaluating.metrics.choose import metric_for, metric_name, require_categories, require_fit
+from atonc.insight.evaluating.metrics.curves import RecallCurve
 from atonc.insight.evaluating.metrics.distance import distance_figures
 from atonc.insight.evaluating.metrics.intervals import difference_interval
 from atonc.insight.evaluating.metrics.top import Top, confusion
@@ -58,6 +60,7 @@ class Evaluation:
     changed: tuple[AnsweredSample, ...]  # the NPU's answer differs from the yardstick's
     worst: tuple[AnsweredSample, ...]  # the NPU's answer is furthest from the truth
     confusion: tuple[tuple[int, ...], ...]  # of a classifier on the NPU: by class, how often which answer
+    curves: dict[str, tuple[RecallCurve, ...]]  # by side: of all classes, then of each; none without scores
     origin: dict[str, str]  # what was asked, so that it can be asked again
     data: Dataset
     notes: tuple[str, ...]
@@ -73,6 +76,7 @@ class Evaluation:
             "distances": {pair: list(map(_as_dict, figures)) for pair, figures in self.distances.items()},
             "origin": self.origin,
             "confusion": [list(row) for row in self.confusion],
+            "curves": {side: list(map(_curve_as_dict, curves)) for side, curves in self.curves.items()},
             "yardstick": self.yardstick,
             "changed": [{"sample": c.entry.name, **c.answers} for c in self.changed],
             "notes": list(self.notes),
@@ -82,6 +86,11 @@ class Evaluation:
 def _as_dict(figure: MetricFigure) -> dict[str, Any]:
     """JSON has no word for what is not a number."""
     return {key: None if value != value else value for key, value in asdict(figure).items()}
+
+
+def _curve_as_dict(curve: RecallCurve) -> dict[str, Any]:
+    figures = {"positives": curve.positives, "average_precision": round(curve.average, 6)}
+    return {"name": curve.name, **figures, "precision": list(curve.precision)}
 
 
 def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Path) -> Evaluation:
@@ -105,7 +114,7 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     require_categories(metric, data, wanted.data)
     units = _units((model, float_model), data, (name, anchors), wanted, compiler)
     answers = _work(units, len(data.entries), wanted, kept)
-    return summary(_origin(model, wanted), metric, data, answers)
+    return summary(_origin(model, wanted, data), metric, data, answers)
 
 
 def _float_model(wanted: EvaluateOptions, source: Graph) -> Path | None:
@@ -196,10 +205,11 @@ def summary(
 ) -> Evaluation:
     records = [record for answer in answers for record in answer["records"]]
     sides = {side: [record["sides"][side] for record in records] for side in records[0]["sides"]}
-    figures = {}
+    figures, curves = {}, {}
     for side, own in sides.items():
         progress.stage(f"figures of {side}")
         figures[side] = tuple(metric.figures(own, data))
+        curves[side] = metric.curves(own, data)
     pairs = [f"{a}-{b}" for a, b in PAIRS if f"{a}-{b}" in records[0]["distance"]]
     distances = {pair: tuple(distance_figures([r["distance"][pair] for r in records])) for pair in pairs}
     yardstick = FLOAT if FLOAT in sides else INT8 if INT8 in sides else ""
@@ -215,6 +225,7 @@ def summary(
         changed=tuple(_changed(metric, data, sides, yardstick)) if yardstick else (),
         worst=tuple(_answered(metric, data, sides, metric.worst(sides[NPU], data)[:MOST_WORST])),
         confusion=tuple(map(tuple, confusion(sides[NPU], data).tolist())) if metric.name == Top.name else (),
+        curves=curves if any(curves.values()) else {},
         origin=origin,
         data=data,
         notes=tuple(notes),
@@ -249,10 +260,20 @@ def _answered(
             for k in numbers]  # fmt: skip
 
 
-def _origin(model: Path, wanted: EvaluateOptions) -> dict[str, str]:
+def _origin(model: Path, wanted: EvaluateOptions, data: Dataset) -> dict[str, str]:
     """Names without folders: the same question has the same answer wherever the files are."""
-    found = {"model": model.name, "model sha256": digest(model), "data": Path(wanted.data).name, "atonc": __version__}
+    found = {"model": model.name, "model sha256": digest(model), "data": Path(wanted.data).name}
+    found |= {"data sha256": _data_digest(wanted, data), "atonc": __version__}
     if wanted.float_model:
         path = Path(wanted.float_model)
         found |= {"float model": path.name, "float model sha256": digest(path)}
     return found
+
+
+def _data_digest(wanted: EvaluateOptions, data: Dataset) -> str:
+    """Hashes all that was read: names and contents of samples and masks, and the file that names them."""
+    found = hashlib.sha256(digest(Path(wanted.data)).encode() if Path(wanted.data).is_file() else b"")
+    for entry in data.entries:
+        mask = entry.truth.get("mask") if isinstance(entry.truth, dict) else None
+        found.update(f"{entry.name} {digest(entry.file)} {digest(Path(mask)) if mask else ''}\n".encode())
+    return found.hexdigest()

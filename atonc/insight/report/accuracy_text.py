@@ -88,8 +88,8 @@ def _table(report: AccuracyReport, verbose: bool) -> list[str]:
     out = [f"{title}: dB alone / accumulated", f"{'':{_NAME}}{heads}{'int8 so far':>13}"]
     for layer in layers:
         pairs = zip(layer.alone, layer.accumulated, strict=True)
-        figures = "".join(f"{f'{_short(a)} / {_short(b)}':>16}" for a, b in pairs)
-        out.append(f"{_elided(f'{layer.name} ({layer.kind})'):{_NAME}}{figures}{_short(layer.quantised):>13}")
+        figures = "".join(f"{f'{short_db(a)} / {short_db(b)}':>16}" for a, b in pairs)
+        out.append(f"{_elided(f'{layer.name} ({layer.kind})'):{_NAME}}{figures}{short_db(layer.quantised):>13}")
     return out
 
 
@@ -106,5 +106,5 @@ def _db(value: float) -> str:
     return f"{value:.1f} dB" if isfinite(value) else LOSSLESS if value > 0 else "nothing left"
 
 
-def _short(value: float | None) -> str:
+def short_db(value: float | None) -> str:
     return "?" if value is None else f"{value:.1f}" if isfinite(value) else "-" if value > 0 else "0"

@@ -28,7 +28,7 @@ from atonc.insight.report.summary import (
     summary_lines,
 )
 from atonc.insight.report.terminal import show
-from atonc.machine.base.words import count, elided, ms_text, size_text
+from atonc.machine.base.words import count, elided, ms_text, size_text, times
 from atonc.machine.hw.safety.evidence.grades import Grade
 
 _SLOWEST, _BOUNDS, _EDGES, _NOTES, _GROUPS = 5, 3, 3, 2, 3  # lines of each
@@ -90,7 +90,7 @@ def _on_cpu(view: CompileView) -> list[str]:
     spent = {key: sum(step.milliseconds for step in members) for key, members in groups.items()}
     shown = sorted(groups, key=lambda key: -spent[key])[:_GROUPS]
     out: list[str] = [head("on the CPU", " (`atonc explain` tries what to do)")] if shown else []
-    out += [f"  {len(groups[key])} x {key[0]}, {ms_text(spent[key])}: {RULES[key[1]].sentence}" for key in shown]
+    out += [f"  {times(len(groups[key]), key[0])}, {ms_text(spent[key])}: {RULES[key[1]].sentence}" for key in shown]
     out += [f"  and {count(len(groups) - _GROUPS, 'more kind')} (-v)"] if len(groups) > _GROUPS else []
     left = Counter(node.kind for node in coverage(view.compiled.source).float_nodes)
     if left:

@@ -23,7 +23,7 @@ from atonc.insight.report.marks import Mark, Marked, head, note
 from atonc.insight.report.run_text import cost_lines, violation_data
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import count, elided, is_are
+from atonc.machine.base.words import count, elided, is_are, times
 from atonc.machine.cost.network import spill_lines
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _cpu_ops(view: CompileView) -> list[str]:
         groups.setdefault((reason.op, reason.rule, reason.seen, reason.limit, reason.remedy), []).append(step)
     for (op, rule, seen, limit, remedy), members in groups.items():
         total = sum(step.milliseconds for step in members)
-        parts = [f"  {len(members)} x {op}, {total:.3f} ms: {rule}: {seen}"]
+        parts = [f"  {times(len(members), op)}, {total:.3f} ms: {rule}: {seen}"]
         parts += [f"Limit: {limit}"] * bool(limit)
         parts += [f"What may help (`atonc explain` tries it): {remedy}"] * bool(remedy)
         lines.append(" ".join(map(sentence, parts)))

@@ -11,7 +11,7 @@ from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.machine.base.words import count
 
 
-def lines(result: Quantised, file: str, verbose: bool = False) -> Iterator[str]:
+def lines(result: Quantised, file: str, verbose: bool = False, page: str = "") -> Iterator[str]:
     used = f"{count(result.samples, 'sample')}, {result.held_samples} of them only to judge"
     yield head("model ", f"{result.source}: int8 in {file} ({used})")
     yield ""
@@ -31,10 +31,10 @@ def lines(result: Quantised, file: str, verbose: bool = False) -> Iterator[str]:
     if result.float_nodes:
         shown = ", ".join(result.float_nodes[:4]) + (" ..." if len(result.float_nodes) > 4 else "")
         yield f"without an int8 form, or better in float: {shown}"
-    yield from _summary(result, file)
+    yield from _summary(result, file, page)
 
 
-def _summary(result: Quantised, file: str) -> list[str]:
+def _summary(result: Quantised, file: str, page: str) -> list[str]:
     chosen = result.chosen
     worst = min(result.outputs_db.values(), default=chosen.snr_db)
     compiled = SummaryRow("latency", f"{time_text(chosen)} predicted")
@@ -45,6 +45,7 @@ def _summary(result: Quantised, file: str) -> list[str]:
             SummaryRow("accuracy", f"{worst:.1f} dB signal to noise against float, in the worst output"),
             compiled,
             SummaryRow("written", file),
+            SummaryRow("page", page) if page else None,
             None if chosen.refusal else next_row(f"atonc generate {file}"),
         )
     )

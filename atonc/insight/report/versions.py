@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from atonc.machine.base.about import __version__
@@ -19,6 +21,14 @@ def lines() -> list[str]:
     found = [f"atonc {__version__}", f"Python {platform.python_version()} on {platform.platform(terse=True)}"]
     found += [f"{name} {_version(name)}" for name in PACKAGES]
     return [*found, f"{COMPILER} {shutil.which(COMPILER) or 'is not installed'}"]
+
+
+def used(*packages: str) -> dict[str, str]:
+    """For a page that says how it was made: the date, and the versions of what computed its figures."""
+    stamp = os.environ.get("SOURCE_DATE_EPOCH", "")  # reproducible-builds.org: whoever wants the same bytes sets it
+    moment = datetime.fromtimestamp(int(stamp), UTC) if stamp.isdecimal() else datetime.now(UTC)
+    found = {name: _version(name) for name in packages}
+    return {"date": f"{moment:%Y-%m-%d}", "atonc": __version__, "Python": platform.python_version(), **found}
 
 
 def _version(name: str) -> str:

@@ -36,6 +36,7 @@ class Option:
     many: str = ""  # AGAIN, SEVERAL or PAIRS, where the field is a tuple of parsed values
     local: bool = False  # names files of this machine, or says what is written where: nothing for visitors of a service
     rare: bool = False  # `--help-all` shows it, `--help` does not
+    offered: tuple[str, ...] = ()  # all that visitors of a service may choose from, where the command line takes more
 
     @property
     def inverted(self) -> bool:
@@ -52,6 +53,7 @@ class Takes:
     many: str = ""  # AGAIN, SEVERAL or PAIRS
     local: bool = False  # of this machine: nothing for visitors of a service
     rare: bool = False  # for few: only in the full help
+    offered: tuple[str, ...] = ()  # to visitors of a service, where the command line takes more than they may say
 
 
 ONE_VALUE, RARE = Takes(), Takes(rare=True)
@@ -68,7 +70,7 @@ def option(
     takes: Takes = ONE_VALUE,
 ) -> Any:
     """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
-    behind = takes.choices, metavar, parse, takes.bare, takes.many, takes.local, takes.rare
+    behind = takes.choices, metavar, parse, takes.bare, takes.many, takes.local, takes.rare, takes.offered
     metadata = {KEY: Option(tuple(flags.split()), group, help, *behind)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -87,7 +89,7 @@ def default_of(member: Field[Any]) -> Any:
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A remedy for a wrong name."""
-    near = get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=0.6)
+    near = get_close_matches(name, [one for one in dict.fromkeys(known) if one != name], n=3, cutoff=0.6)
     return f"did you mean {listed(near, 'or')}?" if near else otherwise
 
 

@@ -15,6 +15,11 @@ def count(number: float, noun: str, plural: str = "") -> str:
     return f"{number:{digits}} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def times(number: int, noun: str) -> str:
+    """`softmax`, `3 x softmax`."""
+    return noun if number == 1 else f"{number:,} x {noun}"
+
+
 def is_are(number: int) -> str:
     return "is" if number == 1 else "are"
 
@@ -48,7 +53,7 @@ def ms_text(milliseconds: float) -> str:
 
 def instead(name: str, known: Iterable[str]) -> str:
     """A remedy for a name that there is not: the nearest ones, or else which there are."""
-    names = list(dict.fromkeys(one for one in known if one))
+    names = list(dict.fromkeys(one for one in known if one and one != name))
     near = get_close_matches(name, names, n=_NEAR, cutoff=0.5)
     near += [one for one in names if name.lower() in one.lower() and one not in near][: _NEAR - len(near)]
     if near:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from math import prod
 
 from atonc.delivery.deploy.app_config.types import Case, Family
+from atonc.machine.base.words import count
 
 
 def _check(case: Case) -> None:
     found = prod(case.model.output().shape)
     if found != len(case.classes):
-        what = f"lists {len(case.classes)} classes, the model has {found}"
+        what = f"lists {count(len(case.classes), 'class', 'classes')}, the model has {found}"
         raise case.wrong("dataset.class_names", what, "list the classes that the model was trained on")
 
 

@@ -23,6 +23,7 @@ from atonc.delivery.deploy.app_config.types import (
     both,
     bracketed,
 )
+from atonc.machine.base.words import count
 
 _USE_CASE = "object_detection"
 _CLASSES = "dataset.class_names"
@@ -106,6 +107,10 @@ def _v2_anchors(case: Case) -> np.ndarray:
     return flat * np.tile(np.array([width, height], np.float32), flat.size // 2)
 
 
+def _boxes(case: Case, anchors: int) -> str:
+    return f"{count(len(case.classes), 'class', 'classes')} and {count(anchors, 'anchor')}"
+
+
 def _check_v2(case: Case) -> None:
     grid, anchors = _v2_grid(case), _v2_anchors(case).size // 2
     wanted = (*grid, anchors * (5 + len(case.classes)))
@@ -113,7 +118,7 @@ def _check_v2(case: Case) -> None:
     if found != prod(wanted):
         raise case.wrong(
             _CLASSES,
-            f"{len(case.classes)} classes and {anchors} anchors on a grid of {grid[0]}x{grid[1]} need {prod(wanted):,} "
+            f"{_boxes(case, anchors)} on a grid of {grid[0]}x{grid[1]} need {prod(wanted):,} "
             f"outputs, the model has {found:,}",
             "correct dataset.class_names or postprocessing.yolo_anchors",
         )
@@ -164,7 +169,7 @@ def _check_x(case: Case) -> None:
     if wanted != found:
         raise case.wrong(
             _CLASSES,
-            f"{len(case.classes)} classes and {anchors} anchors need outputs of {sorted(wanted)} values, "
+            f"{_boxes(case, anchors)} need outputs of {sorted(wanted)} values, "
             f"the model's have {sorted(found)}",
             "correct dataset.class_names or postprocessing.yolo_anchors",
         )
@@ -207,7 +212,8 @@ def _check_v8(case: Case) -> None:
         sizes = "x".join(map(str, shape))
         raise case.wrong("general.model_type", f"the output is {sizes}, not 1 x (4 + classes) x boxes")
     if shape[1] - 4 != len(case.classes):
-        raise case.wrong(_CLASSES, f"lists {len(case.classes)} classes, the model has {shape[1] - 4}")
+        told = count(len(case.classes), "class", "classes")
+        raise case.wrong(_CLASSES, f"lists {told}, the model has {shape[1] - 4}")
 
 
 _V8_ROWS: tuple[Row, ...] = (

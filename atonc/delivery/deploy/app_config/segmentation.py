@@ -17,6 +17,7 @@ from atonc.delivery.deploy.app_config.types import (
     both,
     bracketed,
 )
+from atonc.machine.base.words import count
 
 _CLASSES = "dataset.class_names"
 
@@ -25,7 +26,7 @@ def _check_semantic(case: Case) -> None:
     shape, (height, width, _) = case.model.output().shape, case.model.image
     sizes = sorted(shape[1:])
     if sizes != sorted((height, width, len(case.classes))):
-        what = f"{len(case.classes)} classes of {height}x{width} pixels are not the output"
+        what = f"{count(len(case.classes), 'class', 'classes')} of {height}x{width} pixels are not the output"
         raise case.wrong(_CLASSES, f"{what}, {'x'.join(map(str, shape))}")
 
 
@@ -55,7 +56,7 @@ def _check_instance(case: Case) -> None:
         raise case.wrong("general.model_type", "the outputs are not boxes and square masks")
     found = shapes[0][1] - 4 - _masks(case)
     if found != len(case.classes):
-        raise case.wrong(_CLASSES, f"lists {len(case.classes)} classes, the model has {found}")
+        raise case.wrong(_CLASSES, f"lists {count(len(case.classes), 'class', 'classes')}, the model has {found}")
 
 
 def _scales(case: Case) -> Iterator[Line]:

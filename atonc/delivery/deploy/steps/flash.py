@@ -11,6 +11,7 @@ from atonc.delivery.deploy.steps.build import ELF
 from atonc.delivery.deploy.steps.initialisers import HEX
 from atonc.delivery.deploy.steps.sign import SIGNED
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.words import count, is_are
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board
 
@@ -30,7 +31,7 @@ def run(deployment: Deployment, dry_run: bool) -> StepResult:
     for command in commands:
         file = next(word for word in reversed(command) if word.endswith((".bin", ".hex", ".elf")))
         tools.run(command, deployment.root, f"flashing {file}")
-    return StepResult(note=f"{len(commands)} files are on the board")
+    return StepResult(note=f"{count(len(commands), 'file')} {is_are(len(commands))} on the board")
 
 
 def _commands(deployment: Deployment, tool: Path, planned: bool) -> list[list[str]]:

@@ -22,6 +22,7 @@ export function refresh(id) {
 function draw(job) {
   const parts = [head(job)];
   if (job.state === "done" && job.verb === "quantize") parts.push(showTiles(quantised(job.summary)), quantisedCards(job), report(job));
+  else if (job.state === "done" && job.summary.tiles) parts.push(showTiles(job.summary.tiles), foundCards(job), report(job));
   else if (job.state === "done") parts.push(tiles(job.summary), ...alerts(job.summary), cards(job), report(job));
   else if (job.state === "running") parts.push(h("div.card", {}, progress(job)));
   else if (job.state === "queued") parts.push(h("div.card", {}, "It waits for a free process."));
@@ -37,7 +38,7 @@ function head(job) {
     h("div.grow", {}, h("h1", {}, job.title), h("div.about", {}, badge(job), verdict(job), about(job), chips(job))),
     done && job.verb === "quantize" && h("button.main", { type: "button", id: "compile-it", onclick: () => compile(job) }, "Compile the int8 model"),
     done && h("a.button.main", { href: `${address}/files.zip`, download: true, id: "zip" }, "Download all"),
-    done && h("a.button", { href: `${address}/report`, target: "_blank", rel: "noopener" }, "Report in its own tab"),
+    done && h("a.button", { href: pageOf(job), target: "_blank", rel: "noopener" }, "Report in its own tab"),
     ended && h("button", { type: "button", onclick: () => { startAgain(job); location.hash = "#/"; } }, "Again, with other options"),
     ended && h("button", { type: "button", onclick: () => remove(job) }, "Delete"),
     !ended && cancel(job));
@@ -76,7 +77,14 @@ function quantisedCards(job) {
   const found = job.summary;
   const outputs = Object.entries(found.outputs).map(([name, snr]) => `${name}: ${snr.toFixed(1)} dB`);
   const judged = `${plural(found.held_samples, "sample")} of ${count(found.samples)} taught nothing and judged it: ${found.chosen.name}.`;
-  const card = h("section.card", {}, h("h2", {}, "How good it is"), h("ul", {}, [judged, ...outputs, ...found.notes].map((text) => h("li", {}, text))));
+  const card = h("section.card", {}, h("h2", {}, "How good it is"), h("ul", { tabindex: 0 }, [judged, ...outputs, ...found.notes].map((text) => h("li", {}, text))));
+  return h("div.columns", {}, card, filesCard(job), commandCard(job));
+}
+
+// a verb that says itself what its figures are
+function foundCards(job) {
+  const notes = job.summary.notes;
+  const card = notes.length ? h("section.card", {}, h("h2", {}, "To be noted"), h("ul", { tabindex: 0 }, notes.map((text) => h("li", {}, text)))) : null;
   return h("div.columns", {}, card, filesCard(job), commandCard(job));
 }
 
@@ -102,13 +110,13 @@ function checkCard(found) {
     for (const output of checked.outputs) lines.push(`${output.name}: cosine ${output.cos.toFixed(6)}, ${output.exact_pct.toFixed(1)} % exact, at most ${plural(output.max_lsb, "code")} off (${output.verdict}).`);
     if (checked.accuracy) lines.push(`Right labels: ${count(checked.accuracy.program)} of ${count(checked.accuracy.samples)}; reference ${count(checked.accuracy.reference)}.`);
   } else lines.push("No samples were given; add .npz or .npy files to compare with the reference interpreter.");
-  return h("section.card", {}, h("h2", {}, "How far to trust it"), h("ul", {}, [...lines, ...found.notes].map((text) => h("li", {}, text))));
+  return h("section.card", {}, h("h2", {}, "How far to trust it"), h("ul", { tabindex: 0 }, [...lines, ...found.notes].map((text) => h("li", {}, text))));
 }
 
 function cpuCard(found) {
   const rows = found.cpu_ops.map((op) => h("li", {}, h("b", {}, op.op), ` ${op.node}: ${op.seen}. `, h("span.hint", {}, op.remedy)));
   const left = found.cpu_count - rows.length;
-  const body = rows.length ? h("ul", {}, rows, left > 0 ? h("li", {}, `and ${left} more, see the report`) : null) : h("p", {}, "Nothing: all operators run on the NPU.");
+  const body = rows.length ? h("ul", { tabindex: 0 }, rows, left > 0 ? h("li", {}, `and ${left} more, see the report`) : null) : h("p", {}, "Nothing: all operators run on the NPU.");
   return h("section.card", {}, h("h2", {}, `Runs on the CPU${found.cpu_count ? ` (${found.cpu_count})` : ""}`), body);
 }
 
@@ -128,5 +136,7 @@ function failed(job) {
   return h("div.alert.bad", {}, failure(job), details.length ? h("pre", {}, details.join("\n")) : null);
 }
 
+const pageOf = (job) => `/api/jobs/${job.id}/pages/${encodeURIComponent(job.report)}`;
+
 // the report has an origin of its own: it can show, but ask the server for nothing
-const report = (job) => h("iframe", { src: `/api/jobs/${job.id}/report`, title: `Report of ${job.title}`, sandbox: "allow-scripts allow-downloads allow-popups" });
+const report = (job) => h("iframe", { src: pageOf(job), title: `Report of ${job.title}`, sandbox: "allow-scripts allow-downloads allow-popups" });

@@ -22,8 +22,8 @@ function page(found, a, b) {
     h("div.head", {}, h("div.grow", {}, h("h1", {}, "Two builds")), h("a.button.main", { href: `/api/compare/report?a=${a}&b=${b}`, target: "_blank", rel: "noopener" }, "Both on one page, layer by layer"), h("a.button", { href: `#/compare/${b}/${a}` }, "Exchange A and B")),
     h("div.columns", {}, side("A", left), side("B", right)),
     ...differs(found),
-    h("section.card.scroll", {}, figures(found)),
-    h("section.card.scroll", {}, h("h2", {}, "Layers that differ most"), layers(found)),
+    h("section.card.scroll", { tabindex: 0, role: "region", "aria-label": "Figures of both" }, figures(found)),
+    h("section.card.scroll", { tabindex: 0, role: "region", "aria-label": "Layers that differ most" }, h("h2", {}, "Layers that differ most"), layers(found)),
   ];
 }
 

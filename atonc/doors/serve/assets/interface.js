@@ -32,7 +32,7 @@ function endpoint(path, method, operation) {
   const open = method === "get" && !path.includes("{") && !path.includes("events") && !(operation.parameters || []).some((p) => p.required);
   return h("section.card.endpoint", {}, h("details", { open: Boolean(operation["x-example"]) && method === "post" },
     h("summary", {}, h(`span.method.${method}`, {}, method.toUpperCase()), h("code", {}, path), h("span", {}, operation.summary)),
-    h("div.inside.scroll", {}, example, table(["", "where", "type", "", ""], [...parameters, ...bodyRows(operation)]), table(["answer", "", "", ""], answers),
+    h("div.inside.scroll", { tabindex: 0 }, example, table(["", "where", "type", "", ""], [...parameters, ...bodyRows(operation)]), table(["answer", "", "", ""], answers),
       open && h("p", {}, h("a", { href: path, target: "_blank", rel: "noopener" }, "Ask for it")))));
 }
 
@@ -40,6 +40,7 @@ tried(async () => {
   const found = await ask("/api/openapi.json");
   const rows = Object.entries(found.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => endpoint(path, method, operation)));
   put($("endpoints"), ...rows);
-  const options = Object.entries(found.components.schemas.Options.properties).map(([name, schema]) => [h("code", {}, name), named(schema), schema.description]);
-  put($("options"), table(["name", "type", ""], options));
+  const kinds = Object.entries(found.components.schemas).filter(([name]) => name.endsWith("Options"));
+  const rowsOf = (shape) => Object.entries(shape.properties).map(([name, schema]) => [h("code", {}, name), named(schema), schema.description]);
+  put($("options"), kinds.map(([name, shape]) => h("details", {}, h("summary", {}, name), table(["name", "type", ""], rowsOf(shape)))));
 });

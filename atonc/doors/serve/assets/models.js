@@ -40,7 +40,7 @@ export function draw() {
     h("div.head", {}, h("div.grow", {}, h("h1", {}, "Side by side"))),
     h("div.tools", {}, search, clear, h("button", { type: "button", onclick: csv }, "Save as CSV")),
     h("section.card", {}, h("h2", {}, "Latency against RAM"), h("div.plot", { id: "scatter" }), legend()),
-    h("section.card.scroll", { id: "models-table" }),
+    h("section.card.scroll", { id: "models-table", tabindex: 0, role: "region", "aria-label": "All builds" }),
   );
   fill();
 }
@@ -116,7 +116,7 @@ function scatter(rows) {
   const titles = [s("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, "RAM"),
     s("text", { x: 0, y: 0, "text-anchor": "middle", transform: `translate(12 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)` }, "predicted latency")];
   const points = rows.map((job) => ({ job, x: x.at(ram(job)), y: y.at(time(job)) }));
-  return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, height: HEIGHT, role: "img", "aria-label": "Latency against RAM" }, grid, titles, fronts(points), points.map(mark), labels(points));
+  return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, height: HEIGHT, role: "group", "aria-label": "Latency against RAM" }, grid, titles, fronts(points), points.map(mark), labels(points));
 }
 
 // one for each model: another one is no rival

@@ -9,11 +9,11 @@ const SAMPLES = [".npz", ".npy", ".csv"];
 let models = [];
 let samples = [];
 let again = null; // a former job whose model is compiled once more
-let verb = "generate"; // or quantize
+let verb = "generate"; // one of those that the server offers
 let values = {};
 let wrong = null; // what the server said of an option, until its value changes: field, what, rule, remedy
 
-const DOES = { generate: "Compile", quantize: "Quantise" };
+const offered = () => (server.info ? server.info.verbs : { generate: { does: "Compile", samples: "", needs: [], examples: false } });
 const optionGroups = () => server.info.forms[verb];
 
 const ending = (file) => file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
@@ -46,8 +46,9 @@ export function draw() {
   const opened = new Set([...form.querySelectorAll("details[open]")].map((found) => found.dataset.group));
   const total = [...models, ...samples].reduce((sum, file) => sum + file.size, 0);
   const most = server.info ? server.info.limits.upload_bytes : Infinity;
-  const many = models.length > 1 ? `${DOES[verb]} ${models.length} models` : DOES[verb];
-  const lacks = verb === "quantize" && !again && samples.length !== 1;
+  const { does, needs } = offered()[verb];
+  const many = models.length > 1 ? `${does} ${models.length} models` : does;
+  const lacks = needs.length && !again && (samples.length !== 1 || !needs.includes(ending(samples[0])));
   put(
     form,
     verbs(),
@@ -72,8 +73,8 @@ function verbs() {
     [values, wrong, again] = [{}, null, null];
     draw();
   };
-  const choice = ([name, text]) => h("label", {}, h("input", { type: "radio", name: "verb", value: name, checked: name === verb, onchange: choose }), text);
-  return h("fieldset.verbs", {}, h("legend", {}, "What to do"), Object.entries(DOES).map(choice));
+  const choice = ([name, { does }]) => h("label", {}, h("input", { type: "radio", name: "verb", value: name, checked: name === verb, onchange: choose }), does);
+  return h("fieldset.verbs", {}, h("legend", {}, "What to do"), Object.entries(offered()).map(choice));
 }
 
 function zone() {
@@ -82,14 +83,14 @@ function zone() {
 }
 
 function examples() {
-  if (!server.info || !server.info.examples.length || verb !== "generate" || models.length || again) return null;
+  if (!server.info || !server.info.examples.length || !offered()[verb].examples || models.length || again) return null;
   const button = ({ name, about }) => h("button.plain", { type: "button", title: about, onclick: () => submitted(() => sendExample(name)) }, name);
-  return h("p.hint.examples", {}, "No model at hand? Compile one that comes with atonc: ", server.info.examples.map(button));
+  return h("p.hint.examples", {}, `No model at hand? ${offered()[verb].does} one that comes with atonc: `, server.info.examples.map(button));
 }
 
 function sampleZone() {
   const input = h("input", { type: "file", id: "sample-files", multiple: true, accept: SAMPLES.join(","), onchange: (event) => take(event.target.files) });
-  const text = again && again.samples && !samples.length ? "The samples of that build are used again" : verb === "quantize" ? "Samples to calibrate with: one .npz with the inputs by name, samples first" : "Samples, if you have some: .npz, .npy or .csv";
+  const text = again && again.samples && !samples.length ? "The samples of that build are used again" : offered()[verb].samples;
   return again ? h("p.hint", {}, again.samples ? text : "Without samples, as that build") : h("label.zone.small", {}, input, h("span", {}, text));
 }
 
@@ -193,7 +194,7 @@ async function sendAgain() {
 }
 
 async function sendExample(name) {
-  keep([await send(`/api/examples/${encodeURIComponent(name)}`, { options: values })]);
+  keep([await send(`/api/examples/${encodeURIComponent(name)}`, { verb, options: values })]);
 }
 
 async function sendModels() {

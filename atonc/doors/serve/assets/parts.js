@@ -41,7 +41,7 @@ export function quantised(found) {
 
 export function figures(job) {
   const found = job.summary;
-  const rows = job.verb === "quantize" ? quantised(found) : [
+  const rows = found.tiles ? found.tiles.slice(0, 3) : job.verb === "quantize" ? quantised(found) : [
     [ms(found.latency_ms), `latency (${band(found)})`],
     [bytes(ramOf(found)), "RAM"],
     [bytes(found.weights_bytes), "weights"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
+from atonc.insight.evaluating.metrics.curves import RecallCurve
 from atonc.insight.evaluating.pictures import Fit
 from atonc.machine.base.frozen import dataclass
 
@@ -43,6 +44,10 @@ class Metric(Protocol):
 
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
         """Numbers of the samples whose answers are furthest from the truth, the worst first."""
+        ...
+
+    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
+        """Precision against recall, the mean of all classes first; none where answers have no classes with scores."""
         ...
 
     def same(self, one: Any, other: Any) -> bool:

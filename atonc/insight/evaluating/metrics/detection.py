@@ -12,6 +12,7 @@ import numpy as np
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.decoders.boxes import Decoder, overlaps
 from atonc.insight.evaluating.metrics.base import MetricFigure
+from atonc.insight.evaluating.metrics.curves import RecallCurve, with_mean
 from atonc.insight.evaluating.metrics.intervals import bootstrap
 from atonc.insight.evaluating.metrics.top import class_name
 from atonc.insight.evaluating.pictures import Fit
@@ -30,6 +31,7 @@ class Detection:
 
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
+        self._last: tuple[Sequence[Any], Any] = ((), None)  # records and their evaluation: it takes long
 
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
         """Boxes in pixels of the picture: x, y, width, height, score, class."""
@@ -43,7 +45,7 @@ class Detection:
         ]
 
     def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
-        evaluation = evaluated(records, data)
+        evaluation = self._evaluated(records, data)
         count, classes = len(records), len(evaluation.params.catIds)
         rounds = _ROUNDS if count * classes <= _MANY else _ROUNDS // 5
         whole = np.arange(count)
@@ -62,6 +64,26 @@ class Detection:
 
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
         return []
+
+    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
+        """At an overlap of 0.5."""
+        evaluation = self._evaluated(records, data)
+        precision(evaluation, np.arange(len(records)), 0)
+        found = evaluation.eval["precision"][0, :, :, 0, 0]  # [recalls, classes]
+        images = {entry.truth["image"] for entry in data.entries}
+        boxes = [a for a in data.coco["annotations"] if a["image_id"] in images and not a.get("iscrowd")]
+        curves = []
+        for k, category in enumerate(evaluation.params.catIds):
+            if (found[:, k] > -1).all():  # else there is none to be found
+                count = int(sum(box["category_id"] == category for box in boxes))
+                line = tuple(round(float(value), 6) for value in found[:, k])
+                curves.append(RecallCurve(class_name(k, data), count, line))
+        return with_mean(curves)
+
+    def _evaluated(self, records: Sequence[Any], data: Dataset) -> Any:
+        if self._last[0] is not records:
+            self._last = records, evaluated(records, data)
+        return self._last[1]
 
     def same(self, one: Any, other: Any) -> bool:
         """Each box of either side has one of its class at the same place on the other."""

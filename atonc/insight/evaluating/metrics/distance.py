@@ -9,6 +9,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.metrics.base import MetricFigure
+from atonc.insight.evaluating.metrics.curves import RecallCurve
 from atonc.insight.evaluating.metrics.intervals import bootstrap
 from atonc.insight.evaluating.pictures import Fit
 
@@ -61,6 +62,9 @@ class DistanceMetric:
 
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
         return []
+
+    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
+        return ()
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)

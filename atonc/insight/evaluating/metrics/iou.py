@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.metrics.base import MetricFigure
+from atonc.insight.evaluating.metrics.curves import RecallCurve
 from atonc.insight.evaluating.metrics.intervals import bootstrap
 from atonc.insight.evaluating.pictures import Fit
 from atonc.machine.base.errors import InputError
@@ -60,6 +61,9 @@ class MeanIou:
         table: NDArray[np.int64] = np.array(records, np.int64)
         right = table[:, 0].sum(axis=1) / np.maximum(1, table[:, 2].sum(axis=1))
         return [int(k) for k in np.argsort(right, kind="stable") if right[k] < 1]
+
+    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
+        return ()
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.metrics.base import MetricFigure
+from atonc.insight.evaluating.metrics.curves import RecallCurve, recall_curve, with_mean
 from atonc.insight.evaluating.metrics.intervals import mean_interval
 from atonc.insight.evaluating.pictures import Fit
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from atonc.insight.evaluating.datasets import Dataset
 
 KEPT = 5
+MOST_SCORES = 32  # classes of which every score is kept, so that each can have its curve
 
 
 class Top:
@@ -28,7 +30,9 @@ class Top:
         if values.size == 1:
             values = np.array([1.0 - values[0], values[0]])
         order = np.argsort(-values, kind="stable")[:KEPT]
-        return {"classes": [int(k) for k in order], "of": int(values.size), "score": round(float(values[order[0]]), 6)}
+        found = {"classes": [int(k) for k in order], "of": int(values.size), "score": round(float(values[order[0]]), 6)}
+        scores = [round(float(value), 6) for value in values] if values.size <= MOST_SCORES else None
+        return found if scores is None else {**found, "scores": scores}
 
     def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         return [MetricFigure(name, float(hits.mean()), *mean_interval(hits), len(hits))
@@ -44,6 +48,15 @@ class Top:
         """Wrong ones, those that were surest first."""
         wrong = [k for k, entry in enumerate(data.entries) if records[k]["classes"][0] != entry.truth]
         return sorted(wrong, key=lambda k: -records[k]["score"])
+
+    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
+        """Each class against the rest, by the score that the samples got for it."""
+        if not all("scores" in record for record in records):
+            return ()
+        scores = np.array([record["scores"] for record in records], np.float64)
+        truth = np.array([entry.truth for entry in data.entries])
+        there = (k for k in range(scores.shape[1]) if (truth == k).any())
+        return with_mean([recall_curve(class_name(k, data), scores[:, k], truth == k) for k in there])
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one["classes"][0] == other["classes"][0])

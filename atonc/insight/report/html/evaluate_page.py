@@ -1,45 +1,97 @@
-"""The page: figures side by side, and the samples that changed their answer as pictures."""
+"""The page: figures side by side, precision against recall, and the samples that changed their answer as pictures."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 
 from atonc.insight.evaluating.datasets import DatasetEntry
+from atonc.insight.evaluating.metrics.curves import RecallCurve
+from atonc.insight.evaluating.metrics.detection import Detection
 from atonc.insight.evaluating.metrics.top import class_name
 from atonc.insight.evaluating.run import AnsweredSample, Evaluation
 from atonc.insight.report.evaluate_text import signed, value
-from atonc.insight.report.html.page import plain_page, table
+from atonc.insight.report.html.curves import plot, small_plot
+from atonc.insight.report.html.page import links, note, plain_page, table
+from atonc.machine.base.words import count
 
 MOST_PICTURES, PIXELS = 60, 160
 MOST_CLASSES, MOST_PAIRS = 24, 20
+MOST_PLOTS = 12  # of classes, the worst
 
 
-def page(found: Evaluation) -> bytes:
-    title = f"{found.model}: accuracy on {found.samples} samples"
-    said = f"{found.samples} samples, metric {found.metric}; in brackets the 95 % interval"
-    return plain_page(title, said, _sections(found))
+def page(found: Evaluation, about: Mapping[str, str] | None = None, reports: Mapping[str, str] | None = None) -> bytes:
+    """`about`: what more is to be said of when and with what it was made; `reports`: files beside the page, by what
+    they are."""
+    title = f"{found.model}: accuracy on {count(found.samples, 'sample')}"
+    said = f"{count(found.samples, 'sample')}, metric {found.metric}; in brackets the 95 % interval"
+    return plain_page(title, said, _sections(found, about or {}, reports or {}))
 
 
-def _sections(found: Evaluation) -> Iterator[tuple[str, str]]:
+def _sections(
+    found: Evaluation, about: Mapping[str, str], reports: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     sides = (*found.sides.items(), *found.distances.items())
     rows = [(name, figure.name, value(figure)) for name, figures in sides for figure in figures]
     rows += [(f"NPU less {found.yardstick}, same samples", one.name, signed(one)) for one in found.differences]
-    notes = "".join(f'<p class="hint">{escape(note)}</p>' for note in found.notes)
-    yield "Figures", table(("by", "figure", "value"), rows, "Figures of all sides") + notes
+    yield "Figures", table(("by", "figure", "value"), rows, "Figures of all sides") + "".join(map(note, found.notes))
+    yield "Reports", links(reports)
+    yield "Precision against recall", _curves(found)
     yield "Classes and answers", _confusion(found)
     if found.worst:
         yield "Mistakes, the worst first", f'<div class="samples">{"".join(map(_sample, found.worst))}</div>'
     if found.yardstick:
         shown = "".join(map(_sample, found.changed[:MOST_PICTURES]))
         more = len(found.changed) > MOST_PICTURES
-        rest = f'<p class="hint">The first {MOST_PICTURES} are shown; evaluation.json has all.</p>' if more else ""
-        many = f"{len(found.changed)} {'sample' if len(found.changed) == 1 else 'samples'}"
-        title = f"{many} with another answer than the {found.yardstick} model's"
-        yield title, f'<div class="samples">{shown}</div>{rest}'
-    yield "What was evaluated", table(("", ""), found.origin.items(), "What was evaluated")
+        rest = note(f"The first {MOST_PICTURES} are shown; evaluation.json has all.") if more else ""
+        title = f"{count(len(found.changed), 'sample')} with another answer than the {found.yardstick} model's"
+        yield title, f'<div class="samples">{shown}</div>{rest}' if shown else note("None.")
+    yield "What was evaluated", table(("", ""), {**found.origin, **about}.items(), "What was evaluated")
+
+
+# ------------------------------------------------------------------------------------------------------------- curves
+
+
+def _curves(found: Evaluation) -> str:
+    """The mean of all classes by all sides; the worst classes of the NPU beside the others; all averages."""
+    if not found.curves:
+        return ""
+    means = {side: curves[0] for side, curves in found.curves.items()}
+    overlap = " A box is found where it overlaps one of its class by half." if found.metric == Detection.name else ""
+    classes = _by_class(found)
+    worst = sorted(classes, key=lambda lines: next(iter(lines.values())).average)[:MOST_PLOTS]
+    hint = (
+        f"How much of what is found is right, the more is found: at 101 recalls, the mean of {_classes(len(classes))} "
+        f"that occur.{overlap}"
+    )
+    which = "All of them" if len(worst) == len(classes) else f"The {len(worst)} with the lowest average precision"
+    columns = ("class", "to be found", *found.curves)
+    rows = [_averages(lines) for lines in classes]
+    return (
+        f"{note(hint)}{plot(means)}<h3>Class by class</h3>{note(f'{which}, the worst first.')}"
+        f'<div class="samples">{"".join(map(small_plot, worst))}</div><h3>Average precision</h3>'
+        + table(columns, rows, "Average precision by class")
+    )
+
+
+def _classes(number: int) -> str:
+    return "the class" if number == 1 else f"the {number} classes"
+
+
+def _by_class(found: Evaluation) -> list[dict[str, RecallCurve]]:
+    """Every side has the same classes: those that occur in the data."""
+    sides = list(found.curves)
+    return [dict(zip(sides, lines, strict=True)) for lines in zip(*(found.curves[s][1:] for s in sides), strict=True)]
+
+
+def _averages(lines: Mapping[str, RecallCurve]) -> tuple[str, ...]:
+    first = next(iter(lines.values()))
+    return first.name, f"{first.positives:,}", *(f"{curve.average:.4f}" for curve in lines.values())
+
+
+# ------------------------------------------------------------------------------------------------- classes and samples
 
 
 def _confusion(found: Evaluation) -> str:
@@ -49,11 +101,13 @@ def _confusion(found: Evaluation) -> str:
     pairs = sorted((-count, k, answer) for k, row in enumerate(counts) for answer, count in enumerate(row)
                    if count and k != answer)  # fmt: skip
     listed = [(names[k], names[answer], str(-count), f"{-count / sum(counts[k]):.0%}") for count, k, answer in pairs]
-    most = table(("class", "taken for", "samples", "of the class"), listed[:MOST_PAIRS], "Most confused classes")
+    confused = table(("class", "taken for", "samples", "of the class"), listed[:MOST_PAIRS], "Most confused classes")
+    most = f"<h3>Confused most</h3>{confused}"
     if not counts or len(counts) > MOST_CLASSES:
         return most if listed else ""
     lines = [(names[k], *(str(count or "") for count in row)) for k, row in enumerate(counts)]
-    return table(("class", *names), lines, "Confusion matrix: classes down, answers across") + (most if listed else "")
+    matrix = table(("class", *names), lines, "Confusion matrix: classes down, answers across")
+    return note("Classes down, answers of the NPU across.") + matrix + (most if listed else "")
 
 
 def _sample(changed: AnsweredSample) -> str:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from atonc.insight.explain.types import NetworkView
 from atonc.insight.report.html.data import network_data
@@ -90,6 +91,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> 
     lines = "".join(f"<tr>{line}</tr>" for line in cells)
     scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(label)}">'
     return f"{scroll}<table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>"
+
+
+def note(text: str) -> str:
+    return f'<p class="hint">{html.escape(text)}</p>'
+
+
+def links(files: Mapping[str, str]) -> str:
+    """Files beside the page, by what they are."""
+    rows = (f'<li><a href="{html.escape(quote(file))}">{html.escape(what)}</a></li>' for what, file in files.items())
+    return f'<ul class="links">{"".join(rows)}</ul>' if files else ""
 
 
 def head(title: str) -> str:

@@ -110,7 +110,7 @@
   function drawMemory() {
     const plot = $("memory-plot"), width = plot.clientWidth || 800, TOP = 170, most = Math.max(1, ...lives.flat()), x = ms => LEFT + (ms - shown.from) / (shown.to - shown.from) * (width - LEFT - RIGHT), y = v => TOP - 10 - v / most * (TOP - 26);
     const picture = svg("svg", { height: TOP, viewBox: `0 0 ${width} ${TOP}`, role: "img", "aria-label": "live bytes of both builds" });
-    for (const value of [0, most / 2, most]) picture.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), class: "axis" }), svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end", class: "soft" }, bytes(Math.round(value))));
+    for (const value of ticks(0, most / 1024, 3).found.map(kib => 1024 * kib)) picture.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), class: "axis" }), svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end", class: "soft" }, bytes(Math.round(value))));
     const inside = svg("g", { "clip-path": "url(#live)" });
     lives.forEach((live, k) => {
       const starts = D.sides[k].starts;

@@ -34,7 +34,7 @@
   const trust = [], say = (name, ...text) => trust.push(el("dt", {}, name), el("dd", {}, ...text));
   if (D.verified) {
     const v = D.verified;
-    say("numbers", `verified on the emulator with ${v.samples} inputs: ${v.layers} layers, each of their ${v.tensors} tensors within its limit, at most ${v.worst} codes from exact arithmetic; ${v.sums}.`,
+    say("numbers", `verified on the emulator with ${v.samples} input${v.samples === 1 ? "" : "s"}: ${v.layers} layer${v.layers === 1 ? "" : "s"}, each of their ${v.tensors} tensors within its limit, at most ${v.worst} code${v.worst === 1 ? "" : "s"} from exact arithmetic; ${v.sums}.`,
       el("ul", {}, ...v.outputs.map(([name, cosine, exact, close, largest], k) => el("li", {}, `${short(name, 60)}: cosine ${cosine.toFixed(6)}, ` + (isReal(k)
         ? `largest difference ${number(largest)} in real values` : `${exact.toFixed(2)} % of the codes exact, ${close.toFixed(2)} % within one, largest difference ${number(largest)} ${largest === 1 ? "code" : "codes"}`)))));
   } else say("numbers", D.tool.startsWith("atonc") ? "not verified in this run: atonc generate does it unless --no-verify is given, and atonc validate compares with the model." : "compiled elsewhere; atonc run executes it, atonc validate compares it with the model.");

@@ -13,7 +13,7 @@
   if (D.measured) columns.push({ id: "measured", title: "measured ms", value: l => measuredOf(l) ?? -1, cell: l => measuredOf(l) === null ? "" : measuredOf(l).toFixed(4), text: l => measuredOf(l) ?? "", kind: "number", width: 92, from: 1100 });
   for (const [key, title, digits, window] of D.columns) columns.push({ id: key, title, value: l => l[key], cell: l => !l[key] ? "" : digits ? l[key].toFixed(digits) : format(l[key]), text: l => l[key], kind: "number", width: Math.max(66, Math.min(230, 8 * title.length + 14)), from: window ?? NEVER });
   if (D.layers.some(l => l.error)) columns.push({ id: "error", title: "codes that differ", value: l => l.error ? l.error[1] : -1, cell: l => l.error ? l.error[1].toFixed(2) + " %" : "", text: l => l.error ? l.error[1] : "", kind: "number", width: 128, from: 1700 });
-  columns.push({ id: "bound", title: "bound by", value: bound, cell: bound, width: 92, from: 700 },
+  columns.push({ id: "bound", title: "bound by", value: bound, cell: bound, width: 104, from: 700 },
     { id: "weights", title: "weights", value: l => l.weights.reduce((sum, w) => sum + w.shape.reduce((a, b) => a * b, 1), 0), cell: l => l.weights.length ? shapeText(l.weights[0].shape) : "", text: l => l.weights.map(w => w.shape.join("x")).join(" "), kind: "number", width: 112, from: NEVER },
     { id: "rules", title: "rules", value: l => rules(l).join(" "), cell: l => rules(l).join(", "), kind: "rules", width: 150, from: 1100 });
 
