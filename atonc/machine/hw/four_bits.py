@@ -1,0 +1,44 @@
+"""Kernels of 4 bits, read by a stream engine: all that is assumed of them, in one place.
+
+Releases from 3.0 on store such weights in half a byte and read them while they stream (30 pairs of models of ST's zoo),
+but no program that does so is published. The likeliest form is an engine with SIZE0 = 4, LSBMODE and SIGNEXT: drivers
+take it, and half of all published kernel streams have these two flags. Two alternatives are left aligned values and a
+codebook in the decompression unit. Nothing is emulated like this, and nothing made of it, unless the user asks for it
+or a board has answered.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.machine.base.frozen import dataclass
+
+BITS = 4
+LEAST, MOST = -8, 7
+PROBABILITY = 0.85  # that engines read kernels in this form, by the evidence above
+
+
+@dataclass(frozen=True)
+class FourBits:
+    """How two elements lie in a byte. They follow each other without gaps, also from one set of kernels to the next;
+    the last half of an odd count is zero and nobody reads it. A stream begins with a byte."""
+
+    low_first: bool = True  # the first of the two is in the low bits
+    deep: bool = False  # three to a word for DEEPMODE too
+    confirmed: bool = False  # a board has answered
+
+    @property
+    def order(self) -> str:
+        return LOW_FIRST if self.low_first else HIGH_FIRST
+
+
+LOW_FIRST, HIGH_FIRST = "low bits first", "high bits first"
+ASSUMED = FourBits()  # without a board: the order that ONNX and TFLite have in their files
+
+
+def unpacked(data: NDArray[np.uint8], count: int, form: FourBits) -> NDArray[np.int8]:
+    """The first `count` elements, each with its sign."""
+    low, high = (data << BITS).view(np.int8) >> BITS, data.view(np.int8) >> BITS
+    both = (low, high) if form.low_first else (high, low)
+    return np.stack(both, axis=-1).reshape(-1)[:count]
