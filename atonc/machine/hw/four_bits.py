@@ -9,9 +9,14 @@ or a board has answered.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.machine.base.disk import read_file
+from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 BITS = 4
@@ -35,6 +40,25 @@ class FourBits:
 
 LOW_FIRST, HIGH_FIRST = "low bits first", "high bits first"
 ASSUMED = FourBits()  # without a board: the order that ONNX and TFLite have in their files
+
+
+_KEY = "four_bits"  # in the description of a build
+_MOST_BYTES = 1 << 26
+
+
+def saved_row(form: FourBits | None) -> dict[str, str]:
+    """What NAME_program.json keeps: nothing where no engine reads 4 bits."""
+    return {} if form is None else {_KEY: form.order}
+
+
+def saved_form(path: Path) -> FourBits | None:
+    """What a build was made with; None where it does not say, or is damaged."""
+    try:
+        root = json.loads(read_file(path, _MOST_BYTES))
+    except (InputError, ValueError, RecursionError):
+        return None
+    order = root.get(_KEY) if isinstance(root, dict) else None
+    return FourBits(order == LOW_FIRST) if order in (LOW_FIRST, HIGH_FIRST) else None
 
 
 def unpacked(data: NDArray[np.uint8], count: int, form: FourBits) -> NDArray[np.int8]:

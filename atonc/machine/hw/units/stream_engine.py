@@ -261,7 +261,7 @@ def _check_four_bits(config: StrengConfig, unit: str, four_bits: FourBits | None
         raise NotModelledError(
             "elements of 4 bits: how the engine takes them from memory was never observed",
             where=unit,
-            rule="only modes whose result is proven are emulated; one raw frame of 4 bits, sign extended, may be assumed",
+            rule="only proven modes are emulated; one raw frame of 4 bits, sign extended, where a build says so",
             remedy="build the network with --allow-unproven w4-stream, or with the evidence of a board",
         )
 
