@@ -117,6 +117,9 @@ def _summary(settled: Settled) -> Iterator[str]:
         yield f"arguments disproved: {', '.join(sorted(found.distrusted))}"
     if found.supported:
         yield f"arguments confirmed by probes: {', '.join(sorted(found.supported))}"
+    if found.four_bits is not None:
+        deep = "too" if found.four_bits.deep else "not shown"
+        yield f"kernels of 4 bits: {found.four_bits.order}; three to a word (DEEPMODE): {deep}"
     for name, value in found.constants:
         yield f"{name}: {value:g} instead of {stm32n6().constant(name):g} (at the usual clocks)"
 

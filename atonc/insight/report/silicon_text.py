@@ -51,8 +51,8 @@ def assumed(found: Summary) -> list[str]:
     """What the program rests on that nobody has seen, with how likely it is."""
     unseen = [form for form in found.forms if form.graded.feature == NARROW and form.graded.grade == Grade.UNSEEN]
     return [
-        f"w4-stream: engines of {count(form.epochs, 'epoch')} read kernels of 4 bits, {ASSUMED.order}, as is assumed; about "
-        f"{PROBABILITY:.0%} likely to work on silicon: ask a board with the probes narrow-* before you rely on it"
+        f"w4-stream: engines of {count(form.epochs, 'epoch')} read kernels of 4 bits, {ASSUMED.order}, as is assumed; "
+        f"about {PROBABILITY:.0%} likely to work on silicon: ask a board with the probes narrow-* before you rely on it"
         for form in unseen
     ]
 
