@@ -144,6 +144,10 @@ def _memory(view: CompileView) -> list[str]:
         if small:
             size = sum(home.size_bytes for home in small)
             lines.append(f"  of them stored in 4 bits: {len(small)}, {size:,} bytes of flash, unpacked when copied")
+    narrow = [home.buffer for home in layout.placed.values() if home.buffer.half_bytes and not home.copy_of]
+    if narrow:
+        size = sum(buffer.size_bytes for buffer in narrow)
+        lines.append(f"  weights that engines read in 4 bits: {count(len(narrow), 'constant')}, {size:,} bytes")
     fetched = sum(home.buffer.kind == BufferKind.PREFETCHED for home in layout.placed.values())
     if fetched:
         lines.append(

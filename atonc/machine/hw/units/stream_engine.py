@@ -259,7 +259,7 @@ def is_narrow_form(config: StrengConfig) -> bool:
 def _check_four_bits(config: StrengConfig, unit: str, four_bits: FourBits | None) -> None:
     if four_bits is None or not is_narrow_form(config):
         raise NotModelledError(
-            "elements of 4 bits: how the engine takes them from memory was never observed",
+            f"CTRL.SIZE0..2 = {BITS:#x}: how an engine takes elements of 4 bits from memory was never observed",
             where=unit,
             rule="only proven modes are emulated; one raw frame of 4 bits, sign extended, where a build says so",
             remedy="build the network with --allow-unproven w4-stream, or with the evidence of a board",
