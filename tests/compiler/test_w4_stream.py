@@ -29,7 +29,7 @@ from atonc.machine.hw.four_bits import PROBABILITY, FourBits
 from atonc.machine.hw.safety.evidence import Grade, Trust, grade_program
 from atonc.machine.hw.safety.evidence.board import BoardEvidence
 from atonc.machine.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
-from atonc.machine.hw.safety.evidence.streng import NARROW
+from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.compiler import test_named_cases as cases
 from tests.compiler.random_graphs import random_graph, random_inputs
@@ -138,7 +138,7 @@ def test_a_build_keeps_what_it_assumes(tmp_path: Path, epoch_controller: bool) -
     np.testing.assert_array_equal(emulated.read_output(0).reshape(-1), next(iter(wanted.values())).reshape(-1))
     if epoch_controller:
         described = tmp_path / "network_program.json"
-        assert json.loads(described.read_text())["four_bits"] == "low bits first"
+        assert json.loads(described.read_text())["four_bits"] == ["low bits first", False]
         described.unlink()  # files of somebody else do not say
         assert load_or_refused(tmp_path)
 
@@ -191,6 +191,30 @@ def test_a_board_turns_it_on_and_says_the_order(tmp_path: Path, low_first: bool)
     assert all(np.array_equal(got[name], meant[name]) for name in found.graph.outputs)
 
 
+def deep_layer() -> Graph:
+    """Points of many channels run in deep mode; a count of words that is odd, and kernels that do not fill a word."""
+    net = cases._net((1, 3, 3, 70))
+    cases._conv(net, net.inputs[0], 13, (1, 1))
+    return coarse(net.graph("deep"))
+
+
+@pytest.mark.parametrize("low_first", [True, False])
+def test_deep_mode_where_a_board_has_shown_it(tmp_path: Path, low_first: bool) -> None:
+    form = FourBits(low_first, deep=True, confirmed=True)
+    both = evidence(tmp_path, confirmed=frozenset({NARROW, NARROW_DEEP}), four_bits=form)
+    found = compile_graph(deep_layer(), replace(both, verify=True))
+    (engine,) = narrow_engines(found)
+    assert (engine.size0, engine.size1, engine.size2, engine.align_right) == (4, 4, 4, 0)
+    assert engine.frame_bytes == -(-3 * engine.elements // 2) and not found.silicon.epochs["unseen"]
+    inputs = random_inputs(found.graph, 1)
+    got, meant = Emulation(found.program, found.graph).run(inputs), run_mapped(found.graph, found.mapped, inputs)
+    assert all(np.array_equal(got[name], meant[name]) for name in found.graph.outputs)
+    by_cpu = compile_graph(deep_layer(), replace(both, epoch_controller=False))
+    assert all(engine.size1 == 0 for engine in narrow_engines(by_cpu))  # drivers cannot say 4, 4, 4
+    shallow = compile_graph(deep_layer(), ASKED)
+    assert all(engine.size1 == 0 for engine in narrow_engines(shallow))  # nobody may ask for it without a board
+
+
 def test_what_a_board_refuted_cannot_be_asked_for(tmp_path: Path) -> None:
     options = evidence(tmp_path, refuted=frozenset({NARROW}))
     assert trust_of(options).four_bits is None
@@ -198,7 +222,7 @@ def test_what_a_board_refuted_cannot_be_asked_for(tmp_path: Path) -> None:
         compile_graph(network(), replace(options, allow_unproven=("w4-stream",)))
 
 
-@pytest.mark.parametrize("damaged", ["low bits first", ["middle", False], [1], {"order": "low bits first"}])
+@pytest.mark.parametrize("damaged", ["low bits first", ["middle", False], ["low bits first", 1], [1]])
 def test_a_damaged_answer_is_refused(tmp_path: Path, damaged: object) -> None:
     options = evidence(tmp_path)
     file = Path(options.evidence)

@@ -23,7 +23,7 @@ from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import BoardEvidence
 from atonc.machine.hw.safety.evidence.board_file import evidence_of_row, evidence_row, read_board_evidence
-from atonc.machine.hw.safety.evidence.streng import NARROW
+from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
 from atonc.machine.hw.safety.evidence.trust import Trust
 from tests.probes.board_logs import ASKED, BAND, CLOCKS, line, log_lines, log_text
 
@@ -90,11 +90,13 @@ def test_a_wrong_padding_refutes_itself_and_its_argument() -> None:
 @pytest.mark.parametrize(("answer", "low_first"), [("low_first", True), ("high_first", False)])
 def test_kernels_of_four_bits_are_read_as_the_board_says(answer: str, low_first: bool) -> None:
     found = settled(reading(f"{answer}_sign_extended")).evidence
-    assert found.four_bits == FourBits(low_first, deep=True, confirmed=True) and NARROW in found.confirmed
+    assert found.four_bits == FourBits(low_first, deep=True, confirmed=True)
+    assert {NARROW, NARROW_DEEP} <= found.confirmed
     assert Trust(board=found).four_bits == found.four_bits and Trust(board=found).grade(NARROW).grade == Grade.SEEN
     assert evidence_of_row(json.loads(json.dumps(evidence_row(found)))) == found
     shallow = settled(reading(f"{answer}_sign_extended", *KERNELS_READ) | {KERNELS_DEEP: "wrong"})
     assert shallow.evidence.four_bits == FourBits(low_first, confirmed=True)
+    assert NARROW_DEEP in shallow.evidence.refuted and NARROW in shallow.evidence.confirmed
     assert any(f"kernels of 4 bits: {answer[:-6]} bits first" in line for line in probe_text.lines(shallow))
 
 
@@ -111,7 +113,7 @@ def test_kernels_of_four_bits_are_read_as_the_board_says(answer: str, low_first:
 )
 def test_anything_else_turns_nothing_on(planted: dict[str, str]) -> None:
     found = settled(planted).evidence
-    assert found.four_bits is None and NARROW not in found.confirmed
+    assert found.four_bits is None and not {NARROW, NARROW_DEEP} & found.confirmed
     assert Trust(board=found).four_bits is None and Trust(board=found).grade(NARROW).grade == Grade.UNSEEN
     if {reply.split("why=")[-1] for reply in planted.values()} & {"low_first_left_aligned", "whole_bytes"}:
         assert NARROW in found.refuted and Trust(board=found, asked=frozenset({NARROW})).four_bits is None

@@ -24,7 +24,7 @@ from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import BoardEvidence
 from atonc.machine.hw.safety.evidence.epochs import view_features
-from atonc.machine.hw.safety.evidence.streng import NARROW
+from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
 from atonc.machine.hw.safety.view import EpochView
 
 _CPU = "cpu_"  # begins the names of constants that count cycles of the CPU
@@ -103,8 +103,8 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
     asking = {a.id: [p for p in bench.probes.values() if a.id in _asks_about(p)] for a in ARGUMENTS}
     supported = {name for name, some in asking.items() if some and all(map(bench.passed, some))}
     four_bits = _four_bits(bench)
-    if four_bits is None:
-        confirmed -= {NARROW}
+    if four_bits is None or not four_bits.deep:
+        confirmed -= {NARROW_DEEP} if four_bits else {NARROW, NARROW_DEEP}
     return BoardEvidence(
         confirmed - refuted,
         refuted,
@@ -144,12 +144,13 @@ def _outcome(probe: Probe, bench: _Bench) -> Outcome:
 def _kernels_settled(found: Outcome) -> Outcome:
     """Whether kernels of 4 bits may be used is for probes of convolutions to say. An answer that the compiler has no
     form for is a refusal too, although the probe passed."""
-    asks, said = found.probe.name in narrow.KERNELS_READ, found.reply.why if found.reply else ""
-    if not asks or (found.confirmed and not said):  # a log that lost the answer
-        return replace(found, confirmed=found.confirmed - {NARROW}, refuted=found.refuted - {NARROW})
-    if not found.confirmed or said in narrow.LOW_FIRST:
+    asked = {**dict.fromkeys(narrow.KERNELS_READ, NARROW), narrow.KERNELS_DEEP: NARROW_DEEP}.get(found.probe.name)
+    others, said = {NARROW, NARROW_DEEP} - {asked}, found.reply.why if found.reply else ""
+    found = replace(found, confirmed=found.confirmed - others, refuted=found.refuted - others)
+    if asked not in found.confirmed or said in narrow.LOW_FIRST:
         return found
-    return replace(found, confirmed=found.confirmed - {NARROW}, refuted=found.refuted | {NARROW})
+    refuted = {asked} if said else set()  # else the log has lost the answer
+    return replace(found, confirmed=found.confirmed - {asked}, refuted=found.refuted | refuted)
 
 
 def _four_bits(bench: _Bench) -> FourBits | None:

@@ -10,7 +10,9 @@ or a board has answered.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,23 +44,33 @@ LOW_FIRST, HIGH_FIRST = "low bits first", "high bits first"
 ASSUMED = FourBits()  # without a board: the order that ONNX and TFLite have in their files
 
 
-_KEY = "four_bits"  # in the description of a build
+_KEY = "four_bits"  # in the description of a build, and in the evidence of a board
 _MOST_BYTES = 1 << 26
 
 
-def saved_row(form: FourBits | None) -> dict[str, str]:
-    """What NAME_program.json keeps: nothing where no engine reads 4 bits."""
-    return {} if form is None else {_KEY: form.order}
+def saved_row(form: FourBits | None) -> dict[str, Any]:
+    """What evidence files and NAME_program.json keep: nothing where no engine reads 4 bits."""
+    return {} if form is None else {_KEY: [form.order, form.deep]}
+
+
+def form_in(row: Mapping[str, Any], confirmed: bool = False) -> FourBits | None:
+    """None where it does not say; ValueError where it is damaged."""
+    entry = row.get(_KEY)
+    if entry is None:
+        return None
+    known = isinstance(entry, list) and len(entry) == 2 and entry[0] in (LOW_FIRST, HIGH_FIRST)
+    if not known or type(entry[1]) is not bool:
+        raise ValueError(f"{_KEY} is a list of {LOW_FIRST!r} or {HIGH_FIRST!r}, and whether deep mode has it")
+    return FourBits(entry[0] == LOW_FIRST, entry[1], confirmed)
 
 
 def saved_form(path: Path) -> FourBits | None:
     """What a build was made with; None where it does not say, or is damaged."""
     try:
         root = json.loads(read_file(path, _MOST_BYTES))
+        return form_in(root) if isinstance(root, dict) else None
     except (InputError, ValueError, RecursionError):
         return None
-    order = root.get(_KEY) if isinstance(root, dict) else None
-    return FourBits(order == LOW_FIRST) if order in (LOW_FIRST, HIGH_FIRST) else None
 
 
 def unpacked(data: NDArray[np.uint8], count: int, form: FourBits) -> NDArray[np.int8]:

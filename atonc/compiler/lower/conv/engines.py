@@ -37,7 +37,10 @@ def kernel_buffer(data: bytes, mode: FeatureMode) -> Buffer:
 def kernel_reader(kernels: Buffer, mode: FeatureMode) -> StrengConfig:
     if not kernels.half_bytes:
         return kernel_engine(kernels.size_bytes, mode)
-    return changed(kernel_engine(kernels.half_bytes, mode), size0=BITS, align_right=1, sign_extend=1)
+    whole = kernel_engine(kernels.half_bytes, mode)
+    if mode.deep:
+        return changed(whole, size0=BITS, size1=BITS, size2=BITS)
+    return changed(whole, size0=BITS, align_right=1, sign_extend=1)
 
 
 @lru_cache(maxsize=1 << 12)

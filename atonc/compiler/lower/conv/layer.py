@@ -39,6 +39,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, NpuRamBudget
 from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.four_bits import LEAST, MOST
 from atonc.machine.hw.limits import ALIGNED, SUM_LIMIT
 from atonc.machine.hw.machine import Machine
@@ -298,7 +299,8 @@ class ConvLayer:
         found, narrow = modes(self.zero, self.features_shifted, exactly, trust), trust.four_bits
         if narrow is None or self.weights.min() < LEAST or self.weights.max() > MOST:
             return found
-        return [mode if mode.deep else replace(mode, four_bits=narrow) for mode in found]
+        deep = narrow.deep and self.made_for.programmed_by == CONTROLLER  # drivers have no words for it
+        return [replace(mode, four_bits=narrow) if deep or not mode.deep else mode for mode in found]
 
     def subtracted(self) -> tuple[int, ...]:
         """What units can take from the features, the zero point first."""

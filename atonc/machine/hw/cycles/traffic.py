@@ -89,7 +89,7 @@ def shares(engine: StrengConfig, spans: Spans[P]) -> list[tuple[P, float]]:
 
 def _runs(engine: StrengConfig) -> tuple[int, list[tuple[int, int]]]:
     """Length of a run, and the loops (count, byte step) over all runs."""
-    size = engine.element_bytes
+    size = engine.stored_bytes
     lines, pixels, depth = engine.stored_shape
     line_step, pixel_step, _ = engine.steps
     loops = _frame_loops(engine)

@@ -322,8 +322,9 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
 def kernels_in_bytes(view: EpochView) -> Iterator[SafetyFinding]:
     trust = view.context.trust
     for unit, c in view.engines.items():
-        if _reads_narrow_kernels(view, unit, c) and (trust is None or trust.grade(streng.NARROW).grade == Grade.UNSEEN):
-            yield SafetyFinding(unit, str(streng.NARROW))
+        form = streng.NARROW if c.element_bytes == 1 else streng.NARROW_DEEP
+        if _reads_narrow_kernels(view, unit, c) and (trust is None or trust.grade(form).grade == Grade.UNSEEN):
+            yield SafetyFinding(unit, str(form))
 
 
 def _reads_narrow_kernels(view: EpochView, unit: str, c: StrengConfig) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
-from atonc.machine.hw.four_bits import HIGH_FIRST, LOW_FIRST, FourBits
+from atonc.machine.hw import four_bits
 from atonc.machine.hw.machine import implausible
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.grades import Feature, Value
@@ -92,7 +92,7 @@ def evidence_row(found: BoardEvidence) -> dict[str, Any]:
         "distrusted": sorted(found.distrusted),
         "supported": sorted(found.supported),
         "constants": [[name, value] for name, value in sorted(found.constants)],
-        **({} if found.four_bits is None else {"four_bits": [found.four_bits.order, found.four_bits.deep]}),
+        **four_bits.saved_row(found.four_bits),
     }
 
 
@@ -109,7 +109,7 @@ def evidence_of_row(row: Mapping[str, Any]) -> BoardEvidence:
         tuple(dict(_listed(row, "constants", _constant)).items()),
         frozenset(_listed(row, "supported", _argument)),
         _text(row.get("board")),
-        _four_bits(row.get("four_bits")),
+        four_bits.form_in(row, confirmed=True),
     )
 
 
@@ -144,14 +144,6 @@ def _constant(entry: Any) -> tuple[str, float]:
     if doubt := implausible(name, value):
         raise ValueError(doubt)
     return name, value
-
-
-def _four_bits(entry: Any) -> FourBits | None:
-    if entry is None:
-        return None
-    if not isinstance(entry, list) or len(entry) != 2 or entry[0] not in (LOW_FIRST, HIGH_FIRST):
-        raise ValueError(f"four_bits is a list of {LOW_FIRST!r} or {HIGH_FIRST!r} and whether DEEPMODE has it")
-    return FourBits(entry[0] == LOW_FIRST, entry[1] is True, confirmed=True)
 
 
 def _number(value: int) -> int:

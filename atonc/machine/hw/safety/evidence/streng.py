@@ -26,6 +26,7 @@ ANY_VALUE = {
 READ_BACK = "to CONVACC:2"
 _SIZES = "SIZE0 SIZE1 SIZE2"
 NARROW = Feature(f"STRENG {_SIZES}", "read raw", f"{BITS} 0 0")  # all that kernels of 4 bits have and no other engine
+NARROW_DEEP = Feature(f"STRENG {_SIZES}", "read raw", f"{BITS} {BITS} {BITS}")  # three of them to a word
 _ALIGNMENTS = (16, 8, 4, 2, 1)
 
 
