@@ -21,7 +21,7 @@ from atonc.delivery.firmware.image import ImageNetwork, Runtime
 from atonc.delivery.trials import boarding
 from atonc.delivery.trials.boarding import FirmwareError, Rig
 from atonc.insight.validating import validating
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, NotModelledError
 from tests.board.programs import needs_compiler
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.emit.generated import default_board, digits, view_of
@@ -90,6 +90,18 @@ def test_weights_in_ram(tmp_path: Path, common: Common, epoch_controller: bool, 
     assert not boarding.compare(view, samples, rig).equal
     rig.board.poke(rig.board.firmware.symbols["atonc_resident_ready"], np.zeros(1, np.uint8))  # as the release does
     assert boarding.compare(view, samples, rig).equal
+
+
+@pytest.mark.parametrize("epoch_controller", [True, False])
+def test_kernels_of_four_bits(tmp_path: Path, common: Common, epoch_controller: bool) -> None:
+    """Registers as our driver sets them; the chip reads four bits only because the network says how."""
+    options = Options(verify=False, epoch_controller=epoch_controller, allow_unproven=("w4-stream",))
+    view = view_of(small_weights(), options=options)
+    elf, networks = make(tmp_path, common, view)
+    samples = [random_inputs(view.compiled.source, 0)]
+    assert boarding.compare(view, samples, Rig(elf, networks)).equal
+    with pytest.raises(NotModelledError, match="4 bits"):
+        boarding.compare(view, samples, Rig(elf, [replace(one, four_bits=None) for one in networks]))
 
 
 def test_everything_on_the_processor(tmp_path: Path, common: Common) -> None:

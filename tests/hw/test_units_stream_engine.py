@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.hw import regs
+from atonc.machine.hw.cycles import traffic
+from atonc.machine.hw.footprint import touched
+from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.stream import Stream
 from atonc.machine.hw.units import stream_engine
 from atonc.machine.hw.units.stream_engine import StrengConfig
@@ -246,3 +249,45 @@ def test_an_endless_engine_raises() -> None:
 def test_sign_extension_was_only_seen_with_alignment(changes: dict[str, int]) -> None:
     with pytest.raises(NotModelledError):
         stream_engine.read(engine(**changes), np.zeros(MEMORY, np.uint8), BASE)
+
+
+@MORE_EXAMPLES
+@given(st.integers(1, 70), st.integers(-9, 9), st.booleans(), st.booleans(), st.integers(0, 1 << 32))
+def test_four_bits_equal_the_scalar_model(words: int, shift: int, low_first: bool, deep: bool, seed: int) -> None:
+    """An odd count ends in the middle of a byte; any byte may be the first. Deep: three values to a word."""
+    memory = np.random.default_rng(seed).integers(0, 256, MEMORY).astype(np.uint8)
+    config = engine(size0=4, align_right=1, sign_extend=1, fsize_low=words, address=MIDDLE + shift)
+    config = replace(config, size1=4, size2=4, align_right=0, sign_extend=0) if deep else config
+    wanted, count = [], 3 * words if deep else words
+    for k in range(count):
+        byte = int(memory[config.address - BASE + k // 2])
+        half = byte & 15 if (k % 2 == 0) == low_first else byte >> 4
+        wanted.append(half - 16 if half > 7 else half)
+    found = stream_engine.read(config, memory, BASE, four_bits=FourBits(low_first, deep))
+    assert (found.bytes().view(np.int8) if deep else found.flat()).tolist() == wanted
+    assert found.elements == words and (found.word_bytes == 3) == deep
+    assert config.span() == (config.address, config.address + -(-count // 2))
+    assert touched(config, *config.span()).all() and config.frame_bytes == traffic.total_bytes(config) == -(-count // 2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"align_right": 0, "sign_extend": 0},
+        {"frames": 2},
+        {"raw": 0, "depth": 1, "fsize_high": 1},
+        {"size1": 4},
+        {"size1": 4, "size2": 4},
+        {"size1": 4, "size2": 4, "align_right": 0, "sign_extend": 0},
+    ],
+)
+def test_one_form_of_four_bits_is_modelled(changes: dict[str, int]) -> None:
+    config = engine(**{"size0": 4, "align_right": 1, "sign_extend": 1, **changes})
+    with pytest.raises(NotModelledError):
+        stream_engine.read(config, np.zeros(MEMORY, np.uint8), BASE, four_bits=FourBits())
+
+
+def test_four_bits_are_never_written() -> None:
+    config = engine(size0=4, align_right=1, sign_extend=1, to_memory=1)
+    with pytest.raises(NotModelledError):
+        stream_engine.write(config, Stream(np.zeros((1, 4), np.int8)), np.zeros(MEMORY, np.uint8), BASE)

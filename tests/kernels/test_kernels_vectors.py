@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.compiler.emit.c.kernels import HEADER, SOURCE
+from atonc.compiler.emit.c.kernels import HEADER, SOURCE, unpacking
 from atonc.delivery.firmware import building
 from tests.kernels.three_ways import kernels_folder
 
@@ -27,9 +27,13 @@ def compile_both(folder: Path, units: list[building.CompileUnit], main: Path, ev
     renamed = {name: name.replace("atonc", "plain") for name in names}
     plain = folder / "plain.c"
     plain.write_text(f'#include "{kernels / SOURCE}"\n')
+    (folder / "unpack_both.h").write_text(
+        f"{unpacking()}#undef ATONC_VECTORS\n#define ATONC_NO_VECTORS\n#define atonc_unpack plain_unpack\n"
+        f"{unpacking()}#undef atonc_unpack\n"
+    )
     units = [
         *units,
-        building.CompileUnit((main,), (harness, kernels), {"EVERY": str(every)}, strict=True),
+        building.CompileUnit((main,), (harness, kernels, folder), {"EVERY": str(every)}, strict=True),
         building.CompileUnit((kernels / SOURCE,), (kernels,), strict=True),
         building.CompileUnit((plain,), (kernels,), {"ATONC_NO_VECTORS": "", **renamed}, strict=True),
     ]
@@ -47,7 +51,7 @@ def test_on_the_virtual_board(tmp_path: Path) -> None:
     elf = building.link(building.find_toolchain(), objects, tmp_path / "program.elf", cpu="cortex-m55")
     board = VirtualBoard(read_firmware(elf))
     assert board.run().number == 2
-    assert board.serial.lines == ["32 cases, 0 wrong"]
+    assert board.serial.lines == ["41 cases, 0 wrong"]
     assert board.core.vectors.executed > 2000
 
 
@@ -63,4 +67,4 @@ def test_on_qemu(tmp_path: Path) -> None:
     machine = ["qemu-system-arm", "-M", "mps3-an547", "-nographic", "-monitor", "none", "-serial", "none"]
     machine += ["-semihosting-config", "enable=on,target=native", "-kernel", str(elf)]
     done = subprocess.run(machine, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.stdout + done.stderr).splitlines() == ["699 cases, 0 wrong"]
+    assert (done.stdout + done.stderr).splitlines() == ["899 cases, 0 wrong"]

@@ -3,6 +3,8 @@
 #include "atonc_kernels.h"
 #include "board_io.h"
 
+#include "unpack_both.h"
+
 #define BOTH(name) extern __typeof(atonc_##name) plain_##name
 BOTH(convert);
 BOTH(lookup);
@@ -227,6 +229,17 @@ static void moves(void)
   }
 }
 
+static void unpacking(void)
+{
+  for (uint32_t count = 0; count < 200; count += EVERY) {
+    uint32_t shift = draw(3) ? 0 : draw(4), from = draw(16);
+    random_bytes();
+    atonc_unpack((int8_t *)out_at(0, shift), in + from, count);
+    plain_unpack((int8_t *)out_at(1, shift), in + from, count);
+    compare("unpack");
+  }
+}
+
 int main(void)
 {
   converting();
@@ -237,6 +250,7 @@ int main(void)
   extremes();
   short_rows();
   moves();
+  unpacking();
   board_print_number(cases);
   board_print(" cases, ");
   board_print_number(wrong);

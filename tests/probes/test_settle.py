@@ -11,16 +11,19 @@ import pytest
 
 from atonc.delivery.probes import PROBES
 from atonc.delivery.probes.log import parse_log
+from atonc.delivery.probes.narrow import KERNELS_DEEP, KERNELS_READ
 from atonc.delivery.probes.settle import Outcome, Settled, features_of, settle, unpublished
 from atonc.delivery.probes.types import Probe
 from atonc.delivery.texts import probe_text
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError
+from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import MEASURABLE, implausible, stm32n6
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import BoardEvidence
 from atonc.machine.hw.safety.evidence.board_file import evidence_of_row, evidence_row, read_board_evidence
+from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
 from atonc.machine.hw.safety.evidence.trust import Trust
 from tests.probes.board_logs import ASKED, BAND, CLOCKS, line, log_lines, log_text
 
@@ -28,6 +31,14 @@ BY_NAME = {probe.name: probe for probe in PROBES}
 CONTROL = "control-conv-3x3"
 BAND_PADS = Feature("CONVACC pads left right top bottom", "3x3/2", "1 1 0 0")
 TURN, BASE = "reader-window", "control-raster"
+
+
+def reading(answer: str, *names: str) -> dict[str, str]:
+    """Probes of kernels of 4 bits pass with this answer."""
+    return {name: f"pass cycles=5000 runs=5 why={answer}" for name in names or (*KERNELS_READ, KERNELS_DEEP)}
+
+
+READS = reading("low_first_sign_extended")
 
 
 def settled(planted: Mapping[str, str] = {}, probes: tuple[Probe, ...] = ASKED, **more: int) -> Settled:
@@ -48,7 +59,7 @@ def measuring(constant: str, units: float, baseline: str = BASE) -> tuple[Probe,
 
 
 def test_a_board_on_which_all_passes_confirms_all_that_probes_show() -> None:
-    found = settled(probes=PROBES).evidence
+    found = settled(READS, probes=PROBES).evidence
     shown = frozenset().union(*(features_of(probe) for probe in PROBES))
     assert found.confirmed == unpublished(shown) and BAND_PADS in found.confirmed
     assert not found.refuted and not found.distrusted and found.supported == {a.id for a in ARGUMENTS}
@@ -74,6 +85,39 @@ def test_a_wrong_padding_refutes_itself_and_its_argument() -> None:
     assert trust.grade(BAND_PADS).grade == Grade.UNSEEN and "refuted" in trust.grade(BAND_PADS).seen
     assert trust.grade(replace_value(BAND_PADS, "1 1 0 1")).grade == Grade.UNSEEN  # nothing may rest on S2
     assert "S2" not in found.evidence.supported
+
+
+@pytest.mark.parametrize(("answer", "low_first"), [("low_first", True), ("high_first", False)])
+def test_kernels_of_four_bits_are_read_as_the_board_says(answer: str, low_first: bool) -> None:
+    found = settled(reading(f"{answer}_sign_extended")).evidence
+    assert found.four_bits == FourBits(low_first, deep=True, confirmed=True)
+    assert {NARROW, NARROW_DEEP} <= found.confirmed
+    assert Trust(board=found).four_bits == found.four_bits and Trust(board=found).grade(NARROW).grade == Grade.SEEN
+    assert evidence_of_row(json.loads(json.dumps(evidence_row(found)))) == found
+    shallow = settled(reading(f"{answer}_sign_extended", *KERNELS_READ) | {KERNELS_DEEP: "wrong"})
+    assert shallow.evidence.four_bits == FourBits(low_first, confirmed=True)
+    assert NARROW_DEEP in shallow.evidence.refuted and NARROW in shallow.evidence.confirmed
+    text = probe_text.lines(shallow, Path("evidence.json"))
+    assert any("4 bits" in line and f"{answer[:-6]} bits first" in line for line in text)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        reading("low_first_left_aligned"),
+        reading("whole_bytes"),
+        reading("low_first_sign_extended", KERNELS_READ[0]) | reading("high_first_sign_extended", KERNELS_READ[1]),
+        reading("low_first_sign_extended", KERNELS_READ[0]) | {KERNELS_READ[1]: "wrong"},
+        reading("low_first_sign_extended", KERNELS_READ[0]) | {KERNELS_READ[1]: "skipped why=no_flash"},
+        {},
+    ],
+)
+def test_anything_else_turns_nothing_on(planted: dict[str, str]) -> None:
+    found = settled(planted).evidence
+    assert found.four_bits is None and not {NARROW, NARROW_DEEP} & found.confirmed
+    assert Trust(board=found).four_bits is None and Trust(board=found).grade(NARROW).grade == Grade.UNSEEN
+    if {reply.split("why=")[-1] for reply in planted.values()} & {"low_first_left_aligned", "whole_bytes"}:
+        assert NARROW in found.refuted and Trust(board=found, asked=frozenset({NARROW})).four_bits is None
 
 
 def test_a_form_that_no_argument_allowed_takes_none_with_it() -> None:

@@ -13,6 +13,7 @@ from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, St
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig, changed
+from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.limits import PREFETCH_BYTES
 from atonc.machine.hw.mpool import MemoryPool
 
@@ -81,6 +82,7 @@ class Program:
     external: frozenset[str] = field(default_factory=frozenset)  # pools that the NPU cache serves
     user_io: tuple[UserBuffer, ...] = ()  # inputs, then outputs; empty when all of them lie inside activations
     relative: tuple[RelativePool, ...] = ()  # of the pools in use
+    four_bits: FourBits | None = None  # how engines are taken to read kernels of 4 bits, where some do
 
     @property
     def movable(self) -> tuple[Movable, ...]:

@@ -1,7 +1,8 @@
 """Weights of 4 bits, two to a byte in flash, where a copy in RAM is what engines read: it is unpacked when it is made.
 
 It needs nothing that is not known of the chip. Engines might unpack such a stream themselves; no published program
-shows how, so constants that are read from flash stay bytes.
+shows how, so constants that are read from flash stay bytes, unless `--allow-unproven w4-stream` or a board says
+otherwise (`lower/conv/engines.py`): those are packed before they get a place, and a copy of them stays as it is.
 """
 
 from __future__ import annotations
@@ -14,19 +15,14 @@ import numpy as np
 
 from atonc.compiler.place.constants import constant_room
 from atonc.compiler.place.types import Placed
+from atonc.compiler.plan import half_bytes
 from atonc.compiler.plan.types import Buffer, BufferKind, StepPlan
-
-LOW, HIGH = -8, 7
 
 
 def packed(buffer: Buffer) -> Buffer | None:
     """The same values in half the bytes, the first in the low bits; None where one needs more than 4 bits."""
-    values = np.frombuffer(buffer.data, np.int8)
-    if not values.size or values.min() < LOW or values.max() > HIGH:
-        return None
-    pairs = np.append(values, np.zeros(values.size % 2, np.int8)).reshape(-1, 2) & 15
-    data = (pairs[:, 0] | pairs[:, 1] << 4).astype(np.uint8).tobytes()
-    return replace(buffer, size_bytes=len(data), data=data, four_bits=True)
+    data = None if buffer.half_bytes else half_bytes.packed(buffer.data)
+    return None if data is None else replace(buffer, size_bytes=len(data), data=data, four_bits=True)
 
 
 def unpacked(buffer: Buffer, size_bytes: int) -> bytes:

@@ -64,7 +64,7 @@ def accesses(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> Iterat
         for use in plan.engines.values():
             config, write, name = use.config, bool(use.config.to_memory), _buffer(buffers, use.buffer).name
             aligned = config.address % (WRITE_ALIGNMENT if write else READ_ALIGNMENT) == 0
-            size = config.elements * config.element_bytes
+            size = config.frames * config.frame_bytes
             yield Access(step, name, size, write, by_cpu=False, aligned=aligned)
 
 

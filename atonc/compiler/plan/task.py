@@ -61,7 +61,7 @@ class EngineUse:
     @cached_property
     def scan(self) -> Scan:
         """Which bytes of the buffer come in which order: the engine's own loops, so that the fact stands once."""
-        loops = (*self.config.frame_loops(), *zip(self.config.shape, self.config.steps, strict=True))
+        loops = (*self.config.frame_loops(), *zip(self.config.stored_shape, self.config.steps, strict=True))
         return Scan(self.config.address, tuple(merged(loops)), self.config.elements, self.config.element_bytes)
 
     def __str__(self) -> str:

@@ -36,6 +36,7 @@ class Buffer:
     offset: int = 0  # stored bytes are codes plus this: 128 turns codes from -128 into features from 0
     data: bytes = field(default=b"", repr=False)  # contents of a constant
     four_bits: bool = False  # two values to a byte: no engine reads it like that, a copy in RAM is unpacked
+    half_bytes: int = 0  # so many values of 4 bits, which engines read as they lie here; 0: bytes
 
 
 def taller_buffer(buffer: Buffer, more_bytes: int) -> Buffer:

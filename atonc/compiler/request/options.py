@@ -8,6 +8,7 @@ from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_w
 from atonc.machine.base.declare import RARE, Takes, check, did_you_mean, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.four_bits import PROBABILITY
 
 MODEL = "the model"
 EDGES = "inputs and outputs"
@@ -19,6 +20,8 @@ OUTPUT = "what is written and shown"
 GATES = "gates: exit code 1 where they do not hold"
 STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
 ALL_FREE = "all"
+ANY_FORM, W4_STREAM = "any", "w4-stream"
+UNPROVEN = (ANY_FORM, W4_STREAM)  # values of `--allow-unproven`
 SEEN, COMPOSED = "seen", "composed"  # values of `--silicon`
 _POSITIONS = ("chfirst", "chlast")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g)(i?b)?", re.IGNORECASE)
@@ -28,6 +31,19 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 def names(text: str) -> tuple[str, ...]:
     """Separated by commas."""
     return tuple(filter(None, (word.strip() for word in text.split(","))))
+
+
+def unproven(text: str) -> tuple[str, ...]:
+    """Forms that no published program has, by name."""
+    found = names(text)
+    for name in found:
+        if name not in UNPROVEN:
+            raise InputError(
+                f"{name[:60]!r} is no form that --allow-unproven knows",
+                rule=f"it takes {' or '.join(UNPROVEN)}, separated by commas; alone it means {ANY_FORM}",
+                remedy=did_you_mean(name, UNPROVEN, f"write --allow-unproven={ANY_FORM} in front of a model"),
+            )
+    return found
 
 
 def positive(text: str) -> float:
@@ -197,9 +213,16 @@ class Options:
         "seen: only forms that published programs have as a whole; composed: also combinations of seen parts",
         takes=Takes(choices=(SEEN, COMPOSED), rare=True),
     )
-    allow_unproven: bool = option(
-        False, "--allow-unproven", MAPPING, "also forms that no published program comes near", takes=RARE
-    )
+    allow_unproven: bool | tuple[str, ...] = option(
+        (),
+        "--allow-unproven",
+        MAPPING,
+        "also forms that no published program comes near (alone: any); w4-stream: engines read weights of 4 bits, two "
+        f"to a byte, which works as assumed with a probability of about {PROBABILITY:.0%}".replace("%", " percent"),
+        metavar="FORMS",
+        parse=unproven,
+        takes=Takes(bare=ANY_FORM, rare=True),
+    )  # True: any
     distrust: tuple[str, ...] = option(
         (),
         "--distrust",
@@ -276,7 +299,10 @@ class Options:
     seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole, takes=RARE)
 
     def __post_init__(self) -> None:
+        if isinstance(self.allow_unproven, bool):
+            object.__setattr__(self, "allow_unproven", (ANY_FORM,) * self.allow_unproven)
         check(self)
+        unproven(",".join(self.unproven))
         require_passes(self.schedule_without, self.schedule_with)
         require_arguments(self.distrust)
         if self.silicon == SEEN and (new := unseen(self.schedule_with)):
@@ -285,6 +311,11 @@ class Options:
                 rule="--silicon seen allows none",
                 remedy="leave out --schedule-with or --silicon seen",
             )
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """Forms that no published program has and that may be used all the same."""
+        return self.allow_unproven if isinstance(self.allow_unproven, tuple) else (ANY_FORM,) * self.allow_unproven
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,20 @@ from pathlib import Path
 
 from atonc.compiler.place import BoardMemory, board, read_board
 from atonc.compiler.place.pools import movable_outside, not_secure
-from atonc.compiler.request.options import SEEN, Options
+from atonc.compiler.request.options import ANY_FORM, SEEN, W4_STREAM, Options
 from atonc.compiler.schedule import PREFETCH, TABLES
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board_file import board_names, find_board
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.machine import Machine
-from atonc.machine.hw.safety.evidence import Feature, Grade, Trust, copies
+from atonc.machine.hw.safety.evidence import Feature, Grade, Trust, copies, streng
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.board_file import read_board_evidence
 from atonc.machine.hw.safety.evidence.epochs import KEPT, TABLE
 from atonc.machine.hw.target import Target
 
-# what no published program has, by pass of `--schedule-with`
-ASKED = {TABLES: (Feature(TABLE, "ARITH", KEPT),), PREFETCH: copies.FETCHES}
+# what no published program has, by pass of `--schedule-with` and by form of `--allow-unproven`
+ASKED = {TABLES: (Feature(TABLE, "ARITH", KEPT),), PREFETCH: copies.FETCHES, W4_STREAM: (streng.NARROW,)}
 
 
 def memories(options: Options) -> BoardMemory:
@@ -45,16 +45,17 @@ def target_of(options: Options) -> Target:
 
 def trust_of(options: Options) -> Trust:
     worst = Grade.WITHIN if options.silicon == SEEN else Grade.COMPOSED
-    asked = frozenset(feature for name in options.schedule_with for feature in ASKED.get(name, ()))
+    wanted = (*options.schedule_with, *options.unproven)
+    asked = frozenset(feature for name in wanted for feature in ASKED.get(name, ()))
     answers = answers_of(options)
     if asked & answers.refuted:
         raise InputError(
             f"the board refuted {', '.join(sorted(map(str, asked & answers.refuted)))}",
             where=options.evidence,
-            rule="--schedule-with asks for forms that no published program has, not for those that do not work",
-            remedy=f"leave out what of {', '.join(options.schedule_with)} needs it",
+            rule="options ask for forms that no published program has, not for those that do not work",
+            remedy=f"leave out what of {', '.join(wanted)} needs it",
         )
-    return _trust(worst, frozenset(options.distrust), options.allow_unproven, asked, answers)
+    return _trust(worst, frozenset(options.distrust), ANY_FORM in options.unproven, asked, answers)
 
 
 @lru_cache(maxsize=16)

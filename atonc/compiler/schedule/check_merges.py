@@ -358,7 +358,7 @@ def _walk(config: StrengConfig) -> tuple[object, ...]:
             loops[-1] = (loops[-1][0] * count, step)
         else:
             loops.append((count, step))
-    return (config.element_bytes, config.address, config.elements, *loops)
+    return (config.bytes_per_element, config.address, config.elements, *loops)
 
 
 def _bytes(writers: Iterable[list[StrengConfig]]) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from atonc.compiler.emit import runs
@@ -87,6 +88,8 @@ class Setting:
     def bound(self, plans: Sequence[StepPlan], layout: Layout) -> Program:
         edges = self.graph.inputs, self.graph.outputs
         program = bind(list(plans), layout.placed, *edges, layout.cached_pools, self.memory.pools)
+        if any(home.buffer.half_bytes for home in layout.placed.values()):
+            program = replace(program, four_bits=self.target.trust.four_bits)
         return runs.keep_tables(program) if self.keeps_tables else program
 
 

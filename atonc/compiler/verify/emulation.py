@@ -38,7 +38,7 @@ class Emulation:
 
     def __init__(self, program: Program, graph: Graph, pools: Iterable[MemoryPool] = ()) -> None:
         self.program, self.graph, self._pools = program, graph, tuple(pools)
-        self.memory = AddressSpace()
+        self.memory = AddressSpace(program.four_bits)
         for base, end in _regions(program):
             self.memory.add(f"memory at {base:#010x}", base, end - base)
         for user in program.user_io:

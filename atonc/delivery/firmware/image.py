@@ -20,6 +20,7 @@ from atonc.machine.emu.files.types import CompiledNetwork
 from atonc.machine.emu.network import read_contents
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.four_bits import FourBits, saved_form
 from atonc.machine.hw.machine import FLASH
 
 STEPWISE = ("harness/main.c",)  # the host says each step through memory
@@ -48,6 +49,7 @@ class ImageNetwork:
     ranges: tuple[tuple[int, int], ...]  # addresses that its buffers occupy
     contents: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)  # memory before the first inference
     symbols: tuple[tuple[str, int], ...] = ()  # pools of relative mode, where the linker puts them
+    four_bits: FourBits | None = None  # how its engines are taken to read kernels of 4 bits, where it says so
 
     @property
     def folder(self) -> Path:
@@ -60,7 +62,8 @@ def network_in(folder: Path, name: str | None = None, weights: Sequence[Path] | 
     contents = tuple((segment.address, segment.data) for segment in segments)
     relative = [pool for pool in network.pools if not pool.absolute]
     symbols = tuple((f"_mem_pool_{pool.postfix}_{network.name}", pool.base) for pool in relative)
-    return ImageNetwork(network.name, network.c_file, tuple(_ranges(network)), contents, symbols)
+    assumed = saved_form(network.directory / f"{network.stem}_program.json")
+    return ImageNetwork(network.name, network.c_file, tuple(_ranges(network)), contents, symbols, assumed)
 
 
 @dataclass(frozen=True)

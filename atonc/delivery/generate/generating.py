@@ -18,6 +18,7 @@ from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.words import count
 from atonc.machine.cost.saved_machine import machine_row
+from atonc.machine.hw import four_bits
 from atonc.machine.hw.safety.evidence.board_file import saved_row
 
 if TYPE_CHECKING:  # what only files need is imported by who writes them: `analyze` does without
@@ -115,6 +116,7 @@ def files_of(
     program, name = view.compiled.program, view.name
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
     described |= machine_row(view.compiled.target.machine) | saved_row(view.compiled.target.trust.board)
+    described |= four_bits.saved_row(program.four_bits)
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
     described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)

@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
+from atonc.delivery.probes import narrow
 from atonc.delivery.probes.build import bound, c_name
 from atonc.delivery.probes.log import HANG, PASS, WRONG, ProbeLog, Reply
 from atonc.delivery.probes.types import Probe
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import SPEEDS, Machine, implausible
 from atonc.machine.hw.safety.context import SafetyContext
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import BoardEvidence
 from atonc.machine.hw.safety.evidence.epochs import view_features
+from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
 from atonc.machine.hw.safety.view import EpochView
 
 _CPU = "cpu_"  # begins the names of constants that count cycles of the CPU
@@ -99,6 +102,9 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
     distrusted = frozenset().union(*(one.distrusted for one in outcomes))
     asking = {a.id: [p for p in bench.probes.values() if a.id in _asks_about(p)] for a in ARGUMENTS}
     supported = {name for name, some in asking.items() if some and all(map(bench.passed, some))}
+    four_bits = _four_bits(bench)
+    if four_bits is None or not four_bits.deep:
+        confirmed -= {NARROW_DEEP} if four_bits else {NARROW, NARROW_DEEP}
     return BoardEvidence(
         confirmed - refuted,
         refuted,
@@ -106,6 +112,7 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
         tuple(sorted(_usual(outcomes, bench.machine).items())),
         frozenset(supported) - distrusted,
         find_board(bench.log.head.board).name,
+        four_bits,
     )
 
 
@@ -129,8 +136,34 @@ def _outcome(probe: Probe, bench: _Bench) -> Outcome:
     shown = bench.shown[probe.name]
     if bench.failed(probe):
         refuted = frozenset() if probe.is_control else _blamed(shown, bench.working())
-        return replace(found, refuted=refuted, distrusted=_arguments(probe, refuted))
-    return _measured(replace(found, confirmed=unpublished(shown), supported=_asks_about(probe)), bench)
+        return _kernels_settled(replace(found, refuted=refuted, distrusted=_arguments(probe, refuted)))
+    passed = replace(found, confirmed=unpublished(shown), supported=_asks_about(probe))
+    return _measured(_kernels_settled(passed), bench)
+
+
+def _kernels_settled(found: Outcome) -> Outcome:
+    """Whether kernels of 4 bits may be used is for probes of convolutions to say. An answer that the compiler has no
+    form for is a refusal too, although the probe passed."""
+    asked = {**dict.fromkeys(narrow.KERNELS_READ, NARROW), narrow.KERNELS_DEEP: NARROW_DEEP}.get(found.probe.name)
+    others, said = {NARROW, NARROW_DEEP} - {asked}, found.reply.why if found.reply else ""
+    found = replace(found, confirmed=found.confirmed - others, refuted=found.refuted - others)
+    if asked not in found.confirmed or said in narrow.LOW_FIRST:
+        return found
+    refuted = {asked} if said else set()  # else the log has lost the answer
+    return replace(found, confirmed=found.confirmed - {asked}, refuted=found.refuted | refuted)
+
+
+def _four_bits(bench: _Bench) -> FourBits | None:
+    """How the board reads kernels of 4 bits, from RAM and from flash alike; None where it does not say."""
+    asked = [bench.probes[name] for name in narrow.KERNELS_READ if name in bench.probes]
+    if len(asked) < len(narrow.KERNELS_READ) or not all(map(bench.passed, asked)):
+        return None
+    said = {bench.log.replies[probe.name].why for probe in asked}
+    if len(said) > 1 or not said <= narrow.LOW_FIRST.keys():
+        return None
+    deep = bench.probes.get(narrow.KERNELS_DEEP)
+    reads_deep = deep is not None and bench.passed(deep) and bench.log.replies[deep.name].why in said
+    return FourBits(narrow.LOW_FIRST[said.pop()], reads_deep, confirmed=True)
 
 
 def _blamed(shown: frozenset[Feature], working: frozenset[Feature]) -> frozenset[Feature]:

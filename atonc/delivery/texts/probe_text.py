@@ -13,6 +13,7 @@ from atonc.insight.report.marks import Mark
 from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.machine.base.errors import plain
 from atonc.machine.base.words import count
+from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
 
@@ -148,11 +149,18 @@ def _summary(settled: Settled, file: Path) -> list[str]:
         (
             SummaryRow("forms", f"{len(found.confirmed)} confirmed, {len(found.refuted)} refuted"),
             *(SummaryRow(w, f"arguments {', '.join(sorted(names))}", m) for w, names, m in arguments if names),
+            _four_bits(found.four_bits),
             SummaryRow("constants", f"{'; '.join(new)} (at the usual clocks)") if new else None,
             SummaryRow("written", str(file)),
             next_row(f"atonc generate MODEL --evidence {file}"),
         )
     )
+
+
+def _four_bits(found: FourBits | None) -> SummaryRow | None:
+    if found is None:
+        return None
+    return SummaryRow("4 bits", f"{found.order}; three to a word (DEEPMODE): {'too' if found.deep else 'not shown'}")
 
 
 def data(settled: Settled) -> list[dict[str, Any]]:

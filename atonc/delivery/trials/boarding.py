@@ -78,6 +78,7 @@ class Rig:
         machine = self.described.machine()
         self.board, self.budget = VirtualBoard(read_firmware(elf), data_cache, machine=machine), budget
         for network in networks:
+            self.board.memory.four_bits = self.board.memory.four_bits or network.four_bits
             for address, data in network.contents:
                 self.board.poke(address, np.frombuffer(data, np.uint8))
         self.inputs: dict[int, list[BoardBuffer]] = {}
@@ -214,7 +215,8 @@ def image_network(view: CompileView, folder: Path) -> ImageNetwork:
     files = [(pool.base, folder / f"{images.file_stem(network, pool)}.raw") for pool in images.by_pool(network)]
     contents = tuple((base, file.read_bytes()) for base, file in files)
     symbols = tuple((network.c_symbol(pool), pool.address) for pool in view.compiled.program.relative)
-    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents, symbols)
+    form = network.program.four_bits
+    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents, symbols, form)
 
 
 def validate_on_board(

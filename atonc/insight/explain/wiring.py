@@ -23,7 +23,7 @@ def figures(epoch: Epoch | None) -> dict[str, Any]:
     """The fields of a `StepView` that follow from its epoch alone; none for steps of the CPU."""
     if epoch is None:
         return {}
-    moved = sum(engine.elements * engine.element_bytes for engine in epoch.engines().values())
+    moved = sum(engine.frames * engine.frame_bytes for engine in epoch.engines().values())
     wires = {"chains": chains(epoch), "modes": modes(epoch), "links": links(epoch), "units": units(epoch)}
     return {**wires, "bytes_moved": moved}
 

@@ -11,6 +11,7 @@ from atonc.compiler.frontends.coverage import coverage
 from atonc.compiler.lower.rules import RULES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.explain.rules import bound_in_short
+from atonc.insight.report import silicon_text
 from atonc.insight.report.compile_text import CpuStep, cpu_steps, edge_text, memory_notes, report_lines
 from atonc.insight.report.marks import Mark, Marked, head, note
 from atonc.insight.report.summary import (
@@ -116,7 +117,8 @@ def _evidence(view: CompileView) -> list[str]:
     if not found:
         return []
     said = f" {count(alike, 'epoch')} as published, {composed} composed of published parts, "
-    return [Marked.of(("evidence:", Mark.HEAD), (f"{said}{unseen} unseen", Mark.ALARM if unseen else None))]
+    line = Marked.of(("evidence:", Mark.HEAD), (f"{said}{unseen} unseen", Mark.ALARM if unseen else None))
+    return [line, *map(note, silicon_text.assumed(view.compiled.silicon))]
 
 
 # ----------------------------------------------------------------------------------------------------------- summary

@@ -25,6 +25,7 @@ from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided, is_are, times
 from atonc.machine.cost.network import spill_lines
+from atonc.machine.emu.cpu.atonc_costs import initial_copy_price
 
 if TYPE_CHECKING:
     from atonc.compiler.verify.verify import VerifyReport
@@ -137,12 +138,16 @@ def _memory(view: CompileView) -> list[str]:
         copies = sum(bool(home.copy_of) for home in layout.placed.values())
         lines.append(
             f"  weights in RAM: {memory.resident_bytes:,} bytes of {count(copies, 'constant')}, copied once at "
-            f"initialisation, in {_copying_ms(view):.1f} ms or more; {KERNELS_IN_RAM}"
+            f"initialisation, in about {copying_ms(view):.1f} ms (counted, not measured); {KERNELS_IN_RAM}"
         )
         small = [home for home in _copied(view) if home.buffer.four_bits]
         if small:
             size = sum(home.size_bytes for home in small)
             lines.append(f"  of them stored in 4 bits: {len(small)}, {size:,} bytes of flash, unpacked when copied")
+    narrow = [home.buffer for home in layout.placed.values() if home.buffer.half_bytes and not home.copy_of]
+    if narrow:
+        size = sum(buffer.size_bytes for buffer in narrow)
+        lines.append(f"  weights that engines read in 4 bits: {count(len(narrow), 'constant')}, {size:,} bytes")
     fetched = sum(home.buffer.kind == BufferKind.PREFETCHED for home in layout.placed.values())
     if fetched:
         lines.append(
@@ -168,10 +173,12 @@ def memory_notes(view: CompileView) -> list[str]:
     return notes
 
 
-def _copying_ms(view: CompileView) -> float:
-    """The flash brings no byte faster."""
-    machine = view.compiled.target.machine
-    return machine.milliseconds(machine.flash_byte_cycles * sum(home.size_bytes for home in _copied(view)))
+def copying_ms(view: CompileView) -> float:
+    """What the processor takes to copy and to unpack weights, which waits for the flash and for the RAM."""
+    machine, placed = view.compiled.target.machine, view.compiled.layout.placed
+    copies = [(home, placed[home.copy_of]) for home in placed.values() if home.copy_of]
+    prices = (initial_copy_price(home.buffer.size_bytes, source.buffer.size_bytes) for home, source in copies)
+    return sum(price.waited(machine)[0] for price in prices) / machine.clocks.cpu_mhz / 1e3
 
 
 def _copied(view: CompileView) -> list[Placed]:
@@ -276,6 +283,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
             ],
             **view.memory.as_dict(),
             "lower_bound_bytes": compiled.layout.lower_bound_bytes,
+            **({"initialisation_ms": copying_ms(view)} if view.memory.resident_bytes else {}),
         },
         "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
         "coverage": coverage_data(compiled.source),

@@ -65,7 +65,7 @@ def _streng(c: StrengConfig) -> str:
     lines, pixels, depth = c.shape
     frame = f"{depth}" if c.raw else f"{lines}x{pixels}x{depth}"
     text = f"{'write' if c.to_memory else 'read '} {low:#010x}..{high - 1:#010x}  {c.frames} frames of {frame}"
-    text += f" x {8 * c.element_bytes} bit{' signed' if c.sign_extend else ''}"
+    text += f" x {round(8 * c.bytes_per_element)} bit{' signed' if c.sign_extend else ''}"
     if not c.raw:
         text += f", line +{c.line_offset}, pixel +{c.pixel_offset}"
     loops = c.frame_loops()

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
+from atonc.machine.hw.four_bits import ASSUMED, PROBABILITY
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.grades import Grade
+from atonc.machine.hw.safety.evidence.streng import NARROW
 from atonc.machine.hw.safety.evidence.summary import FormCount, Summary
 
 _MOST = 5  # forms that are listed of each kind
@@ -37,11 +39,22 @@ def lines(found: Summary | None, verbose: bool = False) -> list[str]:
     if found is None or not sum(found.epochs.values()):
         return []
     out = [f"silicon: {head(found)}", f"  {strength(found)}", *_answers(found.answers)]
+    out += [f"  {said}" for said in assumed(found)]
     for group in groups(found):
         asked = ", confirmed by probes on the board" if group.argument in found.answers.supported else ""
         out.append(f"  {group.title}: {count(group.epochs, 'epoch')}{asked}")
         out += _listed(group.forms, verbose) if verbose or group.urgent else []
     return out
+
+
+def assumed(found: Summary) -> list[str]:
+    """What the program rests on that nobody has seen, with how likely it is."""
+    unseen = [form for form in found.forms if form.graded.feature == NARROW and form.graded.grade == Grade.UNSEEN]
+    return [
+        f"w4-stream: engines of {count(form.epochs, 'epoch')} read kernels of 4 bits, {ASSUMED.order}, as is assumed; "
+        f"about {PROBABILITY:.0%} likely to work on silicon: ask a board with the probes narrow-* before you rely on it"
+        for form in unseen
+    ]
 
 
 def _answers(found: BoardEvidence) -> list[str]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.four_bits import FourBits
 
 Bytes = NDArray[np.uint8]
 
@@ -30,10 +31,15 @@ class MemoryRegion:
 
 
 class AddressSpace:
-    """A set of disjoint regions. Views are writable and shared: a write by one master is seen by all."""
+    """A set of disjoint regions. Views are writable and shared: a write by one master is seen by all.
 
-    def __init__(self) -> None:
+    `four_bits` is the one switch for what nobody has seen: how engines take two elements from a byte. Without it an
+    epoch that does so is refused.
+    """
+
+    def __init__(self, four_bits: FourBits | None = None) -> None:
         self.regions: list[MemoryRegion] = []
+        self.four_bits = four_bits
 
     def add(self, name: str, base: int, size_bytes: int) -> MemoryRegion:
         """Maps zeroed memory; touching an existing region is an error."""

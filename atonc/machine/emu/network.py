@@ -22,6 +22,7 @@ from atonc.machine.hw import ll
 from atonc.machine.hw.decode import Replay, decode_epochs
 from atonc.machine.hw.ec import instructions, relocate
 from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.four_bits import saved_form
 
 ON_CHIP_BASE, ON_CHIP_BYTES = 0x3400_0000, 0x3C_0000  # AXISRAM1 to 6 lie side by side: pools may span them
 _MAX_POOL_BYTES = 256 << 20
@@ -98,7 +99,14 @@ def load(
         memory.write(segment.address, np.frombuffer(segment.data, np.uint8))
     for copy in network.residents:
         memory.write(copy.address, initial_copy(copy, memory))
-    return EmulatedNetwork(network, memory, tuple(plan_steps(network, memory)))
+    steps = tuple(plan_steps(network, memory))
+    if any(_reads_four_bits(step) for step in steps):
+        memory.four_bits = saved_form(network.directory / f"{network.stem}_program.json")
+    return EmulatedNetwork(network, memory, steps)
+
+
+def _reads_four_bits(step: NetworkStep) -> bool:
+    return step.epoch is not None and any(engine.four_bits for engine in step.epoch.readers().values())
 
 
 def initial_copy(copy: Resident, memory: AddressSpace) -> NDArray[np.uint8]:

@@ -124,7 +124,7 @@ class _EpochRun:
             )
         if isinstance(config, stream_engine.StrengConfig):
             located, data, base = self._located(config, unit)
-            self.outputs[unit] = stream_engine.read(located, data, base, unit)
+            self.outputs[unit] = stream_engine.read(located, data, base, unit, self.memory.four_bits)
         elif isinstance(config, convacc.ConvaccConfig):
             chain = self.chains[unit]
             inputs = {name: (self._input(name, 0), self._input(name, 1)) for name in chain.units}

@@ -82,7 +82,7 @@ def _in_one_turn(mine: list[ByteWalk], theirs: list[ByteWalk]) -> tuple[list[Byt
 
 def walks(config: StrengConfig) -> list[ByteWalk]:
     """All bytes of the engine; a last turn of the frame loop that is cut short is a walk by itself."""
-    inside = [*zip(config.shape, config.steps, strict=True), (config.element_bytes, 1)]
+    inside = [*zip(config.stored_shape, config.steps, strict=True), (config.stored_bytes, 1)]
     loops = config.frame_loops()
     if len(loops) == 1:
         return [ByteWalk(config.address, _merged([*loops, *inside]))]

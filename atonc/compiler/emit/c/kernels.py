@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 
 HEADER, SOURCE = "atonc_kernels.h", "atonc_kernels.c"
+UNPACK = "atonc_unpack.h"
 PARTS = (
     "numbers.h", "functions.h", "loops.h", "vectors.h", "memory.c", "elementwise.c", "windows.c",
     "products.c", "softmax.c", "rows.c", "states.c",
@@ -42,6 +43,14 @@ def types() -> str:
     """Types and numbers of the header, without what stands around them."""
     text = _FOLDER.joinpath(HEADER).read_text(encoding="utf-8")
     return _PROTOTYPES.split(text[text.index(_SECTION) :])[0]
+
+
+def unpacking() -> str:
+    """The function that unpacks values of 4 bits, which networks have for themselves, behind what says where vectors
+    are."""
+    paragraphs = part("prologue.h").split("\n\n")
+    vectors = next(text for text in paragraphs if "#define ATONC_VECTORS" in text)
+    return f"{vectors}\n\n{_FOLDER.joinpath(UNPACK).read_text(encoding='utf-8')}"
 
 
 def part(name: str) -> str:

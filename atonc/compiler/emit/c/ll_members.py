@@ -38,8 +38,8 @@ POOL_OPERATIONS = {
 
 def streng_members(config: StrengConfig, base: Base) -> dict[str, Member]:
     """The engine relative to the start of its buffer."""
-    bits, start = 8 * config.element_bytes, config.address - base.address
-    frame = config.frame_elements * config.element_bytes
+    bits, start = round(8 * config.bytes_per_element), config.address - base.address
+    frame = config.frame_bytes
     limit = config.address_limit + 1 - base.address if config.address_limit_enabled else 0
     members: dict[str, Member] = {
         "dir": config.to_memory,
@@ -69,7 +69,7 @@ def streng_members(config: StrengConfig, base: Base) -> dict[str, Member]:
         "frame_loop_cnt": config.frame_repeat,
         "frame_tot_cnt": config.frames,
         "nbits_in": bits,
-        "nbits_out": bits,
+        "nbits_out": 8 * config.element_bytes,
     }
 
 

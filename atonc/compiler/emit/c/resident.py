@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.compiler.emit.c import names
+from atonc.compiler.emit.c import kernels, names
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.place.types import Placed
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
@@ -55,28 +55,11 @@ void ATONC_Release_Resident_{net}(void)
 
 _BITS = "\n  uint32_t bits;  /* of a value where it comes from: 8, or 4 with the first of two in the low bits */"
 _COPY = "    memcpy((void *)copy->to, (const void *)copy->from, copy->bytes);\n"
-_UNPACK = """
-/* Two weights a byte become one: a byte that is read from flash costs more than both. */
-static void ATONC_Unpack_Resident_{net}(int8_t *to, const uint8_t *from, uint32_t bytes)
-{{
-  for (uint32_t pair = 0; pair < bytes / 2U; pair++) {{
-    uint32_t both = from[pair];
-
-    to[2U * pair] = (int8_t)((int32_t)(both & 15U) - (int32_t)((both & 8U) << 1));
-    to[2U * pair + 1U] = (int8_t)((int32_t)(both >> 4) - (int32_t)((both & 128U) >> 3));
-  }}
-  if (bytes % 2U != 0U) {{
-    uint32_t last = from[bytes / 2U] & 15U;
-
-    to[bytes - 1U] = (int8_t)((int32_t)last - (int32_t)((last & 8U) << 1));
-  }}
-}}
-"""
-_COPY_OR_UNPACK = """    if (copy->bits == 4U) {{
-      ATONC_Unpack_Resident_{net}((int8_t *)copy->to, (const uint8_t *)copy->from, copy->bytes);
-    }} else {{
+_COPY_OR_UNPACK = """    if (copy->bits == 4U) {
+      atonc_unpack((int8_t *)copy->to, (const uint8_t *)copy->from, copy->bytes);
+    } else {
       memcpy((void *)copy->to, (const void *)copy->from, copy->bytes);
-    }}
+    }
 """
 
 
@@ -91,8 +74,9 @@ def text(network: CNetwork) -> str:
         return ""
     total = sum(home.buffer.size_bytes for home in found)
     small = any(network.home(home.copy_of).buffer.four_bits for home in found)
-    words = {"bits": _BITS, "unpack": _UNPACK, "copy": _COPY_OR_UNPACK} if small else {"copy": _COPY}
-    parts = {"bits": "", "unpack": ""} | {key: text.format(net=network.suffix) for key, text in words.items()}
+    parts = {"bits": "", "unpack": "", "copy": _COPY}
+    if small:
+        parts = {"bits": _BITS, "unpack": f"\n{kernels.unpacking()}", "copy": _COPY_OR_UNPACK}
     parts["rows"] = "".join(_row(network, home, small) for home in found)
     return _TEXT.format(net=network.suffix, total=total, line=CPU_CACHE_LINE, evidence=KERNELS_IN_RAM, **parts)
 

@@ -17,6 +17,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
+from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.limits import (
     LEAST_DEEP,
     LEAST_PLAIN,
@@ -43,12 +44,18 @@ class FeatureMode:
     deep: bool = False
     packed_frame: bool = False  # deep: bytes of the whole frame in a row
     offset: int = 0  # zero point that the unit subtracts
+    four_bits: FourBits | None = None  # how engines read kernels of 4 bits; None: in bytes
 
     @property
     def feature_bytes(self) -> int:
         if self.deep:
             return 3 if self.packed_frame else 1
         return 2 if self.simd == 2 else 1
+
+    @property
+    def kernel_bytes(self) -> float:
+        """Says what a value takes in memory."""
+        return 0.5 if self.four_bits else 1.0
 
     def multiplying(self, results: float, window: tuple[int, int], batch: int) -> float:
         """Cycles at least for so many results, each of a window over so many channels."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.lower.context import Context, constant_buffer
-from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.engines import feature_engine, kernel_buffer, kernel_reader
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.tiling import Tiling
@@ -20,7 +20,6 @@ from atonc.machine.hw.limits import SYNC_UP_TO
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
-KERNELS = "kernels"
 BETWEEN_PASSES = "partial sums"  # of a chain that runs several times
 
 
@@ -60,7 +59,7 @@ def add_chain(
     """The units that sum all parts and channels; returns the last one. `stream`: their kernels, where known."""
     parts, tiling, groups = sets.parts, sets.tiling, sets.count
     stream = stream or kernel_stream(sets)
-    kernels = b.read(context.keep(stream), kernel_engine(stream.size_bytes, tiling.mode))
+    kernels = b.read(context.keep(stream), kernel_reader(stream, tiling.mode))
     tail, head = "", ""
     for unit, config in enumerate(_with_shifts(tiling, out_shift)):
         features = b.read(layer.source, _features(parts, tiling, unit, groups))
@@ -99,7 +98,7 @@ def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -
 
 
 def kernel_stream(sets: Sets) -> Buffer:
-    return constant_buffer(kernel_bytes(sets), KERNELS)
+    return kernel_buffer(kernel_bytes(sets), sets.tiling.mode)
 
 
 def kernel_bytes(sets: Sets) -> bytes:

@@ -12,7 +12,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs, no_setting
 from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
 from atonc.compiler.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
-from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
+from atonc.compiler.lower.conv.engines import feature_engine, kernel_buffer, kernel_reader, output_engine, requantise
 from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, meeting
 from atonc.compiler.lower.conv.forms_2x import lower_2x
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
@@ -365,8 +365,8 @@ def _add_units(b: TaskBuilder, layer: ConvLayer, context: Context, blocks: Depth
     tails, cut = [], blocks.cut
     configs = iter(cut.configs)
     for chain in _chains(blocks):
-        data = _kernel_bytes(layer, replace(blocks, parts=chain))
-        kernels = b.read(context.constant(data, "kernels"), kernel_engine(len(data), cut.mode))
+        stream = kernel_buffer(_kernel_bytes(layer, replace(blocks, parts=chain)), cut.mode)
+        kernels = b.read(context.keep(stream), kernel_reader(stream, cut.mode))
         tail = ""
         for unit, part in enumerate(chain, 1):
             view = frame(part).channels_from(blocks.channel, cut.batch)

@@ -5,20 +5,42 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from atonc.compiler.lower.context import constant_buffer
 from atonc.compiler.lower.conv.chains import FeatureMode
 from atonc.compiler.lower.units.wiring import require_seen
 from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.half_bytes import packed
 from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
+from atonc.compiler.plan.types import Buffer
 from atonc.machine.hw.fields import changed
+from atonc.machine.hw.four_bits import BITS
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
+KERNELS = "kernels"
 PACKED = 4  # words of three bytes were read in steps of pixels and lines by so many
 
 
 @lru_cache(maxsize=1 << 10)
 def kernel_engine(size_bytes: int, mode: FeatureMode) -> StrengConfig:
     return changed(contiguous(size_bytes, word_bytes=3 if mode.deep else 1), continuous=1)
+
+
+def kernel_buffer(data: bytes, mode: FeatureMode) -> Buffer:
+    """Kernels as they lie in memory: two to a byte where engines may read them so and every one fits."""
+    small = packed(data, mode.four_bits.low_first) if mode.four_bits else None
+    if small is None:
+        return constant_buffer(data, KERNELS)
+    return replace(constant_buffer(small, f"{KERNELS} of {BITS} bits"), half_bytes=len(data))
+
+
+def kernel_reader(kernels: Buffer, mode: FeatureMode) -> StrengConfig:
+    if not kernels.half_bytes:
+        return kernel_engine(kernels.size_bytes, mode)
+    whole = kernel_engine(kernels.half_bytes, mode)
+    if mode.deep:
+        return changed(whole, size0=BITS, size1=BITS, size2=BITS)
+    return changed(whole, size0=BITS, align_right=1, sign_extend=1)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from math import gcd
 
-from atonc.compiler.lower.context import Context, constant_name
-from atonc.compiler.lower.conv.dense_chain import KERNELS, Sets, kernel_bytes
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.dense_chain import Sets, kernel_stream
 from atonc.compiler.lower.conv.lanes import ChainJob, Drawn, LanePiece, build
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.plan.task import TaskGroup
@@ -31,11 +31,11 @@ def in_turn(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> lis
 
 def _pieces(layer: ConvLayer, context: Context, job: ChainJob) -> list[LanePiece]:
     """Cut at the last sets of kernels before these bytes whose channels begin at whole words."""
-    stream = kernel_bytes(Sets(job.parts, job.tiling, job.first, job.sets))
-    cuts = context.facts.cuts.get(constant_name(stream, KERNELS), ())
+    stream = kernel_stream(Sets(job.parts, job.tiling, job.first, job.sets))
+    cuts = context.facts.cuts.get(stream.name, ())
     aligned = ALIGNED if layer.large else BUS_BYTES
     step = aligned // gcd(aligned, job.tiling.kernels)
-    before = {cut * job.sets // len(stream) // step * step for cut in cuts}
+    before = {cut * job.sets // stream.size_bytes // step * step for cut in cuts}
     starts = [0, *sorted(start for start in before if 0 < start < job.sets)]
     ends = [*starts[1:], job.sets]
     return [replace(job.whole, first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]

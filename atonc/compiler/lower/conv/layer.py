@@ -39,6 +39,8 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, NpuRamBudget
 from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.cycles.hardware import CONTROLLER
+from atonc.machine.hw.four_bits import LEAST, MOST
 from atonc.machine.hw.limits import ALIGNED, SUM_LIMIT
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.safety.evidence import Trust
@@ -293,7 +295,12 @@ class ConvLayer:
         """
         padded = any(self.padding) or any(self.border)
         exactly = padded or self.op.kind == "transpose_conv" or bool(self.cut)
-        return modes(self.zero, self.features_shifted, exactly, self.made_for.trust)
+        trust = self.made_for.trust
+        found, narrow = modes(self.zero, self.features_shifted, exactly, trust), trust.four_bits
+        if narrow is None or self.weights.min() < LEAST or self.weights.max() > MOST:
+            return found
+        deep = narrow.deep and self.made_for.programmed_by == CONTROLLER  # drivers have no words for it
+        return [replace(mode, four_bits=narrow) if deep or not mode.deep else mode for mode in found]
 
     def subtracted(self) -> tuple[int, ...]:
         """What units can take from the features, the zero point first."""

@@ -265,7 +265,8 @@ def _candidates(
     width = max(part.area.width for part in parts)
     rows_out, columns_out = parts[0].out_size
     shapes = tuple(map(shape_of, parts))
-    flash = ceil(target.machine.flash_byte_cycles * outputs * channels * rows * columns * len(parts))
+    size = outputs * channels * rows * columns * len(parts) * mode.kernel_bytes
+    flash = ceil(target.machine.flash_byte_cycles * size)
     if mode.deep and not mode.packed_frame:
         if not all(_packable(part.area) for part in parts):
             return

@@ -11,7 +11,7 @@ import numpy as np
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import FeatureMode, no_setting
 from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
-from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
+from atonc.compiler.lower.conv.engines import feature_engine, kernel_buffer, kernel_reader, output_engine, requantise
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
@@ -110,7 +110,8 @@ def _chain(
     groups, sums = count // units.kernels, []
     for part, config in zip(parts, units.configs, strict=True):
         data = np.ascontiguousarray(part.weights[first : first + count].astype(np.int8)).tobytes()
-        kernels = b.read(context.constant(data, "kernels"), kernel_engine(len(data), units.mode))
+        stream = kernel_buffer(data, units.mode)
+        kernels = b.read(context.keep(stream), kernel_reader(stream, units.mode))
         features = b.read(layer.source, feature_engine(frame(part), Frames(1, 0, groups, 0), units.mode))
         sums.append(b.unit(replace(config, out_shift=rule.out_shift), features, kernels))
     pixels = layer.out.height * layer.out.width

@@ -27,6 +27,7 @@ from atonc.machine.hw.machine import Machine
 BYTE_MOVED, BYTE_COPIED = 4, 1.5  # in runs of a few bytes, in runs that are worth a vector
 VECTOR_RUN = 8  # bytes of a run that is
 BYTE_GATHERED, WORD_GATHERED = 5, 11  # a transpose: items that end side by side
+VALUE_UNPACKED = 0.6  # of 4 bits, 32 of them at a time: 9 instructions, 6 of them of two cycles
 RUN_MOVED = 80  # the loops around a run
 LOOKED_UP = 2
 QUANTIZED, DEQUANTIZED = 3.4, 2.7  # float to byte and byte to float, without limits of a fused activation
@@ -219,6 +220,12 @@ def per_value(cycles: float, *where: int) -> Work:
 
 def _copy(read: Reader) -> CallPrice:
     return CallPrice(BYTE_COPIED * read.size(2), f"{BYTE_COPIED} per byte", read.size(2), read.size(2))
+
+
+def initial_copy_price(copied_bytes: int, flash_bytes: int) -> CallPrice:
+    """Weights that go from flash into RAM when a network is initialised; packed ones have two values a byte there."""
+    each = BYTE_COPIED if flash_bytes == copied_bytes else VALUE_UNPACKED
+    return CallPrice(each * copied_bytes, f"{each} per byte", written_bytes=copied_bytes, weight_bytes=flash_bytes)
 
 
 def _fill(read: Reader) -> CallPrice:

@@ -76,7 +76,7 @@ def _memory_cycles(
     if not bank.external:
         mhz = clocks.noc_mhz if bank.kind == CPU_RAM else clocks.npu_ram_mhz
         return _beats(name, engine, epoch, flow) * clocks.npu_mhz / mhz
-    moved = _words(name, engine, epoch, flow) * engine.element_bytes
+    moved = _words(name, engine, epoch, flow) * engine.bytes_per_element
     if engine.cacheable and engine.cache_allocate:
         moved = min(moved, traffic.distinct_bytes(engine))
     return moved * clocks.npu_mhz / (clocks.flash_mb_per_s if bank.kind == FLASH else clocks.hyperram_mb_per_s)

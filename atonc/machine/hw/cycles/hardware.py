@@ -202,10 +202,10 @@ def _external(epoch: Epoch, flow: StreamFlow, machine: Machine, warm_cache: bool
 def _external_stream(engine: StrengConfig, words: int, bank: MemoryBank, machine: Machine, warm_cache: bool) -> float:
     per_byte = machine.external_cycles_per_byte(bank)
     if not (bank.kind == FLASH and engine.cacheable and engine.cache_allocate and not engine.to_memory):
-        return per_byte * words * engine.element_bytes
+        return per_byte * words * engine.bytes_per_element
     # cached: memory is read once, every access then pays a beat on the bus and, where it jumps, a turn-round
     part = words / max(1, engine.elements)
-    fetched = 0 if warm_cache else min(words * engine.element_bytes, traffic.distinct_bytes(engine))
+    fetched = 0 if warm_cache else min(words * engine.bytes_per_element, traffic.distinct_bytes(engine))
     turns = machine.timing.cache_discontinuity * (traffic.jumps(engine) + 1)
     return per_byte * fetched + (machine.timing.cache_beat * traffic.beats(engine) + turns) * part
 

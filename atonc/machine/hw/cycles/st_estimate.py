@@ -14,6 +14,7 @@ was read from its `c_info.json`; where that count is odd, so is this one:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
@@ -109,7 +110,7 @@ def counted_bytes(epoch: Epoch, name: str, engine: StrengConfig, flow: StreamFlo
     """Bytes that the compiler charges for an engine."""
     if engine.to_memory:
         return _written_bytes(epoch, name, engine)
-    amount = flow.delivered(epoch, name) * engine.element_bytes
+    amount = math.ceil(flow.delivered(epoch, name) * engine.bytes_per_element)
     if engine.cacheable and engine.cache_allocate:
         return min(amount, _buffer_span(epoch, engine))
     for link in epoch.destinations(name):

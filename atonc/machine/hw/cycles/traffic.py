@@ -24,7 +24,7 @@ Spans = tuple[tuple[P, int, int], ...]  # memories, each with its first and its 
 
 
 def total_bytes(engine: StrengConfig) -> int:
-    return engine.elements * engine.element_bytes
+    return engine.frames * engine.frame_bytes
 
 
 def distinct_frames(engine: StrengConfig) -> int:
@@ -33,7 +33,7 @@ def distinct_frames(engine: StrengConfig) -> int:
 
 
 def distinct_bytes(engine: StrengConfig) -> int:
-    return distinct_frames(engine) * engine.frame_elements * engine.element_bytes
+    return distinct_frames(engine) * engine.frame_bytes
 
 
 def run_bytes(engine: StrengConfig) -> int:
@@ -59,7 +59,7 @@ def _beats(start: int, length: int, loops: tuple[tuple[int, int], ...]) -> int:
 
 def jumps(engine: StrengConfig) -> int:
     """Frames that do not begin where the one before ended."""
-    size = engine.frame_elements * engine.element_bytes
+    size = engine.frame_bytes
     loops = engine.frame_loops()
     if len(loops) == 1:
         return max(0, engine.frames - 1) if loops[0][1] != size else 0
@@ -89,8 +89,8 @@ def shares(engine: StrengConfig, spans: Spans[P]) -> list[tuple[P, float]]:
 
 def _runs(engine: StrengConfig) -> tuple[int, list[tuple[int, int]]]:
     """Length of a run, and the loops (count, byte step) over all runs."""
-    size = engine.element_bytes
-    lines, pixels, depth = engine.shape
+    size = engine.stored_bytes
+    lines, pixels, depth = engine.stored_shape
     line_step, pixel_step, _ = engine.steps
     loops = _frame_loops(engine)
     if engine.raw:

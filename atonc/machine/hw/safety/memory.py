@@ -277,7 +277,7 @@ def writers_apart(view: EpochView) -> Iterator[SafetyFinding]:
 def readers_inside_buffers(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.readers.items():
         buffer = view.context.buffer_at(config.address)
-        end = secure(view.spans[unit][1] - config.element_bytes) + 1  # the last word begins inside
+        end = secure(view.spans[unit][1] - config.stored_bytes) + 1  # the last word begins inside
         if buffer is not None and end > buffer.end:
             yield SafetyFinding(unit, f"reads up to {end - 1:#010x}", f"{buffer.name} ends at {buffer.end - 1:#010x}")
 

@@ -7,12 +7,20 @@ from collections.abc import Iterator
 from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, POOL_CHANNELS, POOL_LINE, convacc_sizes
 from atonc.machine.hw.safety import mode_keys
+from atonc.machine.hw.safety.evidence import streng
+from atonc.machine.hw.safety.evidence.grades import Grade
 from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.machine.hw.safety.view import EpochView
 from atonc.machine.hw.units import arith, pool
 from atonc.machine.hw.units.activ import FUNCTION, THRESHOLD_RELU
 from atonc.machine.hw.units.convacc import ConvaccConfig
-from atonc.machine.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER
+from atonc.machine.hw.units.stream_engine import (
+    FARTHEST_LINE,
+    FARTHEST_PIXEL,
+    LARGEST_RASTER,
+    StrengConfig,
+    is_narrow_form,
+)
 
 FAMILY = "modes"
 
@@ -259,7 +267,7 @@ def pool_lines(view: EpochView) -> Iterator[SafetyFinding]:
 )
 def element_sizes(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.engines.items():
-        if (c.size0, c.size1, c.size2) not in _BIT_SIZES:
+        if (c.size0, c.size1, c.size2) not in _BIT_SIZES and not _reads_narrow_kernels(view, unit, c):
             yield SafetyFinding(unit, f"SIZE0..2 = {c.size0}, {c.size1}, {c.size2}", "8,0,0; 8,8,0 or 8,8,8")
 
 
@@ -301,6 +309,26 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
     nearest = max(mode_keys.proven_modes(kind), key=lambda other: sum(a == b for a, b in zip(key, other, strict=True)))
     triples = zip(mode_keys.field_names(kind), key, nearest, strict=True)
     return ", ".join(f"{name} = {mine} (seen with {other})" for name, mine, other in triples if mine != other)
+
+
+@rule(
+    "U18",
+    FAMILY,
+    "kernels are read in elements of whole bytes",
+    proven(6728, "kernel streams"),
+    severity=Severity.UNPROVEN,
+    remedy="store kernels in bytes, or ask a board (the probes narrow-*) and compile with its evidence",
+)
+def kernels_in_bytes(view: EpochView) -> Iterator[SafetyFinding]:
+    trust = view.context.trust
+    for unit, c in view.engines.items():
+        form = streng.NARROW if c.element_bytes == 1 else streng.NARROW_DEEP
+        if _reads_narrow_kernels(view, unit, c) and (trust is None or trust.grade(form).grade == Grade.UNSEEN):
+            yield SafetyFinding(unit, str(form))
+
+
+def _reads_narrow_kernels(view: EpochView, unit: str, c: StrengConfig) -> bool:
+    return is_narrow_form(c) and view.role(unit) == "to CONVACC:1"
 
 
 @rule(

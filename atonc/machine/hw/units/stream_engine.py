@@ -1,8 +1,9 @@
 """STRENG: ten engines that move frames between memory and the stream switch.
 
 A frame is either contiguous (raw) or a raster of lines, pixels and elements; frames follow each other at fixed
-offsets, optionally in two nested loops. Proven for 8, 16 and 24 bit elements; other bit sizes, gaps, byte swaps and
-ciphering were never observed and raise.
+offsets, optionally in two nested loops. Proven for 8, 16 and 24 bit elements. Raw reads of 4 bits are modelled as
+`four_bits.py` assumes, for whoever asks for that; other bit sizes, gaps, byte swaps and ciphering were never observed
+and raise.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
 from atonc.machine.hw.fixed import signed
+from atonc.machine.hw.four_bits import BITS, FourBits, unpacked
 from atonc.machine.hw.stream import Array, Stream
 
 bits = fields.declare("STRENG")
@@ -69,6 +71,20 @@ class StrengConfig(fields.UnitConfig):
     def element_bytes(self) -> int:
         return (self.size0 > 0) + (self.size1 > 0) + (self.size2 > 0)
 
+    @fields.derived
+    def four_bits(self) -> bool:
+        """Two values lie in a byte: an element is one of them, or three for deep mode."""
+        return (self.size0, self.size1, self.size2) in ((BITS, 0, 0), (BITS, BITS, BITS))
+
+    @fields.derived
+    def bytes_per_element(self) -> float:
+        return self.element_bytes / 2 if self.four_bits else self.element_bytes
+
+    @fields.derived
+    def stored_bytes(self) -> int:
+        """Bytes of a word as it lies in memory; `stored_shape` counts these."""
+        return 1 if self.four_bits else self.element_bytes
+
     @property
     def pixel_offset(self) -> int:
         return self.pixel_offset_high << 16 | self.pixel_offset_low
@@ -83,6 +99,17 @@ class StrengConfig(fields.UnitConfig):
         if self.raw:
             return 1, 1, self.fsize_high << 16 | self.fsize_low
         return self.fsize_high, self.fsize_low, self.depth
+
+    @fields.derived
+    def stored_shape(self) -> tuple[int, int, int]:
+        """The frame in memory, in words of `stored_bytes`: two values of 4 bits are one of them."""
+        lines, pixels, depth = self.shape
+        return (lines, pixels, -(-depth * self.element_bytes // 2)) if self.four_bits else self.shape
+
+    @fields.derived
+    def frame_bytes(self) -> int:
+        lines, pixels, depth = self.stored_shape
+        return lines * pixels * depth * self.stored_bytes
 
     @property
     def raster_seen(self) -> bool:
@@ -100,13 +127,13 @@ class StrengConfig(fields.UnitConfig):
 
     @fields.derived
     def steps(self) -> tuple[int, int, int]:
-        """Bytes between lines, pixels and elements."""
-        return (0, 0, self.element_bytes) if self.raw else (self.line_offset, self.pixel_offset, self.element_bytes)
+        """Bytes between lines, pixels and words of `stored_shape`."""
+        return (0, 0, self.stored_bytes) if self.raw else (self.line_offset, self.pixel_offset, self.stored_bytes)
 
     def frame_loops(self) -> tuple[tuple[int, int], ...]:
         """The frames as nested loops (count, byte step), outermost first; the last outer turn may be cut short."""
         if self.raw and self.continuous:
-            return ((self.frames, self.frame_elements * self.element_bytes),)
+            return ((self.frames, self.frame_bytes),)
         if self.frame_repeat == 0 or self.frame_repeat >= self.frames:
             return ((self.frames, self.frame_offset),)
         turns = -(-self.frames // self.frame_repeat)
@@ -119,11 +146,11 @@ class StrengConfig(fields.UnitConfig):
     @fields.derived
     def _span(self) -> tuple[int, int]:
         low = high = self.address
-        for count, step in (*self.frame_loops(), *zip(self.shape, self.steps, strict=True)):
+        for count, step in (*self.frame_loops(), *zip(self.stored_shape, self.steps, strict=True)):
             if count > 1:
                 reach = (count - 1) * step
                 low, high = (low + reach, high) if reach < 0 else (low, high + reach)
-        return low, high + self.element_bytes
+        return low, high + self.stored_bytes
 
 
 def is_seen(shape: tuple[int, int, int], line: int, pixel: int, to_memory: int) -> bool:
@@ -154,9 +181,16 @@ def frame_addresses(config: StrengConfig) -> NDArray[np.int64]:
     return numbers // inner_count * outer + numbers % inner_count * inner
 
 
-def read(config: StrengConfig, memory: NDArray[np.uint8], base: int, unit: str = "STRENG") -> Stream:
-    """The stream that the engine reads; `memory` is the region that starts at bus address `base`."""
-    check(config, unit)
+def read(
+    config: StrengConfig,
+    memory: NDArray[np.uint8],
+    base: int,
+    unit: str = "STRENG",
+    four_bits: FourBits | None = None,
+) -> Stream:
+    """The stream that the engine reads; `memory` is the region that starts at bus address `base`. `four_bits`: how
+    elements of 4 bits are read, None where nobody says."""
+    check(config, unit, four_bits)
     index = None
     if (step := _even_step(config)) is not None:
         frames = _evenly_spaced(config, memory, base, step, unit, writeable=False)
@@ -165,6 +199,9 @@ def read(config: StrengConfig, memory: NDArray[np.uint8], base: int, unit: str =
         frames = _window(config, memory, base, distinct, unit, writeable=False)
     size = config.element_bytes
     data = np.ascontiguousarray(frames).reshape(len(frames), -1)
+    if config.four_bits and four_bits is not None:
+        values = unpacked(data.reshape(-1), config.elements * size, four_bits).reshape(config.frames, -1)
+        return Stream(values.view(np.uint8), word_bytes=3) if size == 3 else Stream(values)
     if size == 3:
         return Stream(data, index, word_bytes=3)
     wanted: Any = {1: (np.uint8, np.int8), 2: (np.uint16, np.int16)}[size][config.sign_extend]
@@ -204,17 +241,42 @@ def _may_collide(config: StrengConfig) -> bool:
     return 0 < step < reach + config.element_bytes and not interleaved
 
 
-def check(config: StrengConfig, unit: str) -> None:
+def check(config: StrengConfig, unit: str, four_bits: FourBits | None = None) -> None:
     config.require_modelled(unit)
     if not (0 < config.elements <= MOST_ELEMENTS and config.frames <= MOST_FRAMES):
         raise InputError(f"{config.elements:,} elements in {config.frames:,} frames", where=unit, rule=_SIZES)
     sizes = (config.size0, config.size1, config.size2)
-    if sizes not in {(8, 0, 0), (8, 8, 0), (8, 8, 8)}:
-        raise fields.not_modelled(unit, "CTRL.SIZE0..2", config.size0 | config.size1 << 4 | config.size2 << 8)
+    if config.four_bits:
+        _check_four_bits(config, unit, four_bits)
+    elif sizes not in {(8, 0, 0), (8, 8, 0), (8, 8, 8)}:
+        raise fields.not_modelled(unit, "CTRL.SIZE0..2", size_fields(config))
     if config.sign_extend != config.align_right:
         raise fields.not_modelled(unit, "CTRL.LSBMODE/SIGNEXT", config.align_right | config.sign_extend << 1)
     if not config.frame_limit_enabled:
         raise fields.not_modelled(unit, "LIMITEN.FRAMELIMIT", 0)
+
+
+def size_fields(config: StrengConfig) -> int:
+    return config.size0 | config.size1 << 4 | config.size2 << 8
+
+
+def is_narrow_form(config: StrengConfig) -> bool:
+    """The one form of 4 bits that is modelled: a reader of one raw frame, aligned right and sign extended; three values
+    to an element as published engines read them, without either flag."""
+    one_frame = config.raw and config.frames == 1 and not config.to_memory
+    signs = int(config.element_bytes == 1)
+    return bool(config.four_bits and one_frame and config.align_right == config.sign_extend == signs)
+
+
+def _check_four_bits(config: StrengConfig, unit: str, four_bits: FourBits | None) -> None:
+    unknown = four_bits is None or (config.element_bytes == 3 and not four_bits.deep)
+    if unknown or not is_narrow_form(config):
+        raise NotModelledError(
+            f"CTRL.SIZE0..2 = {size_fields(config):#x}: how an engine takes 4 bits from memory was never observed",
+            where=unit,
+            rule="only proven modes are emulated; one raw frame of 4 bits, sign extended, where a build says so",
+            remedy="build the network with --allow-unproven w4-stream, or with the evidence of a board",
+        )
 
 
 def _repeats(config: StrengConfig) -> bool:
@@ -241,7 +303,7 @@ def _evenly_spaced(
 ) -> Any:
     last = (config.frames - 1) * step
     _require_inside(config, memory, base, (min(0, last), max(0, last)), unit)
-    shape, strides = (config.frames, *config.shape, config.element_bytes), (step, *config.steps, 1)
+    shape, strides = (config.frames, *config.stored_shape, config.stored_bytes), (step, *config.steps, 1)
     found: Array = np.ndarray(shape, np.uint8, memory, config.address - base, strides)  # as_strided is slow
     found.flags.writeable = writeable
     return found
@@ -263,7 +325,7 @@ def _window(
 ) -> Any:
     """Strided view [frames, lines, pixels, depth, bytes] of memory, gathered where the frames are not evenly spaced."""
     start = config.address - base
-    shape, steps, size = config.shape, config.steps, config.element_bytes
+    shape, steps, size = config.stored_shape, config.steps, config.stored_bytes
     _require_inside(config, memory, base, (int(offsets.min(initial=0)), int(offsets.max(initial=0))), unit)
     even = offsets.size < 3 or bool((np.diff(offsets) == offsets[1] - offsets[0]).all())
     inner_steps = (*steps, 1)
@@ -284,9 +346,9 @@ def _require_inside(
     config: StrengConfig, memory: NDArray[np.uint8], base: int, frames: tuple[int, int], unit: str
 ) -> None:
     """`frames`: the lowest and the highest offset of a frame."""
-    reach = [(count - 1) * step for count, step in zip(config.shape, config.steps, strict=True)]
+    reach = [(count - 1) * step for count, step in zip(config.stored_shape, config.steps, strict=True)]
     low = config.address + frames[0] + sum(min(r, 0) for r in reach)
-    high = config.address + frames[1] + sum(max(r, 0) for r in reach) + config.element_bytes
+    high = config.address + frames[1] + sum(max(r, 0) for r in reach) + config.stored_bytes
     if low < base or high > base + memory.size:
         raise InputError(
             f"the engine touches {low:#010x}..{high - 1:#010x}, "

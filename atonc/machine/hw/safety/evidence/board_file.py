@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
+from atonc.machine.hw import four_bits
 from atonc.machine.hw.machine import implausible
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.grades import Feature, Value
@@ -91,6 +92,7 @@ def evidence_row(found: BoardEvidence) -> dict[str, Any]:
         "distrusted": sorted(found.distrusted),
         "supported": sorted(found.supported),
         "constants": [[name, value] for name, value in sorted(found.constants)],
+        **four_bits.saved_row(found.four_bits),
     }
 
 
@@ -107,6 +109,7 @@ def evidence_of_row(row: Mapping[str, Any]) -> BoardEvidence:
         tuple(dict(_listed(row, "constants", _constant)).items()),
         frozenset(_listed(row, "supported", _argument)),
         _text(row.get("board")),
+        four_bits.form_in(row, confirmed=True),
     )
 
 

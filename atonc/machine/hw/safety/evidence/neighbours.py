@@ -48,8 +48,8 @@ class _ByteRuns:
 
     @classmethod
     def of(cls, config: StrengConfig) -> _ByteRuns:
-        loops = [*config.frame_loops(), *zip(config.shape, config.steps, strict=True)]
-        length, merged = config.element_bytes, list[Loop]()
+        loops = [*config.frame_loops(), *zip(config.stored_shape, config.steps, strict=True)]
+        length, merged = config.stored_bytes, list[Loop]()
         walked = sorted(((count, abs(step)) for count, step in loops if count > 1 and step), key=lambda loop: loop[1])
         for count, step in walked:
             if not merged and step == length:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
+from atonc.machine.hw.four_bits import BITS
 from atonc.machine.hw.limits import PREFETCH_BYTES
-from atonc.machine.hw.safety.evidence.grades import Named
+from atonc.machine.hw.safety.evidence.grades import Feature, Named
 from atonc.machine.hw.safety.evidence.modes import mode
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
@@ -23,6 +24,9 @@ ANY_VALUE = {
     "repeat_offset": "judged where a second turn follows; else readers of published programs leave anything in it",
 }
 READ_BACK = "to CONVACC:2"
+_SIZES = "SIZE0 SIZE1 SIZE2"
+NARROW = Feature(f"STRENG {_SIZES}", "read raw", f"{BITS} 0 0")  # all that kernels of 4 bits have and no other engine
+NARROW_DEEP = Feature(f"STRENG {_SIZES}", "read raw", f"{BITS} {BITS} {BITS}")  # three of them to a word
 _ALIGNMENTS = (16, 8, 4, 2, 1)
 
 
@@ -46,7 +50,7 @@ def features(c: StrengConfig, port: str, memory: str) -> Iterator[Named]:
     """`memory`: the kind of pool that the engine is in."""
     role, sized = form(c), f"{form(c)} {8 * c.element_bytes}"
     yield mode(c, port)
-    yield "SIZE0 SIZE1 SIZE2", role, f"{c.size0} {c.size1} {c.size2}"
+    yield _SIZES, role, f"{c.size0} {c.size1} {c.size2}"
     yield "LSBMODE SIGNEXT", direction(c), f"{c.align_right} {c.sign_extend}"
     yield "SINGLE with one frame", role, f"{c.single} {int(c.frames == 1)}"
     enables = (c.illegal_config_event, c.address_limit_enabled, c.stop_prefetch, c.frame_limit_enabled, c.gap_cycles)
@@ -87,7 +91,7 @@ def _step(step: int, size: int) -> str:
 def _frames(c: StrengConfig, port: str) -> Iterator[Named]:
     role, bits = form(c), f"{form(c)} {8 * c.element_bytes}"
     yield "FRAME_RPT", role, _repeat(c)
-    size = c.frame_elements * c.element_bytes
+    size = c.frame_bytes
     if c.frames > 1 and not c.continuous:
         yield "frame after frame", f"{role} {port}" if c.to_memory else role, _follows(c.frame_offset, size)
         yield "frame offset", direction(c), c.frame_offset

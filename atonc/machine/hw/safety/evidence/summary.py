@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.four_bits import PROBABILITY
 from atonc.machine.hw.safety.evidence import EpochGrade, Grade, Graded, counts
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
+from atonc.machine.hw.safety.evidence.streng import NARROW
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,12 @@ class Summary:
         strength = {"with_a_form_seen_once": self.with_form.get(Grade.ONCE, 0), "all_forms_shipped": self.shipped}
         forms = [form.as_dict() for form in self.forms]
         board = {} if self.answers == NO_ANSWERS else {"board": self.answers.as_dict()}
-        return {**self.epochs, "strength": strength, "arguments": arguments, "forms": forms, **board}
+        assumed = {"assumed": {"w4-stream": PROBABILITY}} if self.assumes_four_bits else {}
+        return {**self.epochs, "strength": strength, "arguments": arguments, "forms": forms, **assumed, **board}
+
+    @property
+    def assumes_four_bits(self) -> bool:
+        return any(form.graded.feature == NARROW and form.graded.grade == Grade.UNSEEN for form in self.forms)
 
 
 def summarise(grades: Iterable[EpochGrade], answers: BoardEvidence = NO_ANSWERS) -> Summary:

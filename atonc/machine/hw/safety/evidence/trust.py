@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.four_bits import ASSUMED, FourBits
 from atonc.machine.hw.safety.evidence import arith, streng
 from atonc.machine.hw.safety.evidence.arguments import argument_for
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
@@ -36,6 +37,13 @@ class Trust:
     board: BoardEvidence = NO_ANSWERS
     _features: dict[Feature, Graded] = field(default_factory=dict, init=False, repr=False)
     _units: dict[Hashable, UnitGrade] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def four_bits(self) -> FourBits | None:
+        """How engines read kernels of 4 bits, where they may: as the board answered, else as is assumed."""
+        if streng.NARROW in self.board.refuted:
+            return None
+        return self.board.four_bits or (ASSUMED if streng.NARROW in self.asked else None)
 
     def allows(self, graded: Graded) -> bool:
         return graded.grade.rank <= self.worst.rank or graded.feature in self.asked
