@@ -17,6 +17,9 @@ from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec import ec_program
 from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety.evidence import PUBLISHED, EpochGrade, GradedForm, Trust
+from atonc.machine.hw.units.stream_engine import CIPHER
+
+_CIPHER_SEEN = (f"STRENG.{CIPHER[0]} = {CIPHER[1]:#x}",)  # as rule U01 says it
 
 
 def inspect(program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED) -> safety.Inspection:
@@ -40,6 +43,18 @@ def require_safe(found: safety.Inspection, trust: Trust) -> tuple[Violation, ...
             remedy="report the model: the compiler must not produce this",
         )
     return serious
+
+
+def require_only_cipher(
+    plain: safety.Inspection, ciphered: Program, pools: Iterable[MemoryPool], trust: Trust
+) -> None:
+    """A program that deciphers breaks no rule but the one that says that nobody has seen it."""
+    known = {(v.rule.id, v.where, v.seen) for v in plain.violations}
+    for found in inspect(ciphered, pools, trust).violations:
+        if found.seen not in _CIPHER_SEEN and (found.rule.id, found.where, found.seen) not in known:
+            raise InternalError(
+                f"with the cipher on, {found.rule.id}: {found.seen}", where=found.where, remedy="report the model"
+            )
 
 
 def refused(

@@ -13,13 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
 from atonc.machine.hw.fixed import signed
 from atonc.machine.hw.stream import Array, Stream
 
 bits = fields.declare("STRENG")
+
+# What LL_Streng_TensorInit writes for `cipher_en`: each word of eight bytes by its address, with key 0 of the engine's
+# bus interface, 12 rounds, identification 0. No published program has it; the cipher itself is not public.
+CIPHER = ("ENCR_MSB.EN", 1)
+CIPHER_WORD = 8  # bytes
 
 LARGEST_RASTER = (25_200, 2_100, 256)  # lines, pixels and elements that published programs count
 FARTHEST_PIXEL = (41_472, 131_072)  # bytes between pixels, of readers and of writers
@@ -68,6 +73,11 @@ class StrengConfig(fields.UnitConfig):
     @fields.derived
     def element_bytes(self) -> int:
         return (self.size0 > 0) + (self.size1 > 0) + (self.size2 > 0)
+
+    @property
+    def ciphers(self) -> bool:
+        """Whether what it moves is deciphered on its way in, or enciphered on its way out."""
+        return CIPHER in self.unmodelled
 
     @property
     def pixel_offset(self) -> int:
@@ -205,6 +215,13 @@ def _may_collide(config: StrengConfig) -> bool:
 
 
 def check(config: StrengConfig, unit: str) -> None:
+    if config.ciphers:
+        raise NotModelledError(
+            "the engine deciphers what it reads (ENCR_MSB.EN = 1), and the cipher is not public",
+            where=unit,
+            rule="only modes whose result is proven are emulated",
+            remedy="compile without --encrypt-weights: the program is the same in plain",
+        )
     config.require_modelled(unit)
     if not (0 < config.elements <= MOST_ELEMENTS and config.frames <= MOST_FRAMES):
         raise InputError(f"{config.elements:,} elements in {config.frames:,} frames", where=unit, rule=_SIZES)

@@ -1,0 +1,49 @@
+"""What there is to say of encrypted weights: what is, what is not, and that nobody has seen it run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN, EncryptionCount, count
+from atonc.machine.base import words
+
+
+def lines(view: CompileView) -> list[str]:
+    """For the section on memory; nothing without `--encrypt-weights`."""
+    region = view.compiled.written.encrypted
+    if region is None:
+        return []
+    found = count(view.compiled.written)
+    return [
+        f"  to be encrypted: {found.encrypted_bytes:,} bytes of weights, {region.size_bytes:,} bytes of the image of "
+        f"{region.pool} from offset {region.offset:,} on ({region.start:#010x}); "
+        f"{words.count(found.engines, 'reader')} in {words.count(found.epochs, 'epoch')} decipher them",
+        f"  in plain: {found.plain_bytes:,} bytes of weights, which the processor reads",
+    ]
+
+
+def notes(view: CompileView) -> list[str]:
+    """What users must know before they rely on it."""
+    if view.compiled.written.encrypted is None:
+        return []
+    known = [] if not view.options.encrypt_acc_confs else [f"{ACC_CONFS} (--no-encrypt-acc-confs takes note of it)"]
+    return [f"encrypted weights: {IN_PLAIN}; {UNSEEN}", *known]
+
+
+def as_json(view: CompileView) -> dict[str, Any] | None:
+    region = view.compiled.written.encrypted
+    if region is None:
+        return None
+    found: EncryptionCount = count(view.compiled.written)
+    return {
+        "pool": region.pool,
+        "address": region.start,
+        "offset": region.offset,
+        "size_bytes": region.size_bytes,
+        "encrypted_bytes": found.encrypted_bytes,
+        "plain_bytes": found.plain_bytes,
+        "engines": found.engines,
+        "epochs": found.epochs,
+        "evidence": IN_PLAIN,
+    }
