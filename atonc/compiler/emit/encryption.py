@@ -2,7 +2,8 @@
 
 Files hold plain bytes; somebody with a board encrypts one part of one memory image before it goes into flash. That part
 holds the constants that only engines read: an engine deciphers on its way, the processor would see ciphertext. What the
-processor reads stays outside, in plain. The ciphertext of a word depends on its address, so the region is fixed.
+processor reads stays outside, in plain: constants of CPU layers are arrays of the C file, and any that lay in flash
+would come behind the region. The ciphertext of a word depends on its address, so the region is fixed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from atonc.compiler.emit.program import EncryptedRegion, Program, ProgramStep
+from atonc.compiler.ir import Graph
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.machine.base.errors import InputError, InternalError
@@ -33,7 +35,7 @@ class EncryptionCount:
     """What is encrypted and what is not, in bytes of constants."""
 
     encrypted_bytes: int
-    plain_bytes: int  # of constants that the processor reads
+    plain_bytes: int  # of constants that the processor reads: arrays of the C file
     engines: int  # that decipher, each counted in every epoch
     epochs: int
 
@@ -70,13 +72,20 @@ def streamed(program: Program) -> dict[str, Placed]:
     return found
 
 
-def count(program: Program) -> EncryptionCount:
+def count(program: Program, graph: Graph) -> EncryptionCount:
     region = program.encrypted
     constants = [home for home in program.placed.values() if _is_constant(home)]
-    inside = [home.size_bytes for home in constants if region and region.holds(home.address, home.end)]
+    inside = sum(home.size_bytes for home in constants if region and region.holds(home.address, home.end))
+    outside = sum(home.size_bytes for home in constants) - inside
     engines = [sum(_ciphers(unit) for unit in epoch.units.values()) for epoch in program.epochs]
-    every = sum(home.size_bytes for home in constants)
-    return EncryptionCount(sum(inside), every - sum(inside), sum(engines), sum(map(bool, engines)))
+    return EncryptionCount(inside, outside + _in_c_file(program, graph), sum(engines), sum(map(bool, engines)))
+
+
+def _in_c_file(program: Program, graph: Graph) -> int:
+    """Bytes of the model's constants that operators on the CPU have."""
+    on_cpu = {step.plan.op for step in program.steps if isinstance(step.plan, CpuPlan)}
+    names = {name for op in graph.ops if op.name in on_cpu for name in op.inputs if name}
+    return sum(data.nbytes for name in sorted(names) if (data := graph.tensors[name].data) is not None)
 
 
 def _is_constant(home: Placed) -> bool:

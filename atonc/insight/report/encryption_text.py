@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN, EncryptionCount, count
+from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN, count
 from atonc.machine.base import words
 
 
@@ -14,12 +14,12 @@ def lines(view: CompileView) -> list[str]:
     region = view.compiled.written.encrypted
     if region is None:
         return []
-    found = count(view.compiled.written)
+    found = count(view.compiled.written, view.compiled.graph)
     return [
         f"  to be encrypted: {found.encrypted_bytes:,} bytes of weights, {region.size_bytes:,} bytes of the image of "
         f"{region.pool} from offset {region.offset:,} on ({region.start:#010x}); "
         f"{words.count(found.engines, 'reader')} in {words.count(found.epochs, 'epoch')} decipher them",
-        f"  in plain: {found.plain_bytes:,} bytes of weights, which the processor reads",
+        f"  in plain: {found.plain_bytes:,} bytes of weights, of layers on the CPU, in {view.name}.c",
     ]
 
 
@@ -35,7 +35,7 @@ def as_json(view: CompileView) -> dict[str, Any] | None:
     region = view.compiled.written.encrypted
     if region is None:
         return None
-    found: EncryptionCount = count(view.compiled.written)
+    found = count(view.compiled.written, view.compiled.graph)
     return {
         "pool": region.pool,
         "address": region.start,
