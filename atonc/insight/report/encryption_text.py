@@ -7,6 +7,7 @@ from typing import Any
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN, count
 from atonc.machine.base import words
+from atonc.machine.hw.safety.evidence.streng import DECIPHERS
 
 
 def lines(view: CompileView) -> list[str]:
@@ -28,7 +29,13 @@ def notes(view: CompileView) -> list[str]:
     if view.compiled.written.encrypted is None:
         return []
     known = [] if not view.options.encrypt_acc_confs else [f"{ACC_CONFS} (--no-encrypt-acc-confs takes note of it)"]
-    return [f"encrypted weights: {IN_PLAIN}; {UNSEEN}", *known]
+    return [f"encrypted weights: {evidence(view)}; {UNSEEN}", *known]
+
+
+def evidence(view: CompileView) -> str:
+    """What stands behind it: nothing but the emulator, or a board that answered the probes as well."""
+    probed = DECIPHERS in view.compiled.target.trust.board.confirmed
+    return f"{IN_PLAIN}{', but your board reads back what it enciphers' if probed else ''}"
 
 
 def as_json(view: CompileView) -> dict[str, Any] | None:
@@ -45,5 +52,5 @@ def as_json(view: CompileView) -> dict[str, Any] | None:
         "plain_bytes": found.plain_bytes,
         "engines": found.engines,
         "epochs": found.epochs,
-        "evidence": IN_PLAIN,
+        "evidence": evidence(view),
     }

@@ -12,7 +12,7 @@ from dataclasses import fields
 from operator import attrgetter
 
 from atonc.machine.hw.limits import PREFETCH_BYTES
-from atonc.machine.hw.safety.evidence.grades import Named
+from atonc.machine.hw.safety.evidence.grades import Feature, Named
 from atonc.machine.hw.safety.evidence.modes import mode
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
@@ -23,6 +23,7 @@ ANY_VALUE = {
     "repeat_offset": "judged where a second turn follows; else readers of published programs leave anything in it",
 }
 READ_BACK = "to CONVACC:2"
+DECIPHERS = Feature("STRENG cipher", "read", "on")  # what `--encrypt-weights` rests on
 _ALIGNMENTS = (16, 8, 4, 2, 1)
 
 
@@ -53,6 +54,8 @@ def features(c: StrengConfig, port: str, memory: str) -> Iterator[Named]:
     yield "ILLCFG, limits, GAPCYCLES", "", " ".join(map(str, enables))
     yield "EN_OFLOW_FRM", direction(c), str(c.overflow_event)
     yield "CACHEABLE ALLOC", f"{direction(c)} {memory}", f"{c.cacheable} {c.cache_allocate}"
+    if c.ciphers:
+        yield "cipher", direction(c), "on"  # never off: then it is every published engine
     yield "frames", role, c.frames
     if port == READ_BACK:
         yield "read-back frame elements", "sync" if c.sync else "no sync", c.frame_elements
