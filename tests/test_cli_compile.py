@@ -247,12 +247,14 @@ def test_load_and_run_take_networks_in_folders() -> None:
 
 def test_profiles_name_pools_and_unknown_options(tmp_path: Path) -> None:
     file = tmp_path / "neural_art.json"
-    words = "--z --z --y=3 -O3 --optimization 3 --Oauto-th=-0.5 --native-float --encrypt-weights --d-lower 50 -k -k2"
+    words = "--z --z --y=3 -O3 --optimization 3 --Oauto-th=-0.5 --native-float --encrypt-weights --w-bits 4"
+    words += " --d-lower 50 -k -k2"
     text = '{"Profiles": {"fast": {"memory_pool": "a.mpool", "options": "OPTIONS", "key": 1},}} // end'
     file.write_text(text.replace("OPTIONS", words))
     profile = read_profile(f"fast@{file}")
     assert profile.memory_pool == tmp_path / "a.mpool" and profile.ignored == ("--z", "--y", "-k")
-    assert profile.missing == ("--encrypt-weights",) and profile.unknown_keys == ("key",) and not profile.no_cpu
+    assert profile.encrypt_weights and profile.encrypt_acc_confs
+    assert profile.missing == ("--w-bits",) and profile.unknown_keys == ("key",) and not profile.no_cpu
     with pytest.raises(errors.InputError, match="choose from fast"):
         read_profile(str(file))
     with pytest.raises(errors.InputError, match=r"no such profile file.*profile-allmems--O3"):

@@ -41,7 +41,7 @@ class CompileView:
     def resident_outlook(self) -> tuple[float, int] | None:
         """Milliseconds with weights in RAM, and how many bytes: what `--resident` takes at most."""
         made = self.compiled
-        if self.options.resident or not made.program.steps:
+        if self.options.resident or self.options.encrypt_weights or not made.program.steps:
             return None
         saved, taken = _outlook(made, self.options.keep_free)
         return (made.target.machine.milliseconds(self.cost.cycles - saved), taken) if saved > 0 else None

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from atonc.compiler.compare.extremes import make_extremes
 from atonc.compiler.compare.inputs import make_inputs, make_noise
+from atonc.compiler.emit import check_encryption
+from atonc.compiler.emit.encryption import encrypt
 from atonc.compiler.emit.program import Program
 from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import in_file, read
@@ -72,6 +74,7 @@ class Compiled:
     search: tuple[Attempt, ...] = ()  # every program that was built
     decisions: Decisions = FIRST  # of the one that was taken
     priced: tuple[Program, NetworkCost] | None = None  # what the search knows already
+    ciphered: Program | None = None  # the same program on encrypted weights, where the user wants it
 
     @cached_property
     def cost(self) -> NetworkCost:
@@ -79,6 +82,11 @@ class Compiled:
         if self.priced is not None and self.priced[0] is self.program:
             return self.priced[1]
         return program_cost(self.program, self.graph, self.memory.pools, self.target)
+
+    @property
+    def written(self) -> Program:
+        """As files have it. `program` is what was verified and can be emulated: the same on plain weights."""
+        return self.ciphered or self.program
 
     @property
     def silicon(self) -> Summary:
@@ -188,7 +196,16 @@ def finish(
         search=tuple(log),
         decisions=best.decisions,
         priced=(made.program, best.cost),
+        ciphered=_ciphered(made.program, best, setting) if setting.options.encrypt_weights else None,
     )
+
+
+def _ciphered(program: Program, best: Candidate, setting: Setting) -> Program:
+    """After the verification, which is of the plain program: nothing but the cipher is different."""
+    ciphered = encrypt(program, setting.memory.pools)
+    check_encryption.require_sound(ciphered)
+    silicon.require_only_cipher(best.found, ciphered, setting.memory.pools, setting.target.trust)
+    return ciphered
 
 
 def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:

@@ -74,6 +74,30 @@ Movable = UserBuffer | RelativePool
 
 
 @dataclass(frozen=True)
+class EncryptedRegion:
+    """The part of a memory image that is encrypted before it is put into flash, in whole words of the cipher."""
+
+    pool: str
+    base: int  # of the pool, where its image begins
+    start: int
+    end: int
+
+    @property
+    def offset(self) -> int:
+        return self.start - self.base
+
+    @property
+    def size_bytes(self) -> int:
+        return self.end - self.start
+
+    def meets(self, start: int, end: int) -> bool:
+        return start < self.end and end > self.start
+
+    def holds(self, start: int, end: int) -> bool:
+        return self.start <= start and end <= self.end
+
+
+@dataclass(frozen=True)
 class Program:
     steps: tuple[ProgramStep, ...]
     placed: Mapping[str, Placed]
@@ -83,6 +107,7 @@ class Program:
     user_io: tuple[UserBuffer, ...] = ()  # inputs, then outputs; empty when all of them lie inside activations
     relative: tuple[RelativePool, ...] = ()  # of the pools in use
     four_bits: FourBits | None = None  # how engines are taken to read kernels of 4 bits, where some do
+    encrypted: EncryptedRegion | None = None  # what its engines decipher (`emit.encryption`)
 
     @property
     def movable(self) -> tuple[Movable, ...]:

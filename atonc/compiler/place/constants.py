@@ -18,14 +18,15 @@ class ConstantLayout:
     left: tuple[Lifetime, ...]  # no room outside the chip: they have to live in RAM
 
 
-def place_constants(constants: Sequence[Lifetime], board: BoardMemory) -> ConstantLayout:
-    """Read-only memory first, then external RAM that the board wants used for constants."""
+def place_constants(constants: Sequence[Lifetime], board: BoardMemory, encrypted: bool = False) -> ConstantLayout:
+    """Read-only memory first, then external RAM that the board wants used for constants. `encrypted`: those that only
+    engines read come first, so that they are one region; the processor would see the others as ciphertext."""
     homes = [*board.read_only, *(pool for pool in board.external_ram if pool.constants_preferred)]
     limits = {pool.name: usable([pool]) for pool in homes}
     cursors = {name: start for name, (start, _) in limits.items()}
     addresses: dict[str, int] = {}
     left = []
-    for constant in sorted(constants, key=_reading_order):
+    for constant in sorted(constants, key=_streamed_first if encrypted else _reading_order):
         size = constant_room(constant.buffer)
         home = next((name for name, (_, end) in limits.items() if cursors[name] + size <= end), None)
         if home is None:
@@ -40,6 +41,10 @@ def place_constants(constants: Sequence[Lifetime], board: BoardMemory) -> Consta
 def constant_room(buffer: Buffer) -> int:
     """Counts bytes with padding: the next one begins where engines may start."""
     return -(-buffer.size_bytes // ALIGNED) * ALIGNED
+
+
+def _streamed_first(constant: Lifetime) -> tuple[bool, tuple[int, str]]:
+    return any(access.by_cpu for access in constant.accesses), _reading_order(constant)
 
 
 def _reading_order(constant: Lifetime) -> tuple[int, str]:

@@ -23,14 +23,21 @@ _SMALL_BYTES = 1 << 16
 _USER_GAP = 64  # between stand-ins, so that every address behind an end still tells whose it is
 
 
-def place(planned: Planned, board: BoardMemory, prefer: str = "speed", user_allocated: Collection[str] = ()) -> Layout:
+def place(
+    planned: Planned,
+    board: BoardMemory,
+    prefer: str = "speed",
+    user_allocated: Collection[str] = (),
+    encrypted: bool = False,
+) -> Layout:
     """`prefer`: "speed" spreads what one epoch uses over the banks, "memory" keeps to the smallest extent.
 
     Buffers in `user_allocated` take no memory here; they stand at addresses without memory (`Placed.user_allocated`).
+    `encrypted`: constants that only engines read lie together (`emit.encryption`).
     """
     plans, aliases = planned.plans, planned.aliases
     used = lifetimes(planned, exclude=user_allocated)
-    constants = place_constants([life for life in used if life.buffer.kind == BufferKind.CONSTANT], board)
+    constants = place_constants([life for life in used if life.buffer.kind == BufferKind.CONSTANT], board, encrypted)
     ram = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
     problem = Problem(tuple(_items(ram)))
     every = with_scratch(plans, planned.buffers)

@@ -149,6 +149,20 @@ class Options:
         parse=size,
         takes=RARE,
     )
+    encrypt_weights: bool = option(
+        False,
+        "--encrypt-weights",
+        MEMORY,
+        "engines decipher the weights that they read; a board encrypts the memory image first (docs/encryption.md)",
+        takes=RARE,
+    )
+    encrypt_acc_confs: bool = option(
+        True,
+        "--no-encrypt-acc-confs",
+        MEMORY,
+        "with --encrypt-weights: constants of units stay plain (they always do, the report says so without this)",
+        takes=RARE,
+    )
     cut_inputs: tuple[str, ...] = option(
         (),
         "--cut-input-tensors",
@@ -305,6 +319,8 @@ class Options:
         unproven(",".join(self.unproven))
         require_passes(self.schedule_without, self.schedule_with)
         require_arguments(self.distrust)
+        if self.encrypt_weights:
+            _require_encryptable(self)
         if self.silicon == SEEN and (new := unseen(self.schedule_with)):
             raise InputError(
                 f"{', '.join(new)} makes epochs that no published program has",
@@ -316,6 +332,22 @@ class Options:
     def unproven(self) -> tuple[str, ...]:
         """Forms that no published program has and that may be used all the same."""
         return self.allow_unproven if isinstance(self.allow_unproven, tuple) else (ANY_FORM,) * self.allow_unproven
+
+
+def _require_encryptable(options: Options) -> None:
+    """Nobody but stream engines reads what is encrypted, at the address that it was encrypted for."""
+    reasons = (
+        (options.resident, "--resident", "the processor copies these weights, and would copy ciphertext"),
+        (options.relocatable, "-r", "a relocatable image gets its address later, and the ciphertext depends on it"),
+        (options.no_npu, "--no-npu", "stream engines decipher, the processor does not"),
+    )
+    for asked, flag, why in reasons:
+        if asked:
+            raise InputError(
+                f"--encrypt-weights does not go with {flag}",
+                rule=why,
+                remedy=f"leave out {flag} or --encrypt-weights",
+            )
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,8 @@ def _placed(mapped: Mapped, scheduled: Scheduled, setting: Setting, decisions: D
     brought = setting.user_allocated
     require_apart(brought, *edges, context.aliases)
     plans, prefer = list(scheduled.plans), "memory" if decisions.compact else "speed"
-    layout = place(Planned(plans, context.buffers, context.aliases, *edges), setting.memory, prefer, brought)
+    planned, encrypted = Planned(plans, context.buffers, context.aliases, *edges), setting.options.encrypt_weights
+    layout = place(planned, setting.memory, prefer, brought, encrypted)
     place_check.require_sound(place_check.check(layout.placed, plans, setting.memory, context.aliases, *edges))
     return layout
 

@@ -10,13 +10,17 @@ from atonc.compiler.emit.program import Program
 from atonc.compiler.lower import rules
 from atonc.compiler.schedule.shares import Share
 from atonc.compiler.select.form import RefusedForm
-from atonc.machine.base.errors import InternalError, ToolError
+from atonc.machine.base.errors import InputError, InternalError, ToolError
 from atonc.machine.base.reasons import Severity, Violation
 from atonc.machine.hw import safety
 from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec import ec_program
 from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety.evidence import PUBLISHED, EpochGrade, GradedForm, Trust
+from atonc.machine.hw.safety.evidence.streng import DECIPHERS
+from atonc.machine.hw.units.stream_engine import CIPHER
+
+_CIPHER_SEEN = (f"STRENG.{CIPHER[0]} = {CIPHER[1]:#x}", str(DECIPHERS))  # as the rules say it: U01, E01
 
 
 def inspect(program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED) -> safety.Inspection:
@@ -40,6 +44,25 @@ def require_safe(found: safety.Inspection, trust: Trust) -> tuple[Violation, ...
             remedy="report the model: the compiler must not produce this",
         )
     return serious
+
+
+def require_only_cipher(
+    plain: safety.Inspection, ciphered: Program, pools: Iterable[MemoryPool], trust: Trust
+) -> None:
+    """A program that deciphers breaks no rule but those that say that nobody has seen it."""
+    if DECIPHERS in trust.board.refuted:
+        raise InputError(
+            "your board does not read back what it enciphered",
+            where="--encrypt-weights",
+            rule="a form that your board refuted is not used",
+            remedy="leave out --encrypt-weights; or --evidence, if its answer was a mistake",
+        )
+    known = {(v.rule.id, v.where, v.seen) for v in plain.violations}
+    for found in inspect(ciphered, pools, trust).violations:
+        if found.seen not in _CIPHER_SEEN and (found.rule.id, found.where, found.seen) not in known:
+            raise InternalError(
+                f"with the cipher on, {found.rule.id}: {found.seen}", where=found.where, remedy="report the model"
+            )
 
 
 def refused(

@@ -16,6 +16,7 @@ from atonc.machine.base.about import __version__
 from atonc.machine.base.build_folder import REPORTS, write_whole
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_files
+from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count
 from atonc.machine.cost.saved_machine import machine_row
 from atonc.machine.hw import four_bits
@@ -72,7 +73,7 @@ def c_network(view: CompileView) -> CNetwork:
     }
     return CNetwork(
         view.name,
-        view.compiled.program,
+        view.compiled.written,
         view.compiled.graph,
         view.board.pools,
         model=view.model,
@@ -113,7 +114,13 @@ def files_of(
     from atonc.insight.report.html import html_page
 
     progress.stage("making the files")
-    program, name = view.compiled.program, view.name
+    program, name = view.compiled.written, view.name
+    if with_hex and program.encrypted:
+        raise InputError(
+            "--encrypt-weights does not go with memory images as Intel HEX",
+            rule="the board encrypts the .raw image, and the .hex file would keep the weights in plain",
+            remedy=f"make the .hex from the encrypted image: objcopy --change-addresses {program.encrypted.base:#x}",
+        )
     described = write.description(program, view.compiled.graph, name) | {"model": view.model, "board": view.board.name}
     described |= machine_row(view.compiled.target.machine) | saved_row(view.compiled.target.trust.board)
     described |= four_bits.saved_row(program.four_bits)

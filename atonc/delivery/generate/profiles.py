@@ -36,6 +36,7 @@ _BUILT_IN = {
     "n6-nointmem": ("nointmem", ""),
 }
 _CONTROLLER = "--enable-epoch-controller"
+_ENCRYPT, _PLAIN_CONSTANTS = "--encrypt-weights", "--no-encrypt-acc-confs"
 _POOL = ("--load-mpool", "--load-mpool-file")
 # What these ask for holds here in any case, or concerns only how the other compiler searches and what it prints.
 _SETTLED_NAMES = """
@@ -55,7 +56,7 @@ _SETTLED = frozenset(_SETTLED_NAMES.split())
 _PRINTING = ("--d-", "--dot", "--gnuplot-")
 # The other compiler knows them and they change what comes out, but we have nothing like it.
 _MISSING_NAMES = """
---convert-scaleoffset-to-qmn --def-sym --disable-orlando-opt --ec-single-epoch --encrypt-weights --expand-softmax
+--convert-scaleoffset-to-qmn --def-sym --disable-orlando-opt --ec-single-epoch --expand-softmax
 --f-bits --fake-Qmn --force-8bits-scale-offset --force-all-in-out-to-mem --json-quant-file --max-ram-size
 --no-emit-pools-init --onnx-out-format --Opreserve-inputs --quant-file --simulate-qmn-format --w-bits -D
 """
@@ -72,6 +73,8 @@ class Profile:
     unknown_keys: tuple[str, ...] = ()
     pool_set: str = ""  # of the board, for profiles that ST's installation brings
     epoch_controller: bool = True  # False: a file that does not ask for it; ST's scripts then copy no file of programs
+    encrypt_weights: bool = False
+    encrypt_acc_confs: bool = True
 
     def board(self, chosen: str) -> str:
         """The board that the user named, with the profile's pool set unless the user named one too."""
@@ -116,6 +119,8 @@ def _profile(name: str, profile: JsonNode, path: Path) -> Profile:
         "--disable-sw-fallback" in named,
         tuple(str(key)[:60] for key in profile.data if key not in _KEYS),
         epoch_controller=_CONTROLLER in named,
+        encrypt_weights=_ENCRYPT in named,
+        encrypt_acc_confs=_PLAIN_CONSTANTS not in named,
     )
 
 
@@ -137,7 +142,8 @@ def _option(word: str) -> str:
 
 def _known(word: str) -> bool:
     settled = word in _SETTLED or word.startswith(_PRINTING)
-    return settled or word in _MISSING or word in _POOL or word == "--disable-sw-fallback"
+    heeded = ("--disable-sw-fallback", _ENCRYPT, _PLAIN_CONSTANTS, *_POOL)
+    return settled or word in _MISSING or word in heeded
 
 
 def _value_of(options: tuple[str, ...], words: list[str]) -> str:

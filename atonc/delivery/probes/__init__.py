@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from atonc.delivery.probes import (
     arith,
+    cipher,
     conv,
     engines,
     interfaces,
@@ -33,7 +34,8 @@ PROBES: tuple[Probe, ...] = (
     *interfaces.PROBES,
     *timing.PROBES,
     *products.PROBES,
-    *narrow.PROBES,  # last: nobody has seen such a program
+    *narrow.PROBES,  # nobody has seen such a program
+    *cipher.PROBES,  # nor such a one
 )
 
 

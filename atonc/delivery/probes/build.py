@@ -18,6 +18,7 @@ from atonc.delivery.probes.types import INPUT, OUTPUT, Answer, Probe, ProbeEpoch
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.ec import Blob, ec_program
+from atonc.machine.hw.units.stream_engine import StrengConfig
 
 UNTOUCHED = 0xA5  # of the output before a run, as in the firmware
 AS_EMULATED = "emulated"
@@ -31,6 +32,7 @@ class BuiltProbe:
     stimulus: bytes = field(repr=False)
     answers: tuple[Answer, ...]  # the emulator's, or each that the silicon may show
     emulated: bool = True  # False: the emulator does not know this setting
+    must_differ: bool = False
 
     @property
     def expected(self) -> bytes:
@@ -51,6 +53,11 @@ class BuiltProbe:
     @property
     def in_flash(self) -> tuple[Placed, ...]:
         return tuple(home for home in self.constants if home.pool == places.FLASH)
+
+    @property
+    def needs_keys(self) -> bool:
+        engines = [unit for epoch in self.network.program.epochs for unit in epoch.units.values()]
+        return any(isinstance(unit, StrengConfig) and unit.ciphers for unit in engines)
 
     @property
     def uses_hyperram(self) -> bool:
@@ -81,7 +88,7 @@ def build(probe: Probe) -> BuiltProbe:
 def build_from(probe: Probe, made: ProbeEpochs, target: BoardMemory, flash_used: int = 0) -> BuiltProbe:
     network = bound(c_name(probe), made, target, flash_used)
     answers = made.answers or (Answer(AS_EMULATED, _expected(network, made.stimulus)),)
-    return BuiltProbe(probe, network, made.stimulus, answers, not made.answers)
+    return BuiltProbe(probe, network, made.stimulus, answers, not made.answers, made.must_differ)
 
 
 def bound(name: str, made: ProbeEpochs, target: BoardMemory | None = None, flash_used: int = 0) -> CNetwork:

@@ -96,6 +96,8 @@ def _row(one: BuiltProbe, stored: _Bytes) -> str:
         *(["PROBE_NEEDS_FLASH"] if one.in_flash else []),
         *(["PROBE_NEEDS_HYPERRAM"] if one.uses_hyperram else []),
         *([] if one.emulated else ["PROBE_NOT_EMULATED"]),
+        *(["PROBE_NEEDS_KEYS"] if one.needs_keys else []),
+        *(["PROBE_MUST_DIFFER"] if one.must_differ else []),
     ]
     places = ", ".join(f"{one.home(buffer).address:#010x}u" for buffer in (INPUT, OUTPUT))
     return (

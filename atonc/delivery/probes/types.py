@@ -29,6 +29,7 @@ class ProbeEpochs:
     keep_tables: bool = False  # coefficients that are still in a unit are not loaded again
     homes: Mapping[str, str] = field(default_factory=dict)  # buffer -> memory, where it matters which
     answers: tuple[Answer, ...] = ()  # instead of the emulator's, for settings that it does not model
+    must_differ: bool = False  # from the one answer: nobody knows which bytes come, only which must not
 
 
 @dataclass(frozen=True)

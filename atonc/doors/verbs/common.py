@@ -132,6 +132,8 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         | {
             "board": profile.board(options.board),
             "epoch_controller": options.epoch_controller and (profile.epoch_controller or _wants_controller(options)),
+            "encrypt_weights": options.encrypt_weights or profile.encrypt_weights,
+            "encrypt_acc_confs": options.encrypt_acc_confs and profile.encrypt_acc_confs,
             "mpool": str(options.mpool or profile.memory_pool or ""),
             "on_cpu": tuple(node for where, node in options.on if where == "cpu"),
             "on_npu": tuple(node for where, node in options.on if where == "npu"),

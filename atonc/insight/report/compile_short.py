@@ -11,7 +11,7 @@ from atonc.compiler.frontends.coverage import coverage
 from atonc.compiler.lower.rules import RULES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.explain.rules import bound_in_short
-from atonc.insight.report import silicon_text
+from atonc.insight.report import encryption_text, silicon_text
 from atonc.insight.report.compile_text import CpuStep, cpu_steps, edge_text, memory_notes, report_lines
 from atonc.insight.report.marks import Mark, Marked, head, note
 from atonc.insight.report.summary import (
@@ -106,6 +106,7 @@ def _memory(view: CompileView) -> list[str]:
         if used := view.memory.by_pool.get(pool.name, 0):
             share = 100 * used / pool.size_bytes
             out.append(f"  {pool.name:12} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
+    out += encryption_text.lines(view)
     return [*out, *([note(KERNELS_IN_RAM)] if view.memory.resident_bytes else [])]
 
 

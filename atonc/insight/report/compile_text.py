@@ -16,7 +16,7 @@ from atonc.compiler.place.notes import placement_notes
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
-from atonc.insight.report import silicon_text
+from atonc.insight.report import encryption_text, silicon_text
 from atonc.insight.report.epoch_table import EpochRow, epoch_table
 from atonc.insight.report.error_text import error_data, error_lines
 from atonc.insight.report.marks import Mark, Marked, head, note
@@ -158,11 +158,12 @@ def _memory(view: CompileView) -> list[str]:
         lines.append(f"  programs whose addresses are set at run time: {memory.relocatable_bytes:,} bytes of variables")
     if memory.spilled_bytes:
         lines.append(f"  {memory.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
+    lines += encryption_text.lines(view)
     return [*lines, *(note(text, indent="  ") for text in memory_notes(view))]
 
 
 def memory_notes(view: CompileView) -> list[str]:
-    notes = list(placement_notes(view.compiled.layout, view.board))
+    notes = [*encryption_text.notes(view), *placement_notes(view.compiled.layout, view.board)]
     for user in view.compiled.program.user_io:
         where = " in NPU RAM (0x34200000 to 0x343c0000)" if user.npu_ram_only else ""
         notes.append(
@@ -285,6 +286,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
             "lower_bound_bytes": compiled.layout.lower_bound_bytes,
             **({"initialisation_ms": copying_ms(view)} if view.memory.resident_bytes else {}),
         },
+        "encryption": encryption_text.as_json(view),
         "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
         "coverage": coverage_data(compiled.source),
         "unproven": [violation_data(v) for v in compiled.findings],

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from atonc.compiler.emit import relocs
-from atonc.compiler.emit.c import memories, names, resident
+from atonc.compiler.emit.c import encryption, memories, names, resident
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.emit.program import Movable, UserBuffer
 from atonc.compiler.emit.usage import copy_bytes
@@ -159,7 +159,7 @@ def _network_init(network: CNetwork, blobs: list[StoredProgram]) -> str:
             key = f"{blob.name}_{relocation.symbol}"
             body += f"  {key}_base = 0U;\n" if relocation in blob.of_application else _move(blob, relocation)
         body += "" if blob.of_application else _publish(blob)
-    body += resident.at_initialisation(network)
+    body += encryption.at_initialisation(network) + resident.at_initialisation(network)
     return (
         "/* Once, when the network is initialised. */\n"
         f"bool LL_ATON_EC_Network_Init_{network.suffix}(void)\n{{\n{body}  return true;\n}}\n"

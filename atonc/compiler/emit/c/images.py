@@ -24,6 +24,12 @@ def file_stem(network: CNetwork, pool: MemoryPool) -> str:
     return f"{network.name}_atonbuf.{file_postfix(pool)}"
 
 
+def encrypted_file(network: CNetwork) -> str:
+    """The image of which a part is to be encrypted; empty where none is."""
+    region = network.program.encrypted
+    return next((f"{file_stem(network, p)}.raw" for p in by_pool(network) if region and p.name == region.pool), "")
+
+
 def raw_files(network: CNetwork) -> dict[str, bytes]:
     """Makes an image of each pool that holds constants, from its base to the last of them."""
     return {f"{file_stem(network, pool)}.raw": _image(pool, parts) for pool, parts in by_pool(network).items()}

@@ -51,6 +51,7 @@ def streng_members(config: StrengConfig, base: Base) -> dict[str, Member]:
         "sync_with_other": config.sync,
         "cacheable": config.cacheable,
         "cache_allocate": config.cache_allocate,
+        **({"cipher_en": 1} if config.ciphers else {}),
         "sync_dma": config.sync_source,
         "addr_base": base,
         "offset_start": start,

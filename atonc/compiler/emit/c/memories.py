@@ -28,9 +28,12 @@ class PoolRange:
     def end(self) -> int:
         return self.start + self.size_bytes
 
+    encrypted: bool = False  # before it goes into flash: nobody knows yet what will be there
+
     @property
     def crc(self) -> int:
-        return zlib.crc32(self.data)
+        """0: not to be checked."""
+        return 0 if self.encrypted else zlib.crc32(self.data)
 
 
 def ranges(network: CNetwork) -> list[PoolRange]:
@@ -50,7 +53,7 @@ def _constant_ranges(network: CNetwork) -> Iterator[PoolRange]:
     working = sorted(home.address for home in _working(network))
     run: list[Placed] = []
     for home in homes:
-        split = run and (_between(working, run[-1].end, home.address) or _pool(network, run[0]) != _pool(network, home))
+        split = run and (_between(working, run[-1].end, home.address) or _kind(network, run[0]) != _kind(network, home))
         if split:
             yield _constants(network, run)
             run = []
@@ -84,18 +87,22 @@ def _between(starts: list[int], low: int, high: int) -> bool:
     return first < len(starts) and starts[first] < high
 
 
-def _pool(network: CNetwork, home: Placed) -> MemoryPool | None:
-    return network.pool_at(home.address)
+def _kind(network: CNetwork, home: Placed) -> tuple[MemoryPool | None, bool]:
+    """What may lie in one range: constants of one pool, encrypted or not."""
+    region = network.program.encrypted
+    return network.pool_at(home.address), region is not None and region.meets(home.address, home.end)
 
 
 def _constants(network: CNetwork, homes: list[Placed]) -> PoolRange:
-    pool = _pool(network, homes[0])
+    pool, encrypted = _kind(network, homes[0])
     assert pool is not None, "placement puts constants into pools"
     start, end = homes[0].address, max(home.end for home in homes)
+    if encrypted and network.program.encrypted is not None:
+        end = network.program.encrypted.end  # in whole words of the cipher
     image = bytearray(end - start)
     for home in homes:
         image[home.address - start : home.address - start + len(home.buffer.data)] = home.buffer.data
-    return PoolRange(pool, start, bytes(image), end - start)
+    return PoolRange(pool, start, bytes(image), end - start, encrypted)
 
 
 # ---------------------------------------------------------------------------------------------------------------- C

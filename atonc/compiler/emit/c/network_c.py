@@ -6,7 +6,9 @@ from atonc.compiler.emit.c import (
     blobs_h,
     buffers_info,
     cpu_functions,
+    encryption,
     epochs,
+    images,
     memories,
     names,
     own_kernels,
@@ -67,24 +69,6 @@ _MEMORIES = """#if defined(__has_include)
 #endif
 """
 
-_ENCRYPTION = """#if ATONC_LL_ATON_VERSION >= 10103
-/* Neither weights nor programs are encrypted. */
-static const LL_Streng_EncryptionTypedef atonc_no_encryption = {{
-  .enable = 0,
-}};
-
-const LL_Streng_EncryptionTypedef *LL_ATON_WeightEncryption_Info_{net}(void)
-{{
-  return &atonc_no_encryption;
-}}
-
-const LL_Streng_EncryptionTypedef *LL_ATON_BlobEncryption_Info_{net}(void)
-{{
-  return &atonc_no_encryption;
-}}
-#endif
-"""
-
 _HOOKS = (
     "bool LL_ATON_EC_Network_Init_{}(void)",
     "bool LL_ATON_EC_Inference_Init_{}(void)",
@@ -115,7 +99,7 @@ def text(network: CNetwork, shared_kernels: bool = False) -> str:
         _VERSION,
         _MEMORIES.format(file=f"{network.name}_memories.h"),
         _prototypes(network),
-        _ENCRYPTION.format(net=network.suffix),
+        encryption.text(network, images.encrypted_file(network)),
         relative.declarations(network),
         user_io.variables(network),
         user_io.functions(network),

@@ -21,6 +21,8 @@ def used_bytes(network: CNetwork, pool: MemoryPool) -> int:
     """Counts the bytes from the base of a pool to the last one that the network keeps in it."""
     end = pool.base + pool.size_bytes
     ends = [min(h.end, end) for h in network.program.placed.values() if h.address < end and h.end > pool.base]
+    region = network.program.encrypted
+    ends += [region.end] if region is not None and region.pool == pool.name else []
     return max(ends, default=pool.base) - pool.base
 
 

@@ -109,6 +109,7 @@ def _pool_row(memory: InfoMemory, pools: tuple[MemoryPool, ...], number: int, bu
             "burst_max_length": _NO_LIMIT,
             "burst_penalty": 0,
             "byte_width": slowest.byte_width,
+            **_encryption(memory.network, pools),
             "freq_ratio": slowest.freq_ratio,
             "latency": slowest.latency,
             "read_power": max(pool.read_power for pool in pools),
@@ -131,6 +132,14 @@ def _pool_row(memory: InfoMemory, pools: tuple[MemoryPool, ...], number: int, bu
         "used_size_bytes": used,
         "user_allocated": False,
     }
+
+
+def _encryption(network: CNetwork, pools: tuple[MemoryPool, ...]) -> dict[str, Any]:
+    """What part of the pool's image is to be encrypted; ST's files have it only where there is one."""
+    region = network.program.encrypted
+    if region is None or [pool.name for pool in pools] != [region.pool]:
+        return {}
+    return {"encryption": {"offset": region.offset, "size": region.size_bytes}}
 
 
 def _user_row(user: UserBuffer, number: int, buffers: list[int]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult,
 from atonc.delivery.deploy.journal import Contents, digest
 from atonc.delivery.generate.profiles import read_profile
 from atonc.machine.base.disk import read_file
+from atonc.machine.base.errors import InputError
 
 NAME = "network"
 _MOST_MODEL = 1 << 30
@@ -14,7 +15,15 @@ _MOST_MODEL = 1 << 30
 
 def _options(deployment: Deployment) -> Options:
     """Pictures come from the camera as bytes, channels last; outputs as the post-processing wants them."""
-    pools = read_profile(deployment.layout.profile).memory_pool if deployment.layout.profile else None
+    profile = read_profile(deployment.layout.profile) if deployment.layout.profile else None
+    if profile is not None and profile.encrypt_weights:
+        raise InputError(
+            "the profile asks for --encrypt-weights",
+            where=deployment.layout.profile,
+            rule="deploy flashes what it makes; encrypted weights go over a board first (docs/encryption.md)",
+            remedy="take --encrypt-weights out of the profile, or generate, encrypt and flash by hand",
+        )
+    pools = profile.memory_pool if profile is not None else None
     pictures = deployment.config.use_case not in ("audio_event_detection", "speech_enhancement")
     return Options(
         board=deployment.config.board.lower(),

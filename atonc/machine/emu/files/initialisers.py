@@ -69,8 +69,12 @@ def load_initialisers(
 ) -> tuple[InitialBytes, ...]:
     """All initial contents; `files` names them, otherwise they are found beside the C file (or in `search`)."""
     if network.weights_encrypted:
-        remedy = "compile without encryption"
-        raise UnsupportedError("the weights are encrypted", where=str(network.c_file), remedy=remedy)
+        raise UnsupportedError(
+            "the weights are encrypted, or are to be",
+            where=str(network.c_file),
+            rule="the cipher is not public, so nothing but the chip knows what engines read",
+            remedy="compile without --encrypt-weights: the program is the same in plain",
+        )
     required = needs(network)
     folders = [folder for folder in (network.directory, *search) if folder.is_dir()]
     segments: list[InitialBytes] = []

@@ -27,6 +27,7 @@ from atonc.machine.hw.ec import BlobHeader, Container, read_header_file
 
 EPOCH_LIST = "LL_ATON_EpochBlockItems_"
 RESIDENT_LIST = "ATONC_Resident_"
+KEYS_HOOK = "ATONC_Set_Keys_"
 USER_IO_BASE = 0xA000_0000  # user buffers live here unless the caller says otherwise: no memory of the chip does
 USER_IO_GAP = 0x1000
 MAX_BLOCKS = 100_000
@@ -226,6 +227,8 @@ def _function(item: dict[str, CValue], key: str, where: str) -> str | None:
 
 
 def _encrypted(reader: FunctionReader, suffix: str) -> bool:
+    if f"{KEYS_HOOK}{suffix}" in reader.unit.functions:
+        return True  # a file of ours: the other function is for runtimes from 1.1.3 on only
     name = f"LL_ATON_WeightEncryption_Info_{suffix}"
     value = reader.returned(name) if name in reader.unit.functions else None
     return isinstance(value, dict) and bool(integer(value, "enable", reader.unit.path))

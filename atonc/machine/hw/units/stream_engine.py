@@ -23,6 +23,11 @@ from atonc.machine.hw.stream import Array, Stream
 
 bits = fields.declare("STRENG")
 
+# What LL_Streng_TensorInit writes for `cipher_en`: each word of eight bytes by its address, with key 0 of the engine's
+# bus interface, 12 rounds, identification 0. No published program has it; the cipher itself is not public.
+CIPHER = ("ENCR_MSB.EN", 1)
+CIPHER_WORD = 8  # bytes
+
 LARGEST_RASTER = (25_200, 2_100, 256)  # lines, pixels and elements that published programs count
 FARTHEST_PIXEL = (41_472, 131_072)  # bytes between pixels, of readers and of writers
 FARTHEST_LINE = 600_000
@@ -84,6 +89,11 @@ class StrengConfig(fields.UnitConfig):
     def stored_bytes(self) -> int:
         """Bytes of a word as it lies in memory; `stored_shape` counts these."""
         return 1 if self.four_bits else self.element_bytes
+
+    @property
+    def ciphers(self) -> bool:
+        """Whether what it moves is deciphered on its way in, or enciphered on its way out."""
+        return CIPHER in self.unmodelled
 
     @property
     def pixel_offset(self) -> int:
@@ -242,6 +252,13 @@ def _may_collide(config: StrengConfig) -> bool:
 
 
 def check(config: StrengConfig, unit: str, four_bits: FourBits | None = None) -> None:
+    if config.ciphers:
+        raise NotModelledError(
+            "the engine deciphers what it reads (ENCR_MSB.EN = 1), and the cipher is not public",
+            where=unit,
+            rule="only modes whose result is proven are emulated",
+            remedy="compile without --encrypt-weights: the program is the same in plain",
+        )
     config.require_modelled(unit)
     if not (0 < config.elements <= MOST_ELEMENTS and config.frames <= MOST_FRAMES):
         raise InputError(f"{config.elements:,} elements in {config.frames:,} frames", where=unit, rule=_SIZES)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Descriptions of encrypted weights and blobs. Networks carry them; atonc writes none that is enabled.
+ * Descriptions of encrypted weights and blobs. Networks carry them; keys are the application's
+ * (LL_Busif_SetKeys of ll_aton.h). atonc enables weights with --encrypt-weights, and never blobs.
  */
 #ifndef LL_ATON_CIPHER_H
 #define LL_ATON_CIPHER_H

@@ -22,6 +22,8 @@ enum {
     PROBE_NEEDS_FLASH = 1,    /* memory mapped, with the image */
     PROBE_NEEDS_HYPERRAM = 2, /* memory mapped */
     PROBE_NOT_EMULATED = 4,   /* a setting that atonc's emulator does not know */
+    PROBE_NEEDS_KEYS = 8,     /* in both bus interfaces */
+    PROBE_MUST_DIFFER = 16,   /* nobody knows the output, only that it must not be the answer */
 };
 
 typedef struct {

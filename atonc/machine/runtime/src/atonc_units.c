@@ -142,18 +142,4 @@ int LL_ATON_DisableUnits_Init(const LL_ATON_DisableUnits_InitTypeDef *units, int
     return LL_ATON_OK;
 }
 
-/* ---- bus interfaces ---- */
-
-int LL_Busif_SetKeys(int id, int key, uint64_t key_low, uint64_t key_hi) {
-    if (!atonc_has_unit(id, ATONC_BUSIF_NUM) || (key != 0 && key != 1)) {
-        return atonc_refuse(LL_ATON_INVALID_ID);
-    }
-    unsigned unit = ATONC_BUSIF0 + (unsigned)id, reg = key == 0 ? ATONC_BUSIF_KEY0_31_0 : ATONC_BUSIF_KEY1_31_0;
-    atonc_write(unit, reg, (uint32_t)key_low);
-    atonc_write(unit, reg + 1u, (uint32_t)(key_low >> 32));
-    atonc_write(unit, reg + 2u, (uint32_t)key_hi);
-    atonc_write(unit, reg + 3u, (uint32_t)(key_hi >> 32));
-    return LL_ATON_OK;
-}
-
 #endif

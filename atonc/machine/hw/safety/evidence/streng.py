@@ -27,6 +27,7 @@ READ_BACK = "to CONVACC:2"
 _SIZES = "SIZE0 SIZE1 SIZE2"
 NARROW = Feature(f"STRENG {_SIZES}", "read raw", f"{BITS} 0 0")  # all that kernels of 4 bits have and no other engine
 NARROW_DEEP = Feature(f"STRENG {_SIZES}", "read raw", f"{BITS} {BITS} {BITS}")  # three of them to a word
+DECIPHERS = Feature("STRENG cipher", "read", "on")  # what `--encrypt-weights` rests on
 _ALIGNMENTS = (16, 8, 4, 2, 1)
 
 
@@ -57,6 +58,8 @@ def features(c: StrengConfig, port: str, memory: str) -> Iterator[Named]:
     yield "ILLCFG, limits, GAPCYCLES", "", " ".join(map(str, enables))
     yield "EN_OFLOW_FRM", direction(c), str(c.overflow_event)
     yield "CACHEABLE ALLOC", f"{direction(c)} {memory}", f"{c.cacheable} {c.cache_allocate}"
+    if c.ciphers:
+        yield "cipher", direction(c), "on"  # never off: then it is every published engine
     yield "frames", role, c.frames
     if port == READ_BACK:
         yield "read-back frame elements", "sync" if c.sync else "no sync", c.frame_elements
