@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from atonc.doors.cli import serve, st_name
 from atonc.doors.verbs import (
+    app,
     board,
     ci,
     compare,
@@ -65,6 +66,7 @@ VERBS = (
     reloc,
     load_and_run,
     deploy,
+    app,
     board,
     stedgeai,
     doctor,
