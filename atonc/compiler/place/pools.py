@@ -30,6 +30,8 @@ class BoardMemory:
     application_from: Mapping[str, int] = field(default_factory=dict)  # pool -> where applications keep frame buffers
     # inputs and outputs with a place of their own, which nothing else of the network uses: start and end of each
     pinned: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # RAM in which other networks work between two runs: nothing that must stay lies there
+    overwritten: tuple[tuple[int, int], ...] = ()
 
     @property
     def read_only(self) -> tuple[MemoryPool, ...]:

@@ -23,6 +23,7 @@ from atonc.delivery.application.flash import SlotContents
 from atonc.delivery.application.options import AppOptions
 from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
 from atonc.delivery.application.read import SLOTS_FORMAT, slots_rows, with_slots_of
+from atonc.delivery.application.residents import with_residents
 from atonc.delivery.application.types import Application
 from atonc.delivery.generate.generating import c_network, files_of
 from atonc.machine.base import progress
@@ -60,7 +61,7 @@ def build(application: Application, folder: Path | None, options: AppOptions | N
     options = options or AppOptions()
     if options.keep_slots is not None:
         application = with_slots_of(application, options.keep_slots)
-    found = planning.verify_all(planning.plan(application))
+    found = planning.verify_all(planned(application))
     told = figures(found)
     gates = _gates(told, options)
     files, contents = files_of_application(found, told, options)
@@ -69,6 +70,12 @@ def build(application: Application, folder: Path | None, options: AppOptions | N
     if folder is not None and all(gate.holds for gate in gates):
         written = write_whole(folder, files, NAME)
     return BuiltApplication(found, told, gates, tuple(map(str, written)), contents, files)
+
+
+def planned(application: Application) -> ApplicationPlan:
+    """Shared memory first, then weights in what it leaves free."""
+    sources = planning.read_all(application)
+    return with_residents(planning.plan(application, sources), sources)
 
 
 def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, ...]:

@@ -33,9 +33,12 @@ SLOWER = 1.02
 GROWTH = 1.125
 
 
-def plan(application: Application) -> ApplicationPlan:
+def read_all(application: Application) -> list[AppSource]:
+    return [_read(network) for network in application.networks]
+
+
+def plan(application: Application, sources: Sequence[AppSource]) -> ApplicationPlan:
     """Memory for all networks; they are verified when the plan stands (`verify_all`)."""
-    sources = [_read(network) for network in application.networks]
     memory = parts.without(
         memories(Options(board=application.board)), [(one.start, one.end) for one in application.reserved]
     )
@@ -201,14 +204,25 @@ def _moved(
 
 
 def compiled_within(
-    begun: ApplicationPlan, source: AppSource, slot: FlashSlot, taken: Sequence[Span], resident: str = ""
+    begun: ApplicationPlan, source: AppSource, slot: FlashSlot, taken: Sequence[Span]
 ) -> Compiled | None:
     """Nothing where it does not fit."""
     memory = room_for(begun, source.name, taken)
     if not any(pool.writable and not memory.is_pinned(pool) for pool in memory.pools):
         return None
     try:
-        return compiled_for(source, memory, slot, resident)
+        return compiled_for(source, memory, slot)
+    except (PlacementError, CapacityError):
+        return None
+
+
+def compiled_with_copies(
+    begun: ApplicationPlan, source: AppSource, slot: FlashSlot, shared: Sequence[Span], own: Sequence[Span]
+) -> Compiled | None:
+    """With weights in RAM of its own, which stay while others work in the shared RAM."""
+    memory = replace(room_for(begun, source.name, [*shared, *own]), overwritten=tuple(parts.joined(shared)))
+    try:
+        return compiled_for(source, memory, slot, str(parts.size_of(own)))
     except (PlacementError, CapacityError):
         return None
 
