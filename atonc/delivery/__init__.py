@@ -2,5 +2,5 @@
 protocol, probes, deployment into an application; and trials of all of it on the virtual board or on a real one.
 
 May import: machine, compiler, insight.
-Rooms, from the ground up: boards, firmware, generate, reloc, wire, probes, deploy, doctor, trials, texts.
+Rooms, from the ground up: boards, firmware, generate, application, reloc, wire, probes, deploy, doctor, trials, texts.
 """

@@ -237,6 +237,13 @@ def _verified(
     return verify(program, graph, mapped, options.seed, spread(given, MOST_VERIFIED), memory.pools)
 
 
+def verified(found: Compiled, options: Options) -> Compiled:
+    """A program that was compiled without verification, with it: who tries several verifies the last."""
+    given = given_inputs(found.source, found.graph, options.calibration)
+    report = _verified(found.program, found.graph, found.mapped, options, found.memory, given)
+    return replace(found, report=report)
+
+
 def typical_runs(
     graph: Graph, memory: BoardMemory | None = None, given: Sequence[Mapping[str, Array]] = ()
 ) -> list[Mapping[str, Array]]:

@@ -33,12 +33,15 @@ def place(
     """`prefer`: "speed" spreads what one epoch uses over the banks, "memory" keeps to the smallest extent.
 
     Buffers in `user_allocated` take no memory here; they stand at addresses without memory (`Placed.user_allocated`).
-    `encrypted`: constants that only engines read lie together (`emit.encryption`).
+    `encrypted`: constants that only engines read lie together (`emit.encryption`). Those that the board pins stand where
+    it says.
     """
     plans, aliases = planned.plans, planned.aliases
     used = lifetimes(planned, exclude=user_allocated)
     constants = place_constants([life for life in used if life.buffer.kind == BufferKind.CONSTANT], board, encrypted)
-    ram = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
+    pins = _pins(used, board)
+    working = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
+    ram = [life for life in working if life.buffer.name not in pins]
     problem = Problem(tuple(_items(ram)))
     every = with_scratch(plans, planned.buffers)
     job = PackingProblem(
@@ -47,13 +50,33 @@ def place(
     packing = pack(job)
     if packing is None:
         raise explain.PlacementError(explain.shortage(ram, problem, plans, board))
-    addresses = dict(constants.addresses)
+    addresses = dict(constants.addresses) | pins
     addresses |= {life.buffer.name: address for life, address in zip(ram, packing.addresses, strict=True)}
     reserved = {life.buffer.name: item.size for life, item in zip(ram, problem.items, strict=True)}
+    reserved |= {life.buffer.name: life.padded_bytes for life in working if life.buffer.name in pins}
+    whole = Problem(tuple(_items(working))) if pins else problem
     placed = _placed(used, addresses, reserved, every, board)
     placed |= _user_buffers(user_allocated, aliases, every, len(plans))
     memory = memory_use(placed.values(), banks_of(board.pools))
-    return Layout(placed, problem.lower_bound, memory, board.cached, packing.solver, packing.proven)
+    return Layout(placed, whole.lower_bound, memory, board.cached, packing.solver, packing.proven)
+
+
+def _pins(used: Sequence[Lifetime], board: BoardMemory) -> dict[str, int]:
+    """Root buffer -> where it is pinned."""
+    found = {}
+    for life in used:
+        places = [board.pinned[name] for name in life.members if name in board.pinned]
+        if not places:
+            continue
+        start, end = min(places)
+        if life.padded_bytes > end - start:
+            raise CapacityError(
+                f"{life.padded_bytes:,} bytes, and the place that is kept for it has {end - start:,}",
+                where=life.buffer.name,
+                rule="what must survive the runs of other networks has a place of its own",
+            )
+        found[life.buffer.name] = start
+    return found
 
 
 def _items(ram: Sequence[Lifetime]) -> Iterator[PackItem]:

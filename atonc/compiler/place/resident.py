@@ -21,7 +21,8 @@ Span = tuple[int, int]  # first address, and the first one behind
 
 def free_spans(placed: Mapping[str, Placed], board: BoardMemory) -> list[Span]:
     """What nobody uses at any time of the chip's RAM, in whole cache lines: the processor cleans and drops lines."""
-    taken = sorted((_down(home.address), _up(home.end)) for home in placed.values() if not home.user_allocated)
+    used = [(home.address, home.end) for home in placed.values() if not home.user_allocated]
+    taken = sorted((_down(start), _up(end)) for start, end in (*used, *board.overwritten))
     found = []
     for cursor, end in on_chip_spans(board):
         for start, behind in taken:

@@ -24,6 +24,7 @@ from atonc.machine.hw.four_bits import FourBits, saved_form
 from atonc.machine.hw.machine import FLASH
 
 STEPWISE = ("harness/main.c",)  # the host says each step through memory
+APPLICATION = ("harness/app_main.c",)  # the same, through the table of an application
 PROTOCOL = ("wire/wire_serve.c", "wire/wire_messages.c", "wire/wire_packets.c", "wire/wire_chip.c")
 WIRE = ("harness/wire_main.c", "wire/uart_usart1.c", *PROTOCOL)  # a client of the validation protocol does
 WIRE_BAUD = 921_600
@@ -136,18 +137,20 @@ def build_firmware(
     runtime: Runtime,
     folder: Path,
     common: Sequence[Path] | None = None,
-    harness: Sequence[str] = STEPWISE,
+    harness: Sequence[str | Path] = STEPWISE,
     with_contents: bool = False,
     board: Board | None = None,
 ) -> Path:
     """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave, `harness` who
-    tells the networks to run. `with_contents`: constants are in the file too, for whoever loads nothing else."""
+    tells the networks to run: files of the runtime's folder, or others with their headers beside them.
+    `with_contents`: constants are in the file too, for whoever loads nothing else."""
     toolchain = building.find_toolchain()
     _check_contents(networks)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "networks.h").write_text(network_list(networks))
-    homes = building.runtime_folder("harness"), building.runtime_folder("wire")
-    sources = tuple(building.runtime_folder(name) for name in harness)
+    homes: tuple[Path, ...] = building.runtime_folder("harness"), building.runtime_folder("wire")
+    sources = tuple(name if isinstance(name, Path) else building.runtime_folder(name) for name in harness)
+    homes += tuple(dict.fromkeys(name.parent for name in harness if isinstance(name, Path)))
     contents = runs(part for network in networks for part in network.contents) if with_contents else []
     units = [
         CompileUnit(sources, (*homes, folder, *runtime.includes), runtime.defines),

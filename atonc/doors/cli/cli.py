@@ -47,6 +47,7 @@ FILES = {
     "verbs.load_and_run": ("load-and-run",),
     "verbs.recordings": ("recordings",),
     "verbs.deploy": ("deploy",),
+    "verbs.app": ("app",),
     "verbs.board": ("board",),
     "verbs.stedgeai": ("stedgeai",),
     "verbs.doctor": ("doctor",),

@@ -75,6 +75,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc probe all --board nucleo-n657x0-q -o probes  # for the other board",
         "atonc probe read uart.log -o evidence.json  # for --evidence",
     ),
+    "app build": (
+        "atonc app build app.toml -o build --max-load 60  # docs/several-networks.md",
+        "atonc app build detector.tflite reid.onnx -o build --try 5  # the short form",
+    ),
     "reloc": (
         "atonc reloc st_ai_output -o build --split",
         "atonc reloc --inspect build/network_rel.bin  # header, sections, checks",

@@ -1,0 +1,163 @@
+"""`atonc app build`: all files of an application, checked as a whole, and written together or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.compile import reproduce
+from atonc.compiler.compile.analyzing import view_of
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.pipeline import memories
+from atonc.compiler.emit import write
+from atonc.compiler.emit.c import images
+from atonc.compiler.request.options import Options
+from atonc.delivery.application import c_text, check, flash, loop_text, planning
+from atonc.delivery.application import memory as parts
+from atonc.delivery.application.figures import ApplicationFigures, figures
+from atonc.delivery.application.flash import SlotContents
+from atonc.delivery.application.options import AppOptions
+from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
+from atonc.delivery.application.read import SLOTS_FORMAT, slots_rows, with_slots_of
+from atonc.delivery.application.residents import with_residents
+from atonc.delivery.application.types import Application
+from atonc.delivery.generate.generating import c_network, files_of
+from atonc.machine.base import progress
+from atonc.machine.base.about import __version__
+from atonc.machine.base.build_folder import write_whole
+from atonc.machine.base.checks import CheckResult
+from atonc.machine.base.disk import write_files
+from atonc.machine.base.errors import ModelError
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.board_file import find_board
+
+NAME = "app"  # of the files of the whole
+
+
+@dataclass(frozen=True)
+class BuiltApplication:
+    """An application as it was planned and written."""
+
+    plan: ApplicationPlan
+    figures: ApplicationFigures
+    gates: tuple[CheckResult, ...] = ()
+    files: tuple[str, ...] = ()  # as they were written
+    contents: tuple[SlotContents, ...] = ()
+    all_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        return document(self.plan, self.figures, self.contents) | {
+            "gates": [gate.says for gate in self.gates if not gate.holds],
+            "files": list(self.files),
+        }
+
+
+def build(application: Application, folder: Path | None, options: AppOptions | None = None) -> BuiltApplication:
+    """Plans, verifies, checks; writes the files unless a gate does not hold. Without a folder nothing is written."""
+    options = options or AppOptions()
+    if options.keep_slots is not None:
+        application = with_slots_of(application, options.keep_slots)
+    found = planning.verify_all(planned(application))
+    told = figures(found)
+    gates = _gates(told, options)
+    files, contents = files_of_application(found, told, options)
+    require_sound(found, files)
+    written: Sequence[Path] = ()
+    if folder is not None and all(gate.holds for gate in gates):
+        written = write_whole(folder, files, NAME)
+    return BuiltApplication(found, told, gates, tuple(map(str, written)), contents, files)
+
+
+def planned(application: Application) -> ApplicationPlan:
+    """Shared memory first, then weights in what it leaves free."""
+    sources = planning.read_all(application)
+    return with_residents(planning.plan(application, sources), sources)
+
+
+def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, ...]:
+    load = 100 * told.load
+    says = f"the networks run {load:.1f} % of the time, --max-load allows {options.max_load:g} %"
+    return (CheckResult("--max-load", load <= options.max_load, says),) if options.max_load else ()
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def files_of_application(
+    found: ApplicationPlan, told: ApplicationFigures, options: AppOptions
+) -> tuple[Mapping[str, bytes], tuple[SlotContents, ...]]:
+    files: dict[str, bytes] = {}
+    contents = []
+    for one in found.networks:
+        with progress.part(f"network {one.name}"):
+            view = network_view(one)
+            files |= files_of(view, with_stai=options.stai)
+            contents.append(SlotContents(one.slot, _constants(view)))
+    whole = {
+        "app_networks.h": c_text.header(found),
+        "app_networks.c": c_text.source(found, contents),
+        "app_loop.c": loop_text.loop_source(),
+        "app_addresses.h": c_text.addresses(found, contents),
+        "app_flash.ld": "\n".join(flash.linker_lines(contents)) + "\n",
+    }
+    files |= {name: text.encode() for name, text in whole.items()}
+    files["app_flash.bin"] = flash.flash_image(contents)[1]
+    files["app_flash.hex"] = flash.hex_text(contents, parts.flash_of(found.memory))
+    files["app.json"] = write.to_json(document(found, told, contents))
+    return files, tuple(contents)
+
+
+def network_view(one: PlannedNetwork) -> CompileView:
+    """For its files: with the memories of the board under their own names, and its slot of the flash."""
+    network = one.network
+    board = parts.with_flash(memories(Options(board=network.options.board)), one.slot.start, one.slot.end)
+    view = view_of(one.compiled, network.model, network.options, one.name)
+    command = f"atonc app build, network {one.name}; alone: {reproduce.command(view.model, network.options, one.name)}"
+    return replace(view, board=board, reproduce={**view.reproduce, "command": command})
+
+
+def _constants(view: CompileView) -> bytes:
+    found = images.raw_files(c_network(view))
+    if len(found) > 1:
+        raise ModelError("constants in several memories", where=f"network {view.name}", rule="they lie in one slot")
+    return next(iter(found.values()), b"")
+
+
+def document(
+    found: ApplicationPlan, told: ApplicationFigures, contents: Sequence[SlotContents]
+) -> dict[str, Any]:
+    """app.json: the map of everything, for people, tools, and the next build."""
+    hashes = {one.slot.network: hashlib.sha256(one.data).hexdigest() for one in contents}
+    return {
+        "format": SLOTS_FORMAT,
+        "atonc": __version__,
+        "board": found.application.board,
+        "slots": list(slots_rows([one.slot for one in found.networks])),
+        "networks": [
+            row | {"model": network.network.model.name, "constants_sha256": hashes[network.name]}
+            for row, network in zip(told.as_dict()["networks"], found.networks, strict=True)
+        ],
+        "totals": {name: value for name, value in told.as_dict().items() if name != "networks"},
+        "ram": [{"start": start, "end": end} for start, end in found.ram],
+        "kept": [
+            {"network": one.network, "tensor": one.tensor, "start": one.span[0], "end": one.span[1]}
+            | {"survives": list(one.survives)}
+            for one in found.kept
+        ],
+        "reserved": [{"name": one.name, "start": one.start, "end": one.end} for one in found.application.reserved],
+    }
+
+
+def require_sound(found: ApplicationPlan, files: Mapping[str, bytes]) -> None:
+    """What the files say is held against what the application asks for."""
+    progress.stage("checking the plan")
+    board = find_board(found.application.board)
+    with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
+        write_files(Path(folder), files)
+        touched = [check.touched_by(Path(folder), one.name, board) for one in found.networks]
+    slots = [one.slot for one in found.networks]
+    check.require_sound(check.check(found.application, slots, touched, board))

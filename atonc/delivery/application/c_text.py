@@ -1,0 +1,248 @@
+"""C that users call: one table of the networks, the runtime initialised once, and loops that run them in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from atonc.delivery.application.flash import SlotContents
+from atonc.delivery.application.plan_types import ApplicationPlan, Kept
+from atonc.delivery.application.types import AppNetwork
+from atonc.machine.base.about import __version__
+
+_HEADER = """/* app_networks.h: the networks of this firmware in one table, written by atonc {version}. Do not edit.
+ *
+ *     app_networks_init();                               once: contents of the flash, the runtime, every network
+ *     fill what app_network_input(APP_NETWORK_..., 0) points to
+ *     app_network_run(APP_NETWORK_...);                  one inference, to its end
+ *     read what app_network_output(APP_NETWORK_..., 0) points to
+ *
+ * Networks take turns on the NPU and work in the same RAM: a run overwrites what other networks left there. These
+ * inputs and outputs have a place of their own, and stay:
+{kept} * So from filling the inputs of any other to reading its outputs nobody else may run: one lock (app_loop.c).
+ */
+
+#ifndef APP_NETWORKS_H
+#define APP_NETWORKS_H
+
+#include <stdint.h>
+
+#include "ll_aton_runtime.h"
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+enum {{
+{numbers}  APP_NETWORKS = {count}
+}};
+
+typedef struct {{
+  const char *name;
+  NN_Instance_TypeDef *instance;
+  float per_second; /* as the application file says */
+  int after;        /* the network whose results it works on, or -1 */
+  uint32_t flash_address;
+  uint32_t flash_bytes; /* constants, from the start of the slot */
+  uint32_t flash_crc32;
+}} app_network_t;
+
+extern const app_network_t app_networks[APP_NETWORKS];
+
+/* The first network whose constants are not in flash as they were built, or -1. */
+int app_networks_check(void);
+
+/* Checks, initialises the runtime once and every network; -1, or the network whose constants are wrong: then nothing
+ * was initialised. */
+int app_networks_init(void);
+void app_networks_deinit(void);
+
+void *app_network_input(int network, uint32_t index);
+void *app_network_output(int network, uint32_t index);
+uint32_t app_network_input_bytes(int network, uint32_t index);
+uint32_t app_network_output_bytes(int network, uint32_t index);
+
+/* One inference; the network is then ready for the next. */
+void app_network_run(int network);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+_SOURCE = """/* app_networks.c: written by atonc {version}. Do not edit. */
+
+#include "app_networks.h"
+
+#include <stddef.h>
+
+{declared}
+const app_network_t app_networks[APP_NETWORKS] = {{
+{rows}}};
+
+static uint32_t crc32(const volatile uint8_t *data, uint32_t size)
+{{
+  static const uint32_t nibbles[16] = {{
+    0x00000000U, 0x1db71064U, 0x3b6e20c8U, 0x26d930acU, 0x76dc4190U, 0x6b6b51f4U, 0x4db26158U, 0x5005713cU,
+    0xedb88320U, 0xf00f9344U, 0xd6d6a3e8U, 0xcb61b38cU, 0x9b64c2b0U, 0x86d3d2d4U, 0xa00ae278U, 0xbdbdf21cU,
+  }};
+  uint32_t crc = 0xffffffffU;
+  for (uint32_t at = 0; at < size; at++) {{
+    crc ^= data[at];
+    crc = (crc >> 4) ^ nibbles[crc & 15U];
+    crc = (crc >> 4) ^ nibbles[crc & 15U];
+  }}
+  return ~crc;
+}}
+
+int app_networks_check(void)
+{{
+  for (int k = 0; k < APP_NETWORKS; k++) {{
+    const app_network_t *one = &app_networks[k];
+    if (crc32((const volatile uint8_t *)(uintptr_t)one->flash_address, one->flash_bytes) != one->flash_crc32) {{
+      return k;
+    }}
+  }}
+  return -1;
+}}
+
+int app_networks_init(void)
+{{
+  const int wrong = app_networks_check();
+  if (wrong >= 0) {{
+    return wrong;
+  }}
+  LL_ATON_RT_RuntimeInit();
+  for (int k = 0; k < APP_NETWORKS; k++) {{
+    LL_ATON_RT_Init_Network(app_networks[k].instance);
+  }}
+  return -1;
+}}
+
+void app_networks_deinit(void)
+{{
+  for (int k = 0; k < APP_NETWORKS; k++) {{
+    LL_ATON_RT_DeInit_Network(app_networks[k].instance);
+  }}
+  LL_ATON_RT_RuntimeDeInit();
+}}
+
+/* Constants may be listed among the inputs. */
+static const LL_Buffer_InfoTypeDef *buffer_at(const LL_Buffer_InfoTypeDef *list, uint32_t index)
+{{
+  for (; list != NULL && list->name != NULL; list++) {{
+    if (!list->is_param && index-- == 0U) {{
+      return list;
+    }}
+  }}
+  return NULL;
+}}
+
+static const LL_Buffer_InfoTypeDef *input_at(int network, uint32_t index)
+{{
+  return buffer_at(app_networks[network].instance->network->input_buffers_info(), index);
+}}
+
+static const LL_Buffer_InfoTypeDef *output_at(int network, uint32_t index)
+{{
+  return buffer_at(app_networks[network].instance->network->output_buffers_info(), index);
+}}
+
+void *app_network_input(int network, uint32_t index)
+{{
+  const LL_Buffer_InfoTypeDef *found = input_at(network, index);
+  return found == NULL ? NULL : (void *)LL_Buffer_addr_start(found);
+}}
+
+void *app_network_output(int network, uint32_t index)
+{{
+  const LL_Buffer_InfoTypeDef *found = output_at(network, index);
+  return found == NULL ? NULL : (void *)LL_Buffer_addr_start(found);
+}}
+
+uint32_t app_network_input_bytes(int network, uint32_t index)
+{{
+  const LL_Buffer_InfoTypeDef *found = input_at(network, index);
+  return found == NULL ? 0U : LL_Buffer_len(found);
+}}
+
+uint32_t app_network_output_bytes(int network, uint32_t index)
+{{
+  const LL_Buffer_InfoTypeDef *found = output_at(network, index);
+  return found == NULL ? 0U : LL_Buffer_len(found);
+}}
+
+void app_network_run(int network)
+{{
+  NN_Instance_TypeDef *instance = app_networks[network].instance;
+  LL_ATON_RT_RetValues_t state;
+  do {{
+    state = LL_ATON_RT_RunEpochBlock(instance);
+    if (state == LL_ATON_RT_WFE) {{
+      LL_ATON_OSAL_WFE();
+    }}
+  }} while (state != LL_ATON_RT_DONE);
+  LL_ATON_RT_Reset_Network(instance);
+}}
+"""
+
+
+def header(found: ApplicationPlan) -> str:
+    networks = found.application.networks
+    numbers = "".join(f"  {number_of(one)} = {k},\n" for k, one in enumerate(networks))
+    return _HEADER.format(version=__version__, kept=_kept_text(found.kept), numbers=numbers, count=len(networks))
+
+
+def _kept_text(kept: Sequence[Kept]) -> str:
+    lines = [f" *   {_plain(one.tensor)} of {one.network} while {', '.join(one.survives)} runs\n" for one in kept]
+    return "".join(lines) or " *   none\n"
+
+
+def _plain(name: str) -> str:
+    """Nothing in it may end a comment."""
+    return "".join(sign if sign.isalnum() or sign in "_./:-" else "_" for sign in name)[:80].replace("*/", "__")
+
+
+def number_of(network: AppNetwork) -> str:
+    return f"APP_NETWORK_{network.name.upper()}"
+
+
+def source(found: ApplicationPlan, contents: Sequence[SlotContents]) -> str:
+    networks = found.application.networks
+    declared = "".join(f"LL_ATON_DECLARE_NAMED_NN_INSTANCE_AND_INTERFACE({one.name})\n" for one in networks)
+    by_name = {one.slot.network: one for one in contents}
+    rows = "".join(_row(one, by_name[one.name]) for one in networks)
+    return _SOURCE.format(version=__version__, declared=declared, rows=rows)
+
+
+def _row(network: AppNetwork, contents: SlotContents) -> str:
+    after = f"APP_NETWORK_{network.after.upper()}" if network.after else "-1"
+    return (
+        f'  {{"{network.name}", &NN_Instance_{network.name}, {float(network.per_second)!r}F, {after},\n'
+        f"   {contents.slot.start:#010x}U, {len(contents.data)}U, {contents.crc32:#010x}U}},\n"
+    )
+
+
+def addresses(found: ApplicationPlan, contents: Sequence[SlotContents]) -> str:
+    return "\n".join(_address_lines(found, contents)) + "\n"
+
+
+def _address_lines(found: ApplicationPlan, contents: Sequence[SlotContents]) -> Iterator[str]:
+    yield f"/* app_addresses.h: where the networks lie, written by atonc {__version__}. Do not edit. */"
+    yield ""
+    yield "#ifndef APP_ADDRESSES_H"
+    yield "#define APP_ADDRESSES_H"
+    yield ""
+    for one in contents:
+        name = f"APP_FLASH_{one.slot.network.upper()}"
+        yield f"#define {name}_ADDRESS {one.slot.start:#010x}UL"
+        yield f"#define {name}_SLOT_BYTES {one.slot.end - one.slot.start}UL"
+        yield f"#define {name}_BYTES {len(one.data)}UL"
+        yield f"#define {name}_CRC32 {one.crc32:#010x}UL"
+    yield ""
+    yield "/* RAM of all networks: X(address, bytes) for every range */"
+    rows = " ".join(f"X({start:#010x}UL, {end - start}UL)" for start, end in found.ram)
+    yield f"#define APP_RAM(X) {rows}"
+    yield ""
+    yield "#endif"

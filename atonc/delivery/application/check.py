@@ -1,0 +1,211 @@
+"""Does every network of an application leave alone what belongs to others? Knows nothing of how the plan was made.
+
+What a network touches is read off the files that were written: tables of buffers, addresses in the NPU's programs and
+in the calls of CPU layers, copies of weights, images of constants. What it may touch follows from the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.plan.findings import Finding
+from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, Span
+from atonc.machine.base.errors import ModelError
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.emu.files.initialisers import load_initialisers
+from atonc.machine.emu.network import EmulatedNetwork, load
+from atonc.machine.hw.board import Board
+from atonc.machine.hw.machine import FLASH
+from atonc.machine.hw.units.stream_engine import StrengConfig
+
+Named = tuple[str, Span]  # what it is, for messages, and where
+
+
+@dataclass(frozen=True)
+class TouchedMemory:
+    """Every range that one network's files name."""
+
+    network: str
+    constants: tuple[Named, ...]  # contents that must be there before the first inference
+    residents: tuple[Named, ...]  # copies that must stay between inferences
+    inputs: tuple[Named, ...]
+    outputs: tuple[Named, ...]
+    others: tuple[Named, ...]  # whatever else is read or written
+
+    @property
+    def everything(self) -> tuple[Named, ...]:
+        return (*self.constants, *self.residents, *self.inputs, *self.outputs, *self.others)
+
+
+def touched_by(folder: Path, name: str, board: Board) -> TouchedMemory:
+    """Reads the files of one network."""
+    found = load(folder, name)
+    network = found.network
+    buffers = [
+        tuple(
+            (f"{what} {one.name}", (one.address, one.address + one.size_bytes))
+            for one in side
+            if not one.is_user_allocated and one.size_bytes
+        )
+        for what, side in (("input", network.inputs), ("output", network.outputs), ("buffer", network.internals))
+    ]
+    constants = tuple(
+        ("constants", (part.address, part.address + len(part.data))) for part in load_initialisers(network, None)
+    )
+    copies = tuple(("weights in RAM", (one.address, one.address + one.size_bytes)) for one in network.residents)
+    others = (*buffers[2], *_params(found), *_engines(found), *_calls(found, board))
+    return TouchedMemory(name, constants, copies, buffers[0], buffers[1], others)
+
+
+def _params(found: EmulatedNetwork) -> Iterator[Named]:
+    for one in found.network.params:
+        if one.size_bytes:
+            yield f"constant {one.name}", (one.address, one.address + one.size_bytes)
+
+
+def _engines(found: EmulatedNetwork) -> Iterator[Named]:
+    own = [(one.address, one.address + one.size_bytes) for one in found.network.user_buffers]
+    for step in found.steps:
+        for unit, config in step.epoch.units.items() if step.epoch is not None else ():
+            if isinstance(config, StrengConfig) and not any(low <= config.address < high for low, high in own):
+                yield f"{unit} of epoch {step.number}", config.span()
+
+
+def _calls(found: EmulatedNetwork, board: Board) -> Iterator[Named]:
+    """Addresses among the arguments of CPU layers: at least their first byte is touched."""
+    for step in found.steps:
+        for call in step.calls:
+            for number in _numbers(call.args):
+                if board.memory_at(number) is not None:
+                    yield f"{call.name} of epoch {step.number}", (number, number + 1)
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _numbers(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _numbers(inner)
+
+
+# ------------------------------------------------------------------------------------------------------------ the rules
+
+
+def check(
+    application: Application, slots: Sequence[FlashSlot], touched: Sequence[TouchedMemory], board: Board
+) -> list[Finding]:
+    """All findings; an empty list means that the plan is sound."""
+    by_name = {one.network: one for one in touched}
+    missing = [one.name for one in application.networks if one.name not in by_name]
+    known = {slot.network: slot for slot in slots}
+    return [
+        *(Finding("every network has its files", name, "none found") for name in missing),
+        *_slots(slots, board),
+        *(finding for one in touched for finding in _of_one(one, application, known.get(one.network), board)),
+        *(finding for pair in combinations(touched, 2) for finding in _of_two(*pair)),
+        *(finding for one in application.networks if one.name in by_name for finding in _survivors(one, by_name)),
+    ]
+
+
+def require_sound(findings: Sequence[Finding]) -> None:
+    if findings:
+        first = findings[0]
+        raise ModelError(f"{first.seen} ({len(findings)} findings)", where=first.where, rule=first.rule)
+
+
+def _slots(slots: Sequence[FlashSlot], board: Board) -> Iterator[Finding]:
+    for slot in slots:
+        memory = board.memory_at(slot.start)
+        if memory is None or memory.kind != FLASH or not memory.holds(slot.start, slot.end):
+            yield Finding("slots lie in flash", slot.network, _text((slot.start, slot.end)))
+        for area in board.areas:
+            if area.user != "npu" and area.memory == (memory.name if memory else "") and not area.at_boot:
+                yield from _meet(
+                    "slots leave the other images in flash alone",
+                    (f"slot of {slot.network}", (slot.start, slot.end)),
+                    (area.name, (area.base, area.end)),
+                )
+    for one, other in combinations(slots, 2):
+        yield from _meet(
+            "every network has a slot of its own",
+            (f"slot of {one.network}", (one.start, one.end)),
+            (f"slot of {other.network}", (other.start, other.end)),
+        )
+
+
+def _of_one(one: TouchedMemory, application: Application, slot: FlashSlot | None, board: Board) -> Iterator[Finding]:
+    if slot is None:
+        yield Finding("every network has a slot of its own", one.network, "none")
+    for what, (start, end) in one.constants:
+        if slot is not None and not (slot.start <= start and end <= slot.end):
+            yield Finding("constants lie in the slot of their network", one.network, f"{what} {_text((start, end))}")
+    for what, (start, end) in one.everything:
+        memory = board.memory_at(start)
+        if memory is None or board.memory_at(end - 1) is None:
+            yield Finding("buffers lie in memories of the board", one.network, f"{what} {_text((start, end))}")
+        elif memory.kind == FLASH and slot is not None and not (slot.start <= start and end <= slot.end):
+            yield Finding("networks read only their own slot", one.network, f"{what} {_text((start, end))}")
+        for reservation in application.reserved:
+            yield from _meet(
+                "what is reserved is the application's",
+                (f"{what} of {one.network}", (start, end)),
+                (reservation.name, (reservation.start, reservation.end)),
+            )
+    for copy in one.residents:
+        for other in (*one.inputs, *one.outputs, *_written(one)):
+            yield from _meet("weights in RAM stay as they are", copy, (f"{other[0]} of {one.network}", other[1]))
+
+
+def _written(one: TouchedMemory) -> Iterator[Named]:
+    """What is not a read of the copies themselves: engines read them where they lie."""
+    copies = [span for _, span in one.residents]
+    for what, (start, end) in one.others:
+        if not any(low <= start and end <= high for low, high in copies):
+            yield what, (start, end)
+
+
+def _of_two(one: TouchedMemory, other: TouchedMemory) -> Iterator[Finding]:
+    for mine, theirs in ((one, other), (other, one)):
+        for kind, rule in (
+            (mine.constants, "constants are nobody else's"),
+            (mine.residents, "weights in RAM stay as they are"),
+        ):
+            for what, span in kind:
+                for named, touched in theirs.everything:
+                    yield from _meet(
+                        rule, (f"{what} of {mine.network}", span), (f"{named} of {theirs.network}", touched)
+                    )
+
+
+def _survivors(network: AppNetwork, by_name: Mapping[str, TouchedMemory]) -> Iterator[Finding]:
+    own = by_name[network.name]
+    for edges, survives in ((own.inputs, network.inputs_survive), (own.outputs, network.outputs_survive)):
+        for what, span in edges:
+            for other in survives:
+                for named, touched in by_name[other].everything if other in by_name else ():
+                    yield from _meet(
+                        f"what must survive {other} is left alone by it",
+                        (f"{what} of {network.name}", span),
+                        (f"{named} of {other}", touched),
+                    )
+    common = set(network.inputs_survive) & set(network.outputs_survive)
+    for one in own.inputs if common else ():
+        for two in own.outputs:
+            yield from _meet("inputs and outputs that survive the same run are apart", one, two)
+
+
+def _meet(rule: str, one: Named, other: Named) -> Iterator[Finding]:
+    low, high = max(one[1][0], other[1][0]), min(one[1][1], other[1][1])
+    if low < high:
+        yield Finding(rule, f"{one[0]}, {other[0]}", f"both have {_text((low, high))}")
+
+
+def _text(span: Span) -> str:
+    return f"{span[0]:#010x}..{span[1]:#010x}"
+

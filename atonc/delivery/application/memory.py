@@ -1,0 +1,124 @@
+"""Parts of memory pools: what is left when others have taken theirs, and where something gets a place of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from atonc.compiler.place import BoardMemory
+from atonc.delivery.application.types import Span
+from atonc.machine.base.errors import CapacityError
+from atonc.machine.hw.limits import PREFETCH_BYTES
+from atonc.machine.hw.mpool import MemoryPool
+
+LINE = 64  # no two owners share a line of any cache
+_LEAST_BYTES = 4096  # a smaller piece of a pool holds nothing worth an epoch's while
+
+
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """The same bytes: sorted, whole lines, as one where they touch."""
+    found: list[Span] = []
+    for start, end in sorted((start // LINE * LINE, -(-end // LINE) * LINE) for start, end in spans if end > start):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def size_of(spans: Iterable[Span]) -> int:
+    return sum(end - start for start, end in joined(spans))
+
+
+def left_of(span: Span, taken: Iterable[Span]) -> Iterator[Span]:
+    """What is free of a span."""
+    cursor, stop = span
+    for start, end in joined(taken):
+        if start < stop and end > cursor:
+            if start > cursor:
+                yield cursor, start
+            cursor = max(cursor, end)
+    if cursor < stop:
+        yield cursor, stop
+
+
+def inside(span: Span, wanted: Iterable[Span]) -> Iterator[Span]:
+    """What of a span is among those that are wanted."""
+    for start, end in joined(wanted):
+        low, high = max(start, span[0]), min(end, span[1])
+        if low < high:
+            yield low, high
+
+
+def without(memory: BoardMemory, taken: Sequence[Span]) -> BoardMemory:
+    """The RAM that is left."""
+    return _cut(memory, lambda span: left_of(span, taken))
+
+
+def within(memory: BoardMemory, wanted: Sequence[Span]) -> BoardMemory:
+    """The RAM of these spans, and what engines may read ahead behind each."""
+    roomy = [(start, end + PREFETCH_BYTES) for start, end in wanted]
+    return _cut(memory, lambda span: inside(span, roomy))
+
+
+def _cut(memory: BoardMemory, pieces: Callable[[Span], Iterable[Span]]) -> BoardMemory:
+    pools: list[MemoryPool] = []
+    for pool in memory.pools:
+        if not pool.writable or memory.is_pinned(pool):
+            pools.append(pool)
+            continue
+        found = [one for one in pieces((pool.base, pool.base + pool.size_bytes)) if one[1] - one[0] >= _LEAST_BYTES]
+        for number, (start, end) in enumerate(found, 1):
+            name = pool.name if number == 1 else f"{pool.name}_{number}"
+            pools.append(replace(pool, name=name, base=start, size_bytes=end - start))
+    return replace(memory, pools=tuple(pools))
+
+
+def with_flash(memory: BoardMemory, start: int, end: int) -> BoardMemory:
+    """Constants go into this part of the flash only."""
+    flash = flash_of(memory)
+    others = tuple(pool for pool in memory.pools if pool.writable)
+    return replace(memory, pools=(*others, replace(flash, base=start, size_bytes=end - start)))
+
+
+def flash_of(memory: BoardMemory) -> MemoryPool:
+    found = [pool for pool in memory.pools if not pool.writable]
+    if len(found) != 1:
+        raise CapacityError(
+            f"{len(found)} memory pools for constants",
+            where=memory.name,
+            rule="an application keeps the constants of all its networks in one flash",
+            remedy="take a board or a pool set with one pool that is not written",
+        )
+    return found[0]
+
+
+def places_from_the_end(memory: BoardMemory, sizes: Sequence[int]) -> list[Span]:
+    """A place for each in the NPU's own RAM, where engines may start anywhere: the last first, so that what is left is
+    in one piece. Engines may read ahead behind each."""
+    pools = sorted((pool for pool in memory.on_chip if memory.is_npu_ram(pool)), key=lambda pool: -pool.base)
+    free = [[pool.base, pool.base + pool.size_bytes] for pool in pools]
+    found: list[Span] = []
+    for size in sizes:
+        need = -(-(size + PREFETCH_BYTES) // LINE) * LINE
+        home = next((one for one in free if one[1] - one[0] >= need), None)
+        if home is None:
+            raise CapacityError(
+                f"{size:,} bytes that must survive find no place in the NPU's own RAM",
+                where=memory.name,
+                remedy="let fewer inputs and outputs survive, or reserve less of npuRAM3 to npuRAM6",
+            )
+        home[1] -= need
+        found.append((home[1], home[1] + need))
+    return found
+
+
+def pinned(memory: BoardMemory, names: Sequence[str], spans: Sequence[Span]) -> BoardMemory:
+    """The memory of a network with places of its own for some inputs and outputs."""
+    source = {pool.base: pool for pool in memory.pools if pool.writable}
+    free = without(memory, list(spans))
+    pools = list(free.pools)
+    for number, (start, end) in enumerate(spans, 1):
+        pool = source[max(base for base in source if base <= start)]
+        pools.append(replace(pool, name=f"{pool.name}_kept_{number}", base=start, size_bytes=end - start))
+    return replace(free, pools=tuple(pools), pinned=dict(zip(names, spans, strict=True)))

@@ -1,0 +1,231 @@
+"""One plan of memory for all networks of an application.
+
+Networks take turns on the NPU, so all of them may work in the same RAM. Only three things have a place of their own:
+what the application reserves, inputs and outputs that must survive the runs of others (`Kept`, pinned to the end of the
+NPU's RAM), and weights that stay in RAM (`residents.py`). Every network is compiled for what the others leave of the
+board. Then those that take less RAM are compiled again for what the larger ones take anyway, and stay there unless that
+makes them slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories, read_quantised, verified
+from atonc.compiler.frontends.read import in_file
+from atonc.compiler.lower.sizes import item_bytes
+from atonc.compiler.passes import order
+from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.explain import PlacementError
+from atonc.compiler.request.options import Options
+from atonc.delivery.application import memory as parts
+from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, Kept, PlannedNetwork
+from atonc.delivery.application.types import ERASED_BYTES, Application, AppNetwork, FlashSlot, Span
+from atonc.machine.base import progress
+from atonc.machine.base.errors import AtoncError, CapacityError
+from atonc.machine.hw.limits import PREFETCH_BYTES, XSPI_TAIL
+
+# How much slower a network may get so that it works in the RAM of a larger one. The prediction itself is off by more
+# than that; RAM that two networks share is there for a third one, or for frame buffers.
+SLOWER = 1.02
+# Room for a next version of a network in its slot: retrained weights have the same size, a wider last layer some more.
+GROWTH = 1.125
+
+
+def read_all(application: Application) -> list[AppSource]:
+    return [_read(network) for network in application.networks]
+
+
+def plan(application: Application, sources: Sequence[AppSource]) -> ApplicationPlan:
+    """Memory for all networks; they are verified when the plan stands (`verify_all`)."""
+    memory = parts.without(
+        memories(Options(board=application.board)), [(one.start, one.end) for one in application.reserved]
+    )
+    kept = _kept(sources, memory)
+    begun = ApplicationPlan(application, memory, (), kept)
+    alone = _each_alone(begun, sources)
+    return _share(begun, sources, alone)
+
+
+def verify_all(found: ApplicationPlan) -> ApplicationPlan:
+    """Every program on the emulator, layer by layer."""
+    networks = []
+    for one in found.networks:
+        with progress.part(f"network {one.name}"):
+            try:
+                networks.append(replace(one, compiled=verified(one.compiled, one.network.options)))
+            except AtoncError as error:
+                raise _of(one.network, error) from error.__cause__
+    return replace(found, networks=tuple(networks))
+
+
+def _read(network: AppNetwork) -> AppSource:
+    with progress.part(f"network {network.name}"):
+        try:
+            source = read_quantised(network.model, network.options)
+            return AppSource(network, source, order.run(source, network.options))
+        except AtoncError as error:
+            raise _of(network, in_file(network.model, error)) from error.__cause__
+
+
+def _of(network: AppNetwork, error: AtoncError) -> AtoncError:
+    """The error with the network that it is about."""
+    error.where = f"network {network.name}" + (f", {error.where}" if error.where else "")
+    return error
+
+
+# ------------------------------------------------------------------------------------------------- places of their own
+
+
+def _kept(sources: Sequence[AppSource], memory: BoardMemory) -> tuple[Kept, ...]:
+    """A place for every input and output that must survive something; the largest first."""
+    wanted = [
+        (_size(one, tensor), one.name, tensor, survives)
+        for one in sources
+        for edges, survives in (
+            (one.graph.inputs, one.network.inputs_survive),
+            (one.graph.outputs, one.network.outputs_survive),
+        )
+        for tensor in edges
+        if survives
+    ]
+    wanted.sort(key=lambda row: -row[0])
+    places = parts.places_from_the_end(memory, [row[0] for row in wanted])
+    return tuple(Kept(name, tensor, span, who) for (_, name, tensor, who), span in zip(wanted, places, strict=True))
+
+
+def _size(source: AppSource, tensor: str) -> int:
+    found = source.graph.tensors[tensor]
+    return found.elements * item_bytes(found)
+
+
+def room_for(found: ApplicationPlan, name: str, only: Sequence[Span] | None = None) -> BoardMemory:
+    """The RAM of one network: what the board has, without the places of others that must survive it; `only`: inside
+    these spans, and in places of its own."""
+    others = [one.span for one in found.kept if one.network != name and name in one.survives]
+    others += [span for other, spans in found.private.items() if other != name for span in spans]
+    own = [one for one in found.kept if one.network == name]
+    memory = parts.without(found.memory, others)
+    if own:
+        memory = parts.pinned(memory, [one.tensor for one in own], [one.span for one in own])
+    return memory if only is None else parts.within(memory, only)
+
+
+# ------------------------------------------------------------------------------------------------------------ compiling
+
+
+def compiled_for(source: AppSource, memory: BoardMemory, slot: FlashSlot, resident: str = "") -> Compiled:
+    options = replace(source.network.options, verify=False, resident=resident)
+    with progress.part(f"network {source.name}"):
+        try:
+            return compile_canonical(
+                source.source, source.graph, options, parts.with_flash(memory, slot.start, slot.end)
+            )
+        except AtoncError as error:
+            raise _of(source.network, error) from error.__cause__
+
+
+def _each_alone(begun: ApplicationPlan, sources: Sequence[AppSource]) -> list[PlannedNetwork]:
+    """Every network with all the RAM that it could have, and its slot of the flash behind those before it."""
+    flash = parts.flash_of(begun.memory)
+    end = flash.base + flash.size_bytes
+    known = {slot.network: slot for slot in begun.application.slots}
+    cursor = max([flash.base, *(slot.end for slot in known.values())])
+    found = []
+    for source in sources:
+        room = known.get(source.name) or FlashSlot(source.name, _erased(cursor), end)
+        if room.start >= end:
+            raise CapacityError("no flash is left for its constants", where=f"network {source.name}")
+        made = compiled_for(source, room_for(begun, source.name), room)
+        slot = known.get(source.name) or _slot(source.network, room, _constants_end(made), end)
+        cursor = max(cursor, slot.end)
+        found.append(PlannedNetwork(source.network, made, made, slot))
+    return found
+
+
+def _constants_end(made: Compiled) -> int:
+    flash = parts.flash_of(made.memory)
+    inside = [home.end for home in made.program.placed.values() if flash.base <= home.address]
+    return max((end for end in inside if end <= flash.base + flash.size_bytes), default=flash.base)
+
+
+def _slot(network: AppNetwork, room: FlashSlot, used_to: int, end: int) -> FlashSlot:
+    """From the start of the room: what was asked for, or what is used and room to grow."""
+    behind = PREFETCH_BYTES + XSPI_TAIL  # what engines may read ahead
+    need = used_to - room.start + behind
+    size = network.slot_bytes or round((used_to - room.start) * GROWTH) + behind
+    if size < need:
+        raise CapacityError(
+            f"{need:,} bytes of constants and read-ahead, its slot has {size:,}",
+            where=f"network {network.name}",
+            remedy=f"slot = {_erased(need)}, or none",
+        )
+    return FlashSlot(network.name, room.start, min(end, _erased(room.start + size)))
+
+
+def _erased(address: int) -> int:
+    return -(-address // ERASED_BYTES) * ERASED_BYTES
+
+
+# -------------------------------------------------------------------------------------------------------------- sharing
+
+
+def _share(
+    begun: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence[PlannedNetwork]
+) -> ApplicationPlan:
+    """The one that takes most RAM stays where it is, and the others come to it."""
+    by_name = {source.name: source for source in sources}
+    taken: list[Span] = []
+    chosen: dict[str, PlannedNetwork] = {}
+    for one in sorted(alone, key=lambda one: (-parts.size_of(working(begun, one)), one.name)):
+        better = _moved(begun, by_name[one.name], one, taken) if taken else one
+        chosen[one.name] = better
+        taken = parts.joined([*taken, *working(begun, better)])
+    return replace(begun, networks=tuple(chosen[one.name] for one in alone))
+
+
+def working(found: ApplicationPlan, one: PlannedNetwork) -> list[Span]:
+    """RAM that it may share with others: all but the places of its own."""
+    own = [kept.span for kept in found.kept if kept.network == one.name]
+    own += found.private.get(one.name, ())
+    return [piece for span in one.spans() for piece in parts.left_of(span, own)]
+
+
+def _moved(
+    begun: ApplicationPlan, source: AppSource, one: PlannedNetwork, taken: Sequence[Span]
+) -> PlannedNetwork:
+    """Inside what larger networks take, if it fits there and is not slower."""
+    if is_within(working(begun, one), taken):
+        return one
+    found = compiled_within(begun, source, one.slot, taken)
+    fine = found is not None and found.cost.cycles <= SLOWER * one.compiled.cost.cycles
+    return replace(one, compiled=found) if found is not None and fine else one
+
+
+def compiled_within(
+    begun: ApplicationPlan, source: AppSource, slot: FlashSlot, taken: Sequence[Span]
+) -> Compiled | None:
+    """Nothing where it does not fit."""
+    memory = room_for(begun, source.name, taken)
+    if not any(pool.writable and not memory.is_pinned(pool) for pool in memory.pools):
+        return None
+    try:
+        return compiled_for(source, memory, slot)
+    except (PlacementError, CapacityError):
+        return None
+
+
+def compiled_with_copies(
+    begun: ApplicationPlan, source: AppSource, slot: FlashSlot, shared: Sequence[Span], own: Sequence[Span]
+) -> Compiled | None:
+    """With weights in RAM of its own, which stay while others work in the shared RAM."""
+    memory = replace(room_for(begun, source.name, [*shared, *own]), overwritten=tuple(parts.joined(shared)))
+    try:
+        return compiled_for(source, memory, slot, str(parts.size_of(own)))
+    except (PlacementError, CapacityError):
+        return None
+
+
+def is_within(inner: Iterable[Span], outer: Sequence[Span]) -> bool:
+    return not any(True for span in inner for _ in parts.left_of(span, outer))

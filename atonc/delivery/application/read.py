@@ -1,0 +1,238 @@
+"""The application file, read strictly; and its short form, a list of models."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.emit.write import check_name
+from atonc.compiler.request.options import Options, room
+from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, Reservation
+from atonc.machine.base.declare import arguments, did_you_mean
+from atonc.machine.base.disk import read_text
+from atonc.machine.base.errors import InputError, plain
+from atonc.machine.hw.board import Board
+from atonc.machine.hw.board_file import find_board, split_choice
+from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
+
+MOST_NETWORKS = 16
+EVERYTHING = "all"  # a survivor of the runs of all other networks
+_KEYS = ("board", "resident", "reserve", "network")
+_NETWORK_KEYS = ("name", "model", "per_second", "after", "inputs_survive", "outputs_survive", "slot", "options")
+_RESERVE_KEYS = ("name", "memory", "address", "size")
+_MOST_PER_SECOND = 100_000
+_OWN = ("board", "mpool", "resident", "keep_free", "verify", "relocatable")  # the application's own to say
+_FILES = ("evidence", "decisions")
+SLOTS_FORMAT = "atonc application 1"
+_NO_NAME = re.compile(r"\W", re.ASCII)
+
+
+def read_application(path: Path) -> Application:
+    """Everything that the file says; a mistake is told with its line and key."""
+    table = parse_toml(read_text(path, MAX_BYTES), str(path))
+    table.finish(_KEYS)
+    folder = path.absolute().parent
+    name = table.text("board") if table.has("board") else Options().board
+    board_name = _board_name(folder, name)
+    board = find_board(board_name).require_npu()
+    tables = table.tables("network")
+    if not tables:
+        raise table.wrong("network", "names no network", remedy='write [[network]] with name and model = "file.tflite"')
+    if len(tables) > MOST_NETWORKS:
+        raise table.wrong("network", f"{len(tables)} networks", rule=f"at most {MOST_NETWORKS}")
+    networks = [_network(one, folder, board_name) for one in tables]
+    networks = [_read_by_followers(one, own, networks) for one, own in zip(networks, tables, strict=True)]
+    resident = room(table.text("resident")) if table.has("resident") else ""
+    reserved = tuple(_reservation(one, board) for one in table.tables("reserve"))
+    return checked(Application(str(path), board_name, tuple(networks), reserved, resident))
+
+
+def of_models(models: Sequence[Path], options: Options | None = None) -> Application:
+    """The short form: models that take turns, named after their files."""
+    options = options or Options()
+    names: list[str] = []
+    for model in models:
+        stem = _NO_NAME.sub("_", model.stem)[:40] or "network"
+        stem = f"n{stem}" if stem[0].isdigit() else stem
+        name, number = stem, 2
+        while name in names:
+            name, number = f"{stem}_{number}", number + 1
+        names.append(name)
+    each = replace(options, resident="", keep_free=0)
+    networks = tuple(AppNetwork(name, model, each) for name, model in zip(names, models, strict=True))
+    return checked(Application("command line", options.board, networks, resident=options.resident))
+
+
+def checked(application: Application) -> Application:
+    """What cannot be is refused: names twice, runs after itself or nobody, survivors of unknown networks."""
+    names = [one.name for one in application.networks]
+    if not 1 <= len(names) <= MOST_NETWORKS:
+        raise InputError(f"{len(names)} networks", where=application.file, rule=f"1 to {MOST_NETWORKS}")
+    for name in names:
+        check_name(name)
+        if names.count(name) > 1 or name.lower() in ("app", *(n.lower() for n in names if n != name)):
+            raise InputError(
+                f"two things are called {name!r}",
+                where=application.file,
+                rule="every network has a name of its own, other than app; small and capital letters count alike",
+            )
+    return replace(application, networks=tuple(_linked(one, application, names) for one in application.networks))
+
+
+def _linked(network: AppNetwork, application: Application, names: Sequence[str]) -> AppNetwork:
+    others = [name for name in names if name != network.name]
+    for word in (*filter(None, (network.after,)), *network.inputs_survive, *network.outputs_survive):
+        if word != EVERYTHING and word not in others:
+            raise InputError(
+                f"{word[:60]!r} is no other network",
+                where=f"{application.file}, network {network.name!r}",
+                remedy=did_you_mean(word, others, f"the others are {', '.join(others) or 'none'}"),
+            )
+    _require_no_circle(network, application)
+    inputs, outputs = (
+        tuple(other for other in others if other in asked or EVERYTHING in asked)
+        for asked in (network.inputs_survive, network.outputs_survive)
+    )
+    return replace(network, inputs_survive=inputs, outputs_survive=outputs)
+
+
+def _require_no_circle(network: AppNetwork, application: Application) -> None:
+    after = {one.name: one.after for one in application.networks}
+    seen, name = [network.name], network.after
+    while name:
+        if name in seen:
+            raise InputError(f"{' after '.join([*seen, name])}: a circle", where=application.file)
+        seen.append(name)
+        name = after.get(name, "")
+
+
+# ------------------------------------------------------------------------------------------------------------ networks
+
+
+def _network(table: TomlTable, folder: Path, board: str) -> AppNetwork:
+    table.finish(_NETWORK_KEYS)
+    options = _options(table, folder, board)
+    after = table.text("after") if table.has("after") else ""
+    return AppNetwork(
+        table.text("name"),
+        _below(table, "model", folder),
+        options,
+        table.number("per_second", 0, _MOST_PER_SECOND) if table.has("per_second") else 1.0,
+        after,
+        _names(table, "inputs_survive"),
+        _names(table, "outputs_survive"),
+        table.size("slot") if table.has("slot") else 0,
+    )
+
+
+def _read_by_followers(network: AppNetwork, table: TomlTable, others: Sequence[AppNetwork]) -> AppNetwork:
+    """Who runs after a network works on its results, often several times: where nothing is said they stay."""
+    if table.has("outputs_survive"):
+        return network
+    return replace(network, outputs_survive=tuple(one.name for one in others if one.after == network.name))
+
+
+def _options(table: TomlTable, folder: Path, board: str) -> Options:
+    inner = table.table("options") if table.has("options") else None
+    given: dict[str, Any] = dict(inner.data) if inner else {}
+    for key in _OWN:
+        if key in given and inner is not None:
+            raise inner.wrong(key, "is said for the whole application", remedy="write it above the first [[network]]")
+    for key in _FILES:
+        if key in given and inner is not None:
+            given[key] = str(_below(inner, key, folder))
+    if isinstance(given.get("calibration"), list):
+        given["calibration"] = [str(folder / str(name)) for name in given["calibration"]]
+    try:
+        found: Options = arguments(Options, {**given, "board": board})
+    except InputError as error:
+        where = inner.where() if inner else table.where()
+        raise InputError(error.what, where=where, rule=error.rule, remedy=error.remedy) from None
+    return found
+
+
+def _below(table: TomlTable, key: str, folder: Path) -> Path:
+    """A file beside the application file or below; absolute paths are taken as they are."""
+    text = table.text(key)
+    place = Path(text)
+    if place.is_absolute():
+        return place
+    if ".." in place.parts:
+        raise table.wrong(
+            key,
+            f"{text[:80]!r} leaves the folder of the file",
+            rule="a relative path stays below the folder of the application file",
+            remedy="put the application file above the models, or write the whole path",
+        )
+    return folder / place
+
+
+def _names(table: TomlTable, key: str) -> tuple[str, ...]:
+    if not table.has(key):
+        return ()
+    value = table.data[key]
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list) or len(items) > MOST_NETWORKS or not all(isinstance(one, str) for one in items):
+        raise table.wrong(key, "not a list of networks", remedy=f'write ["reid"], or "{EVERYTHING}"')
+    return tuple(items)
+
+
+def _board_name(folder: Path, name: str) -> str:
+    """Files of boards are named from where the application file is."""
+    place = split_choice(name)[1]
+    return name.removesuffix(place) + str(folder / place) if place.endswith(".toml") else name
+
+
+# -------------------------------------------------------------------------------------------------------- reservations
+
+
+def _reservation(table: TomlTable, board: Board) -> Reservation:
+    table.finish(_RESERVE_KEYS)
+    name, size = table.text("name"), table.size("size")
+    if size == 0:
+        raise table.wrong("size", "nothing is reserved")
+    if table.has("address") == table.has("memory"):
+        raise table.wrong("memory", "one of memory and address is wanted", remedy='memory = "hyperRAM" takes its end')
+    if table.has("address"):
+        start = table.size("address")
+    else:
+        memory = board.memory(table.text("memory", [one.name for one in board.memories]))
+        assert memory is not None
+        if size > memory.size_bytes:
+            raise table.wrong("size", f"{size:,} bytes, {memory.name} has {memory.size_bytes:,}")
+        start = memory.end - size
+    found = board.memory_at(start)
+    if found is None or not found.holds(start, start + size):
+        raise table.wrong("address" if table.has("address") else "memory", f"no memory of {board.title} holds it")
+    return Reservation(plain(name), start, start + size)
+
+
+# --------------------------------------------------------------------------------------------------------------- slots
+
+
+def with_slots_of(application: Application, path: Path) -> Application:
+    """`path`: app.json of an earlier build, whose slots stay; networks that it does not have get new ones."""
+    try:
+        data = json.loads(read_text(path, 1 << 22))
+        if data["format"] != SLOTS_FORMAT:
+            raise ValueError(data["format"])
+        found = tuple(_slot(row) for row in data["slots"])
+    except (ValueError, RecursionError, LookupError, TypeError):
+        raise InputError("is not the app.json of a build", where=str(path)) from None
+    return replace(application, slots=found)
+
+
+def _slot(row: Any) -> FlashSlot:
+    slot = FlashSlot(check_name(str(row["network"])), int(row["start"]), int(row["end"]))
+    if not 0 <= slot.start < slot.end < 1 << 32:
+        raise ValueError("slot")
+    return slot
+
+
+def slots_rows(slots: Sequence[FlashSlot]) -> Iterator[dict[str, Any]]:
+    yield from ({"network": one.network, "start": one.start, "end": one.end} for one in slots)
+

@@ -1,0 +1,56 @@
+"""What an application asks for: a board, memory that is somebody else's, and networks that take turns on the NPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from atonc.compiler.request.options import Options
+from atonc.machine.base.frozen import dataclass
+
+Span = tuple[int, int]  # first address, and the first one behind
+ERASED_BYTES = 1 << 16  # what the flash loaders of both boards erase at once: slots begin and end there
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Memory of the application, such as frame buffers: no network uses it."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class AppNetwork:
+    """A network, how often it runs, and what of it others must leave alone."""
+
+    name: str
+    model: Path
+    options: Options
+    per_second: float = 1.0
+    after: str = ""  # the network whose results it works on
+    inputs_survive: tuple[str, ...] = ()  # networks that run while the application fills its inputs
+    outputs_survive: tuple[str, ...] = ()  # networks that run while the application still reads its outputs
+    slot_bytes: int = 0  # of flash; 0: what it needs, with room to grow
+
+
+@dataclass(frozen=True)
+class FlashSlot:
+    """Flash of one network."""
+
+    network: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Application:
+    file: str  # where it comes from, for messages
+    board: str
+    networks: tuple[AppNetwork, ...]
+    reserved: tuple[Reservation, ...] = ()
+    resident: str = ""  # weights in RAM, for all networks together: nothing, "all", or bytes
+    slots: tuple[FlashSlot, ...] = ()  # of an earlier build, to be kept
+
+    def network(self, name: str) -> AppNetwork:
+        return next(one for one in self.networks if one.name == name)

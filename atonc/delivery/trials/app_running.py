@@ -1,0 +1,198 @@
+"""A whole application on the virtual board: one firmware, all networks in turns in random order, every byte compared.
+
+What each inference should give comes from the network alone: its files on the emulator, in memory of its own. Between
+any two inferences all RAM of all networks is filled with noise, but for what must stay: weights in RAM, and inputs and
+outputs that survive what runs next. A survivor is looked at again behind every run that it must survive.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atonc.delivery.application.building import BuiltApplication
+from atonc.delivery.application.types import Span
+from atonc.delivery.firmware import image as firmware
+from atonc.delivery.trials.boarding import Rig
+from atonc.machine.base.disk import write_files
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.progress import stage
+from atonc.machine.base.words import count
+from atonc.machine.emu.bus import Bytes
+from atonc.machine.emu.files.types import BufferInfo
+from atonc.machine.emu.network import EmulatedNetwork, load
+from atonc.machine.hw.board_file import find_board
+
+_INPUTS, _OUTPUTS = "inputs", "outputs"
+
+
+@dataclass(frozen=True)
+class ApplicationTrial:
+    """How the networks of one firmware behaved beside each other."""
+
+    order: tuple[str, ...]  # which ran, one after the other
+    bytes_compared: int
+    bytes_different: int
+    survivors_checked: int  # inputs and outputs that were looked at again behind a run of another network
+    poisoned_bytes: int  # of RAM, between two inferences
+    first_difference: str = ""
+
+    @property
+    def equal(self) -> bool:
+        return self.bytes_different == 0
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"equal": self.equal, "inferences": len(self.order)}
+
+
+def sentence(found: ApplicationTrial) -> str:
+    verdict = "every byte as each network alone" if found.equal else f"{found.bytes_different:,} bytes differ"
+    first = f", first {found.first_difference}" if found.first_difference else ""
+    return f"{count(len(found.order), 'inference')} on the virtual board, RAM poisoned between them: {verdict}{first}"
+
+
+def try_application(built: BuiltApplication, each: int, seed: int = 0) -> ApplicationTrial:
+    """`each`: inferences of every network. The files are those of the build, in a folder of their own."""
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        folder = Path(temporary) / "application"
+        write_files(folder, built.all_files)
+        rig = make_rig(built, folder, Path(temporary) / "build")
+        return run_in_turns(built, folder, rig, each, seed)
+
+
+def make_rig(built: BuiltApplication, folder: Path, work: Path, common: Sequence[Path] | None = None) -> Rig:
+    """The board with the firmware of the application, waiting."""
+    names = [one.name for one in built.plan.networks]
+    networks = [firmware.network_in(folder, name) for name in names]
+    board = find_board(built.plan.application.board)
+    stage("building the firmware")
+    harness = (*firmware.APPLICATION, folder.absolute() / "app_networks.c")
+    elf = firmware.build_firmware(networks, firmware.our_runtime(), work, common, harness=harness, board=board)
+    return Rig(elf, networks, described=board)
+
+
+def run_in_turns(built: BuiltApplication, folder: Path, rig: Rig, each: int, seed: int) -> ApplicationTrial:
+    random = np.random.default_rng(seed)
+    names = [one.name for one in built.plan.networks]
+    turns = _Turns(built, rig, {name: load(folder, name) for name in names}, random)
+    order = [names[k] for k in random.permutation(np.repeat(np.arange(len(names)), each))]
+    for number, name in enumerate(order):
+        stage("running on the virtual board", number, len(order))
+        turns.take(name)
+    return ApplicationTrial(
+        tuple(order), turns.compared, turns.different, turns.survivors, turns.poisoned, turns.first_difference
+    )
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Inputs or outputs of one network that runs of others must leave as they are."""
+
+    network: str
+    side: str
+    values: tuple[Bytes, ...]
+    survives: tuple[str, ...]
+
+
+class _Turns:
+    """Inferences one after the other, and what must still be there from those before."""
+
+    def __init__(
+        self, built: BuiltApplication, rig: Rig, alone: Mapping[str, EmulatedNetwork], random: np.random.Generator
+    ) -> None:
+        self.application, self.ram = built.plan.application, built.plan.ram
+        self.rig, self.alone, self.random = rig, alone, random
+        self.number = {one.name: k for k, one in enumerate(built.plan.networks)}
+        copies = [copy for net in alone.values() for copy in net.network.residents]
+        self.residents = [(copy.address, copy.address + copy.size_bytes) for copy in copies]
+        self.held: list[_Held] = []
+        self.compared = self.different = self.survivors = self.poisoned = 0
+        self.first_difference = ""
+
+    def take(self, name: str) -> None:
+        """One inference of a network, and everything that is to be seen around it."""
+        waiting = next((one for one in self.held if one.network == name and one.side == _INPUTS), None)
+        values = waiting.values if waiting else self._made_inputs(name)
+        self.held = [one for one in self.held if name in one.survives]
+        self._fill_ahead(name)
+        self._poison([*(span for one in self.held for span in self._spans(one)), *self._own_inputs(name, waiting)])
+        expected = self._alone(name, values)
+        found = self.rig.run(list(values), self.number[name]).outputs
+        for index, (got, right) in enumerate(zip(found, expected, strict=True)):
+            self.compared += got.size
+            self._compare(got, right, f"output {index} of {name}")
+        for one in self.held:
+            self.survivors += len(one.values)
+            self._require_there(one, name)
+        if survives := self.application.network(name).outputs_survive:
+            self.held.append(_Held(name, _OUTPUTS, expected, survives))
+
+    def _fill_ahead(self, running: str) -> None:
+        """What the application fills while this network runs."""
+        for other in self.application.networks:
+            filled = any(one.network == other.name and one.side == _INPUTS for one in self.held)
+            if running in other.inputs_survive and not filled:
+                one = _Held(other.name, _INPUTS, self._made_inputs(other.name), other.inputs_survive)
+                for (start, _), value in zip(self._spans(one), one.values, strict=True):
+                    self.rig.board.poke(start, value)
+                self.held.append(one)
+
+    def _spans(self, one: _Held) -> list[Span]:
+        side = self.rig.inputs if one.side == _INPUTS else self.rig.outputs
+        return [(b.address, b.address + b.size_bytes) for b in side.get(self.number[one.network], [])]
+
+    def _own_inputs(self, name: str, waiting: _Held | None) -> list[Span]:
+        return self._spans(waiting) if waiting and waiting.network == name else []
+
+    def _poison(self, stay: Sequence[Span]) -> None:
+        self.poisoned = 0
+        for span in self.ram:
+            for start, end in _apart(span, [*stay, *self.residents]):
+                noise = self.random.integers(0, 256, end - start, np.uint8)
+                self.rig.board.poke(start, noise)
+                self.poisoned += noise.size
+
+    def _made_inputs(self, name: str) -> tuple[Bytes, ...]:
+        return tuple(self._made(one) for one in self.alone[name].inputs)
+
+    def _made(self, buffer: BufferInfo) -> Bytes:
+        if buffer.type == "FLOAT":
+            return self.random.uniform(-1, 1, buffer.size_bytes // 4).astype("<f4").view(np.uint8)
+        return self.random.integers(0, 256, buffer.size_bytes, np.uint8)
+
+    def _alone(self, name: str, values: Sequence[Bytes]) -> tuple[Bytes, ...]:
+        """What the network gives when there is no other."""
+        net = self.alone[name]
+        for buffer, value in zip(net.inputs, values, strict=True):
+            net.memory.write(buffer.address, value)
+        for _ in net.run():
+            pass
+        return tuple(net.memory.read(one.address, one.size_bytes).copy() for one in net.outputs)
+
+    def _require_there(self, one: _Held, behind: str) -> None:
+        for index, ((start, end), value) in enumerate(zip(self._spans(one), one.values, strict=True)):
+            got = self.rig.board.memory.read(start, end - start)
+            self._compare(got, value, f"{one.side} {index} of {one.network} behind a run of {behind}")
+
+    def _compare(self, got: Bytes, right: Bytes, what: str) -> None:
+        wrong = np.flatnonzero(got != right)
+        self.different += wrong.size
+        if wrong.size and not self.first_difference:
+            self.first_difference = f"{what}, byte {wrong[0]}: {got[wrong[0]]} not {right[wrong[0]]}"
+
+
+def _apart(span: Span, stay: Iterable[Span]) -> Iterator[Span]:
+    """What may be overwritten of a span, to the byte."""
+    cursor, stop = span
+    for start, end in sorted(stay):
+        if start < stop and end > cursor:
+            if start > cursor:
+                yield cursor, start
+            cursor = max(cursor, end)
+    if cursor < stop:
+        yield cursor, stop

@@ -1,0 +1,92 @@
+"""`atonc app`: several networks in one firmware (docs/several-networks.md)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atonc.compiler.request.options import Options
+from atonc.delivery.application.options import AppOptions
+from atonc.doors.verbs.common import MODELS, add_output_options
+from atonc.doors.verbs.documents import print_document
+from atonc.doors.verbs.flags import add_declared, add_single, declared_values
+from atonc.machine.base.errors import InputError
+
+if TYPE_CHECKING:
+    from atonc.delivery.application.types import Application
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    app = verbs.add_parser("app", help="several networks in one firmware: memory planned together, one flash image")
+    kinds = app.add_subparsers(required=True, metavar="WHAT")
+    build = kinds.add_parser(
+        "build",
+        help="all files of an application",
+        description="Compiles the networks of an application so that they share RAM and flash, checks all files "
+        "against each other and writes them: C of every network, app_networks.h with one table, one flash image.",
+    )
+    build.set_defaults(verb=_build)
+    files = "an application file, or models that take turns"
+    build.add_argument("files", type=Path, nargs="+", metavar="APP.toml|MODEL", help=files)
+    build.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder for the files (default: only plan)")
+    add_single(
+        build,
+        board="for a list of models: name of the board, or a .toml",
+        resident="for a list of models: weights in RAM, BYTES for all together, or all that is free",
+    )
+    add_declared(build, AppOptions)
+    add_output_options(build)
+
+
+def _build(options: argparse.Namespace) -> int:
+    from atonc.delivery.generate import preflight
+
+    application = _application(options)
+    wanted = declared_values(AppOptions, options)
+    if options.output is not None:
+        preflight.check_folder(options.output)
+    for network in application.networks:
+        preflight.check_reader(network.model)
+    if wanted.trial:
+        preflight.check_compiler()
+    from atonc.delivery.application.building import build
+    from atonc.delivery.texts import app_text
+    from atonc.delivery.trials import app_running
+    from atonc.insight.report.terminal import show
+
+    built = build(application, options.output, wanted)
+    broken = [gate.says for gate in built.gates if not gate.holds]
+    trial = app_running.try_application(built, wanted.trial) if wanted.trial and not broken else None
+    if options.json:
+        print_document("app-build", built.as_dict() | {"trial": trial.as_dict() if trial else None})
+    elif not options.quiet:
+        show(app_text.lines(built, app_running.sentence(trial) if trial else ""))
+    for sentence in broken:
+        print(f"atonc: {sentence}", file=sys.stderr)
+    if trial is not None and not trial.equal:
+        print(f"atonc: {app_running.sentence(trial)}", file=sys.stderr)
+        return 1
+    return 1 if broken else 0
+
+
+def _application(options: argparse.Namespace) -> Application:
+    from atonc.delivery.application.read import of_models, read_application
+
+    files: list[Path] = options.files
+    if any(file.suffix == ".toml" for file in files):
+        given = [flag for flag in ("--board", "--resident") if _said(flag, options)]
+        if len(files) > 1 or given:
+            what = f"{given[0]} with an application file" if given else "an application file and something else"
+            raise InputError(what, where=str(files[0]), remedy="say it in the file" if given else "name one file")
+        return read_application(files[0])
+    strange = [file for file in files if file.suffix.lower() not in MODELS]
+    if strange:
+        raise InputError("neither an application file nor a model", where=str(strange[0]), rule="app.toml, or models")
+    return of_models(files, Options(board=options.board, resident=options.resident))
+
+
+def _said(flag: str, options: argparse.Namespace) -> bool:
+    name = flag.lstrip("-")
+    return bool(getattr(options, name) != getattr(Options(), name))
