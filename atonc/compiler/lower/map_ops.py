@@ -170,8 +170,9 @@ def _where_wanted(
 
 
 def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
-    recipe = recipe_for(op.kind)
-    if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
+    wide = _on_wide_codes(op, context)
+    recipe = recipe_for(op.kind, wide)
+    if recipe is None or not (wide or _on_codes(op, context) or _is_renaming(op, context)):
         return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
     form = attempt(context, partial(_fine, op, recipe))
     if isinstance(form, RefusedForm) and context.facts.target.trust.unproven:
@@ -223,6 +224,13 @@ def _on_codes(op: Op, context: Context) -> bool:
     """Whether all values that flow are bytes."""
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     return all(context.tensor(n).dtype in ("int8", "uint8") for n in names)
+
+
+def _on_wide_codes(op: Op, context: Context) -> bool:
+    """Whether codes of 16 bits flow, alone or beside bytes. Renamings need not know."""
+    names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
+    types = {context.tensor(n).dtype for n in names}
+    return "int16" in types <= {"int8", "int16"} and not _is_renaming(op, context)
 
 
 def _is_renaming(op: Op, context: Context) -> bool:
