@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.ir import Quantisation, Tensor
 from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.engines import SHIFT_CODES
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.units.affine import Affine
 from atonc.compiler.lower.units.arith import affine_unit
@@ -28,7 +29,7 @@ from atonc.machine.hw.units.stream_engine import StrengConfig
 
 Codes = NDArray[Any]
 
-HIGH, LOW = "high bytes", "low bytes"
+HIGH, LOW, LOW_SIGNED = "high bytes", "low bytes", "signed low bytes"
 ZERO = -128  # code of a low byte of 0
 # floor(x / 256): half a code less than a multiple of 256 is never in the middle between two
 _FLOOR = affine_unit(Affine(np.array([1 << 14]), np.array([-255 << 13]), 22), 0, in_bytes=2)
@@ -51,29 +52,28 @@ def low_codes(codes: Codes) -> Codes:
     return (codes.astype(np.int64) & 255) + ZERO
 
 
-def halves_of(x: Tensor, context: Context, origin: tuple[str, ...]) -> Halves:
-    """The first reader makes them for all of them."""
-    source = context.buffer(x.name)
-    names = [context.shifted_copies.get(_key(source, half), "") for half in (HIGH, LOW)]
-    high, low = (Tensor(name, x.shape, "int8", x.quant) for name in names)
-    if all(names):
-        return Halves(_bytes(high, x, 0), _bytes(low, x, ZERO), ())
-    names = [context.scratch(x.elements, half) for half in (HIGH, LOW)]
-    for half, name in zip((HIGH, LOW), names, strict=True):
-        context.shifted_copies[_key(source, half)] = name
-    context.buffers[names[1]] = replace(context.buffers[names[1]], offset=-ZERO)
-    title = f"bytes of {x.name}"
-    tasks = [_floors(source, names[0], first, count, origin, title) for first, count in _lanes(x.elements)]
-    picked = Move(StridedView(source, (x.elements,), (2,)), StridedView.whole(names[1], (x.elements,)))
-    copies = copy(context, [picked], origin, title)
-    high, low = (replace(tensor, name=name) for tensor, name in zip((high, low), names, strict=True))
-    groups = (TaskGroup((*tasks, *copies[0].tasks)), *copies[1:])
-    return Halves(_bytes(high, x, 0), _bytes(low, x, ZERO), groups)
-
-
-def _bytes(tensor: Tensor, x: Tensor, zero: int) -> Tensor:
-    scale = x.scale if zero else 256 * x.scale
-    return replace(tensor, quant=Quantisation.per_tensor(scale, zero))
+def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], signed: bool = False) -> Halves:
+    """The first reader makes them for all of them. `signed`: low bytes as codes from -128 on, not as code + 128."""
+    source, title = context.buffer(x.name), f"bytes of {x.name}"
+    names, groups = [], list[TaskGroup]()
+    lows = LOW_SIGNED if signed else LOW
+    for half in (HIGH, lows):
+        known = context.shifted_copies.get(_key(source, half))
+        names.append(known or context.scratch(x.elements, half))
+        context.shifted_copies[_key(source, half)] = names[-1]
+        if known is None and half == HIGH:
+            tasks = [_floors(source, names[0], first, count, origin, title) for first, count in _lanes(x.elements)]
+            groups.append(TaskGroup(tuple(tasks)))
+        elif known is None:
+            whole = StridedView.whole(names[1], (x.elements,))
+            units = (SHIFT_CODES,) if signed else ()
+            groups += copy(context, [Move(StridedView(source, (x.elements,), (2,)), whole, units)], origin, title)
+    if not signed:
+        context.buffers[names[1]] = replace(context.buffers[names[1]], offset=-ZERO)
+    high = Tensor(names[0], x.shape, "int8", Quantisation.per_tensor(256 * x.scale, 0))
+    low = Tensor(names[1], x.shape, "int8", Quantisation.per_tensor(x.scale, ZERO))
+    first = tuple(task for group in groups[:2] for task in group.tasks)
+    return Halves(high, low, (TaskGroup(first), *groups[2:]) if first else ())
 
 
 def _key(source: str, half: str) -> str:

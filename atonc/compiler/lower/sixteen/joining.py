@@ -22,17 +22,18 @@ Ints = NDArray[np.int64]
 
 LOWEST, HIGHEST = -(1 << 15), (1 << 15) - 1
 _LONG = 4  # bits that an addend is shifted by where 16 bits are too few for it, as seen
-_SCALAR = changed(SUM, dual_input=0, b=0)
+SCALAR = changed(SUM, dual_input=0, b=0)
 
 
 @dataclass(frozen=True)
 class WideSum:
-    """clip(a * x + b * y), where both are numbers of 16 bits."""
+    """clip(a * x + b * y + offset), where both are numbers of 16 bits."""
 
     a: int = 1
     b: int = 1
     low: int = LOWEST
     high: int = HIGHEST
+    offset: int = 0
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -42,15 +43,23 @@ class WideSum:
 
     def units(self) -> list[ArithConfig]:
         """The first takes both streams."""
-        first = changed(SUM, a=self.a, b=self.b, c=self.steps[0])
-        return [first, *(move_unit(step) for step in self._moves())]
+        addend = self.steps[0] + self.offset
+        even = addend % 2 == 0 and not LOWEST <= addend <= HIGHEST
+        if not LOWEST <= addend >> even <= HIGHEST:
+            raise Refusal("wide clip", f"an addend of {addend}", "16 bits, or 17 if it is even", "use another clip")
+        first = changed(SUM, a=self.a, b=self.b, c=addend >> even, shift_c=int(even))
+        return [first, *(move_unit(step) for step in self._moves(self.steps))]
 
-    def _moves(self) -> list[int]:
-        return [after - before for before, after in pairwise((*self.steps, 0)) if after != before]
+    def moves(self) -> list[ArithConfig]:
+        """The same limits for one stream, which comes as it is; none without limits."""
+        return [move_unit(step) for step in self._moves((0, *self.steps))]
+
+    def _moves(self, steps: tuple[int, ...]) -> list[int]:
+        return [after - before for before, after in pairwise((*steps, 0)) if after != before]
 
     def __call__(self, x: Ints, y: Ints) -> Ints:
-        total = limited(self.a * x + self.b * y + self.steps[0], 16)
-        for step in self._moves():
+        total = limited(self.a * x + self.b * y + self.steps[0] + self.offset, 16)
+        for step in self._moves(self.steps):
             total = limited(total + step, 16)
         return total
 
@@ -58,10 +67,10 @@ class WideSum:
 def move_unit(step: int) -> ArithConfig:
     """x + step, limited to 16 bits."""
     if LOWEST <= step <= HIGHEST:
-        return changed(_SCALAR, a=2, c=step, shift_c=1, shift_out=1)
+        return changed(SCALAR, a=2, c=step, shift_c=1, shift_out=1)
     if step % 2 or not LOWEST <= step // 2 <= HIGHEST:
         raise Refusal("wide clip", f"a clip that moves codes by {step}", "even, at most 65,534", "use another clip")
-    return changed(_SCALAR, a=1 << _LONG - 1, c=step // 2, shift_c=_LONG, shift_out=_LONG - 1)
+    return changed(SCALAR, a=1 << _LONG - 1, c=step // 2, shift_c=_LONG, shift_out=_LONG - 1)
 
 
 def wide_clip(clip: tuple[int, int] | None) -> tuple[int, int]:

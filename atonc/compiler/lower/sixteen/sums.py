@@ -2,8 +2,8 @@
 
     y = u * high16 + v * low16,   high16 = sum(high * w) * 256 * scale / u,   low16 = (sum(low * w) * scale + bias) / v
 
-Sums of 16-bit features would leave the 24 bits that units are known to hold; sums of bytes do not. u and v are the least
-powers of two with which no half saturates before the whole does.
+Sums of 16-bit features would leave the 24 bits that units are known to hold; sums of bytes do not. u and v are the
+least powers of two with which no half saturates before the whole does.
 """
 
 from __future__ import annotations
@@ -24,16 +24,14 @@ from atonc.compiler.lower.conv.bias import bias_of
 from atonc.compiler.lower.conv.weight_sums import extreme_sums
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints
-from atonc.compiler.lower.sixteen.halves import halves_of, high_codes, low_codes, wide_row
+from atonc.compiler.lower.sixteen.halves import halves_of, high_codes, low_codes
 from atonc.compiler.lower.sixteen.inner import lower_inner, require_centred, scratch_tensor
 from atonc.compiler.lower.sixteen.joining import HIGHEST, WideSum, wide_clip
-from atonc.compiler.lower.units.parts import parts
-from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.lower.sixteen.streams import two_through
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Semantics
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.limits import UNITS
 
 Real = NDArray[np.float64]
 
@@ -67,7 +65,12 @@ class TwoHalves:
 
 @recipe("conv", "dense", "transpose_conv", wide=True)
 def lower_sums(op: Op, context: Context) -> list[TaskGroup]:
-    x, weights, y = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
+    return lower_layer(op, context, context.tensor(op.inputs[1]))
+
+
+def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
+    """A convolution, or what can be seen as one."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     require_centred(x, y)
     if context.numerics == "2.x":
         raise Refusal("wide codes", "16 bits with the numbers of ST's 2.x", "8 bits there", "leave out --numerics 2.x")
@@ -153,14 +156,5 @@ def _side_by_side(one: Sequence[TaskGroup], other: Sequence[TaskGroup]) -> list[
 
 
 def _joined(op: Op, context: Context, sums: tuple[str, str], y: Tensor, total: WideSum) -> TaskGroup:
-    target, (first, *rest) = context.buffer(y.name), total.units()
-    lanes = min(3, UNITS["ARITH"] // (1 + len(rest)))
-    tasks = []
-    for start, count in parts(y.elements, lanes):
-        b = TaskBuilder(op.origin or (op.name,), f"halves of {op.name}")
-        codes = b.unit(first, *(b.read(name, wide_row(count, start)) for name in sums))
-        for unit in rest:
-            codes = b.unit(unit, codes)
-        b.write(codes, target, wide_row(count, start, write=True))
-        tasks.append(b.done(count))
-    return TaskGroup(tuple(tasks))
+    named = op.origin or (op.name,), f"halves of {op.name}"
+    return two_through(sums, context.buffer(y.name), y.elements, [], total.units(), named)
