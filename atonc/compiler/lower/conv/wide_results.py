@@ -24,7 +24,7 @@ from atonc.machine.hw.units.arith import ArithConfig
 
 CODES = 1 << 16  # that results have
 WIDEST = (1 << 15) - 1
-MOST_SHIFT = 15  # with which an addend of 16 bits holds half a code
+MOST_SHIFT = 14  # with which an addend of 16 bits holds a code
 WHOLE = 1e18  # whole codes stand apart from the addends: no bound
 
 
@@ -34,13 +34,13 @@ class WideRequantisation(Requantisation):
 
     @property
     def whole(self) -> Ints:
-        """B: whole codes of every channel."""
+        """B: whole codes of every channel; even ones where 16 bits are too few for some."""
         found: Ints = (self.addends + (1 << self.shift >> 1)) >> self.shift
-        return found
+        return found if np.abs(found).max(initial=0) <= WIDEST else found & ~1
 
     @property
     def rest(self) -> Ints:
-        """C: what is less than a code."""
+        """C: what is less than a code, or than two."""
         return np.minimum(self.addends - (self.whole << self.shift), WIDEST)
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
@@ -49,8 +49,11 @@ class WideRequantisation(Requantisation):
         if not self.whole.any():  # of all channels: lanes of a chain have equal units
             return [scale]
         whole = self.whole[part]
-        add = coefficient_unit(np.full(count, 2), whole, batch, pixels, 1)
-        return [scale, changed(_wide(add, whole), shift_c=1)]
+        if np.abs(self.whole).max() <= WIDEST:
+            add = coefficient_unit(np.full(count, 2), whole, batch, pixels, 1)
+            return [scale, changed(_wide(add, whole), shift_c=1)]
+        add = coefficient_unit(np.full(count, 8), whole >> 1, batch, pixels, 3)  # 8 * x + (B / 2 << 4)
+        return [scale, changed(_wide(add, whole >> 1), shift_c=4)]
 
     def ariths(self, count: int) -> int:
         return 2 if self.whole.any() else 1
@@ -82,11 +85,11 @@ def wide_rules(acc: Accumulated, counts: Sequence[int], within: Coefficients) ->
         wide = WideRequantisation(rule.out_shift, rule.factors, rule.addends, max(rule.shift, 1))
         if rule.shift < 1:
             wide = replace(wide, factors=rule.factors * 2, addends=rule.addends * 2)
-        if max(abs(wide.factors).max(initial=0), abs(wide.whole).max(initial=0)) > WIDEST:
+        if max(abs(wide.factors).max(initial=0), abs(wide.whole).max(initial=0) // 2) > WIDEST:
             raise Refusal(
                 "coefficients",
                 f"a bias of {abs(wide.whole).max()} codes, factors of {abs(wide.factors).max()}",
-                f"{WIDEST}",
+                f"{2 * WIDEST} and {WIDEST}",
                 "check the scales: they differ beyond all use",
             )
         error, mean = (one / WIDE_STEP for one in (rule.error, rule.mean_error))

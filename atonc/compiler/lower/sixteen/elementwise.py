@@ -7,6 +7,7 @@ out of saturation: sat16(y - x - 32768) + 32768 is the positive part of y - x, w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil, log2
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.wide_windows import SUM
+from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, line
 from atonc.compiler.lower.sixteen.halves import wide_row
@@ -24,6 +26,7 @@ from atonc.compiler.lower.sixteen.streams import Scaling, scaled_first, through,
 from atonc.compiler.lower.units.affine import Affine, output_shift
 from atonc.compiler.lower.units.arith import affine_unit
 from atonc.compiler.lower.units.parts import parts
+from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
@@ -56,7 +59,6 @@ def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     if y.is_constant:
         return _with_constant(op, context, x, y)
     require_centred(x, y, out)
-    _require_alike(x, y, out)
     gains = x.scale / out.scale, y.scale / out.scale
     unit = 1 << max(0, ceil(log2(max(gains) * (HIGHEST + 1) / HIGHEST)))
     low, high = wide_clip(op.attrs.get("clip"))
@@ -69,7 +71,11 @@ def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
 
 def _added(op: Op, context: Context, scalings: Sequence[Scaling], total: WideSum) -> list[TaskGroup]:
     origin, out = op.origin or (op.name,), context.tensor(op.outputs[0])
-    sources, groups = [context.buffer(name) for name in op.inputs[:2]], list[TaskGroup]()
+    sources, groups = list[str](), list[TaskGroup]()
+    for name in op.inputs[:2]:
+        source, copies = expanded(context, context.tensor(name), out, origin)
+        sources.append(source)
+        groups += copies
     if scalings[0].changes:
         sources[0], group = scaled_first(context, sources[0], out.elements, [scalings[0].unit()], origin)
         groups.append(group)
@@ -77,6 +83,21 @@ def _added(op: Op, context: Context, scalings: Sequence[Scaling], total: WideSum
     named = origin, f"{op.kind} {op.name}"
     target = context.buffer(out.name)
     return [*groups, two_through((sources[0], sources[1]), target, out.elements, before, total.units(), named)]
+
+
+def expanded(context: Context, x: Tensor, out: Tensor, origin: tuple[str, ...]) -> tuple[str, list[TaskGroup]]:
+    """A buffer with an element for each of the output's, and the copies that write it where the tensor is smaller."""
+    source = context.buffer(x.name)
+    if x.shape == out.shape:
+        return source, []
+    shape = (1,) * (len(out.shape) - len(x.shape)) + x.shape
+    if len(shape) > len(out.shape) or any(a not in (1, b) for a, b in zip(shape, out.shape, strict=True)):
+        raise Refusal("wide shapes", f"shapes {x.shape} and {out.shape}", "one of them repeated", "broadcast before")
+    target = context.scratch(2 * out.elements, "repeated operand")
+    view = StridedView.whole(source, shape, 2)
+    steps = tuple(0 if a == 1 else step for a, step in zip((*shape, 2), view.strides, strict=True))
+    near = replace(view, shape=(*out.shape, 2), strides=steps)
+    return target, copy(context, [Move(near, StridedView.whole(target, out.shape, 2))], origin, f"repeats {x.name}")
 
 
 def _require_alike(*tensors: Tensor) -> None:

@@ -69,7 +69,7 @@ def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
 def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     require_centred(x, y)
-    kernel, padding = tuple(op.attrs["kernel"]), tuple(op.attrs.get("padding", (0, 0, 0, 0)))
+    kernel, padding = tuple(op.attrs["window"]), tuple(op.attrs.get("padding", (0, 0, 0, 0)))
     if not any(padding) and kernel == x.shape[1:3] and prod(y.shape[:3]) == 1:
         return _over_pictures(op, context, x, y)
     if any(padding) and not op.attrs.get("count_include_pad", False):
