@@ -16,7 +16,7 @@ from atonc.compiler.lower.facts import Facts
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.evidence import untrusted
-from atonc.compiler.plan.policy import NpuRamBudget
+from atonc.compiler.plan.policy import WIDE_STEP, NpuRamBudget
 from atonc.compiler.plan.task import TaskGroup, tasks_of
 from atonc.compiler.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.compiler.schedule.spacers import spaced
@@ -157,14 +157,17 @@ class Context:
 
     def require_fine(self, op: Op, error: float) -> None:
         """`error`: how far an operator may be from exact arithmetic, in codes. ST's numbers are as they are."""
-        error = min(error, WHOLE_RANGE)
-        if error <= self.facts.coarse or self.numerics == "2.x":
+        wide = self.tensor(op.outputs[0]).dtype == "int16"
+        error = error if wide else min(error, WHOLE_RANGE)
+        limit = self.facts.coarse * (WIDE_STEP if wide else 1)
+        if error <= limit or self.numerics == "2.x":
             return
         raise Refusal(
             "COARSE",
             f"{op.kind}: up to {error:.3g} codes from exact arithmetic",
-            f"{self.facts.coarse:g} codes",
-            f"check the scales of the layer and of its channels, or accept it: --allow-coarse {ceil(error)}",
+            f"{limit:g} codes",
+            "check the scales of the layer and of its channels, or accept it: "
+            f"--allow-coarse {ceil(error * self.facts.coarse / limit)}",
         )
 
     def _require_trusted(self, groups: Iterable[TaskGroup]) -> None:

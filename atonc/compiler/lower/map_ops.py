@@ -170,9 +170,10 @@ def _where_wanted(
 
 
 def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
-    recipe = recipe_for(op.kind)
-    if recipe is None or not (_on_codes(op, context) or _is_renaming(op, context)):
-        return _on_cpu(op, context, _by_nature(op, context, recipe is not None))
+    wide = _on_wide_codes(op, context)
+    recipe = recipe_for(op.kind, wide)
+    if recipe is None or not (wide or _on_codes(op, context) or _is_renaming(op, context)):
+        return _on_cpu(op, context, _by_nature(op, context, recipe_for(op.kind) is not None, wide))
     form = attempt(context, partial(_fine, op, recipe))
     if isinstance(form, RefusedForm) and context.facts.target.trust.unproven:
         form = attempt(context, partial(_unproven, op, recipe))
@@ -211,9 +212,10 @@ def _shown_fine(op: Op, recipe: Recipe, refused: RefusedForm, context: Context) 
     return groups
 
 
-def _by_nature(op: Op, context: Context, has_recipe: bool) -> RefusedForm:
+def _by_nature(op: Op, context: Context, has_recipe: bool, wide: bool) -> RefusedForm:
     possible = has_recipe or op.kind in FUNCTIONS  # on codes they would be tables
-    rule = rules.BY_NATURE.get(op.kind) or (rules.NOT_CODES if possible else rules.NO_RECIPE)
+    other = rules.NO_WIDE_FORM if wide else rules.NOT_CODES
+    rule = rules.BY_NATURE.get(op.kind) or (other if possible else rules.NO_RECIPE)
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"
     return RefusedForm(rule.id, seen, rule.limit, edge_advice.remedy(op, context.graph, rule.remedy))
@@ -223,6 +225,13 @@ def _on_codes(op: Op, context: Context) -> bool:
     """Whether all values that flow are bytes."""
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     return all(context.tensor(n).dtype in ("int8", "uint8") for n in names)
+
+
+def _on_wide_codes(op: Op, context: Context) -> bool:
+    """Whether codes of 16 bits flow, alone or beside bytes. Renamings need not know."""
+    names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
+    types = {context.tensor(n).dtype for n in names}
+    return "int16" in types <= {"int8", "int16"} and not _is_renaming(op, context)
 
 
 def _is_renaming(op: Op, context: Context) -> bool:

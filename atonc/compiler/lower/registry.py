@@ -19,25 +19,29 @@ __all__ = ["Recipe", "Refusal", "recipe", "recipe_for"]
 
 Recipe = Callable[[Op, "Context"], list[TaskGroup]]
 
-FAMILIES = ("conv", "elementwise", "move", "pool", "product", "resize")
+FAMILIES = ("conv", "elementwise", "move", "pool", "product", "resize", "sixteen")
 
 _RECIPES: dict[str, Recipe] = {}
+_WIDE_RECIPES: dict[str, Recipe] = {}  # of operators on codes of 16 bits
 
 
-def recipe(*kinds: str) -> Callable[[Recipe], Recipe]:
+def recipe(*kinds: str, wide: bool = False) -> Callable[[Recipe], Recipe]:
+    """`wide`: where some of the codes have 16 bits."""
+    known = _WIDE_RECIPES if wide else _RECIPES
+
     def register(function: Recipe) -> Recipe:
         for kind in kinds:
-            if kind in _RECIPES:
+            if kind in known:
                 raise ValueError(f"{kind} has two recipes")
-            _RECIPES[kind] = function
+            known[kind] = function
         return function
 
     return register
 
 
-def recipe_for(kind: str) -> Recipe | None:
+def recipe_for(kind: str, wide: bool = False) -> Recipe | None:
     load()
-    return _RECIPES.get(kind)
+    return (_WIDE_RECIPES if wide else _RECIPES).get(kind)
 
 
 @cache

@@ -68,6 +68,13 @@ NOT_CODES = _rule(
     "int8 or uint8 activations",
     "quantise the whole model to int8 (TFLite: full integer; ONNX: quantize_static, QDQ); see the coverage",
 )
+NO_WIDE_FORM = _rule(
+    "CPU-WIDE",
+    "published programs compute this on bytes only: no table of functions and no form of the NPU takes 16 bits here",
+    "8-bit codes, or an operator that has a form for 16 bits",
+    "quantise its input and output to 8 bits (the conversions run on the NPU), or leave it where it is small",
+    _SEEN,
+)
 NO_EVIDENCE = _rule(
     "CPU-EVIDENCE",
     "every way to put this operator on the NPU that the compiler knows has a form without evidence",
@@ -229,10 +236,47 @@ _REFUSALS: dict[str, Rule] = {
     "function table": _rule(
         "TABLE-ERROR", "pieces of parabolas do not come close enough to the function", "2 codes", "a smoother function"
     ),
+    "wide codes": _rule(
+        "WIDE-CODES",
+        "codes of 16 bits that are not symmetric, with one scale, beside 8-bit weights",
+        "int16, one scale per tensor, zero point 0",
+        "quantise it symmetrically, as TFLite's 16x8 does",
+    ),
+    "wide sums": _rule(
+        "WIDE-SUMS",
+        "sums of high or of low bytes leave 16 bits long before the result does",
+        "8 times the codes of the output",
+        "a larger scale of the output",
+    ),
+    "wide clip": _rule(
+        "WIDE-CLIP",
+        "no published unit clips 16 bits, and saturation reaches these limits in even steps only",
+        "limits an even number of codes from the ends of 16 bits, or below 32,768",
+        "a scale with which the clip is an end of the range",
+    ),
+    "wide shapes": _rule(
+        "WIDE-SHAPES",
+        "units add and multiply 16-bit tensors element by element",
+        "tensors of one shape, or one that repeats",
+        "fold a constant into the layer before, or broadcast first",
+    ),
+    "wide pools": _rule(
+        "WIDE-POOLS",
+        "POOL takes bytes; 16 bits are pooled place by place, which these windows do not allow",
+        "up to 9 places, no padding",
+        "pad before with a layer of its own, or pool 8-bit codes",
+    ),
+    "wide leaky relu": _rule(
+        "WIDE-LEAKY",
+        "a leaky ReLU of 16 bits is a sum of two scaled parts, which would leave 16 bits here",
+        "slopes between 0 and 1, an output scale of at least the input's",
+        "give the output the scale of the input",
+    ),
     "ON-CPU": ASKED,
     "CPU-EVIDENCE": NO_EVIDENCE,
     "CPU-NO-RECIPE": NO_RECIPE,
     "CPU-FLOAT": NOT_CODES,
+    "CPU-WIDE": NO_WIDE_FORM,
 }
 
 RULES: dict[str, Rule] = {rule.id: rule for rule in (*BY_NATURE.values(), *_REFUSALS.values())}

@@ -23,6 +23,7 @@ READ_ALIGNMENT = 8  # of addresses where engines start outside the NPU's own RAM
 WRITE_ALIGNMENT = 16  # the same engines
 FLASH_ALIGNMENT = 16  # 7,017 readers
 ALIGNED = max(READ_ALIGNMENT, WRITE_ALIGNMENT, FLASH_ALIGNMENT)  # every memory takes such an address
+WIDE_ALIGNMENT = 8  # elements of 16 bits: their engines begin at multiples of 16 bytes in every published program
 CPU_CACHE_LINE = 32  # of the Cortex-M55: maintenance must not touch a neighbour
 NPU_CACHE_LINE = 64  # blobs fill whole ones
 PREFETCH_BYTES = 64  # engines may read that far behind the last byte: LIMITADDR leaves it free on 45,820 of 46,259

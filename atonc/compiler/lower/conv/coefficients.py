@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from atonc.machine.hw.limits import MOST_TABLE_SHIFT
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.safety.evidence.seen import operands
@@ -22,6 +23,7 @@ class Coefficients(NamedTuple):
     lower: tuple[int, int] = _CODES  # limits of codes that a unit may clip to
     upper: tuple[int, int] = _CODES
     spared: int = 0  # codes by which addends may grow later
+    shift: int = MOST_TABLE_SHIFT  # of the products
 
     def clips(self, clip: tuple[int, int] | None) -> bool:
         """Whether a unit may clip so by itself."""

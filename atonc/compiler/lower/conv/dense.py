@@ -53,7 +53,7 @@ from atonc.compiler.select.choose import choose as choose_form
 from atonc.compiler.select.form import Form, RefusedForm
 from atonc.compiler.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.limits import ALIGNED, MAX_CHAIN
+from atonc.machine.hw.limits import ALIGNED, MAX_CHAIN, WIDE_ALIGNMENT
 from atonc.machine.hw.units.arith import ROWS
 
 ON_A_COPY, AS_STORED = "on a copy of the features without zero point", "on the features as stored"
@@ -230,7 +230,7 @@ def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -
         for aligned in dict.fromkeys((layer.alignment, 1)):
             if tiling := choose(parts, channels, count, modes, target, Constraints(share, aligned, bands=layer.bands)):
                 return tiling
-    free = Constraints(bands=layer.bands)
+    free = Constraints(bands=layer.bands, whole=1 if layer.out_bytes == 1 else WIDE_ALIGNMENT)
     within = free._replace(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge else free
     if layer.huge and choose(parts, channels, count, modes, target, within) is None:
         within = free

@@ -70,9 +70,9 @@ def requantise(b: TaskBuilder, units: list[ArithConfig], source: str, gate: dict
 
 @lru_cache(maxsize=1 << 12)
 def output_engine(target: Area, kernels: int, first: int, groups: int) -> StrengConfig:
-    """Groups of channels side by side in a channel-last picture. A single one is written without a loop."""
+    """Groups of channels side by side in a channel-last picture. A single one of bytes is written without a loop."""
     view = target.channels_from(first, kernels)
     if target.height == target.width == 1:  # frames of a single pixel lie one behind the other
-        view = replace(view, pixel=kernels, line=kernels)
-    looped = groups > 1 and not view.contiguous
-    return require_seen(engine(view, Frames(groups, kernels), write=True, looped=looped))
+        view = replace(view, pixel=kernels * view.element_bytes, line=kernels * view.element_bytes)
+    looped = (groups > 1 or view.element_bytes > 1) and not view.contiguous
+    return require_seen(engine(view, Frames(groups, kernels * view.element_bytes), write=True, looped=looped))

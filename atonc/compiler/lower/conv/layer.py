@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.conv.chains import FeatureMode
-from atonc.compiler.lower.conv.coefficients import coefficients
+from atonc.compiler.lower.conv.coefficients import Coefficients, coefficients
 from atonc.compiler.lower.conv.engines import SHIFT_CODES
 from atonc.compiler.lower.conv.kernel_parts import Phase, Ring, Sides, Sliding, phases, stepped
 from atonc.compiler.lower.conv.passes_2x import PassShape, channels_a_pass
@@ -35,13 +35,14 @@ from atonc.compiler.lower.conv.transposed import transposed_phases
 from atonc.compiler.lower.conv.typical_sums import Codes
 from atonc.compiler.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
 from atonc.compiler.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
+from atonc.compiler.lower.conv.wide_results import wide_rules
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, NpuRamBudget
 from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.four_bits import LEAST, MOST
-from atonc.machine.hw.limits import ALIGNED, SUM_LIMIT
+from atonc.machine.hw.limits import ALIGNED, SUM_LIMIT, WIDE_ALIGNMENT
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.target import Target
@@ -87,6 +88,7 @@ class ConvLayer:
     rounds_as: Mapping[int, frozenset[Hashable]] | None = None  # these bands: what all rows do, by output channel
     skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
     ring: Ring | None = None  # `out` is what its windows give
+    out_bytes: int = 1  # of a result
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -139,7 +141,7 @@ class ConvLayer:
     @property
     def alignment(self) -> int:
         """Parts of the output begin at channels that are multiples of this."""
-        return ALIGNED if self.large else 1
+        return ALIGNED if self.large else 1 if self.out_bytes == 1 else WIDE_ALIGNMENT
 
     @property
     def magnitudes(self) -> NDArray[np.int64]:
@@ -193,15 +195,23 @@ class ConvLayer:
         usual = self._usual_codes()[some]
         scale, offset, needed = self._problem(subtracted, roundings, first, sum(counts))
         within = coefficients(self.made_for.trust)
-        acc = Accumulated(scale, offset, needed, usual, roundings)
-        rules = best_rules(acc, self.clip, counts, within)
+        acc = Accumulated(scale, offset, needed, usual, roundings, self.codes)
+        rules = self._best_rules(acc, counts, within)
         if roundings == 1:
-            return rules
+            return list(rules)
         worst = replace(acc, needed=self.possible(subtracted)[some])
-        safe = best_rules(worst, self.clip, counts, within)
+        safe = self._best_rules(worst, counts, within)
         if self.all_inputs:
-            return safe
+            return list(safe)
         return [b if b.mean_error <= max(a.mean_error, SAFE_ERROR) else a for a, b in zip(rules, safe, strict=True)]
+
+    def _best_rules(self, acc: Accumulated, counts: list[int], within: Coefficients) -> Sequence[Requantisation]:
+        return best_rules(acc, self.clip, counts, within) if self.out_bytes == 1 else wide_rules(acc, counts, within)
+
+    @property
+    def codes(self) -> int:
+        """How many codes a result has."""
+        return 1 << 8 * self.out_bytes
 
     def _usual_codes(self) -> Real:
         """A typical code of the results of each channel: near its bias, and rather on the side of small values."""
@@ -223,7 +233,7 @@ class ConvLayer:
 
     def _whole_problem(self, subtracted: int, roundings: int) -> tuple[Real, Real, Real]:
         offset = self.offset + self.scale * weight_sums(self.weights) * (subtracted - self.zero)
-        shown = matters(self.scale, offset)
+        shown = matters(self.scale, offset, self.codes)
         if roundings == 1:
             low, high = ends(self.features_shifted)
             largest = self.magnitudes.astype(np.float64) * max(high - subtracted, subtracted - low)
@@ -278,6 +288,8 @@ class ConvLayer:
         """ARITHs behind the sums of so many channels."""
         count = min(channels, 2, self.outputs)
         require_usable(*self._problem(subtracted, roundings, 0, count)[:2])
+        if self.out_bytes == 2:
+            return self.requantisation_of(subtracted, roundings, 0, self.outputs).ariths(count)
         in_two = self.numerics == "2.x" and subtracted == self.zero
         clip = narrowed(self.clip)
         saturating = not coefficients(self.made_for.trust).clips(clip)

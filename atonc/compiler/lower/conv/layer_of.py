@@ -15,6 +15,7 @@ from atonc.compiler.lower.conv.steep_channels import tame
 from atonc.compiler.lower.conv.typical_sums import Codes
 from atonc.compiler.lower.conv.weight_sums import Weights, magnitudes
 from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.ops.rounding import lift, rounding_of
 from atonc.compiler.plan.policy import USUAL_PLACE
 from atonc.compiler.plan.streams import Area
@@ -39,7 +40,7 @@ def layer_of(
     scale = x.scale * np.broadcast_to(weights.quant.scales, (data.shape[0],)) / y.scale
     attrs = op.attrs
     offset = bias_of(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point
-    if context.numerics != "2.x":
+    if context.numerics != "2.x" and y.dtype == "int8":
         offset = offset + lift(rounding_of(op, [x, weights], y), y, attrs.get("clip"))
         scale, offset = tame(scale, offset, _largest_sums(data, x))
     source, target = context.buffer(x.name), context.buffer(y.name)
@@ -49,7 +50,7 @@ def layer_of(
         source=source,
         target=target,
         area=Area.whole(*(shape or _picture(x))),
-        out=Area.whole(*(out_shape or _picture(y))),
+        out=Area.whole(*(out_shape or _picture(y)), item_bytes(y)),
         weights=data,
         zero=0 if features_shifted else x.zero_point,
         scale=scale,
@@ -68,6 +69,7 @@ def layer_of(
         usual=USUAL_PLACE * y.zero_point,
         room=context.room,
         made_for=context.facts.target,
+        out_bytes=item_bytes(y),
     )
 
 

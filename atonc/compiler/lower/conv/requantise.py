@@ -22,7 +22,7 @@ from atonc.compiler.plan.policy import MOST_SPREADS, SPREAD, TOLERATED
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.fixed import finish
-from atonc.machine.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
+from atonc.machine.hw.limits import MOST_OUT_SHIFT, PARTIAL_LIMIT
 from atonc.machine.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 
 Real = NDArray[np.float64]
@@ -50,7 +50,7 @@ class Requantisation:
         part = slice(first, first + count)
         steps = saturating_steps(self.clip) if self.saturating else (0,)
         addends = self.addends[part] + (steps[0] << self.shift)
-        unit = _unit(self.factors[part], addends, batch, pixels, self.shift)
+        unit = coefficient_unit(self.factors[part], addends, batch, pixels, self.shift)
         return [unit, *moving_units(steps)] if self.saturating else _clipped(unit, self.clip)
 
     def ariths(self, count: int) -> int:
@@ -94,6 +94,7 @@ class Accumulated:
     needed: Real  # up to where sums may not saturate
     usual: Real  # typical codes of the results
     sums: int  # how often a partial result is rounded to 16 bits on the way
+    codes: float = _CODES  # that results have
 
 
 def best_rules(
@@ -179,10 +180,11 @@ def with_shifts(acc: Accumulated, stretches: Stretches, within: Coefficients = W
     addends = np.rint(offset * parts + missing * middle)
     lost = np.maximum(reach - 32767.0, 0.0) * steep  # by saturation
     skew = np.abs(missing) / parts  # by the short factors, per step away from the usual accumulator
-    short = skew * np.minimum(reach + np.abs(middle), _CODES / steep)
+    short = skew * np.minimum(reach + np.abs(middle), acc.codes / steep)
     error = lost + short + _together(sums) * cut * steep + 0.5 / parts
     spread = np.sqrt(sums / (6 * np.pi)) * cut * steep  # mean size of a normal error
-    mean = lost + skew * np.minimum(reach / 2, SPREAD / steep) + spread + 0.25 / parts
+    usually = SPREAD * acc.codes / _CODES
+    mean = lost + skew * np.minimum(reach / 2, usually / steep) + spread + 0.25 / parts
     ordinary = np.where(steep < 1.0, short, 0.0)
     found = []
     for (some, shifts), fine_shifts in zip(stretches, fine, strict=True):
@@ -231,16 +233,16 @@ def cut_costs(scale: Real, largest: Real) -> Real:
     return sides[0] + sides[1]
 
 
-def matters(scale: Real, offset: Real) -> Real:
-    """The largest |acc| whose result is not yet saturated."""
+def matters(scale: Real, offset: Real, codes: float = _CODES) -> Real:
+    """The largest |acc| whose result, of so many codes, is not yet saturated."""
     slope = np.maximum(np.abs(scale), 1e-30)
-    ends = [np.abs((end - offset) / slope) for end in (-128.0 - _MARGIN, 127.0 + _MARGIN)]
+    ends = [np.abs((end - offset) / slope) for end in (-codes / 2 - _MARGIN, codes / 2 - 1 + _MARGIN)]
     return np.maximum(*ends)
 
 
 def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int], within: Coefficients) -> list[int]:
     """As large as the 16-bit factors and the 32-bit addends allow, for every shift of the sums."""
-    most = min(floor(log2(within.addend / max(farthest + within.spared, 1.0))), MOST_TABLE_SHIFT)
+    most = min(floor(log2(within.addend / max(farthest + within.spared, 1.0))), within.shift)
     by_factor = (floor(log2(within.factor / max(steepest * 2.0**shift, 1e-30))) for shift in out_shifts)
     return [max(0, min(one, most)) for one in by_factor]
 
@@ -270,9 +272,9 @@ class TwoSteps:
         part = slice(first, first + count)
         same = np.full(count, self.bias_factor)
         zeros = np.zeros(count, np.int64)
-        scale = _unit(self.factors[part], zeros, batch, pixels, self.shift)
+        scale = coefficient_unit(self.factors[part], zeros, batch, pixels, self.shift)
         scale = changed(scale, combine_bc=0, out_bytes=2, a=1 if scale.is_vector else scale.a)
-        bias = _unit(same, self.addends[part], batch, pixels, self.bias_shift)
+        bias = coefficient_unit(same, self.addends[part], batch, pixels, self.bias_shift)
         return [scale, *_clipped(bias, self.clip)]
 
 
@@ -362,7 +364,7 @@ _PLAIN = ArithConfig(
 )
 
 
-def _unit(factors: Ints, addends: Ints, batch: int, pixels: int, shift: int) -> ArithConfig:
+def coefficient_unit(factors: Ints, addends: Ints, batch: int, pixels: int, shift: int) -> ArithConfig:
     """A and a 32-bit addend per channel; channels come in groups of `batch`, each with all its pixels."""
     count = factors.size
     if count == 1:  # tables of one row were never seen

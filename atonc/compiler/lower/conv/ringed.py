@@ -83,7 +83,7 @@ def _needed(layer: ConvLayer) -> tuple[int, int]:
 def _ringed(layer: ConvLayer, context: Context) -> ConvLayer:
     rows = (layer.out.height - 1) * layer.stride[0] + WINDOW
     area = replace(layer.area, height=rows)
-    out = Area.whole(rows, area.width, layer.outputs)
+    out = Area.whole(rows, area.width, layer.outputs, layer.out_bytes)
     target = context.scratch(out.height * out.line, "results with a ring")
     ring = Ring(tuple(_parts(area, layer)), layer.out, layer.stride)
     return replace(layer, target=target, out=out, ring=ring)
@@ -114,7 +114,7 @@ def _taps(size: int, dilation: int) -> Iterator[Taps]:
 
 def _what_counts(layer: ConvLayer, ringed: ConvLayer, context: Context) -> list[TaskGroup]:
     rows, columns = layer.stride
-    shape = (layer.out.height, layer.out.width, layer.outputs)
+    shape = (layer.out.height, layer.out.width, layer.outputs * layer.out_bytes)  # bytes of a result lie side by side
     inner = StridedView(
         ringed.target,
         shape,

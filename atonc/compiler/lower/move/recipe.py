@@ -284,9 +284,11 @@ def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
     whole, mode = view_of(context, op.outputs[0]), op.attrs.get("mode", "constant")
     title = f"{op.kind} {op.name}"
     if mode == "constant":
-        if target.dtype != "int8":
-            raise Refusal("pad", f"constant borders of {target.dtype}", "int8", "pad after the quantisation")
-        code = int(np.clip(round(op.attrs.get("value", 0.0) / target.scale) + target.zero_point, -128, 127))
+        code = round(op.attrs.get("value", 0.0) / target.scale) + target.zero_point if target.quant is not None else 0
+        if target.dtype != "int8" and not (target.dtype == "int16" and code == 0):  # all of its bytes are 0 then
+            seen = f"constant borders of {target.dtype}"
+            raise Refusal("pad", seen, "int8, or zeros of int16", "pad after the quantisation")
+        code = int(np.clip(code, -128, 127))
         around = pad_view(context, borders(whole, pads), code, inner.buffer, source.elements)
         moves = [Move(inner, inside(whole, pads), change)]
         return pack([*wirings(context, moves), *around], op.origin, title)

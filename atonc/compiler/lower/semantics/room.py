@@ -18,6 +18,7 @@ from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps, matters
 from atonc.compiler.lower.conv.typical_sums import Real, Shown
 from atonc.compiler.lower.conv.weight_sums import extreme_sums
+from atonc.compiler.lower.conv.wide_results import CODES, WideRequantisation
 from atonc.compiler.lower.semantics.arithmetic import Ints
 from atonc.compiler.lower.semantics.sums import Layered, LoweredSums, SumChain, sampled_windows
 from atonc.compiler.plan.policy import LEAST_ROOM
@@ -102,7 +103,8 @@ def _shown(rule: Requantisation | TwoSteps) -> Shown:
     if not isinstance(rule, Requantisation):
         return Shown(np.full(rule.factors.shape, inf))
     scale = np.maximum(np.abs(rule.factors), 1e-9) / 2.0 ** (rule.shift + rule.out_shift)
-    return Shown(matters(scale, rule.addends / 2.0**rule.shift), LEAST_ROOM)
+    codes = CODES if isinstance(rule, WideRequantisation) else 1 << 8
+    return Shown(matters(scale, rule.addends / 2.0**rule.shift, codes), LEAST_ROOM)
 
 
 def possible(piece: LoweredSums, low: int, high: int) -> Reached:

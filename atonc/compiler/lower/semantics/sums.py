@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
+from atonc.compiler.lower.conv.wide_results import WideRequantisation
 from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limited, shifted
 from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
@@ -140,13 +141,15 @@ def exact_product(windows: NDArray[Any], weights: Ints) -> Ints:
 
 
 def picture(flat: Ints, area: Area) -> Ints:
-    """The view [height, width, channels] of an area of bytes."""
-    step = flat.itemsize
-    strides = (area.line * step, area.pixel * step, step)
-    return as_strided(flat[area.offset :], (area.height, area.width, area.channels), strides)
+    """The view [height, width, channels] of an area of elements."""
+    step, size = flat.itemsize, area.element_bytes
+    strides = (area.line // size * step, area.pixel // size * step, step)
+    return as_strided(flat[area.offset // size :], (area.height, area.width, area.channels), strides)
 
 
 def requantised(rule: Requantisation | TwoSteps, sums: Ints) -> Ints:
+    if isinstance(rule, WideRequantisation):
+        return limited(limited(shifted(sums * rule.factors + rule.rest, rule.shift), 16) + rule.whole, 16)
     if isinstance(rule, Requantisation):
         return clipped(limited(shifted(sums * rule.factors + rule.addends, rule.shift), 8), rule.clip)
     middle = limited(shifted(sums * rule.factors, rule.shift), 16)
@@ -163,7 +166,7 @@ class Layered:
     def __call__(self, values: Sequence[Any]) -> list[Ints]:
         wanted = int(np.prod(self.shape))
         targets = [piece.target for piece in self.pieces]
-        written = max(target.offset + target.height * target.line for target in targets)  # perhaps one more row
+        written = max((t.offset + t.height * t.line) // t.element_bytes for t in targets)  # perhaps one more row
         result = np.full(max(wanted, written), 1 << 40, np.int64)  # no code: what nobody computes shows
         codes = np.ascontiguousarray(ints(values[0])).reshape(-1)
         for piece in self.pieces:

@@ -1,0 +1,105 @@
+"""Rows of numbers of 16 bits through ARITHs: scaled, moved, and the lanes that they are cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor, log2
+
+import numpy as np
+
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.semantics.arithmetic import Ints, limited, shifted
+from atonc.compiler.lower.sixteen.halves import wide_row
+from atonc.compiler.lower.sixteen.joining import HIGHEST, SCALAR
+from atonc.compiler.lower.units.parts import parts
+from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.task import Purpose, TaskGroup
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.fields import changed
+from atonc.machine.hw.limits import UNITS
+from atonc.machine.hw.units.arith import ArithConfig
+
+MOST_LANES = 3  # of chains with two readers
+_MOST_SHIFT = 23  # behind numbers of 16 bits, as seen
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """sat16(round((a * x) >> shift))"""
+
+    a: int
+    shift: int
+
+    @staticmethod
+    def of(gain: float) -> Scaling:
+        shift = min(_MOST_SHIFT, floor(log2((HIGHEST + 0.499) / max(gain, 2.0**-30))))
+        if shift < 1:
+            seen = f"one code of the input is worth {gain:g} codes of the output"
+            raise Refusal("coefficients", seen, f"{HIGHEST // 2}", "check the scales: they differ beyond all use")
+        return Scaling(round(gain * 2.0**shift), shift)
+
+    @property
+    def changes(self) -> bool:
+        return self.a != 1 << self.shift
+
+    def unit(self) -> ArithConfig:
+        return changed(SCALAR, a=self.a, shift_out=self.shift)
+
+    def __call__(self, x: Ints) -> Ints:
+        return limited(shifted(self.a * x, self.shift), 16)
+
+    def error(self, gain: float) -> float:
+        """In codes, with the rounding at its end."""
+        return (0.5 if self.changes else 0.0) + (HIGHEST + 1) * abs(self.a * 2.0**-self.shift - gain)
+
+
+def scaled_first(
+    context: Context, source: str, elements: int, units: Sequence[ArithConfig], origin: tuple[str, ...]
+) -> tuple[str, TaskGroup]:
+    """A scaled copy in memory, and the tasks that write it."""
+    target = context.scratch(2 * elements, "scaled operand")
+    return target, through(source, target, elements, units, origin, "a scaled operand")
+
+
+def through(
+    source: str, target: str, elements: int, units: Sequence[ArithConfig], origin: tuple[str, ...], title: str
+) -> TaskGroup:
+    """Each number through the units, one behind the other."""
+    tasks = []
+    for start, count in parts(elements, min(MOST_LANES, UNITS["ARITH"] // len(units))):
+        b = TaskBuilder(origin, title, Purpose.COMPUTE)
+        stream = b.read(source, wide_row(count, start))
+        for unit in units:
+            stream = b.unit(unit, stream)
+        b.write(stream, target, wide_row(count, start, write=True))
+        tasks.append(b.done(count))
+    return TaskGroup(tuple(tasks))
+
+
+def two_through(
+    sources: tuple[str, str],
+    target: str,
+    elements: int,
+    before: Sequence[ArithConfig],
+    units: Sequence[ArithConfig],
+    named: tuple[tuple[str, ...], str],
+) -> TaskGroup:
+    """Two streams: the first of the units takes both, the second stream through `before`. `named`: origin, title."""
+    tasks, origin, title = [], *named
+    for start, count in parts(elements, min(MOST_LANES, UNITS["ARITH"] // (len(units) + len(before)))):
+        b = TaskBuilder(origin, title)
+        first, second = (b.read(name, wide_row(count, start)) for name in sources)
+        for unit in before:
+            second = b.unit(unit, second)
+        stream = b.unit(units[0], first, second)
+        for unit in units[1:]:
+            stream = b.unit(unit, stream)
+        b.write(stream, target, wide_row(count, start, write=True))
+        tasks.append(b.done(count))
+    return TaskGroup(tuple(tasks))
+
+
+def whole_codes(values: np.ndarray) -> bytes:
+    """Numbers of 16 bits as they lie in memory."""
+    return np.clip(np.rint(values), -HIGHEST - 1, HIGHEST).astype("<i2").tobytes()

@@ -1,0 +1,160 @@
+"""Convolutions and dense layers on codes of 16 bits: two layers of bytes, and their sum.
+
+    y = u * high16 + v * low16,   high16 = sum(high * w) * 256 * scale / u,   low16 = (sum(low * w) * scale + bias) / v
+
+Sums of 16-bit features would leave the 24 bits that units are known to hold; sums of bytes do not. u and v are the
+least powers of two with which no half saturates before the whole does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import zip_longest
+from math import ceil, log2
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.bias import bias_of
+from atonc.compiler.lower.conv.weight_sums import extreme_sums
+from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.semantics.arithmetic import Ints, ints
+from atonc.compiler.lower.sixteen.halves import halves_of, high_codes, low_codes
+from atonc.compiler.lower.sixteen.inner import lower_inner, require_centred, scratch_tensor
+from atonc.compiler.lower.sixteen.joining import HIGHEST, WideSum, wide_clip
+from atonc.compiler.lower.sixteen.streams import two_through
+from atonc.compiler.plan.policy import WIDE_STEP
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.form import Semantics
+from atonc.machine.base.frozen import dataclass
+
+Real = NDArray[np.float64]
+
+_MOST_WEIGHT = 8  # u and v: beyond, halves are too coarse to be worth it
+_ROUNDING = 0.5  # codes: of the second unit of the low half
+
+
+@dataclass(frozen=True, eq=False)
+class TwoHalves:
+    """What the tasks compute."""
+
+    high: Semantics
+    low: Semantics
+    total: WideSum
+
+    def __call__(self, values: Sequence[Any]) -> list[Ints]:
+        codes = ints(values[0])
+        high, low = self.high.codes([high_codes(codes)])[0], self.low.codes([low_codes(codes)])[0]
+        return [self.total(ints(high), ints(low))]
+
+    @property
+    def error(self) -> float:
+        """Expected largest distance from exact arithmetic, in codes: both halves round to the nearest at the end."""
+        own = (half.error * WIDE_STEP + _ROUNDING for half in (self.high, self.low))
+        return sum(weight * error for weight, error in zip((self.total.a, self.total.b), own, strict=True))
+
+    @property
+    def room(self) -> float:
+        return min(self.high.room, self.low.room)
+
+
+@recipe("conv", "dense", "transpose_conv", wide=True)
+def lower_sums(op: Op, context: Context) -> list[TaskGroup]:
+    return lower_layer(op, context, context.tensor(op.inputs[1]))
+
+
+def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
+    """A convolution, or what can be seen as one."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    require_centred(x, y)
+    if context.numerics == "2.x":
+        raise Refusal("wide codes", "16 bits with the numbers of ST's 2.x", "8 bits there", "leave out --numerics 2.x")
+    if not (weights.is_constant and weights.dtype == "int8" and weights.quant is not None):
+        seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
+        raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights to int8 (16x8)")
+    origin = op.origin or (op.name,)
+    bias = _bias(op, context, x, weights)
+    total = replace(_weights(x, weights, y, bias), **_limits(op))
+    halves = halves_of(x, context, origin)
+    high_sums = scratch_tensor(context, y, "int16", y.scale * total.a)
+    low_sums = scratch_tensor(context, y, "int16", y.scale * total.b)
+    high = _half(op, context, (halves.high, weights, high_sums), None)
+    low = _half(op, context, (halves.low, weights, low_sums), bias)
+    meaning = TwoHalves(high[1], low[1], total)
+    context.explain(op, meaning, meaning.error, meaning.room)
+    sums = high_sums.name, low_sums.name
+    return [*halves.groups, *_side_by_side(high[0], low[0]), _joined(op, context, sums, y, total)]
+
+
+def _limits(op: Op) -> dict[str, int]:
+    low, high = wide_clip(op.attrs.get("clip"))
+    return {"low": low, "high": high}
+
+
+def _bias(op: Op, context: Context, x: Tensor, weights: Tensor) -> Real | None:
+    """In real units."""
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return None
+    assert weights.quant is not None
+    outputs = weights.shape[0]
+    return bias_of(op, context, x.scale * np.broadcast_to(weights.quant.scales, (outputs,)), outputs)
+
+
+def _weights(x: Tensor, weights: Tensor, y: Tensor, bias: Real | None) -> WideSum:
+    """What each half counts in, so that it holds all that matters: the high one has to go beyond the codes by what the
+    low one could take off again."""
+    assert weights.quant is not None and weights.data is not None
+    zeros = weights.quant.zero_points.astype(np.int16).reshape(-1, *(1,) * (weights.data.ndim - 1))
+    plain = (weights.data.astype(np.int16) - zeros).reshape(weights.shape[0], 1, 1, -1)
+    scale = x.scale * np.broadcast_to(weights.quant.scales, (weights.shape[0],)) / y.scale
+    low = extreme_sums(plain, 0, 255) * scale + (0.0 if bias is None else np.abs(bias) / y.scale)
+    possible = extreme_sums(plain, -128, 127) * scale * 256
+    high = np.minimum(possible, HIGHEST + 1 + low)
+    return WideSum(_unit(high), _unit(low))
+
+
+def _unit(needed: Real) -> int:
+    found = 1 << max(0, ceil(log2(max(float(needed.max(initial=0.0)), 1.0) / HIGHEST)))
+    if not found <= _MOST_WEIGHT:
+        raise Refusal(
+            "wide sums",
+            f"a half of the sums reaches {found} times the codes of the output",
+            f"{_MOST_WEIGHT} times",
+            "check the scales: the output's is too small for its sums",
+        )
+    return found
+
+
+def _half(
+    op: Op, context: Context, tensors: tuple[Tensor, Tensor, Tensor], bias: Real | None
+) -> tuple[list[TaskGroup], Semantics]:
+    """One layer of bytes with results of 16 bits."""
+    half, weights, sums = tensors
+    name = op.outputs[0] if half.zero_point == 0 else f"{op.outputs[0]} low"
+    added = () if bias is None else (Tensor(f"{name} bias", bias.shape, "float64", None, bias),)
+    attrs = {key: value for key, value in op.attrs.items() if key != "clip"}
+    inputs, origin = (half.name, weights.name, *(t.name for t in added)), op.origin or (op.name,)
+    inner = Op(op.kind, name, inputs, (sums.name,), attrs, origin)
+    codes = high_codes if half.zero_point == 0 else low_codes
+    typical = partial(_typical, context, op.inputs[0], codes)
+    return lower_inner(inner, (half, weights, sums, *added), typical, context)
+
+
+def _typical(context: Context, name: str, codes: Any) -> list[NDArray[Any]]:
+    return [codes(one) for one in context.facts.typical_codes(name)]
+
+
+def _side_by_side(one: Sequence[TaskGroup], other: Sequence[TaskGroup]) -> list[TaskGroup]:
+    """Halves do not depend on each other."""
+    pairs = zip_longest(one, other, fillvalue=TaskGroup(()))
+    return [TaskGroup((*a.tasks, *b.tasks)) for a, b in pairs]
+
+
+def _joined(op: Op, context: Context, sums: tuple[str, str], y: Tensor, total: WideSum) -> TaskGroup:
+    named = op.origin or (op.name,), f"halves of {op.name}"
+    return two_through(sums, context.buffer(y.name), y.elements, [], total.units(), named)
