@@ -134,8 +134,11 @@ WHY = {
         "fixed point cut by the conversion, 16 bytes packed by shifts; looks for results near a tie and computes those "
         "again exactly",
     ),
-    "dequantise 4096": (1, 4, measured.DEQUANTIZE, "whole vectors; ST makes a predicate for every four elements"),
-    "dequantise 4096 with an exact offset": (1, 4, measured.DEQUANTIZE, "the same, product and sum at once"),
+    "dequantise 4096": (
+        1, 4, measured.DEQUANTIZE,
+        "codes become half precision numbers by one addition of eight, product and sum are one; ST makes a predicate "
+        "for every four elements",
+    ),
     "softmax 8 4096 in 256": (
         1, 1, measured.SOFTMAX,
         "floats: one gather from a table and a product an element, one division a row; ST rounds 31-bit integers "

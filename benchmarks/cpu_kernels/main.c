@@ -10,7 +10,6 @@
 MARK(end)
 MARK(quantise_4096)
 MARK(dequantise_4096)
-MARK(dequantise_4096_with_an_exact_offset)
 MARK(lookup_1024)
 MARK(copy_1024)
 MARK(softmax_8_4096_in_256)
@@ -68,7 +67,6 @@ int main(void)
   for (int k = 0; k < 4096; k++) reals[k] = (float)draw(100000) / 17000.0f - 3.0f;
   MARKED(quantise_4096, atonc_convert(out, &codes, reals, &plain, 4096));
   MARKED(dequantise_4096, atonc_convert(reals, &plain, in, &codes, 4096));
-  MARKED(dequantise_4096_with_an_exact_offset, atonc_convert(reals, &plain, in, &shares, 4096));
   MARKED(lookup_1024, atonc_lookup(out, in, 1024, other, 1));
   MARKED(copy_1024, atonc_copy(out, in, 1024));
   MARKED(softmax_8_4096_in_256, atonc_softmax_8(out, &shares, in, 1, 256, 16, 1, exponentials));

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from math import prod
 
-import numpy as np
-
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.cpu.atonc_functions import EXPONENTIAL, PLAIN, UNARY
 from atonc.machine.emu.cpu.atonc_numbers import LIMITS, element_type
@@ -30,8 +28,7 @@ BYTE_GATHERED, WORD_GATHERED = 5, 11  # a transpose: items that end side by side
 VALUE_UNPACKED = 0.6  # of 4 bits, 32 of them at a time: 9 instructions, 6 of them of two cycles
 RUN_MOVED = 80  # the loops around a run
 LOOKED_UP = 2
-QUANTIZED, DEQUANTIZED = 3.4, 2.7  # float to byte and byte to float, without limits of a fused activation
-DEQUANTIZED_AT_ONCE = 2.3  # with a zero point whose real value is a float: product and sum are one instruction
+QUANTIZED, DEQUANTIZED = 3.4, 2.1  # float to byte and byte to float, without limits of a fused activation
 # softmax of bytes along the last axis: what a call prepares, rows of 16, shorter ones, longer ones and their blocks
 SHARES_TABLE, BOX_ROW, BOX_SHARES, FEW_SHARES, LONG_ROW, BLOCK_SHARES = 2400, 16, 124, 143, 150, 131
 PAIR_TABLE, PAIR_SHARES, PAIRS_WORTH_A_TABLE = 30000, 3.2, 512  # rows of two
@@ -193,13 +190,8 @@ def _convert(read: Reader) -> CallPrice:
         if kinds in ((_F32, _S8), (_F32, _U8)):
             cycles = QUANTIZED
         elif kinds in ((_S8, _F32), (_U8, _F32)):
-            cycles = DEQUANTIZED_AT_ONCE if _zero_is_a_float(read.struct(3)) else DEQUANTIZED
+            cycles = DEQUANTIZED
     return each_value(read, cycles, read.size(4))
-
-
-def _zero_is_a_float(codes: StructView) -> bool:
-    real = codes.number("zero") * codes.number("scale", 1.0)
-    return float(np.float32(real)) == real
 
 
 def _unary(read: Reader) -> CallPrice:

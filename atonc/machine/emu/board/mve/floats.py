@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from atonc.machine.base.errors import NotModelledError
 from atonc.machine.emu.board.mve.families import InstructionEntry, Make, Operation, entry
 from atonc.machine.emu.board.mve.state import Array, VectorState
 from atonc.machine.emu.board.v81m.patterns import Instruction
@@ -14,6 +15,7 @@ from atonc.machine.emu.board.v81m.patterns import Instruction
 _TINY = np.float32(1.17549435e-38)  # the smallest normal float
 _NAN = np.float32("nan")
 _SIGN = np.uint32(0x8000_0000)
+_ALTERNATIVE_HALF = 1 << 26  # of FPSCR: half precision without infinities
 
 
 def flushed(x: Array) -> Array:
@@ -172,6 +174,35 @@ def _to_fixed(i: Instruction, s: VectorState) -> Operation:
     return lambda: s.put(i["d"], to_integers(np.trunc(np.ldexp(_wide(s.floats[i["m"]]), by)), i["u"]))
 
 
+def _halves_allowed(s: VectorState) -> None:
+    if s.fpscr & _ALTERNATIVE_HALF:
+        raise NotModelledError(f"FPSCR is {s.fpscr:#x}: the alternative half precision of its bit 26")
+
+
+def _from_half(i: Instruction, s: VectorState) -> Operation:
+    """Half precision has its small numbers, also where single precision has none."""
+    halves = s.unsigned[1][i["m"]].view(np.float16)[i["t"] :: 2]
+
+    def go() -> None:
+        _halves_allowed(s)
+        with np.errstate(all="ignore"):
+            s.put(i["d"], flushed(halves.astype(np.float32)))
+
+    return go
+
+
+def _to_half(i: Instruction, s: VectorState) -> Operation:
+    source = s.floats[i["m"]]
+
+    def go() -> None:
+        _halves_allowed(s)
+        with np.errstate(all="ignore"):
+            halves = np.where(np.isnan(source), np.float16("nan"), flushed(source).astype(np.float16))
+        s.put_half(i["d"], 1, i["t"], halves)
+
+    return go
+
+
 def _round(function: Callable[[Array], Array]) -> Make:
     run = _quiet(lambda x: np.copysign(function(x), x))
 
@@ -203,6 +234,8 @@ ENTRIES: tuple[InstructionEntry, ...] = (
     entry("VCVTA, N, P, M of F32", "1111 1111 1011 1011 ddd0 00rr u100 mmm0", _to_integer_rounded),
     entry("VCVT.F32 of fixed point", "111u 1111 101i iiii ddd0 1110 0101 mmm0", _from_fixed),
     entry("VCVT of F32 to fixed point", "111u 1111 101i iiii ddd0 1111 0101 mmm0", _to_fixed),
+    entry("VCVTB or VCVTT.F32 of F16", "1111 1110 0011 1111 dddt 1110 0000 mmm1", _from_half),
+    entry("VCVTB or VCVTT.F16 of F32", "1110 1110 0011 1111 dddt 1110 0000 mmm1", _to_half),
     entry("VRINTN.F32", _ONE.format("10", "0100 0100"), _round(np.rint)),
     entry("VRINTX.F32", _ONE.format("10", "0100 1100"), _round(np.rint)),
     entry("VRINTA.F32", _ONE.format("10", "0101 0100"), _round(lambda x: np.trunc(_rounded(x.astype(np.float64), 0)))),

@@ -9,7 +9,6 @@ PATTERNS: tuple[Pattern, ...] = (
     pattern("VLDRD or VSTRD, gathered", "111. 1100 100. .... ...0 1111 1... ...."),
     pattern("VMULLP", "111. 1110 0.11 ...1 .... 1110 .0.0 ...0"),
     pattern("VMAXNMA or VMINNMA", "111. 1110 0.11 1111 .... 1110 10.0 ...1"),
-    pattern("VCVTB or VCVTT between F16 and F32", "111. 1110 0.11 1111 .... 1110 00.0 ...1"),
     pattern("VCMUL", "111. 1110 0.11 ...0 .... 1110 .0.0 ...."),
     pattern("VQDMLADH or VQDMLSDH", "111. 1110 0... ...0 .... 1110 .0.0 ...0"),
     pattern("VQRDMLADH or VQRDMLSDH", "111. 1110 0... ...0 .... 1110 .0.0 ...1"),

@@ -44,6 +44,36 @@
   from += 16
 #endif
 
+/* Eight half precision numbers as floats: the even ones, the odd ones. VCVTB.F32.F16 q0, q2 and VCVTT.F32.F16 q1, q2 as
+ * numbers, because GNU's assembler (2.40) makes other registers of their names. */
+#if defined(ATONC_VECTORS) && defined(__GNUC__)
+#define ATONC_WIDEN_HALVES(from, even, odd)                                                                            \
+  register float16x8_t halves __asm("q2") = from;                                                                      \
+  register float32x4_t even __asm("q0"), odd __asm("q1");                                                              \
+  __asm(".inst.w 0xfe3f0e05\n\t.inst.w 0xfe3f3e05" : "=&w"(even), "=&w"(odd) : "w"(halves))
+#elif defined(ATONC_VECTORS)
+#define ATONC_WIDEN_HALVES(from, even, odd)                                                                            \
+  float16x8_t halves = from;                                                                                           \
+  float32x4_t even = vcvtbq_f32_f16(halves), odd = vcvttq_f32_f16(halves)
+#endif
+
+/* Eight floats, one of `a` and one of `b` in turn. */
+#if defined(ATONC_VECTORS) && defined(__GNUC__)
+#define ATONC_STORE_IN_TURN(to, a, b)                                                                                  \
+  do {                                                                                                                 \
+    register float32x4_t first __asm("q0") = a, second __asm("q1") = b;                                                \
+    __asm("vst20.32 {q0, q1}, [%1]\n\tvst21.32 {q0, q1}, [%1]!"                                                        \
+          : "=m"(*(float(*)[8])(void *)(to)), "+r"(to) : "w"(first), "w"(second));                                     \
+  } while (0)
+#elif defined(ATONC_VECTORS)
+#define ATONC_STORE_IN_TURN(to, a, b)                                                                                  \
+  do {                                                                                                                 \
+    float32x4x2_t both = {{a, b}};                                                                                     \
+    vst2q_f32(to, both);                                                                                               \
+    to += 8;                                                                                                           \
+  } while (0)
+#endif
+
 /* Whatever the command line says: products and sums are rounded one by one, constants are doubles, and so is what a core
  * with a double precision unit computes. */
 #if defined(__GNUC__) && !defined(__clang__)
