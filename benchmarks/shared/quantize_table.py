@@ -92,7 +92,8 @@ float files were not fetched again."""
 CLOSING = """
 What this table found: `age` (SSR-Net) has tensors that are zero whatever the picture shows. Their scale was the
 smallest that there is, the biases of the layers behind them did not fit 32 bits in units of it and were cut off:
-12.7 dB where onnxruntime had 26.3. Scales of weights leave every bias room now. onnxruntime's percentile fails on such tensors.
+12.7 dB where onnxruntime had 26.3. Scales of weights leave every bias room now. onnxruntime's percentile fails on such
+tensors.
 
 Stand-ins: of a list of five models that an earlier look had named, mobilenet_v2_half is the very file; digits_cnn, wand
 and yunet are other public files of the same kind (the named ones could not be found), and digits_v3 was trained anew.

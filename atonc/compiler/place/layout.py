@@ -33,8 +33,8 @@ def place(
     """`prefer`: "speed" spreads what one epoch uses over the banks, "memory" keeps to the smallest extent.
 
     Buffers in `user_allocated` take no memory here; they stand at addresses without memory (`Placed.user_allocated`).
-    `encrypted`: constants that only engines read lie together (`emit.encryption`). Those that the board pins stand where
-    it says.
+    `encrypted`: constants that only engines read lie together (`emit.encryption`). Those that the board pins stand
+    where it says.
     """
     plans, aliases = planned.plans, planned.aliases
     used = lifetimes(planned, exclude=user_allocated)

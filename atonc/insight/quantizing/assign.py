@@ -31,6 +31,7 @@ class Tuning:
     whole: bool = False  # no weight is cut: channels that share a shift stay together
     spread: float = inf  # how far the scales of a layer's channels may be apart
     layers: frozenset[str] | None = None  # that keep to it; None: all
+    four: frozenset[str] = frozenset()  # layers whose weights have 4 bits
 
     @property
     def name(self) -> str:
@@ -38,6 +39,8 @@ class Tuning:
         if self.spread < inf:
             where = "" if self.layers is None else f" in {len(self.layers)} layer{'s' * (len(self.layers) > 1)}"
             titles.append(f"scales of channels within a factor of {self.spread:g}{where}")
+        if self.four:
+            titles.append(f"weights of 4 bits in {len(self.four)} layer{'s' * (len(self.four) > 1)}")
         return ", ".join(titles) or "free scales"
 
 

@@ -39,7 +39,24 @@ class QuantizationJudge:
 
     def signal(self, model: Any) -> Signal:
         """All that is judged, by sample; small scores beside large boxes count as much as those."""
-        return Signal.of(self._apart(self.reference), self._apart(self._seen(model, self.names)))
+        return self.verdict(model)[0]
+
+    def verdict(self, model: Any) -> tuple[Signal, float]:
+        """The same, and the share of the samples whose first class is another than in float."""
+        seen = self._seen(model, self.names)
+        return Signal.of(self._apart(self.reference), self._apart(seen)), self._changed(seen)
+
+    @property
+    def class_outputs(self) -> tuple[int, ...]:
+        """Outputs that are one row of values, of which the largest may be a class."""
+        found = enumerate(self.reference[0][: self.outputs])
+        return tuple(index for index, value in found if value.size == max(value.shape, default=1) > 1)
+
+    def _changed(self, seen: list[list[Array]]) -> float:
+        return sum(
+            any(one[index].argmax() != other[index].argmax() for index in self.class_outputs)
+            for one, other in zip(self.reference, seen, strict=True)
+        ) / max(len(seen), 1)
 
     def _apart(self, samples: list[list[Array]]) -> list[list[Array]]:
         return [[part for name, value in zip(self.names, values, strict=True) for part in self._split(name, value)]

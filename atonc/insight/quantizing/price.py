@@ -13,6 +13,7 @@ from atonc.insight.explain.own_steps import own_steps
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.machine import FLASH, kind_of_label
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class QuantizationPrice:
     refusal: str = ""
     by_layer: Mapping[str, int] = field(default_factory=dict)  # cycles of each operator of the compiled model
     span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
+    flash_bytes: int | None = None  # of constants, every weight as a byte
+    flash_bound: Mapping[str, int] = field(default_factory=dict)  # of the cycles by operator: those that flash bounds
 
 
 def price(model: Any, board: str = "stm32n6570-dk") -> QuantizationPrice:
@@ -36,8 +39,16 @@ def price(model: Any, board: str = "stm32n6570-dk") -> QuantizationPrice:
     cost = compiled.cost
     own = own_steps(compiled, cost.steps)
     by_layer = {name: sum(step.cycles for _, step in rows) for name, rows in own.items()}
+    bound = {
+        name: sum(step.cycles for _, step in rows if kind_of_label(step.bound_by) == FLASH)
+        for name, rows in own.items()
+    }
     low, high = cost.band.around(cost.latency_ms)
-    span = round(low, 4), round(high, 4)
     return QuantizationPrice(
-        round(cost.latency_ms, 4), round(sum(step.cycles for step in cost.steps)), "", by_layer, span
+        milliseconds=round(cost.latency_ms, 4),
+        cycles=round(sum(step.cycles for step in cost.steps)),
+        by_layer=by_layer,
+        span_ms=(round(low, 4), round(high, 4)),
+        flash_bytes=compiled.layout.memory.weights_bytes,
+        flash_bound=bound,
     )

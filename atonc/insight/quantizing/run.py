@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,24 @@ from atonc.insight.quantizing.heads import unlike_heads
 from atonc.insight.quantizing.islands import WEIGHTED, ScalePlan, make_plan
 from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.layers import layers_of
-from atonc.insight.quantizing.loading import read, tidy
+from atonc.insight.quantizing.loading import raised, read, tidy
 from atonc.insight.quantizing.mend import Mended, MendOptions, mend
+from atonc.insight.quantizing.narrow import EightBits, Narrowed, Narrowing
 from atonc.insight.quantizing.observe import threads
+from atonc.insight.quantizing.precision import tensors_of
 from atonc.insight.quantizing.price import QuantizationPrice, price
 from atonc.insight.quantizing.range_check import first_norm, require_trained_range, still_outputs
 from atonc.insight.quantizing.ranges import Seen
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples
 from atonc.insight.quantizing.signal import Signal
-from atonc.insight.quantizing.types import LEAST_SAMPLES, Quantised, QuantizedCandidate, QuantizeOptions, Step
+from atonc.insight.quantizing.types import (
+    EIGHT_BITS,
+    LEAST_SAMPLES,
+    Quantised,
+    QuantizedCandidate,
+    QuantizeOptions,
+    Step,
+)
 from atonc.insight.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nearest, spread_of
 from atonc.insight.quantizing.write import write
 from atonc.insight.workers.run import require_scheduler
@@ -42,6 +51,7 @@ USUAL = ("minmax", "percentile")  # with nearest rounding: what other tools do
 RANGES = {"careful": "output, a quarter cut at most"}
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
 NOTHING = MendOptions(False, False)
+UNPRICED = QuantizationPrice(None, None)
 MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
 TUNABLE: tuple[dict[str, Any], ...] = (
     *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
@@ -60,7 +70,10 @@ def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -
 def _quantize(model: Path, data: Path, settings: QuantizeOptions) -> Quantised:
     exported = read(model, settings.fixed_shapes, settings.cut_outputs)
     norm = first_norm(exported)
-    graph = FloatGraph(own_constants(tidy(exported, model.name), WEIGHTED))
+    float_model = tidy(exported, model.name)
+    if settings.precision != EIGHT_BITS:
+        float_model = raised(float_model, model.name)
+    graph = FloatGraph(own_constants(float_model, WEIGHTED))
     samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
     require_trained_range(norm, samples.feeds, str(data))
     return quantize_graph(graph, samples, settings, model.name)
@@ -73,7 +86,13 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
     tried = work.tune()
     front = choose([one.candidate for one in tried], settings)
     place = next(index for index, candidate in enumerate(front) if candidate.chosen)
-    front[place], final = work.learnt_again(replace(tried[place], candidate=front[place]), samples.feeds)
+    chosen, narrowed = replace(tried[place], candidate=front[place]), None
+    if settings.precision != EIGHT_BITS:
+        narrowed = work.narrow(chosen)
+        front = [replace(candidate, chosen=False) for candidate in front]
+        chosen, place = work.narrowed(narrowed), len(front)
+        front.append(chosen.candidate)
+    front[place], final, layers = work.learnt_again(chosen, samples.feeds)
     figures = dict(zip(graph.outputs, work.judge.outputs_db(final), strict=True))
     return Quantised(
         source=name,
@@ -83,8 +102,10 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         outputs_db=figures,
         steps=tuple(work.steps),
         front=tuple(front),
-        float_nodes=work.plan(tried[place].tuning).float_nodes,
+        float_nodes=work.plan(chosen.tuning).float_nodes,
         notes=(*samples.notes, *still_outputs(graph.outputs, work.judge.expected)),
+        sizes=narrowed.points if narrowed else (),
+        tensors=tensors_of(work.graph, layers, narrowed.alone_db) if narrowed else (),
     )  # fmt: skip
 
 
@@ -106,6 +127,8 @@ class TriedModel:
     state: MendedState
     by_layer: Mapping[str, int]  # cycles
     signal: Signal
+    layers: Mended = field(default_factory=dict)
+    cost: QuantizationPrice = UNPRICED
 
 
 class QuantizationWork:
@@ -190,19 +213,21 @@ class QuantizationWork:
         rounding, biases = self.settings.correct_rounding, self.settings.correct_bias
         ways = [MendOptions(False, biases), *([MendOptions(True, biases)] if rounding else ())]
         for wishes in (way for way in ways if way in WALKS):
-            trial = self._mended(Tuning(), wishes)
+            trial = self.mended(Tuning(), wishes)
             if self._better(WALKS[wishes], self.judge.signal(self.model(Tuning(), trial))):
                 self.layers, self.walked = trial, wishes
 
-    def _mended(self, tuning: Tuning, wishes: MendOptions) -> Mended:
-        bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers)
+    def mended(self, tuning: Tuning, wishes: MendOptions, before: Mended | None = None) -> Mended:
+        """`before`: what every layer is read behind, where each is asked alone."""
+        bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers, tuning.four)
         layers = {name: (layer, nearest(self.graph, layer, bounds)) for name, (layer, _) in self.layers.items()}
         if wishes == NOTHING:
             return layers
         largest = max(int(np.prod(shape, dtype=np.int64)) for shape in self.graph.shapes.values())
         count = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
         feeds = self.learn[:: -(-len(self.learn) // count)]
-        return mend(self.graph, self.model(tuning, layers), layers, feeds, wishes, bounds)
+        written = layers if before is None else before
+        return mend(self.graph, self.model(tuning, written), layers, feeds, wishes, bounds, before)
 
     def _equalise(self) -> None:
         """The same with equalised channels, mended as was best without."""
@@ -211,7 +236,7 @@ class QuantizationWork:
         if not equalise(copy, layers_of(copy), self.seen):
             return
         self._start(copy)
-        self.layers = self._mended(Tuning(), self.walked)
+        self.layers = self.mended(Tuning(), self.walked)
         also = f", {WALKS[self.walked]}" if self.walked in WALKS else ""
         if self._better(f"channels equalised{also}", self.judge.signal(self.model(Tuning()))):
             self.unequalised = before
@@ -257,7 +282,7 @@ class QuantizationWork:
         if tuning.spread == current.tuning.spread or not self._changes(current.tuning, tuning):
             return tuning
         with progress.part(tuning.name):
-            found = price(self.model(tuning, self._mended(tuning, NOTHING)), self.settings.board).by_layer
+            found = price(self.model(tuning, self.mended(tuning, NOTHING)), self.settings.board).by_layer
         faster = {name for name, cycles in found.items() if cycles < current.by_layer.get(name, 0)}
         return replace(tuning, layers=frozenset(faster & self.layers.keys()))
 
@@ -276,11 +301,12 @@ class QuantizationWork:
     def _tried(self, tuning: Tuning) -> TriedModel:
         with progress.part(tuning.name):
             anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
-            model = self.model(tuning, self._mended(tuning, self.walked) if anew else self.layers)
+            layers = self.mended(tuning, self.walked) if anew else self.layers
+            model = self.model(tuning, layers)
             cost = price(model, self.settings.board)
             signal = self.judge.signal(model)
             candidate = replace(_candidate(tuning.name, signal, cost), sound=self._sound(signal))
-            return TriedModel(candidate, model, tuning, self.state, cost.by_layer, signal)
+            return TriedModel(candidate, model, tuning, self.state, cost.by_layer, signal, layers, cost)
 
     def _sound(self, signal: Signal) -> bool:
         """Whether it is no less sure to be as good as what other tools make than the best without tuning."""
@@ -289,7 +315,29 @@ class QuantizationWork:
             signal.gain_over(usual)[0] >= min(0.0, best.gain_over(usual)[0]) for usual in self.usual
         )
 
-    def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any]:
+    # ----------------------------------------------------------------------------------------------------- narrowing
+
+    def narrow(self, tried: TriedModel) -> Narrowed:
+        """Weights of 4 bits in the model that was chosen."""
+        self._back_to(tried.state)
+        start = EightBits(tried.tuning, tried.layers, self.walked, tried.signal, tried.cost)
+        found = Narrowing(self, start).run()
+        self.steps += found.steps
+        if found.chosen.tuning.four:
+            self.walked = found.wishes
+        return found
+
+    def narrowed(self, found: Narrowed) -> TriedModel:
+        """What was chosen of it, with its price."""
+        chosen = found.chosen
+        model = self.model(chosen.tuning, chosen.layers)
+        cost = price(model, self.settings.board)
+        candidate = replace(_candidate(chosen.tuning.name, chosen.signal, cost), chosen=True)
+        return TriedModel(
+            candidate, model, chosen.tuning, self.state, cost.by_layer, chosen.signal, chosen.layers, cost
+        )
+
+    def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
         """The chosen way once more from all samples, kept where it is no slower and not worse.
 
         Its figure stays what it was without the samples that judge: now they have been learnt from.
@@ -297,14 +345,15 @@ class QuantizationWork:
         self._back_to(tried.state)
         self.learn, walked = feeds, self.walked
         self._start(self.graph)
-        model = self.model(tried.tuning, self._mended(tried.tuning, walked))
+        layers = self.mended(tried.tuning, walked)
+        model = self.model(tried.tuning, layers)
         old = tried.candidate
         found = _candidate(old.name, self.judge.signal(model), price(model, self.settings.board))
         better = found.snr_db >= old.snr_db and _slowed(old, found) <= SLOWER
         self.steps.append(Step("learnt from all samples", found.snr_db, better))
         if not better:
-            return old, tried.model
-        return replace(found, snr_db=old.snr_db, chosen=old.chosen), model
+            return old, tried.model, tried.layers
+        return replace(found, snr_db=old.snr_db, chosen=old.chosen), model, layers
 
 
 def _candidate(name: str, signal: Signal, cost: QuantizationPrice) -> QuantizedCandidate:

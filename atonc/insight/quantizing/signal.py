@@ -35,14 +35,14 @@ class Signal:
     @cached_property
     def db(self) -> float:
         """Signal to noise, the mean over the columns."""
-        return float(_db(self.signal.sum(0), self.noise.sum(0)))
+        return float(decibels(self.signal.sum(0), self.noise.sum(0)))
 
     def gain_over(self, other: Signal) -> tuple[float, float]:
         """By how many dB it is better, drawn from the samples again and again; the other is of the same samples."""
         count = len(self.noise)
         drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), DRAWS)
         signal = drawn @ self.signal
-        low, high = np.percentile(_db(signal, drawn @ self.noise) - _db(signal, drawn @ other.noise), SURE)
+        low, high = np.percentile(decibels(signal, drawn @ self.noise) - decibels(signal, drawn @ other.noise), SURE)
         return float(low), float(high)
 
 
@@ -50,7 +50,7 @@ def _power(value: Array) -> float:
     return float(np.square(value.astype(np.float64)).sum())
 
 
-def _db(signal: Array, noise: Array) -> Array:
+def decibels(signal: Array, noise: Array) -> Array:
     """The mean over the last axis."""
     floor = np.maximum(signal, 1e-30)
     return (10 * np.log10(floor / np.maximum(noise, floor * 10 ** (-EQUAL_DB / 10)))).mean(-1)

@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.request.options import MODEL, names, shapes
+from atonc.compiler.request.options import MODEL, names, shapes, size
 from atonc.machine.base.declare import RARE, Takes, check, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -16,6 +16,8 @@ DATA, METHOD, RESULT = "calibration data", "how scales and weights are chosen", 
 WORK = "how the work is done"
 CALIBRATIONS = ("output", "mse", "minmax", "percentile", "entropy")
 OBJECTIVES = ("accuracy", "balanced", "speed")
+EIGHT_BITS, FOUR_BITS, MIXED_BITS = BITS = ("8", "4", "mixed")
+MOST_LOSS_DB = 0.5  # that speed or flash may cost where nothing else is said
 LEAST_SAMPLES, USUAL_SAMPLES = 8, 100
 
 
@@ -31,6 +33,12 @@ def number(text: str) -> float:
     if not 0 <= value < 1e9:
         raise InputError(f"{text[:40]!r} is not a number that makes sense here")
     return value
+
+
+def loss(text: str) -> str:
+    """Decibels, or percent of the samples; nothing where it is left to us."""
+    number(text.strip().removesuffix("%").strip() or "0")
+    return text.strip()
 
 
 def numbers(text: str) -> tuple[str, ...]:
@@ -81,9 +89,18 @@ class QuantizeOptions:
         "what counts: accuracy, milliseconds, or both",
         takes=Takes(choices=OBJECTIVES),
     )
-    max_loss_db: float = option(
-        0.5, "--max-loss", RESULT, "signal-to-noise ratio that may be given up for speed", metavar="DB", parse=number
-    )
+    max_loss: str = option(
+        "", "--max-loss", RESULT, f"what may be given up for speed or flash: dB of signal to noise ({MOST_LOSS_DB:g} "
+        "if left out), or, with a percent sign, samples whose first class changes", metavar="DB|SHARE", parse=loss,
+    )  # fmt: skip
+    bits: str = option(
+        EIGHT_BITS, "--bits", RESULT, "of weights: 8, 4 wherever that is known to run, or 4 where it costs least "
+        "(mixed), within --max-loss or --max-flash", takes=Takes(choices=BITS),
+    )  # fmt: skip
+    max_flash: int = option(
+        0, "--max-flash", RESULT, "that the constants may take, weights of 4 bits two to a byte; implies --bits mixed",
+        metavar="SIZE", parse=size,
+    )  # fmt: skip
     threads: int = option(
         0, "--threads", WORK, "of one run of the model; 0: as OMP_NUM_THREADS says, else one per core", metavar="N",
         parse=count,
@@ -106,6 +123,27 @@ class QuantizeOptions:
             )
         if any(float(word) == 0 for word in self.std):
             raise InputError("pixels cannot be divided by 0", where="--std")
+        loss(self.max_loss)
+        if self.max_flash < 0 or (self.max_flash and self.bits == FOUR_BITS):
+            raise InputError(
+                "a flash that is to be met leaves a choice, --bits 4 leaves none" if self.max_flash > 0 else
+                "a size cannot be below 0",
+                where="--max-flash", remedy="use --bits mixed",
+            )  # fmt: skip
+
+    @property
+    def precision(self) -> str:
+        """One of `BITS`."""
+        return MIXED_BITS if self.max_flash else self.bits
+
+    @property
+    def max_loss_db(self) -> float:
+        return float(self.max_loss) if self.max_loss and self.max_changed is None else MOST_LOSS_DB
+
+    @property
+    def max_changed(self) -> float | None:
+        """The share of the samples, where that is what counts."""
+        return float(self.max_loss.removesuffix("%")) / 100 if self.max_loss.endswith("%") else None
 
 
 @dataclass(frozen=True)
@@ -150,6 +188,45 @@ class QuantizedCandidate:
 
 
 @dataclass(frozen=True)
+class PrecisionPoint:
+    """So many layers with weights of 4 bits: measured on samples that taught nothing."""
+
+    layers: int
+    share: float  # of all weights
+    flash_bytes: int  # of constants, weights of 4 bits two to a byte
+    snr_db: float
+    gain_db: tuple[float, float]  # over 8 bits: 95 % of draws of the samples lie between
+    changed: float | None = None  # share of the samples whose first class is another than in float, where asked for
+    chosen: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        sizes = {"layers": self.layers, "share": round(self.share, 4), "flash_bytes": self.flash_bytes}
+        gain = [round(end, 3) for end in self.gain_db]
+        figures = {"snr_db": round(self.snr_db, 3), "gain_db": gain, "changed": self.changed}
+        return {**sizes, **figures, "chosen": self.chosen}
+
+
+@dataclass(frozen=True)
+class TensorPrecision:
+    """The weights of one layer, as they are written."""
+
+    layer: str
+    tensor: str
+    bits: int
+    values: int
+    size_bytes: int
+    snr_db: float  # of the weights themselves
+    alone_db: float | None = None  # what the outputs lose if it alone has 4 bits, on samples to learn from
+    reason: str = ""  # why it may not have 4 bits
+
+    def as_dict(self) -> dict[str, Any]:
+        sizes = {"bits": self.bits, "values": self.values, "size_bytes": self.size_bytes}
+        alone = None if self.alone_db is None else round(self.alone_db, 3)
+        errors = {"snr_db": round(self.snr_db, 3), "alone_db": alone, "reason": self.reason}
+        return {"layer": self.layer, "tensor": self.tensor, **sizes, **errors}
+
+
+@dataclass(frozen=True)
 class Quantised:
     """What `quantize` gives; `model` is the ONNX file's contents."""
 
@@ -163,6 +240,8 @@ class Quantised:
     float_nodes: tuple[str, ...]
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = field(default=())
+    sizes: tuple[PrecisionPoint, ...] = ()  # the front of flash against error; empty where all weights have 8 bits
+    tensors: tuple[TensorPrecision, ...] = ()
 
     @property
     def chosen(self) -> QuantizedCandidate:

@@ -47,6 +47,7 @@ class _OnnxWriter:
         self.kept = set(plan.float_nodes)
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
+        self.four_bits = set[str]()  # constants that are stored as INT4
         self.done: dict[str, str] = {}
 
     def model(self) -> Any:
@@ -64,7 +65,10 @@ class _OnnxWriter:
         used = {name for node in self.nodes for name in node.input} | set(self.graph.outputs)
         kept = {name: value for name, value in self.graph.constants.items() if name in used}
         for name, value in (kept | self.constants).items():
-            made.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+            array = np.asarray(value)
+            made.graph.initializer.append(
+                four_bit_tensor(array, name) if name in self.four_bits else numpy_helper.from_array(array, name)
+            )
         made.producer_name = "atonc quantize"
         return made
 
@@ -101,8 +105,13 @@ class _OnnxWriter:
         weights = weights if source is None else with_room(layer, weights, source.scale)
         zeros = np.zeros(len(weights.scales), np.int8)
         keys = self._parameters(layer.weights, weights.scales.astype(np.float32), zeros)
-        self.constants[f"{layer.weights}_codes"] = weights.codes
-        self._add("DequantizeLinear", [f"{layer.weights}_codes", *keys], decoded(layer.weights), axis=layer.axis)
+        codes, axis = weights.codes, layer.axis
+        if weights.bits == 4:
+            self.four_bits |= {f"{layer.weights}_codes", keys[1]}
+            if axis:  # published files have the output channels first
+                codes, axis = _turned(copy, codes), 0
+        self.constants[f"{layer.weights}_codes"] = codes
+        self._add("DequantizeLinear", [f"{layer.weights}_codes", *keys], decoded(layer.weights), axis=axis)
         copy.input[1] = decoded(layer.weights)
         if layer.kind == "MatMul" or (not layer.bias and not weights.bias.any()):
             return
@@ -146,3 +155,23 @@ class _OnnxWriter:
         from onnx import helper
 
         self.nodes.append(helper.make_node(kind, inputs, [output], output, **more))
+
+
+def four_bit_tensor(codes: Array, name: str) -> Any:
+    """As ONNX stores INT4: two to a byte, the first in the low bits."""
+    from onnx import TensorProto, helper
+
+    flat = codes.reshape(-1).astype(np.int8)
+    pairs = np.append(flat, np.zeros(flat.size % 2, np.int8)).view(np.uint8).reshape(-1, 2) & 15
+    data = (pairs[:, 0] | pairs[:, 1] << 4).astype(np.uint8).tobytes()
+    return helper.make_tensor(name, TensorProto.INT4, codes.shape, data, raw=True)
+
+
+def _turned(node: Any, codes: Array) -> Array:
+    """The weights of a Gemm with their output channels first; the node says so."""
+    from onnx import helper
+
+    for index in reversed([k for k, known in enumerate(node.attribute) if known.name == "transB"]):
+        del node.attribute[index]
+    node.attribute.append(helper.make_attribute("transB", 1))
+    return np.ascontiguousarray(codes.T)

@@ -159,4 +159,6 @@ def _as_field(value: Any, member: Field[Any]) -> Any:
         return tuple(value)
     if isinstance(value, str) and not isinstance(default, str) and known is not None and known.parse is not None:
         return known.parse(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and default == "" and known is not None:
+        return f"{value:g}" if known.parse is not None else value
     return value

@@ -1,0 +1,250 @@
+"""Weights of 4 bits on top of a finished int8 model: how they are rounded, in which layers they pay, and what each
+choice loses. Every point is a whole walk through the network, judged on samples that taught nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from atonc.insight.quantizing.assign import Tuning
+from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.judge import QuantizationJudge
+from atonc.insight.quantizing.mend import Mended, MendOptions
+from atonc.insight.quantizing.precision import (
+    NarrowLayer,
+    cheapest_first,
+    even_counts,
+    saved_bytes,
+    weight_bytes,
+    why_eight,
+)
+from atonc.insight.quantizing.price import QuantizationPrice
+from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.signal import Signal
+from atonc.insight.quantizing.types import FOUR_BITS, PrecisionPoint, QuantizeOptions, Step
+from atonc.machine.base import progress
+from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
+
+POINTS = 5  # steps of the front, by what they save; a target adds those around it
+BISECTIONS = 4  # towards the loss that is allowed
+ASKED_SAMPLES = 16  # that say what each layer costs alone
+
+
+class Workbench(Protocol):
+    """What makes and judges models."""
+
+    graph: FloatGraph
+    learn: Sequence[Feed]
+    judge: QuantizationJudge
+    settings: QuantizeOptions
+
+    def model(self, tuning: Tuning, layers: Mended | None = None) -> Any: ...
+
+    def mended(self, tuning: Tuning, wishes: MendOptions, before: Mended | None = None) -> Mended: ...
+
+
+@dataclass(frozen=True, eq=False)
+class EightBits:
+    """The model to start from."""
+
+    tuning: Tuning
+    layers: Mended
+    walked: MendOptions
+    signal: Signal
+    cost: QuantizationPrice
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A choice of layers with what it gave."""
+
+    point: PrecisionPoint
+    tuning: Tuning
+    layers: Mended
+    signal: Signal
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowed:
+    chosen: Measured
+    wishes: MendOptions  # how its weights were made
+    points: tuple[PrecisionPoint, ...]
+    steps: tuple[Step, ...]
+    alone_db: Mapping[str, float]
+
+
+class Narrowing:
+    def __init__(self, bench: Workbench, eight: EightBits) -> None:
+        self.bench, self.eight = bench, eight
+        layers = [layer for layer, _ in eight.layers.values() if not why_eight(bench.graph, layer)]
+        self.saved = {layer.name: saved_bytes(bench.graph, layer) for layer in layers}
+        self.whole_bytes = weight_bytes(eight.layers) if eight.cost.flash_bytes is None else eight.cost.flash_bytes
+        self.wishes = MendOptions(eight.walked.rounding, eight.walked.biases)
+        self.steps: list[Step] = []
+        self.order: tuple[str, ...] = tuple(self.saved)
+        self.alone_db: dict[str, float] = {}
+        self.made: dict[int, Measured] = {}  # by how many layers of the order
+
+    def run(self) -> Narrowed:
+        settings = self.bench.settings
+        self._require_possible()
+        every = self._ways()
+        if settings.precision == FOUR_BITS:
+            self.made = {0: self._start(), len(self.order): every}
+            return self._narrowed(every)
+        self.order = self._ordered()
+        self.made = {0: self._start(), len(self.order): replace(every, tuning=self._tuning(len(self.order)))}
+        for count in even_counts(self.order, self.saved, POINTS):
+            self.measure(count)
+        return self._narrowed(self._smallest_flash() if settings.max_flash else self._largest_share())
+
+    def _require_possible(self) -> None:
+        settings, least = self.bench.settings, self.flash(tuple(self.saved))
+        if not self.saved:
+            raise UnsupportedError(
+                "no layer may have weights of 4 bits",
+                where=f"--bits {settings.precision}",
+                rule="convolutions without groups and dense layers with enough weights may; of others nothing is known",
+                remedy="leave --bits out",
+            )
+        if settings.max_flash and least > settings.max_flash:
+            raise CapacityError(
+                f"the constants take {least:,} bytes even with 4 bits wherever that is known to run",
+                where=f"--max-flash {settings.max_flash}",
+                rule=f"with 8 bits they take {self.whole_bytes:,}",
+                remedy="allow that much, or take a smaller network",
+            )
+        if settings.max_changed is not None and not self.bench.judge.class_outputs:
+            raise InputError(
+                "no output is a row of classes",
+                where=f"--max-loss {settings.max_loss}",
+                rule="percent counts samples whose first class changes",
+                remedy="give the loss in dB, for example --max-loss 1.5",
+            )
+
+    # ---------------------------------------------------------------------------------------------------- measuring
+
+    def flash(self, names: Sequence[str]) -> int:
+        """Bytes of constants, with weights of 4 bits in these layers."""
+        return self.whole_bytes - sum(self.saved[name] for name in names)
+
+    def _tuning(self, count: int) -> Tuning:
+        return replace(self.eight.tuning, four=frozenset(self.order[:count]))
+
+    def _start(self) -> Measured:
+        _, changed = self._changed(self.bench.model(self.eight.tuning, self.eight.layers))
+        point = self._point((), self.eight.signal, changed)
+        return Measured(point, self.eight.tuning, self.eight.layers, self.eight.signal)
+
+    def measure(self, count: int) -> Measured:
+        if count not in self.made:
+            with progress.part(f"4 bits in {count} layers"):
+                self.made[count] = self._measured(self._tuning(count), self.wishes)
+        return self.made[count]
+
+    def _measured(self, tuning: Tuning, wishes: MendOptions) -> Measured:
+        layers = self.bench.mended(tuning, wishes)
+        signal, changed = self._changed(self.bench.model(tuning, layers))
+        return Measured(self._point(tuple(tuning.four), signal, changed), tuning, layers, signal)
+
+    def _changed(self, model: Any) -> tuple[Signal, float | None]:
+        signal, changed = self.bench.judge.verdict(model)
+        return signal, None if self.bench.settings.max_changed is None else changed
+
+    def _point(self, names: tuple[str, ...], signal: Signal, changed: float | None) -> PrecisionPoint:
+        values = {name: weights.codes.size for name, (_, weights) in self.eight.layers.items()}
+        share = sum(values[name] for name in names) / max(sum(values.values()), 1)
+        gain = signal.gain_over(self.eight.signal)
+        return PrecisionPoint(len(names), share, self.flash(names), signal.db, gain, changed)
+
+    # ------------------------------------------------------------------------------------------------------ rounding
+
+    def _ways(self) -> Measured:
+        """All layers that may have 4 bits, rounded to the nearest, then by what each way gains surely."""
+        settings, tuning = self.bench.settings, self._tuning(len(self.order))
+        plain, walked = MendOptions(False, False), self.eight.walked
+        named = {f"weights of 4 bits in {len(self.order)} layers, nearest rounding": plain}
+        if settings.correct_bias:
+            named["4 bits: biases corrected"] = MendOptions(walked.rounding, True)
+        if settings.correct_rounding:
+            by_output = MendOptions(walked.rounding, settings.correct_bias, four_bits=True)
+            named["4 bits: weights rounded by the layer's output"] = by_output
+            named["4 bits: layers mend what those before lost"] = replace(by_output, ahead=True)
+        best: Measured | None = None
+        for name, wishes in named.items():
+            with progress.part(name):
+                found = self._measured(tuning, wishes)
+            gain = None if best is None else found.signal.gain_over(best.signal)
+            kept = gain is None or gain[0] > 0
+            self.steps.append(Step(name, found.signal.db, kept, gain))
+            if kept:
+                best, self.wishes = found, wishes
+        assert best is not None
+        return best
+
+    # ------------------------------------------------------------------------------------------------------ choosing
+
+    def _ordered(self) -> tuple[str, ...]:
+        """By what each layer costs alone, behind layers of 8 bits, on samples to learn from."""
+        feeds = self.bench.learn[:: -(-len(self.bench.learn) // ASKED_SAMPLES)]
+        judge = QuantizationJudge.of(self.bench.graph, feeds)
+        tuning, layers = self._tuning(len(self.order)), self.eight.layers
+        alone = self.bench.mended(tuning, self.wishes, layers)
+        base = judge.signal(self.bench.model(self.eight.tuning, layers))
+        found = []
+        for index, name in enumerate(self.order):
+            progress.stage("what each layer costs with 4 bits", index, len(self.order))
+            seen = judge.signal(self.bench.model(self.eight.tuning, {**layers, name: alone[name]}))
+            self.alone_db[name] = base.db - seen.db
+            extra = np.maximum(seen.noise.sum(0) - base.noise.sum(0), 0.0)
+            found.append(NarrowLayer(name, self.saved[name], self._worth(name), extra))
+        return cheapest_first(found, base.signal.sum(0), base.noise.sum(0))
+
+    def _worth(self, name: str) -> float:
+        """Shares of flash and time; flash that bounds a layer takes half as long where engines read 4 bits."""
+        cost = self.eight.cost
+        time = cost.flash_bound.get(name, 0) / 2 / cost.cycles if cost.cycles else 0.0
+        return self.saved[name] / max(self.whole_bytes, 1) + time
+
+    def _allowed(self, point: PrecisionPoint) -> bool:
+        settings = self.bench.settings
+        if settings.max_changed is not None:
+            return point.changed is not None and point.changed <= settings.max_changed + 1e-9
+        return point.snr_db >= self.eight.signal.db - settings.max_loss_db
+
+    def _smallest_flash(self) -> Measured:
+        """The best that fits; with a loss of the user's own, one that keeps to it."""
+        settings = self.bench.settings
+        fits = next(n for n in range(len(self.order) + 1) if self.flash(self.order[:n]) <= settings.max_flash)
+        self.measure(fits)
+        room = [one for one in self.made.values() if one.point.flash_bytes <= settings.max_flash]
+        best = max(room, key=lambda one: (one.point.snr_db, -one.point.flash_bytes))
+        allowed = [one for one in room if self._allowed(one.point)] if settings.max_loss else [best]
+        if not allowed:
+            lost = self.eight.signal.db - best.point.snr_db
+            raise CapacityError(
+                f"within {settings.max_flash:,} bytes the least loss is {lost:.2f} dB against 8 bits",
+                where=f"--max-loss {settings.max_loss}",
+                remedy="allow more loss or more flash, or give one of the two alone",
+            )
+        return max(allowed, key=lambda one: (one.point.snr_db, -one.point.flash_bytes))
+
+    def _largest_share(self) -> Measured:
+        """The least flash that loses no more than is allowed, looked for between two measured points."""
+        for _ in range(BISECTIONS):
+            good = max(n for n, one in self.made.items() if self._allowed(one.point) or n == 0)
+            bad = min((n for n in self.made if n > good), default=good)
+            if bad - good <= 1:
+                break
+            self.measure((good + bad) // 2)
+        allowed = [one for n, one in self.made.items() if self._allowed(one.point) or n == 0]
+        return min(allowed, key=lambda one: (one.point.flash_bytes, -one.point.snr_db))
+
+    def _narrowed(self, chosen: Measured) -> Narrowed:
+        points = [self.made[count] for count in sorted(self.made)]
+        marked = tuple(replace(one.point, chosen=one is chosen) for one in points)
+        return Narrowed(chosen, self.wishes, marked, tuple(self.steps), self.alone_db)
