@@ -39,7 +39,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 @pytest.fixture(scope="module")
 def views() -> Iterator[Mapping[str, str]]:
-    with screenshots.service() as found:
+    with screenshots.service(few=True) as found:
         yield found
 
 
@@ -54,7 +54,7 @@ def test_pages_in_files(browser: Any, pages: Mapping[str, Path], tmp_path: Path)
 
 
 def test_views_of_the_service(browser: Any, views: Mapping[str, str], tmp_path: Path) -> None:
-    assert set(views) == set(screenshots.READY)
+    assert set(views) <= set(screenshots.READY) and len(views) == 5
     wrong = []
     for number, (name, url) in enumerate(views.items()):
         wrong += screenshots.shoot(browser, url, tmp_path / name, LOOKS[number % 2 :][:1])
