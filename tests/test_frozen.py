@@ -124,3 +124,40 @@ def test_every_class_of_the_package_is_made_this_way() -> None:
     taken = re.compile(r"^from dataclasses import [^\n]*\bdataclass\b|@dataclasses\.dataclass", re.MULTILINE)
     others = [path for path in sorted(package.rglob("*.py")) if taken.search(path.read_text())]
     assert not others, "take `dataclass` from atonc/machine/base/frozen.py"
+
+
+def test_fields_are_those_that_the_library_writes_down() -> None:
+    """Everything that `fields`, `replace`, `asdict` and patterns read."""
+
+    class Base:
+        x: int
+        y: int = 2
+        label: str = field(default="", compare=False, metadata={"why": "shown"})
+        seen: list[int] = field(default_factory=list, hash=False)
+
+    class More(Base):
+        y: str = "other"  # it keeps its place
+        z: int = field(default=5, kw_only=True)
+
+    def told(kind: Any) -> list[Any]:
+        names = ("name", "type", "default", "default_factory", "init", "repr", "hash", "compare", "kw_only", "metadata")
+        return [[getattr(one, name) for name in names] for one in fields(kind)]
+
+    def made(maker: Any) -> tuple[Any, Any]:
+        kept = ("x", "y", "z", "label", "seen", "__annotations__")
+        first, second = ({k: copy(v) for k, v in vars(kind).items() if k in kept} for kind in (Base, More))
+        base = maker(frozen=True)(type("Base", (), first))
+        return base, maker(frozen=True)(type("More", (base,), second))
+
+    for ours, theirs in zip(made(dataclass), made(dataclasses.dataclass), strict=True):
+        assert told(ours) == told(theirs) and ours.__match_args__ == theirs.__match_args__
+        assert all(hasattr(ours, one.name) == hasattr(theirs, one.name) for one in fields(theirs))
+        assert dataclasses.is_dataclass(ours) and dataclasses.asdict(ours(1)) == dataclasses.asdict(theirs(1))
+
+
+def test_a_default_that_can_be_changed_is_refused() -> None:
+    with pytest.raises(ValueError, match="default_factory"):
+
+        @dataclass(frozen=True)
+        class Wrong:
+            seen: list[int] = []  # noqa: RUF012

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+from atonc.doors.cli.cli import FILES
+from tests.frontends.tflite_models import conv_model
 from tests.patience import PATIENCE
 
 NOT_NEEDED = (
@@ -23,3 +26,26 @@ def test_compiling_needs_neither_emulator_nor_sweeps() -> None:
     loaded = done.stdout.split()
     assert "atonc.compiler.compile.pipeline" in loaded
     assert [name for name in loaded if name.startswith(NOT_NEEDED)] == []
+
+
+def test_a_verb_loads_no_other_verb(tmp_path: Path) -> None:
+    """All options of all verbs, and masked arrays for one sort, were a sixth of the time of one layer."""
+    (tmp_path / "one.tflite").write_bytes(conv_model())
+    program = (
+        "import sys; from atonc.doors.cli.start import main; sys.argv[0] = 'atonc'; code = main(); "
+        "print('\\n'.join(sys.modules)); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", program, "analyze", str(tmp_path / "one.tflite"), "-q"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout.split()
+    assert "atonc.doors.verbs.analyze" in loaded and "atonc.compiler.verify.verify" in loaded
+    others = {f"atonc.doors.{file}" for file in FILES} - {"atonc.doors.verbs.analyze", "atonc.doors.verbs.generate"}
+    assert not others & set(loaded)
+    assert "numpy.ma" not in loaded
+
+
+def test_the_version_needs_no_arrays() -> None:
+    program = "import sys; from atonc.doors.cli.cli import main\ntry: main(['--version'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    loaded = done.stdout.split()
+    assert done.returncode == 0 and loaded[0] == "atonc"
+    assert "numpy" not in loaded and not {f"atonc.doors.{file}" for file in FILES} & set(loaded)

@@ -144,8 +144,8 @@ def _said(*words: object) -> None:
 
 
 @contextlib.contextmanager
-def service() -> Iterator[dict[str, str]]:
-    """Addresses of its views by name, with jobs of every kind in its history."""
+def service(few: bool = False) -> Iterator[dict[str, str]]:
+    """Addresses of its views by name, with jobs of every kind in its history; `few`: no more than what differs."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "atonc", "serve", "--port", "0", "--folder", folder]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -153,18 +153,24 @@ def service() -> Iterator[dict[str, str]]:
             assert process.stdout is not None
             url = process.stdout.readline().split()[0].rstrip("/")
             wishes: list[tuple[str, dict[str, Any]]] = [("generate", {}), ("generate", {"resident": True})]
-            wishes += [("explain", {"no-prices": True}), ("evaluate", {"limit": 20}), ("explain", {"layer": "nobody"})]
+            wishes += [("evaluate", {"limit": 20})]
+            wishes += [] if few else [("explain", {"no-prices": True}), ("explain", {"layer": "nobody"})]
             made = [_asked(f"{url}/api/examples/digits.tflite", {"verb": v, "options": o})["id"] for v, o in wishes]
             for job in made:
                 _until_ended(url, job)
-            first, second, explained, evaluated, _ = made
-            views = {"home": "", "build": f"#/build/{first}", "explain": f"#/build/{explained}"}
-            views |= {"evaluate": f"#/build/{evaluated}", "models": "#/models"}
-            views |= {"compare": f"#/compare/{first}/{second}"}
-            yield {f"service-{name}": f"{url}/{view}" for name, view in (*views.items(), ("api", "api"))}
+            yield {name: f"{url}/{view}" for name, view in _views(made)}
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
+
+
+def _views(made: Sequence[str]) -> Iterator[tuple[str, str]]:
+    first, second, evaluated, *more = made
+    yield from (("service-home", ""), ("service-build", f"#/build/{first}"))
+    yield from (("service-evaluate", f"#/build/{evaluated}"), ("service-models", "#/models"))
+    yield "service-compare", f"#/compare/{first}/{second}"
+    if more:
+        yield from (("service-explain", f"#/build/{more[0]}"), ("service-api", "api"))
 
 
 def _asked(address: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -3,8 +3,6 @@ do what a pointer does, and a network of 1,000 layers costs no more elements tha
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +22,6 @@ from tests.report.browser import Window, browser
 __all__ = ["browser"]  # a fixture
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 WIDE, PHONE = (1280, 800), (390, 844)
-_PACKAGE = importlib.util.find_spec("axe_playwright_python")
-AXE = Path(os.environ.get("ATONC_AXE") or (Path(_PACKAGE.origin or "").parent / "axe.min.js" if _PACKAGE else ""))
 MOST_DRAWN = 12_000  # elements of a page, whatever the network: benchmarks/report_page.py says how long they take
 MODEL = "a_model_with_a_name_that_is_longer_than_a_line_of_the_table_has_room_for_0.25_224_int8.tflite"
 
@@ -244,15 +240,3 @@ def test_pictures_have_a_role_and_a_name(browser: Any, pages: dict[str, Path], n
     with opened(browser, pages[name]) as page:
         nameless = "[...document.querySelectorAll('canvas, svg')].filter(e => !e.closest('[role=img]')?.ariaLabel)"
         assert page.evaluate(f"{nameless}.map(e => e.outerHTML.slice(0, 80))") == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["report", "compare", "sweep"])
-def test_axe_finds_nothing_serious(browser: Any, pages: dict[str, Path], name: str, scheme: str) -> None:
-    if not AXE.is_file():
-        pytest.skip("no axe-core: install axe-playwright-python, or set ATONC_AXE to an axe.min.js")
-    with opened(browser, pages[name], color_scheme=scheme) as page:
-        page.add_script_tag(path=str(AXE))
-        found = page.evaluate("axe.run().then(r => r.violations)")
-    serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
-    assert not serious

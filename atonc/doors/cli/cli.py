@@ -30,7 +30,8 @@ from atonc.machine.base.errors import AtoncError, InputError, InternalError
 # one line for every file of verbs, with the verbs that it adds; their order is that of the help. Only what is asked for
 # is loaded: all options of all verbs were a tenth of the time of a small model.
 FILES = {
-    "verbs.generate": ("generate", "compile", "analyze"),
+    "verbs.generate": ("generate", "compile"),
+    "verbs.analyze": ("analyze",),
     "verbs.quantize": ("quantize",),
     "verbs.explain": ("explain",),
     "verbs.ops": ("ops", "supported-ops"),

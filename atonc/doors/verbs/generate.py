@@ -1,4 +1,4 @@
-"""`atonc generate` (also `compile`) and `atonc analyze`: a model becomes a verified program."""
+"""`atonc generate` (also `compile`): a model becomes a verified program."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from atonc.compiler.request.options import Gates, Options
 from atonc.doors.verbs import ci, st_options, st_verbs
 from atonc.doors.verbs.ci import CiOptions
 from atonc.doors.verbs.common import add_model_options, compiler_options, model_path, write_pictures
-from atonc.doors.verbs.compile_options import AnalyzeOptions, ModelOptions, PictureOptions, StageOptions, WrittenOptions
-from atonc.doors.verbs.documents import file_hash, print_document
+from atonc.doors.verbs.compile_options import ModelOptions, PictureOptions, StageOptions, WrittenOptions
+from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import ShownOptions, add_declared, add_output_options, declared_values
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
@@ -35,51 +35,22 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "of the epoch controller, memory images, reports.",
     )
     generate.set_defaults(verb=_generate)
-    analyze = verbs.add_parser(
-        "analyze",
-        help="mapping, memory, latency and verification of a model, without C files",
-        description="What `generate` would give, without its C files; -o writes the reports.",
-    )
-    analyze.set_defaults(verb=_analyze, hex=False, stai=False, shared_kernels=False, runtime="")
     add_model_options(generate, st_options.GENERATE, verify=True)
-    add_model_options(analyze, verify=True)
-    for parser, own in ((generate, WrittenOptions), (analyze, AnalyzeOptions)):
-        for kind in (own, StageOptions, Gates, CiOptions, PictureOptions):
-            add_declared(parser, kind)
-        add_output_options(parser, verbosity=True)
+    add_shown(generate, WrittenOptions)
+
+
+def add_shown(parser: argparse.ArgumentParser, own: type[Any]) -> None:
+    """Options of the verbs that compile and show what came of it; `own`: of this one alone."""
+    for kind in (own, StageOptions, Gates, CiOptions, PictureOptions):
+        add_declared(parser, kind)
+    add_output_options(parser, verbosity=True)
 
 
 def _generate(options: argparse.Namespace) -> int:
-    return _compile(options, options.output)
+    return compile_and_show(options, options.output)
 
 
-def _analyze(options: argparse.Namespace) -> int:
-    if options.pareto:
-        return _pareto(options)
-    return _compile(options, st_verbs.folder(options) if options.st else None)
-
-
-def _pareto(options: argparse.Namespace) -> int:
-    from atonc.delivery.generate import preflight
-    from atonc.insight.report import sweep_text
-    from atonc.insight.report.html import sweep_page
-    from atonc.insight.report.terminal import show
-    from atonc.insight.sweeping.trade_offs import pareto
-    from atonc.machine.base.disk import write_file
-
-    model = model_path(options)
-    preflight.check_reader(model)
-    preflight.check_file(options.pareto)
-    found = pareto(model, compiler_options(options, options.verify), options.pareto.with_suffix(""))
-    write_file(options.pareto, sweep_page(found))
-    if options.json:
-        print_document("pareto", sweep_text.as_json(found), file_hash(model))
-    elif not options.quiet:
-        show([*sweep_text.lines(found), "", f"written: {options.pareto}"])
-    return 0
-
-
-def _compile(options: argparse.Namespace, folder: Path | None) -> int:
+def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
     from atonc.delivery.generate import preflight
 
     model = model_path(options)

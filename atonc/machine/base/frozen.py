@@ -35,7 +35,8 @@ def _made(cls: Any, eq: bool, repr: bool) -> Any:
     own = dict(vars(cls))
     if not own.get("__doc__"):
         cls.__doc__ = cls.__name__  # else the library works out the signature
-    cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False)
+    if not _plain_fields(cls, own.get("__annotations__", {})):
+        cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False)
     methods: dict[str, Any] = {
         "__init__": _constructor(cls),
         "__setattr__": _no_assignment,
@@ -51,6 +52,48 @@ def _made(cls: Any, eq: bool, repr: bool) -> Any:
         if own.get(name) is None:
             setattr(cls, name, method)
     return cls
+
+
+class _Sample:
+    """What the library writes down of a class of one field: the same for all."""
+
+    field: int
+
+
+_SAMPLE = dataclasses.dataclass(_Sample, init=False, repr=False, eq=False)
+_OF_FIELDS, _PARAMETERS = "__dataclass_fields__", "__dataclass_params__"
+_RARE = ("ClassVar", "InitVar", "KW_ONLY")  # what an annotation may say that makes it no field
+
+
+def _plain_fields(cls: Any, annotations: dict[str, Any]) -> bool:
+    """Writes down the fields as the library does, without its checks of what our classes do not have; False, and
+    nothing done, where they have."""
+    if any(word in str(kind) for kind in annotations.values() for word in _RARE) or hasattr(cls, "__abstractmethods__"):
+        return False
+    found: dict[str, Any] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        found |= base.__dict__.get(_OF_FIELDS, {})
+    usual = getattr(_SAMPLE, _OF_FIELDS)["field"]._field_type
+    for name, kind in annotations.items():
+        default = cls.__dict__.get(name, dataclasses.MISSING)
+        known = default if isinstance(default, dataclasses.Field) else dataclasses.field(default=default)
+        if known.default.__class__.__hash__ is None:
+            raise ValueError(f"the default of {cls.__name__}.{name} can be changed: use a default_factory")
+        vars_of: Any = known  # names of the library's own
+        vars_of.name, vars_of.type, vars_of._field_type = name, kind, usual
+        known.kw_only = False if known.kw_only is dataclasses.MISSING else known.kw_only
+        found[name] = known
+        if isinstance(default, dataclasses.Field):
+            if known.default is dataclasses.MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, known.default)
+    setattr(cls, _OF_FIELDS, found)
+    setattr(cls, _PARAMETERS, getattr(_SAMPLE, _PARAMETERS))
+    if "__match_args__" not in cls.__dict__:
+        positional = tuple(name for name, known in found.items() if known.init and not known.kw_only)
+        type.__setattr__(cls, "__match_args__", positional)
+    return True
 
 
 def _constructor(cls: Any) -> Callable[..., None]:

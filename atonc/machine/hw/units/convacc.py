@@ -332,7 +332,7 @@ def _convolve(config: ConvaccConfig, maps: Array, index: Array, sets: Array) -> 
     if maps.shape[0] == index.size and bool((index == np.arange(index.size)).all()):
         np.matmul(columns, weights.swapaxes(1, 2), out=out)
     else:
-        for frame in np.unique(index):  # all kernel sets that meet the same features in one product
+        for frame in sorted(set(index.tolist())):  # all kernel sets that meet the same features in one product
             users = np.flatnonzero(index == frame)
             product = columns[frame] @ weights[users].reshape(-1, depth).T
             out[users] = product.reshape(height * width, users.size, config.kernels).swapaxes(0, 1)

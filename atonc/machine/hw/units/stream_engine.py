@@ -305,8 +305,13 @@ def _distinct(config: StrengConfig) -> tuple[NDArray[np.int64], NDArray[np.int64
     offsets = frame_addresses(config)
     if not _repeats(config):
         return offsets, None
-    distinct, index = np.unique(offsets, return_inverse=True)
-    return distinct, index
+    # as numpy.unique with its inverse does it, which loads masked arrays for that
+    order = np.argsort(offsets, kind="stable")
+    ranked = offsets[order]
+    first = np.r_[True, ranked[1:] != ranked[:-1]]
+    index = np.empty(offsets.size, np.int64)
+    index[order] = np.cumsum(first) - 1
+    return ranked[first], index
 
 
 def _even_step(config: StrengConfig) -> int | None:
