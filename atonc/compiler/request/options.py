@@ -232,7 +232,7 @@ class Options:
         "--allow-unproven",
         MAPPING,
         "also forms that no published program comes near (alone: any); w4-stream: engines read weights of 4 bits, two "
-        f"to a byte, which works as assumed with a probability of about {PROBABILITY:.0%}".replace("%", " percent"),
+        f"to a byte, which works as assumed with a probability of about {PROBABILITY:g}",
         metavar="FORMS",
         parse=unproven,
         takes=Takes(bare=ANY_FORM, rare=True),

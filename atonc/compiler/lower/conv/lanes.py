@@ -188,7 +188,8 @@ def _share(job: ChainJob, cycles: int, lanes: int) -> int:
 
 
 def _flash_cycles(job: ChainJob, machine: Machine) -> float:
-    return machine.flash_byte_cycles * job.count * sum(part.weights[0].size for part in job.parts)
+    size = job.count * sum(part.weights[0].size for part in job.parts) * job.tiling.mode.kernel_bytes
+    return machine.flash_byte_cycles * size
 
 
 def _ariths(layer: ConvLayer, job: ChainJob) -> int:
