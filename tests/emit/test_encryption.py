@@ -254,6 +254,7 @@ PLANTED: dict[str, tuple[Callable[[Program], Program], str]] = {
     "a constant of the processor": (_read_by_the_processor, "the processor uses"),
     "a copy by the processor": (_copied_by_the_processor, "the processor copies"),
     "region too short": (lambda p: _region(p, end=FLASH + 64), "deciphers bytes outside the region"),
+    "region without its last word": (lambda p: _region(p, end=FLASH + 7368), "deciphers bytes outside the region"),
     "region not aligned": (lambda p: _region(p, end=FLASH + 7373), "not one of whole words"),
     "region before its pool": (lambda p: _region(p, base=FLASH + 8), "not one of whole words"),
     "region with more": (_unread, "no engine deciphers it"),

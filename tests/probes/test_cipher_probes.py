@@ -20,7 +20,7 @@ from atonc.delivery.probes.build import DEFAULT_BOARD, build, build_all
 from atonc.delivery.probes.log import parse_log
 from atonc.delivery.probes.settle import settle
 from atonc.doors.cli.cli import main
-from atonc.insight.report.encryption_text import evidence
+from atonc.insight.explain.encryption import evidence
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.npu import run_epoch

@@ -17,7 +17,7 @@ from atonc.compiler.ops.macs import macs
 from atonc.compiler.place.pools import is_external
 from atonc.compiler.plan.types import FILLED as READ_ONLY
 from atonc.compiler.plan.types import EpochPlan
-from atonc.insight.explain import decide, rules, tensors, wiring
+from atonc.insight.explain import decide, encryption, rules, tensors, wiring
 from atonc.insight.explain.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.explain.clocked import at_clocks
 from atonc.insight.explain.limits import limit_of
@@ -67,7 +67,7 @@ def network_view(view: CompileView) -> NetworkView:
         ),
         memory=view.memory,
         lower_bound_bytes=compiled.layout.lower_bound_bytes,
-        notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes))),
+        notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *encryption.notes(view)))),
         reproduce=dict(view.reproduce),
         options=reproduce.asked(view.options),
         coverage=coverage(view.compiled.source),

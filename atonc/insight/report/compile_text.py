@@ -16,6 +16,7 @@ from atonc.compiler.place.notes import placement_notes
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
+from atonc.insight.explain import encryption
 from atonc.insight.report import encryption_text, silicon_text
 from atonc.insight.report.epoch_table import EpochRow, epoch_table
 from atonc.insight.report.error_text import error_data, error_lines
@@ -163,7 +164,7 @@ def _memory(view: CompileView) -> list[str]:
 
 
 def memory_notes(view: CompileView) -> list[str]:
-    notes = [*encryption_text.notes(view), *placement_notes(view.compiled.layout, view.board)]
+    notes = [*encryption.notes(view), *placement_notes(view.compiled.layout, view.board)]
     for user in view.compiled.program.user_io:
         where = " in NPU RAM (0x34200000 to 0x343c0000)" if user.npu_ram_only else ""
         notes.append(

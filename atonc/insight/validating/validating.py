@@ -13,6 +13,7 @@ import numpy as np
 
 from atonc.compiler.compare.inputs import make_inputs, make_noise
 from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.emit.encryption import IN_PLAIN
 from atonc.compiler.inputs.inputs import as_input, program_inputs, real
 from atonc.compiler.inputs.sample_files import Sample
 from atonc.compiler.ir import Array, Graph
@@ -102,6 +103,7 @@ def validate(
     if wanted.layers and references is not None:
         reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
     labels, notes = wanted.labels, list(references.notes if references is not None else [NOT_RUN])
+    notes += [f"encrypted weights: {IN_PLAIN}"] if compiled.ciphered else []
     yardstick = complete[0] if complete else "nothing"
     if wanted.classifier and not labels and complete:
         labels = [int(value.argmax()) for value in kernels[yardstick][0]]
