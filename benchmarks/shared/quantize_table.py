@@ -87,12 +87,13 @@ pictures in an order drawn once), one-second windows of one published recording 
 begin elsewhere in it), and mixtures of 40 published feature vectors of a machine's sound (held: of the last ten).
 Pictures, speech and sound are not what the models were trained on: figures compare quantisers, they are no
 accuracies."""
-OLDER = """\\* Measured on 2026-11-16, before onnxruntime's percentile was a rival and before differences were drawn; the
-float files were not fetched again."""
+OLDER = """\\* Measured on 2026-11-16, before onnxruntime's percentile was a rival and before differences were drawn;
+the float files were not fetched again."""
 CLOSING = """
 What this table found: `age` (SSR-Net) has tensors that are zero whatever the picture shows. Their scale was the
 smallest that there is, the biases of the layers behind them did not fit 32 bits in units of it and were cut off:
-12.7 dB where onnxruntime had 26.3. Scales of weights leave every bias room now. onnxruntime's percentile fails on such tensors.
+12.7 dB where onnxruntime had 26.3. Scales of weights leave every bias room now. onnxruntime's percentile fails on such
+tensors.
 
 Stand-ins: of a list of five models that an earlier look had named, mobilenet_v2_half is the very file; digits_cnn, wand
 and yunet are other public files of the same kind (the named ones could not be found), and digits_v3 was trained anew.
