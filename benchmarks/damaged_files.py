@@ -29,7 +29,7 @@ from atonc.insight.quantizing.loading import load
 from atonc.machine.base.frozen import dataclass
 from benchmarks.quantize import by_onnxruntime
 from benchmarks.shared.corpus import asked_for
-from benchmarks.shared.declare import KEEP, ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import FLOATS, KEEP, ONLY, WRITE, Report, argument
 from benchmarks.shared.kept import Kept
 from benchmarks.shared.quantize_models import MODELS
 from benchmarks.shared.quantize_samples import samples
@@ -37,7 +37,7 @@ from benchmarks.shared.tables import table
 
 GROUP = "quantising"
 ARGUMENTS = (
-    argument("--floats", type=Path, metavar="DIR", required=True, help="the float models and samples lie there"),
+    FLOATS.but(required=True),
     argument("--made", type=Path, metavar="DIR", required=True, help="what `quantize --save` wrote"),
     ONLY,
     KEEP,
