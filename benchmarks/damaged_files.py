@@ -29,7 +29,7 @@ from atonc.insight.quantizing.loading import load
 from atonc.machine.base.frozen import dataclass
 from benchmarks.quantize import by_onnxruntime
 from benchmarks.shared.corpus import asked_for
-from benchmarks.shared.declare import KEEP, ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import FLOATS, KEEP, ONLY, WRITE, Report, argument
 from benchmarks.shared.kept import Kept
 from benchmarks.shared.quantize_models import MODELS
 from benchmarks.shared.quantize_samples import samples
@@ -37,7 +37,7 @@ from benchmarks.shared.tables import table
 
 GROUP = "quantising"
 ARGUMENTS = (
-    argument("--floats", type=Path, metavar="DIR", required=True, help="the float models and samples lie there"),
+    FLOATS.but(required=True),
     argument("--made", type=Path, metavar="DIR", required=True, help="what `quantize --save` wrote"),
     ONLY,
     KEEP,
@@ -46,7 +46,7 @@ ARGUMENTS = (
 
 SEEN = 4  # samples that the report gets
 OPTIONS = Options(verify=False, allow_float=True)
-MATTERS_DB = 3.0  # of the outputs: a damage that costs less hides below what 8 bits cost anyway
+MATTERS_DB = 3.0  # of the outputs: a damage that costs no more is less than all that 8 bits cost anyway
 TURNED = 8  # every so many channels
 MAKERS = ("ours", "onnxruntime's")
 
@@ -212,7 +212,7 @@ def run(arguments: argparse.Namespace) -> Report:
     keys = [key for key in MODELS if asked_for(arguments.only, key) and (arguments.made / f"{key}.onnx").is_file()]
     rows = [row for key in keys for maker in MAKERS for row in looked_at(key, maker, arguments, kept)]
     sound, hurt = ([row for row in rows if ("damage" in row) == wanted] for wanted in (False, True))
-    large = [row for row in hurt if row["sound_db"] - row["db"] >= MATTERS_DB]
+    large = [row for row in hurt if round(row["sound_db"] - row["db"], 1) > MATTERS_DB]
     said = [row for row in sound if row["verdict"] == "nothing is wrong"]
     found = [row for row in large if row["line"] in (1, 2)]
     page = [
@@ -221,7 +221,8 @@ def run(arguments: argparse.Namespace) -> Report:
         *(__doc__ or "").splitlines()[2:],
         "",
         f'{len(said)} of {len(sound)} sound files: "nothing is wrong". {len(found)} of {len(large)} damages that cost '
-        f"the outputs {MATTERS_DB:.0f} dB or more are the first or second line; {len(hurt) - len(large)} cost less.",
+        f"the outputs more than {MATTERS_DB:.0f} dB (more than all else together) are the first or second line; "
+        f"{len(hurt) - len(large)} cost less.",
         "",
         *table(("model", "file", ">outputs, dB", "verdict", "first line"),
                [(r["model"], r["maker"], r["db"], r["verdict"], r["first"]) for r in sound]),

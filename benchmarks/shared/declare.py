@@ -74,6 +74,7 @@ RANDOM = argument("--random", type=int, default=0, metavar="N", help="also so ma
 KILLS = argument("--kills", type=int, metavar="N", help="so many processes are killed")
 SAVE = argument("--save", type=Path, metavar="FILE", help="what was found, for a later run to compare with")
 WORK = argument("--work", type=Path, metavar="DIR", help="where to build and to keep what was found")
+FLOATS = argument("--floats", type=Path, metavar="DIR", help="measure the float models that lie there, with samples")
 ONE_MODEL = argument("--model", metavar="FILE", help="another one: a path, or a name in the corpus")
 JOBS = argument("--jobs", type=int, default=1, help="so many at the same time")
 MODEL_FILES = argument("--models", nargs="+", default=(), metavar="FILE", help="these: a path, or a name in the corpus")

@@ -87,8 +87,8 @@ pictures in an order drawn once), one-second windows of one published recording 
 begin elsewhere in it), and mixtures of 40 published feature vectors of a machine's sound (held: of the last ten).
 Pictures, speech and sound are not what the models were trained on: figures compare quantisers, they are no
 accuracies."""
-OLDER = """\\* Measured on 2026-11-16, before onnxruntime's percentile was a rival and before differences were drawn; the
-float files were not fetched again."""
+OLDER = """\\* Measured on 2026-11-16, before onnxruntime's percentile was a rival and before differences were drawn;
+the float files were not fetched again."""
 CLOSING = """
 What this table found: `age` (SSR-Net) has tensors that are zero whatever the picture shows. Their scale was the
 smallest that there is, the biases of the layers behind them did not fit 32 bits in units of it and were cut off:

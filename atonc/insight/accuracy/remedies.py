@@ -11,6 +11,7 @@ from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy import edits
+from atonc.insight.accuracy.float_layer import float_constants
 from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
 from atonc.insight.accuracy.power import from_ratio
 from atonc.insight.accuracy.twin import SUMMED, make_twin
@@ -106,7 +107,7 @@ def _changes(measured: Measurement, layer: MeasuredLayer, part: str) -> Iterator
         yield Change(real, lambda graph: edits.in_float(graph, near, {}), more_bits=True)
     if part == WEIGHTS:
         each = "weights from float, a scale for each channel"
-        yield Change(each, lambda graph: edits.per_channel(graph, weighted, *_float_constants(measured, layer)), True)
+        yield Change(each, lambda graph: edits.per_channel(graph, weighted, *float_constants(measured, layer)), True)
         clip = "the same, with the largest weights clipped where the result gains"
         yield Change(clip, lambda graph: _clipped(measured, layer, graph), True)
         yield Change("float on the CPU", lambda graph: _in_float(measured, layer, graph), more_bits=True)
@@ -121,7 +122,7 @@ def _range(measured: Measurement, name: str) -> tuple[float, float]:
 
 def _clipped(measured: Measurement, layer: MeasuredLayer, graph: Graph) -> Graph:
     """For every channel the scale with the least error of the layer's result on the first sample."""
-    weights, bias = _float_constants(measured, layer)
+    weights, bias = float_constants(measured, layer)
     best: edits.Real | None = None
     chosen = np.ones(weights.shape[0])
     for share in CLIP_SHARES:
@@ -132,28 +133,8 @@ def _clipped(measured: Measurement, layer: MeasuredLayer, graph: Graph) -> Graph
     return edits.per_channel(graph, layer.weighted, weights, bias, chosen)
 
 
-def _float_constants(measured: Measurement, layer: MeasuredLayer) -> tuple[edits.Real, edits.Real | None]:
-    if measured.reference.twin is None or layer.weighted.kind not in SUMMED:
-        raise UnsupportedError("needs the float model and a layer with weights")
-    tensor = measured.reference.names[layer.format.name]
-    weights, bias = edits.float_constants(measured.source, layer.weighted, measured.reference.twin.graph, tensor)
-    after, before = measured.gains_of(layer.format.name), measured.gains_of(layer.weighted.inputs[0])
-    if after is not None:
-        weights = weights * after.reshape(-1, *[1] * (weights.ndim - 1))
-        bias = None if bias is None else bias * after
-    return weights if before is None else weights / _by_row(before, weights), bias
-
-
-def _by_row(gains: edits.Real, weights: edits.Real) -> edits.Real:
-    """Factors of the channels that each output reads; in groups each reads a part of them."""
-    per_group = weights.shape[-1]
-    groups = len(gains) // per_group
-    rows = np.repeat(gains.reshape(groups, per_group), weights.shape[0] // groups, axis=0)
-    return rows.reshape(weights.shape[0], *[1] * (weights.ndim - 2), per_group)
-
-
 def _in_float(measured: Measurement, layer: MeasuredLayer, graph: Graph) -> Graph:
-    weights, bias = _float_constants(measured, layer)
+    weights, bias = float_constants(measured, layer)
     inputs = layer.weighted.inputs
     constants = {inputs[1]: weights} | ({inputs[2]: bias} if bias is not None else {})
     return edits.in_float(graph, {op.name for op in layer.chain}, constants)

@@ -8,6 +8,7 @@ from math import log10
 import numpy as np
 
 from atonc.compiler.ir import Tensor
+from atonc.insight.accuracy.float_layer import is_rounded
 from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
 from atonc.insight.accuracy.twin import real_range
 from atonc.insight.explain.loss import ACTIVATION, WEIGHTS
@@ -22,6 +23,7 @@ ROOM = 1.15  # a range this much too small is the right one in the wrong place
 INT32 = 2**31 - 1
 BEYOND_DB = 10.0  # more noise than rounding explains
 MANY_CODES = 4.0  # more than rounding of the NPU ever is
+DIFFER = "weights-differ"
 SATURATED = 0.03  # of the weights at the end of the range
 
 
@@ -93,7 +95,11 @@ def _weights(measured: Measurement, layer: MeasuredLayer) -> Symptom:
                 return Symptom("bias-overflow", words)
     if weights is None or weights.quant is None:
         return Symptom("constants-differ", "its constants are not those of the float model")
-    return next((found for rule in _WEIGHT_RULES if (found := rule(weights, layer)) is not None), _EIGHT_BITS)
+    found = next((found for rule in _WEIGHT_RULES if (found := rule(weights, layer)) is not None), _EIGHT_BITS)
+    scales = weights.quant.along(weights.quant.scales, len(weights.shape))
+    if found.id == DIFFER and is_rounded(measured, layer, scales):
+        return _EIGHT_BITS  # the layer makes much of little: its inputs have a mean, and its weights cancel
+    return found
 
 
 _EIGHT_BITS = Symptom("eight-bit-weights", "8 bits are few for these weights")
@@ -152,7 +158,7 @@ def _not_rounding(weights: Tensor, layer: MeasuredLayer) -> Symptom | None:
     if layer.own[WEIGHTS].db > expected - BEYOND_DB:
         return None
     words = f"{layer.own[WEIGHTS].db:.1f} dB, where rounding alone gives about {expected:.0f}"
-    return Symptom("weights-differ", f"weights or bias are not those of the float model: {words}")
+    return Symptom(DIFFER, f"weights or bias are not those of the float model: {words}")
 
 
 _WEIGHT_RULES: tuple[Callable[[Tensor, MeasuredLayer], Symptom | None], ...] = (
