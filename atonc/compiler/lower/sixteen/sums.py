@@ -49,9 +49,13 @@ class TwoHalves:
     total: WideSum
 
     def __call__(self, values: Sequence[Any]) -> list[Ints]:
-        codes, pairs = ints(values[0]), ((self.halves.high, self.high), (self.halves.low, self.low))
-        high, low = (ints(means.codes([self.halves.codes(half)(codes)])[0]) for half, means in pairs)
+        high, low = (ints(means.codes([codes])[0]) for means, codes in self.layers(values[0]))
         return [self.total(high, low)]
+
+    def layers(self, values: Any) -> list[tuple[Semantics, Ints]]:
+        """What each half computes, and the codes that it gets."""
+        pairs = ((self.halves.high, self.high), (self.halves.low, self.low))
+        return [(means, self.halves.codes(half)(ints(values))) for half, means in pairs]
 
     @property
     def error(self) -> float:
