@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from tests.frontends.tflite_models import O, T, build
 
 Real = NDArray[np.float64]
 
+POOLS = ("max_pool", "average_pool")  # TFLite wants one scale on both sides
 CODES = {"int16": 32767, "int8": 127}
 SAMPLES = 2
 
@@ -66,7 +68,7 @@ class NetworkBuilder:
         tensors: dict[str, Tensor] = {"x": self._tensor("x", dtype)}
         ops = []
         for kind, name, sources, attrs, weights in self.steps:
-            tensors[name] = self._tensor(name, dtype, tensors[sources[0]] if kind == "max_pool" else None)
+            tensors[name] = self._tensor(name, dtype, tensors[sources[0]] if kind in POOLS else None)
             inputs, attrs = sources, dict(attrs)
             if attrs.pop("relu", False):
                 attrs["clip"] = (tensors[name].zero_point, tensors[name].code_range[1])
@@ -79,6 +81,12 @@ class NetworkBuilder:
                 inputs = (*sources, f"{name} w", f"{name} b")
             ops.append(Op(kind, name, inputs, (name,), attrs, (name,)))
         return Graph(tensors, tuple(ops), ("x",), (self.steps[-1][1],))
+
+    def tflite(self, dtype: str) -> bytes:
+        """The same as a TFLite file: 16x8 with biases of 64 bits, or int8."""
+        graph = self.graph(dtype)
+        tensors = [_tflite_tensor(graph, name) for name in graph.tensors] + [T("axes", (2,), "int32", data=[1, 2])]
+        return build(tensors, [_tflite_op(graph, op) for op in graph.ops], ["x"], list(graph.outputs))
 
     def _bias(self, name: str, scales: Real) -> Real:
         """The same in both formats."""
@@ -160,3 +168,38 @@ def _block(b: NetworkBuilder, at: str, width: int, rng: np.random.Generator) -> 
 def _head(b: NetworkBuilder, at: str, rng: np.random.Generator) -> NetworkBuilder:
     b.dense(b.mean(at), 2 * int(rng.integers(2, 9)))
     return b
+
+
+def _tflite_tensor(graph: Graph, name: str) -> T:
+    tensor = graph.tensors[name]
+    if tensor.data is None:
+        return T(name, tensor.shape, tensor.dtype, tensor.scale, tensor.zero_point)
+    layer = name.rpartition(" ")[0]
+    op = graph.producers[layer]
+    scales = np.asarray(graph.tensors[f"{layer} w"].quant.scales)  # type: ignore[union-attr]
+    if name.endswith(" b"):
+        source = graph.tensors[op.inputs[0]]
+        wide = "int64" if source.dtype == "int16" else "int32"
+        return T(name, tensor.shape, wide, scales * source.scale, data=tensor.data)
+    if op.attrs.get("groups", 1) == 1:
+        return T(name, tensor.shape, "int8", scales, data=tensor.data)
+    turned = tensor.data.transpose(3, 1, 2, 0)  # depthwise weights lie as one picture of all channels
+    return T(name, turned.shape, "int8", scales, axis=3, data=turned)
+
+
+def _tflite_op(graph: Graph, op: Op) -> O:
+    outputs, relu = list(op.outputs), ("b", 1 if "clip" in op.attrs else 0)
+    if op.kind == "conv":
+        stride = ("i", op.attrs["stride"][0])
+        if op.attrs["groups"] > 1:
+            fields = {0: ("b", 0), 1: stride, 2: stride, 3: ("i", 1), 4: relu}
+            return O("DEPTHWISE_CONV_2D", list(op.inputs), outputs, "DepthwiseConv2DOptions", fields)
+        return O("CONV_2D", list(op.inputs), outputs, "Conv2DOptions", {0: ("b", 0), 1: stride, 2: stride, 3: relu})
+    if op.kind in ("max_pool", "average_pool"):
+        size = {number: ("i", 2) for number in (1, 2, 3, 4)}
+        return O(f"{op.kind.upper()}_2D", list(op.inputs), outputs, "Pool2DOptions", {0: ("b", 1), **size})
+    if op.kind == "mean":
+        return O("MEAN", [*op.inputs, "axes"], outputs, "ReducerOptions")
+    if op.kind == "dense":
+        return O("FULLY_CONNECTED", list(op.inputs), outputs, "FullyConnectedOptions")
+    return O("ADD", list(op.inputs), outputs, "AddOptions")

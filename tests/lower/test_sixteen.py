@@ -15,13 +15,14 @@ from atonc.compiler.lower.conv.requantise import Accumulated
 from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.lower.rules import rule_of
+from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.sixteen.halves import never_negative
 from atonc.compiler.lower.sixteen.joining import HIGHEST, LOWEST, WideSum
 from atonc.compiler.ops import run_graph
 from atonc.compiler.plan.policy import MOST_CODES, WIDE_STEP
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
-from atonc.insight.evaluating.engine import Engine
+from atonc.insight.evaluating.engine import Engine, npu_kernel
 from atonc.machine.hw.safety.evidence import PUBLISHED
 from atonc.machine.hw.units import arith
 from tests.compiler.wide_networks import random_network
@@ -151,6 +152,15 @@ EXACT = {
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_operators_within_what_they_declare(name: str) -> None:
     check(ELEMENTWISE[name]())
+
+
+@pytest.mark.parametrize("name", [*ELEMENTWISE, *EXACT])
+def test_kernels_for_data_sets_give_the_same(name: str) -> None:
+    graph = (ELEMENTWISE | EXACT)[name]()
+    context, inputs, (op,) = on_npu(graph).context, random_codes(graph), graph.ops
+    (found,) = npu_kernel(context, op)([inputs[n][None] for n in op.inputs])
+    (meant,) = mapped_op(context, op, inputs)
+    np.testing.assert_array_equal(found[0], meant)
 
 
 @pytest.mark.parametrize("name", EXACT)

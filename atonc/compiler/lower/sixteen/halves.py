@@ -70,8 +70,8 @@ def never_negative(name: str, graph: Graph) -> bool:
     return keeps and bool(sources) and all(never_negative(n, graph) for n in sources)
 
 
-def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bool = True) -> Halves:
-    """The first reader makes them for all of them. `unsigned`: high bytes may be read without a sign."""
+def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bool = False) -> Halves:
+    """The first reader makes them for all of them. `unsigned`: high bytes are read without a sign."""
     source, groups = context.buffer(x.name), tuple[TaskGroup, ...]()
     high, low = (context.shifted_copies.get(f"{half} of {source}", "") for half in (HIGH, LOW))
     if not (high and low):
@@ -81,9 +81,8 @@ def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bo
         named = origin, f"bytes of {x.name}"
         lanes = parts(x.elements, UNITS["ARITH"] // 2)
         groups = (TaskGroup(tuple(_split(source, high, low, lane, named) for lane in lanes)),)
-    positive = unsigned and never_negative(x.name, context.graph)
-    context.buffers[high] = replace(context.buffers[high], offset=-ZERO if positive else 0)
-    highs = Quantisation.per_tensor(256 * x.scale, ZERO if positive else 0)
+    context.buffers[high] = replace(context.buffers[high], offset=-ZERO if unsigned else 0)
+    highs = Quantisation.per_tensor(256 * x.scale, ZERO if unsigned else 0)
     one = Tensor(high, x.shape, "int8", highs)
     return Halves(one, Tensor(low, x.shape, "int8", Quantisation.per_tensor(x.scale, ZERO)), groups)
 

@@ -24,13 +24,15 @@ from atonc.compiler.lower.conv.bias import bias_of
 from atonc.compiler.lower.conv.weight_sums import extreme_sums, magnitudes
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints
-from atonc.compiler.lower.sixteen.halves import Halves, halves_of
+from atonc.compiler.lower.sixteen.halves import Halves, halves_of, never_negative
 from atonc.compiler.lower.sixteen.inner import lower_inner, require_centred, scratch_tensor
 from atonc.compiler.lower.sixteen.joining import HIGHEST, WideSum, wide_clip
 from atonc.compiler.lower.sixteen.streams import two_through
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.form import Semantics
+from atonc.compiler.select.preferences import AS_STORED
 from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
@@ -82,10 +84,17 @@ def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
     if not (weights.is_constant and weights.dtype == "int8" and weights.quant is not None):
         seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
         raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights to int8 (16x8)")
-    origin = op.origin or (op.name,)
+    signs = (True, False) if never_negative(x.name, context.graph) else (False,)
+    draws = [partial(_layer, op, weights, unsigned) for unsigned in signs]
+    return choose(context, in_order(AS_STORED, draws), blame_last=True)
+
+
+def _layer(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
+    """With high bytes that have no sign, or with signed ones."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     bias = _bias(op, context, x, weights)
     total = replace(_weights(x, weights, y, bias), **_limits(op))
-    halves = halves_of(x, context, origin)
+    halves = halves_of(x, context, op.origin or (op.name,), unsigned)
     high_sums = scratch_tensor(context, y, "int16", y.scale * total.a)
     low_sums = scratch_tensor(context, y, "int16", y.scale * total.b)
     high = _half(op, context, halves, (halves.high, weights, high_sums), None)
