@@ -27,6 +27,7 @@ from atonc.compiler.lower.semantics.error_model import Declared, declared_errors
 from atonc.compiler.lower.semantics.room import room_seen
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.semantics.sums import Layered
+from atonc.compiler.lower.sixteen.sums import TwoHalves
 from atonc.compiler.ops import run_op, start_values
 from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.verify.emulation import Emulation
@@ -153,9 +154,12 @@ class Layers:
     def _room(self, op: Op, given: Mapping[str, Array]) -> float:
         """On the inputs that it really had, where some input could take its sums too far."""
         meaning = self.mapped.context.semantics.get(op.name)
-        if meaning is None or not meaning.saturates or not isinstance(meaning.codes, Layered):
+        if meaning is None or not meaning.saturates:
             return inf
-        return room_seen(meaning.codes, [given[op.inputs[0]]])
+        source = given[op.inputs[0]]
+        pieces = meaning.codes.layers(source) if isinstance(meaning.codes, TwoHalves) else [(meaning, source)]
+        rooms = (room_seen(one.codes, [codes]) for one, codes in pieces if isinstance(one.codes, Layered))
+        return min(rooms, default=inf)
 
 
 def check_program(compiled: Compiled, emulation: Emulation, inputs: Mapping[str, Array]) -> list[LayerCheck]:

@@ -102,7 +102,7 @@ def npu_kernel(context: Context, op: Op) -> Kernel:
     if meaning is not None and isinstance(meaning.codes, TwoOperands):
         two = TwoCodes(meaning.codes, out_type)
         return lambda values: [two(values)]
-    if meaning is not None and op.kind == "max_pool":
+    if meaning is not None and op.kind == "max_pool" and source.dtype in ("int8", "uint8"):
         return of_one(LargestCodes(op, context), place)
     if meaning is None and (is_move(op.kind) or op.kind == "identity"):
         found = move_kernel(op, context)

@@ -10,7 +10,7 @@ from atonc.compiler.lower.conv.chains import FeatureMode
 from atonc.compiler.lower.units.wiring import require_seen
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.half_bytes import packed
-from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
+from atonc.compiler.plan.streams import Area, Frames, contiguous, engine, in_frames
 from atonc.compiler.plan.types import Buffer
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.four_bits import BITS
@@ -74,5 +74,6 @@ def output_engine(target: Area, kernels: int, first: int, groups: int) -> Streng
     view = target.channels_from(first, kernels)
     if target.height == target.width == 1:  # frames of a single pixel lie one behind the other
         view = replace(view, pixel=kernels * view.element_bytes, line=kernels * view.element_bytes)
-    looped = (groups > 1 or view.element_bytes > 1) and not view.contiguous
-    return require_seen(engine(view, Frames(groups, kernels * view.element_bytes), write=True, looped=looped))
+    looped = groups > 1 and not view.contiguous
+    found = engine(view, Frames(groups, kernels * view.element_bytes), write=True, looped=looped)
+    return require_seen(found if view.element_bytes == 1 else in_frames(found))

@@ -303,9 +303,10 @@ class ConvLayer:
     def _modes(self) -> list[FeatureMode]:
         """Padding needs the zero point, and so do numbers as in ST's releases 2.x.
 
-        (Parts may have padding of their own where zeros widen their windows; it meets no weight.)
+        (Parts may have padding of their own where zeros widen their windows; it meets no weight.) Of high bytes, each
+        is 256 codes: one too many, and the bias that makes up for it leaves 16 bits.
         """
-        padded = any(self.padding) or any(self.border)
+        padded = any(self.padding) or any(self.border) or (self.out_bytes == 2 and self.zero == 0)
         exactly = padded or self.op.kind == "transpose_conv" or bool(self.cut)
         trust = self.made_for.trust
         found, narrow = modes(self.zero, self.features_shifted, exactly, trust), trust.four_bits

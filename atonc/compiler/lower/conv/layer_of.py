@@ -34,6 +34,8 @@ def layer_of(
     if not (weights.is_constant and weights.dtype in ("int8", "uint8", "int4") and weights.quant is not None):
         seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
         raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights")
+    if x.dtype not in ("int8", "uint8"):
+        raise Refusal("codes", f"{x.name} of type {x.dtype}", "features of one byte", "lower its bytes one by one")
     data = np.asarray(weights.data).astype(np.int16)
     data = data.reshape(data.shape[0], 1, 1, -1) if data.ndim == 2 else data
     data = data - weights.quant.zero_points.astype(np.int16).reshape(-1, 1, 1, 1)

@@ -85,13 +85,12 @@ def wide_rules(acc: Accumulated, counts: Sequence[int], within: Coefficients) ->
         wide = WideRequantisation(rule.out_shift, rule.factors, rule.addends, max(rule.shift, 1))
         if rule.shift < 1:
             wide = replace(wide, factors=rule.factors * 2, addends=rule.addends * 2)
-        if max(abs(wide.factors).max(initial=0), abs(wide.whole).max(initial=0) // 2) > WIDEST:
-            raise Refusal(
-                "coefficients",
-                f"a bias of {abs(wide.whole).max()} codes, factors of {abs(wide.factors).max()}",
-                f"{2 * WIDEST} and {WIDEST}",
-                "check the scales: they differ beyond all use",
-            )
-        error, mean = (one / WIDE_STEP for one in (rule.error, rule.mean_error))
-        found.append(replace(wide, error=error, mean_error=mean))
+        if abs(wide.factors).max(initial=0) > WIDEST:
+            seen = f"factors of {abs(wide.factors).max()}"
+            raise Refusal("coefficients", seen, f"{WIDEST}", "check the scales: they differ beyond all use")
+        most = 2 * WIDEST << wide.shift  # what two steps of 16 bits hold; beyond, another way to read features may do
+        lost = max(0, int(np.abs(wide.addends).max(initial=0)) - most) / 2.0**wide.shift
+        error, mean = ((one + lost) / WIDE_STEP for one in (rule.error, rule.mean_error))
+        addends = np.clip(wide.addends, -most, most)
+        found.append(replace(wide, addends=addends, error=error, mean_error=mean))
     return found

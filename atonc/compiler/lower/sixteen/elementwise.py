@@ -159,7 +159,7 @@ def lower_larger(op: Op, context: Context) -> list[TaskGroup]:
 
 
 def larger_of(names: tuple[str, str, str], elements: int, origin: tuple[str, ...], kind: str) -> TaskGroup:
-    """x + positive part of y - x, or x - positive part of x - y."""
+    """Adds the positive part of y - x to x, or takes that of x - y off."""
     x, y, target = names
     sign = 1 if kind == "maximum" else -1
     beyond = changed(SUM, a=sign, b=-sign, c=LOWEST)

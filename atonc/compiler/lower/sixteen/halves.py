@@ -1,25 +1,26 @@
-"""Codes of 16 bits as two tensors of bytes: x = 256 * high + low, high signed and low from 0 to 255.
+"""Codes of 16 bits as two tensors of bytes: x = 256 * high + low + 128, both signed.
 
-An ARITH gives the high bytes, an engine picks out the low ones. Units read these without a sign, so they count as codes
-from -128 on that are stored as code + 128.
+One ARITH gives the high bytes, a second one what they leave over. The low bytes count from -128 on, so they are codes
+with that zero point. High bytes of numbers that are never negative look the same without a sign, which is how
+convolvers read features fastest: then they count as codes from -128 on, stored as code + 128.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.ir import Quantisation, Tensor
+from atonc.compiler.ir import Graph, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.engines import SHIFT_CODES
-from atonc.compiler.lower.move.copies import Move, copy
-from atonc.compiler.lower.units.affine import Affine
-from atonc.compiler.lower.units.arith import affine_unit
+from atonc.compiler.lower.units.affine import Affine, AffinePair
+from atonc.compiler.lower.units.arith import affine_unit, pair_unit
 from atonc.compiler.lower.units.parts import parts
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.ops.registry import is_move
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import Area, contiguous, engine
 from atonc.compiler.plan.task import Purpose, Task, TaskGroup
@@ -29,10 +30,11 @@ from atonc.machine.hw.units.stream_engine import StrengConfig
 
 Codes = NDArray[Any]
 
-HIGH, LOW, LOW_SIGNED = "high bytes", "low bytes", "signed low bytes"
+HIGH, LOW = "high bytes", "low bytes"
 ZERO = -128  # code of a low byte of 0
 # floor(x / 256): half a code less than a multiple of 256 is never in the middle between two
-_FLOOR = affine_unit(Affine(np.array([1 << 14]), np.array([-255 << 13]), 22), 0, in_bytes=2)
+_HIGH = affine_unit(Affine(np.array([1 << 14]), np.array([-255 << 13]), 22), 0, in_bytes=2)
+_LOW = pair_unit(AffinePair(64, -64 * 256, 64 * ZERO, 0, 0, 0, 6), bytes_x=2, bytes_y=1)  # x - 256 * high - 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,52 +45,57 @@ class Halves:
     low: Tensor
     groups: tuple[TaskGroup, ...]
 
-
-def high_codes(codes: Codes) -> Codes:
-    return codes.astype(np.int64) >> 8
-
-
-def low_codes(codes: Codes) -> Codes:
-    return (codes.astype(np.int64) & 255) + ZERO
+    def codes(self, half: Tensor) -> Callable[[Codes], Codes]:
+        """From numbers of 16 bits to the codes of one of both."""
+        return partial(low_codes if half is self.low else high_codes, zero=half.zero_point)
 
 
-def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], signed: bool = False) -> Halves:
-    """The first reader makes them for all of them. `signed`: low bytes as codes from -128 on, not as code + 128."""
-    source, title = context.buffer(x.name), f"bytes of {x.name}"
-    names, groups = [], list[TaskGroup]()
-    lows = LOW_SIGNED if signed else LOW
-    for half in (HIGH, lows):
-        known = context.shifted_copies.get(_key(source, half))
-        names.append(known or context.scratch(x.elements, half))
-        context.shifted_copies[_key(source, half)] = names[-1]
-        if known is None and half == HIGH:
-            tasks = [_floors(source, names[0], first, count, origin, title) for first, count in _lanes(x.elements)]
-            groups.append(TaskGroup(tuple(tasks)))
-        elif known is None:
-            whole = StridedView.whole(names[1], (x.elements,))
-            units = (SHIFT_CODES,) if signed else ()
-            groups += copy(context, [Move(StridedView(source, (x.elements,), (2,)), whole, units)], origin, title)
-    if not signed:
-        context.buffers[names[1]] = replace(context.buffers[names[1]], offset=-ZERO)
-    high = Tensor(names[0], x.shape, "int8", Quantisation.per_tensor(256 * x.scale, 0))
-    low = Tensor(names[1], x.shape, "int8", Quantisation.per_tensor(x.scale, ZERO))
-    first = tuple(task for group in groups[:2] for task in group.tasks)
-    return Halves(high, low, (TaskGroup(first), *groups[2:]) if first else ())
+def high_codes(codes: Codes, zero: int = 0) -> Codes:
+    return (codes.astype(np.int64) >> 8) + zero
 
 
-def _key(source: str, half: str) -> str:
-    return f"{half} of {source}"
+def low_codes(codes: Codes, zero: int = ZERO) -> Codes:
+    return (codes.astype(np.int64) & 255) + zero
 
 
-def _lanes(elements: int) -> list[tuple[int, int]]:
-    """Half of the engines: the copy of the low bytes has the others."""
-    return parts(elements, UNITS["STRENG"] // 5)
+def never_negative(name: str, graph: Graph) -> bool:
+    """Whether the operators before leave no negative code of a tensor whose zero is 0."""
+    producer = graph.producers.get(name)
+    if producer is None:
+        return False
+    if "clip" in producer.attrs and producer.attrs["clip"][0] >= 0:
+        return True
+    keeps = is_move(producer.kind) or producer.kind in ("max_pool", "average_pool", "mean", "identity")
+    sources = [n for n in producer.inputs if n and graph.tensors[n].dtype == "int16"]
+    return keeps and bool(sources) and all(never_negative(n, graph) for n in sources)
 
 
-def _floors(source: str, target: str, first: int, count: int, origin: tuple[str, ...], title: str) -> Task:
-    b = TaskBuilder(origin, title, Purpose.FEATURES)
-    high = b.unit(_FLOOR, b.read(source, wide_row(count, first)))
-    b.write(high, target, contiguous(count, offset=first, write=True))
+def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bool = False) -> Halves:
+    """The first reader makes them for all of them. `unsigned`: high bytes are read without a sign."""
+    source, groups = context.buffer(x.name), tuple[TaskGroup, ...]()
+    high, low = (context.shifted_copies.get(f"{half} of {source}", "") for half in (HIGH, LOW))
+    if not (high and low):
+        high, low = (context.scratch(x.elements, half) for half in (HIGH, LOW))
+        for half, name in ((HIGH, high), (LOW, low)):
+            context.shifted_copies[f"{half} of {source}"] = name
+        named = origin, f"bytes of {x.name}"
+        lanes = parts(x.elements, UNITS["ARITH"] // 2)
+        groups = (TaskGroup(tuple(_split(source, high, low, lane, named) for lane in lanes)),)
+    context.buffers[high] = replace(context.buffers[high], offset=-ZERO if unsigned else 0)
+    highs = Quantisation.per_tensor(256 * x.scale, ZERO if unsigned else 0)
+    one = Tensor(high, x.shape, "int8", highs)
+    return Halves(one, Tensor(low, x.shape, "int8", Quantisation.per_tensor(x.scale, ZERO)), groups)
+
+
+def _split(source: str, high: str, low: str, lane: tuple[int, int], named: tuple[tuple[str, ...], str]) -> Task:
+    """[x=IN y=IN>ARITH#1]>ARITH>OUT ; ARITH#1>OUT, as seen."""
+    first, count = lane
+    b = TaskBuilder(*named, Purpose.FEATURES)
+    x = b.read(source, wide_row(count, first))
+    highs = b.unit(_HIGH, b.read(source, wide_row(count, first)))
+    lows = b.unit(_LOW, x, highs)
+    b.write(highs, high, contiguous(count, offset=first, write=True))
+    b.write(lows, low, contiguous(count, offset=first, write=True))
     return b.done(count)
 
 

@@ -94,7 +94,7 @@ def _over_pictures(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskG
     error = unit * high.error(gain / unit) + low.error(gain / FRACTION) + divided + 0.5
     context.explain(op, MeanOfHalves(pixels, high, low, total, y.shape), error)
     origin = op.origin or (op.name,)
-    halves = halves_of(x, context, origin, signed=True)
+    halves = halves_of(x, context, origin)
     sums = [scratch_tensor(context, y, "int16", y.scale).name for _ in range(2)]
     tasks = [
         task

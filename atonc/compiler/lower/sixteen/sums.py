@@ -21,16 +21,18 @@ from numpy.typing import NDArray
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.bias import bias_of
-from atonc.compiler.lower.conv.weight_sums import extreme_sums
+from atonc.compiler.lower.conv.weight_sums import extreme_sums, magnitudes
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints
-from atonc.compiler.lower.sixteen.halves import halves_of, high_codes, low_codes
+from atonc.compiler.lower.sixteen.halves import Halves, halves_of, never_negative
 from atonc.compiler.lower.sixteen.inner import lower_inner, require_centred, scratch_tensor
 from atonc.compiler.lower.sixteen.joining import HIGHEST, WideSum, wide_clip
 from atonc.compiler.lower.sixteen.streams import two_through
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.form import Semantics
+from atonc.compiler.select.preferences import AS_STORED
 from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
@@ -43,14 +45,19 @@ _ROUNDING = 0.5  # codes: of the second unit of the low half
 class TwoHalves:
     """What the tasks compute."""
 
+    halves: Halves
     high: Semantics
     low: Semantics
     total: WideSum
 
     def __call__(self, values: Sequence[Any]) -> list[Ints]:
-        codes = ints(values[0])
-        high, low = self.high.codes([high_codes(codes)])[0], self.low.codes([low_codes(codes)])[0]
-        return [self.total(ints(high), ints(low))]
+        high, low = (ints(means.codes([codes])[0]) for means, codes in self.layers(values[0]))
+        return [self.total(high, low)]
+
+    def layers(self, values: Any) -> list[tuple[Semantics, Ints]]:
+        """What each half computes, and the codes that it gets."""
+        pairs = ((self.halves.high, self.high), (self.halves.low, self.low))
+        return [(means, self.halves.codes(half)(ints(values))) for half, means in pairs]
 
     @property
     def error(self) -> float:
@@ -77,15 +84,22 @@ def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
     if not (weights.is_constant and weights.dtype == "int8" and weights.quant is not None):
         seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
         raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights to int8 (16x8)")
-    origin = op.origin or (op.name,)
+    signs = (True, False) if never_negative(x.name, context.graph) else (False,)
+    draws = [partial(_layer, op, weights, unsigned) for unsigned in signs]
+    return choose(context, in_order(AS_STORED, draws), blame_last=True)
+
+
+def _layer(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
+    """With high bytes that have no sign, or with signed ones."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     bias = _bias(op, context, x, weights)
     total = replace(_weights(x, weights, y, bias), **_limits(op))
-    halves = halves_of(x, context, origin)
+    halves = halves_of(x, context, op.origin or (op.name,), unsigned)
     high_sums = scratch_tensor(context, y, "int16", y.scale * total.a)
     low_sums = scratch_tensor(context, y, "int16", y.scale * total.b)
-    high = _half(op, context, (halves.high, weights, high_sums), None)
-    low = _half(op, context, (halves.low, weights, low_sums), bias)
-    meaning = TwoHalves(high[1], low[1], total)
+    high = _half(op, context, halves, (halves.high, weights, high_sums), None)
+    low = _half(op, context, halves, (halves.low, weights, low_sums), bias)
+    meaning = TwoHalves(halves, high[1], low[1], total)
     context.explain(op, meaning, meaning.error, meaning.room)
     sums = high_sums.name, low_sums.name
     return [*halves.groups, *_side_by_side(high[0], low[0]), _joined(op, context, sums, y, total)]
@@ -112,7 +126,7 @@ def _weights(x: Tensor, weights: Tensor, y: Tensor, bias: Real | None) -> WideSu
     zeros = weights.quant.zero_points.astype(np.int16).reshape(-1, *(1,) * (weights.data.ndim - 1))
     plain = (weights.data.astype(np.int16) - zeros).reshape(weights.shape[0], 1, 1, -1)
     scale = x.scale * np.broadcast_to(weights.quant.scales, (weights.shape[0],)) / y.scale
-    low = extreme_sums(plain, 0, 255) * scale + (0.0 if bias is None else np.abs(bias) / y.scale)
+    low = magnitudes(plain) * 255 * scale + (0.0 if bias is None else np.abs(bias) / y.scale)
     possible = extreme_sums(plain, -128, 127) * scale * 256
     high = np.minimum(possible, HIGHEST + 1 + low)
     return WideSum(_unit(high), _unit(low))
@@ -131,17 +145,16 @@ def _unit(needed: Real) -> int:
 
 
 def _half(
-    op: Op, context: Context, tensors: tuple[Tensor, Tensor, Tensor], bias: Real | None
+    op: Op, context: Context, halves: Halves, tensors: tuple[Tensor, Tensor, Tensor], bias: Real | None
 ) -> tuple[list[TaskGroup], Semantics]:
     """One layer of bytes with results of 16 bits."""
     half, weights, sums = tensors
-    name = op.outputs[0] if half.zero_point == 0 else f"{op.outputs[0]} low"
+    name = f"{op.outputs[0]} {'low' if half is halves.low else 'high'}"
     added = () if bias is None else (Tensor(f"{name} bias", bias.shape, "float64", None, bias),)
     attrs = {key: value for key, value in op.attrs.items() if key != "clip"}
     inputs, origin = (half.name, weights.name, *(t.name for t in added)), op.origin or (op.name,)
     inner = Op(op.kind, name, inputs, (sums.name,), attrs, origin)
-    codes = high_codes if half.zero_point == 0 else low_codes
-    typical = partial(_typical, context, op.inputs[0], codes)
+    typical = partial(_typical, context, op.inputs[0], halves.codes(half))
     return lower_inner(inner, (half, weights, sums, *added), typical, context)
 
 

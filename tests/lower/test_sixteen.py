@@ -1,0 +1,251 @@
+"""Operators on codes of 16 bits: on the emulator what they mean, bit for bit, and as near to exact arithmetic as they
+declare."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+import pytest
+
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower.conv.coefficients import WHOLE_FORMAT
+from atonc.compiler.lower.conv.requantise import Accumulated
+from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, wide_rules
+from atonc.compiler.lower.map_ops import Mapped, map_ops
+from atonc.compiler.lower.rules import rule_of
+from atonc.compiler.lower.semantics.run import mapped_op
+from atonc.compiler.lower.sixteen.halves import never_negative
+from atonc.compiler.lower.sixteen.joining import HIGHEST, LOWEST, WideSum
+from atonc.compiler.ops import run_graph
+from atonc.compiler.plan.policy import MOST_CODES, WIDE_STEP
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.insight.evaluating.engine import Engine, npu_kernel
+from atonc.machine.hw.safety.evidence import PUBLISHED
+from atonc.machine.hw.units import arith
+from tests.compiler.wide_networks import random_network
+from tests.lower.harness import constant, facts, graph_of, run
+
+SHAPE = (1, 6, 10, 16)
+RELU = {"clip": (0, 32767)}
+WINDOW = {"window": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0), "layout": "NHWC"}
+
+
+def wide(name: str, shape: tuple[int, ...] = SHAPE, scale: float = 1e-4, zero: int = 0) -> Tensor:
+    return Tensor(name, shape, "int16", Quantisation.per_tensor(scale, zero))
+
+
+def narrow(name: str, scale: float = 0.03, zero: int = -7) -> Tensor:
+    return Tensor(name, SHAPE, "int8", Quantisation.per_tensor(scale, zero))
+
+
+def conv_graph(
+    height=10, width=12, channels=8, outputs=8, kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), groups=1, clip=None,
+    largest_bias=200_000, zero=0,
+):  # fmt: skip
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-127, 128, (outputs, *kernel, channels // groups)).astype(np.int8)
+    scales = rng.uniform(0.002, 0.004, outputs)
+    bias = rng.integers(-largest_bias, largest_bias, outputs).astype(np.int32)
+    top, left, bottom, right = padding
+    out = ((height + top + bottom - kernel[0]) // stride[0] + 1, (width + left + right - kernel[1]) // stride[1] + 1)
+    scale = np.sqrt(kernel[0] * kernel[1] * channels / groups) * 60 * 18_000 * 0.003 * 0.0001 / 12_000
+    attrs = {"stride": stride, "dilation": (1, 1), "padding": padding, "groups": groups, "layout": "NHWC"}
+    return graph_of(
+        Op("conv", "op", ("x", "w", "b"), ("y",), attrs | ({"clip": clip} if clip else {})),
+        wide("x", (1, height, width, channels), zero=zero),
+        constant("w", weights, scales, axis=0),
+        constant("b", bias),
+        wide("y", (1, *out, outputs), scale),
+    )
+
+
+def elementwise(kind: str, *tensors: Tensor, **attrs: object) -> Graph:
+    *inputs, out = tensors
+    return graph_of(Op(kind, "op", tuple(t.name for t in inputs), (out.name,), attrs), *tensors)
+
+
+def random_codes(graph: Graph) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    found = {}
+    for name in graph.inputs:
+        tensor = graph.tensors[name]
+        codes = rng.integers(*tensor.code_range, tensor.shape, endpoint=True)
+        codes.reshape(-1)[:4] = [*tensor.code_range, 0, -1]
+        found[name] = codes.astype(tensor.dtype)
+    return found
+
+
+def on_npu(graph: Graph) -> Mapped:
+    mapped = map_ops(facts(graph))
+    assert not mapped.reasons, mapped.reasons
+    return mapped
+
+
+def check(graph: Graph, exact: bool = False) -> None:
+    """`run` compares the emulator with what the recipe says that it computes."""
+    mapped, inputs = on_npu(graph), random_codes(graph)
+    (name,) = graph.outputs
+    difference = np.abs(run(graph, inputs)[name].astype(int) - run_graph(graph, inputs)[name].astype(int))
+    meaning = mapped.context.semantics.get("op")
+    declared = meaning.error if meaning else 0.0
+    assert difference.max() <= (0 if exact else max(1, ceil(declared))), (difference.max(), declared)
+    assert declared <= MOST_CODES * WIDE_STEP
+
+
+CONVOLUTIONS = {
+    "3x3": {},
+    "3x3 with ReLU": {"clip": (0, 32767)},
+    "3x3 with a clip below the end": {"clip": (-1000, 30001)},
+    "3x3 stride 2": {"height": 12, "channels": 16, "stride": (2, 2), "padding": (0, 0, 1, 1)},
+    "3x3 valid, many taps": {"channels": 16, "padding": (0, 0, 0, 0)},
+    "1x1": {"channels": 16, "outputs": 24, "kernel": (1, 1), "padding": (0, 0, 0, 0)},
+    "1x1 with large biases": {"channels": 16, "kernel": (1, 1), "padding": (0, 0, 0, 0), "largest_bias": 8_000_000},
+    "depthwise": {"channels": 24, "outputs": 24, "groups": 24},
+    "depthwise stride 2": {"channels": 8, "groups": 8, "stride": (2, 2), "padding": (0, 0, 1, 1), "height": 12},
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str) -> None:
+    check(conv_graph(**CONVOLUTIONS[name]))
+
+
+def test_dense_layer() -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.integers(-127, 128, (10, 64)).astype(np.int8)
+    op = Op("dense", "op", ("x", "w"), ("y",))
+    check(graph_of(op, wide("x", (1, 64)), constant("w", weights, 0.003), wide("y", (1, 10), 3e-4)))
+
+
+UNIT = 1 / 32768
+ELEMENTWISE = {
+    "add": lambda: elementwise("add", wide("x"), wide("y", scale=3e-4), wide("z", scale=2.5e-4)),
+    "add, ReLU": lambda: elementwise("add", wide("x"), wide("y", scale=3e-4), wide("z", scale=2.5e-4), **RELU),
+    "add, channels": lambda: elementwise("add", wide("x"), wide("y", (1, 1, 1, 16), 3e-4), wide("z", scale=2.5e-4)),
+    "sub": lambda: elementwise("sub", wide("x", scale=5e-4), wide("y", scale=3e-4), wide("z", scale=2.5e-4)),
+    "mul": lambda: elementwise("mul", wide("x", scale=UNIT), wide("y", scale=UNIT), wide("z", scale=UNIT)),
+    "mul, fine": lambda: elementwise("mul", wide("x", scale=UNIT), wide("y", scale=UNIT), wide("z", scale=UNIT / 12)),
+    "mul, ReLU": lambda: elementwise("mul", wide("x"), wide("y", scale=UNIT), wide("z", scale=3e-4), **RELU),
+    "requantize": lambda: elementwise("requantize", wide("x"), wide("z", scale=1.7e-4), **RELU),
+    "to int8": lambda: elementwise("requantize", wide("x"), narrow("z")),
+    "from int8": lambda: elementwise("requantize", narrow("x"), wide("z")),
+    "mean": lambda: elementwise("mean", wide("x"), wide("z", (1, 16), 0.3e-4), axes=(1, 2)),
+    "average": lambda: elementwise("average_pool", wide("x"), wide("z", (1, 3, 5, 16), 0.8e-4), **WINDOW),
+    "leaky ReLU": lambda: elementwise("leaky_relu", wide("x"), wide("z"), alpha=0.3),
+}  # fmt: skip
+EXACT = {
+    "maximum": lambda: elementwise("maximum", wide("x"), wide("y"), wide("z")),
+    "minimum": lambda: elementwise("minimum", wide("x"), wide("y"), wide("z")),
+    "ReLU": lambda: elementwise("requantize", wide("x"), wide("z"), **RELU),
+    "max pool": lambda: elementwise("max_pool", wide("x"), wide("z", (1, 3, 5, 16)), **WINDOW),
+    "concat": lambda: elementwise("concat", wide("x"), wide("y"), wide("z", (1, 6, 10, 32)), axis=3),
+    "pad": lambda: elementwise(
+        "pad", wide("x"), wide("z", (1, 8, 12, 16)), pads=((0, 0), (1, 1), (1, 1), (0, 0)), mode="constant", value=0.0
+    ),
+    "transpose": lambda: elementwise("transpose", wide("x"), wide("z", (1, 16, 6, 10)), perm=(0, 3, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_operators_within_what_they_declare(name: str) -> None:
+    check(ELEMENTWISE[name]())
+
+
+@pytest.mark.parametrize("name", [*ELEMENTWISE, *EXACT])
+def test_kernels_for_data_sets_give_the_same(name: str) -> None:
+    graph = (ELEMENTWISE | EXACT)[name]()
+    context, inputs, (op,) = on_npu(graph).context, random_codes(graph), graph.ops
+    (found,) = npu_kernel(context, op)([inputs[n][None] for n in op.inputs])
+    (meant,) = mapped_op(context, op, inputs)
+    np.testing.assert_array_equal(found[0], meant)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_operators_that_round_nothing(name: str) -> None:
+    check(EXACT[name](), exact=True)
+
+
+def test_halves_hold_every_code() -> None:
+    """All 65,536 numbers through the two units that split them."""
+    from atonc.compiler.lower.sixteen import halves
+
+    codes = np.arange(LOWEST, HIGHEST + 1).astype(np.int16)
+    high = arith.execute(halves._HIGH, codes, None)
+    low = arith.execute(halves._LOW, codes, high)
+    assert high.dtype == low.dtype == np.int8
+    np.testing.assert_array_equal(256 * high.astype(int) + low + 128, codes)
+
+
+@pytest.mark.parametrize("clip", [(LOWEST, HIGHEST), (0, HIGHEST), (LOWEST, 12_345), (-1000, 30_001), (16, 39)])
+def test_saturation_clips_like_a_clip(clip: tuple[int, int]) -> None:
+    total = WideSum(2, 1, *clip)
+    x, y = (np.random.default_rng(k).integers(LOWEST, HIGHEST, 4000) for k in range(2))
+    stream = arith.execute(total.units()[0], x.astype(np.int16), y.astype(np.int16))
+    for unit in total.units()[1:]:
+        stream = arith.execute(unit, stream, None)
+    np.testing.assert_array_equal(stream, np.clip(2 * x + y, *clip))
+    np.testing.assert_array_equal(total(x, y), stream)
+
+
+def test_rules_of_wide_results_are_as_exact_as_they_say() -> None:
+    rng = np.random.default_rng(5)
+    scale, offset = rng.uniform(0.1, 0.4, 12), rng.uniform(-40_000, 40_000, 12)
+    acc = Accumulated(scale, offset, np.full(12, 80_000.0), offset, 1, 65536.0)
+    (rule,) = wide_rules(acc, [12], WHOLE_FORMAT)
+    sums = rng.integers(-60_000, 60_000, (500, 12))
+    exact = np.clip(np.rint(sums * scale + offset), LOWEST, HIGHEST)
+    inside = np.abs(sums * scale) < HIGHEST - 2  # before the bias
+    assert np.abs(rule.apply(sums) - exact)[inside].max() <= rule.error * WIDE_STEP + 1
+    assert rule.shift <= MOST_SHIFT and rule.ariths(12) == 2
+    assert all(PUBLISHED.allows_all(PUBLISHED.grade_unit(unit)) for unit in rule.units(0, 12, 4, 100))
+
+
+REFUSED = {
+    "a zero point": (lambda: conv_graph(zero=3), "WIDE-CODES"),
+    "an odd clip inside": (lambda: conv_graph(clip=(0, 20_000)), "WIDE-CLIP"),
+    "a padded pool": (
+        lambda: elementwise("max_pool", wide("x"), wide("z", (1, 4, 6, 16)), **WINDOW | {"padding": (1, 1, 1, 1)}),
+        "WIDE-POOLS",
+    ),
+    "a function": (lambda: elementwise("tanh", wide("x"), wide("z", scale=UNIT)), "CPU-WIDE"),
+    "scales beyond use": (lambda: elementwise("requantize", wide("x", scale=10.0), wide("z", scale=1e-9)), "SCALES"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_form_says_why(name: str) -> None:
+    make, rule = REFUSED[name]
+    (reason,) = map_ops(facts(make())).reasons
+    assert rule_of(reason.rule).id == rule
+    assert reason.seen and reason.limit and reason.remedy
+
+
+def test_numbers_behind_a_relu_are_never_negative() -> None:
+    graph = random_network(0).graph("int16")
+    first = graph.ops[0]
+    assert never_negative(first.outputs[0], graph) and not never_negative("x", graph)
+
+
+@pytest.fixture(scope="module")
+def network():
+    return compile_graph(random_network(3).graph("int16"), Options())
+
+
+def test_a_network_runs_on_the_npu_alone(network) -> None:
+    """Every layer verified on the emulator, with published forms only."""
+    assert not network.mapped.reasons
+    assert not [one for one in network.findings if one.rule.id == "E01"]
+    assert 0 < network.report.worst_layer <= MOST_CODES * WIDE_STEP
+
+
+def test_engine_and_emulator_agree(network) -> None:
+    graph = network.graph
+    inputs = [np.random.default_rng(k).integers(-20_000, 20_000, graph.tensors["x"].shape) for k in range(2)]
+    found = Engine(network).run({"x": np.stack(inputs).astype(np.int16)}, observe=True)
+    emulation = Emulation(network.program, graph)
+    for number, codes in enumerate(inputs):
+        for name, value in emulation.run({"x": codes.astype(np.int16)}, observe=True).items():
+            np.testing.assert_array_equal(found[name][number].reshape(value.shape), value, err_msg=name)
