@@ -48,9 +48,10 @@ def test_the_map_knows_the_image(made: building.BuiltApplication) -> None:
     told = json.loads(made.all_files["app.json"])
     assert [one["network"] for one in told["slots"]] == ["first", "second"]
     header = made.all_files["app_addresses.h"].decode()
+    script = made.all_files["app_flash.ld"].decode()
     for one in made.contents:
         assert f"APP_FLASH_{one.slot.network.upper()}_CRC32 {zlib.crc32(one.data):#010x}UL" in header
-        assert f"_app_flash_{one.slot.network}_start = {one.slot.start:#010x}" in made.all_files["app_flash.ld"].decode()
+        assert f"_app_flash_{one.slot.network}_start = {one.slot.start:#010x}" in script
 
 
 def test_the_hex_file_is_the_same(made: building.BuiltApplication, tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_files_that_touch_anothers_memory_are_not_written(made: building.BuiltAp
     lone = plan_of(replace(application(), networks=(replace(first.network, inputs_survive=(), outputs_survive=()),)))
     spoiled = replace(made.plan, networks=(replace(first, compiled=lone.networks[0].compiled), second))
     files, _ = building.files_of_application(spoiled, figures(made.plan), AppOptions())
-    with pytest.raises(ModelError, match="must survive|findings"):
+    with pytest.raises(ModelError, match="findings"):
         building.require_sound(spoiled, files)
 
 

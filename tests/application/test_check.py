@@ -52,7 +52,9 @@ def at(named: Named, start: int) -> Named:
     return named[0], (start, start + named[1][1] - named[1][0])
 
 
-def moved(side: str, onto: Callable[[TouchedMemory, TouchedMemory], Span], who: int = 1) -> Callable[[Planned], Planned]:
+def moved(
+    side: str, onto: Callable[[TouchedMemory, TouchedMemory], Span], who: int = 1
+) -> Callable[[Planned], Planned]:
     """The first range of one kind of a network begins where something of another lies."""
 
     def plant(sound: Planned) -> Planned:
@@ -92,7 +94,9 @@ STAYS, SURVIVES = "weights in RAM stay", "must survive"
 FAULTS: dict[str, tuple[Callable[[Planned], Planned], str]] = {
     "output on a survivor": (moved("outputs", lambda own, other: other.outputs[0][1]), SURVIVES),
     "buffer on a survivor": (moved("others", lambda own, other: other.outputs[0][1]), SURVIVES),
-    "last byte on a survivor": (engine_at(lambda first: (first.outputs[0][1][1] - 1, first.outputs[0][1][1])), SURVIVES),
+    "engine on the last byte of a survivor": (
+        engine_at(lambda first: (first.outputs[0][1][1] - 1, first.outputs[0][1][1])), SURVIVES,
+    ),
     "resident on a survivor": (moved("residents", lambda own, other: other.inputs[0][1]), SURVIVES),
     "survivor in working memory": (moved("inputs", lambda own, other: other.others[0][1]), SURVIVES),
     "input on output that both survive": (

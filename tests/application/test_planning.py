@@ -1,4 +1,4 @@
-"""Memory of several networks together: what is shared, what has a place of its own, and the least that any plan needs."""
+"""Memory of several networks together: what is shared, what has its own place, and the least that any plan needs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def test_slots_of_an_earlier_build_stay() -> None:
 
 
 def test_the_least_ram_by_hand() -> None:
-    one = NetworkDemand("a", (BufferLife(0, 100, 0, 1), BufferLife(100, 50, 1, 2), BufferLife(0, 70, 2, 2)), 10, {"b": 8})
+    lives = BufferLife(0, 100, 0, 1), BufferLife(100, 50, 1, 2), BufferLife(0, 70, 2, 2)
+    one = NetworkDemand("a", lives, 10, {"b": 8})
     other = NetworkDemand("b", (BufferLife(0, 149, 0, 0),), 5)
     assert least_ram([one]) == 160  # 100 + 50 in step 1, and 10 that stay
     assert least_ram([one, other]) == 15 + 157  # b beside the 8 bytes of a that survive it

@@ -51,12 +51,12 @@ def test_memory_that_should_have_stayed_is_noticed(
     usual = app_running._apart
 
     def further(span: tuple[int, int], stay: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        copies = [(c.address, c.address + c.size_bytes) for c in first.network.residents]
         left = [one for one in stay if one in copies] if what == "kept" else [one for one in stay if one not in copies]
         return list(usual(span, left))
 
-    first = app_running.load(folder, "first")
-    before = {copy.address: rig.board.memory.read(copy.address, copy.size_bytes) for copy in first.network.residents}
+    networks = [app_running.load(folder, name).network for name in ("first", "second")]
+    copies = [(one.address, one.address + one.size_bytes) for network in networks for one in network.residents]
+    before = {start: rig.board.memory.read(start, end - start).copy() for start, end in copies}
     monkeypatch.setattr(app_running, "_apart", further)
     found = app_running.run_in_turns(built, folder, rig, 3, seed=2)
     assert not found.equal
@@ -64,8 +64,9 @@ def test_memory_that_should_have_stayed_is_noticed(
         rig.board.poke(address, value)
 
 
-def test_flash_that_was_not_programmed_is_noticed_at_the_start(made: Made) -> None:
-    built, folder, work = made
+def test_flash_that_was_not_programmed_is_noticed_at_the_start(made: Made, rig: Rig) -> None:
+    built, _, work = made
+    assert (work / "firmware.elf").is_file() and rig.said
     rig = Rig(work / "firmware.elf", [], start=False)
     for one in built.contents:
         rig.board.poke(one.slot.start, np.frombuffer(one.data, np.uint8))
