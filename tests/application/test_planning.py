@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from atonc.compiler.plan.types import BufferKind
+from atonc.delivery.application import building, planning, residents
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application import planning, residents
 from atonc.delivery.application.bound import BufferLife, NetworkDemand, least_ram
 from atonc.delivery.application.figures import figures
 from atonc.delivery.application.types import FlashSlot, Reservation
@@ -115,3 +115,20 @@ def test_pieces_of_pools_keep_their_flash() -> None:
     names = {pool.name: (pool.base, pool.base + pool.size_bytes) for pool in left.pools}
     assert "npuRAM3" not in names and parts.flash_of(left) == parts.flash_of(memory)
     assert names["npuRAM5"] == (0x342E_0000, 0x342F_0000) and names["npuRAM5_2"] == (0x3430_0000, 0x3435_0000)
+
+
+def test_what_does_not_fit_is_told_with_ways_that_were_tried() -> None:
+    """All NPU RAM but 2 KiB is the camera's: the digits fit, but not beside what must survive."""
+    taken = Reservation("camera", 0x3420_0000, 0x343C_0000)
+    with pytest.raises(CapacityError, match="must survive") as error:
+        building.planned(replace(application(), reserved=(taken,)))
+    said = "\n".join(error.value.details)
+    assert "single changes were tried" in said and "fits: camera elsewhere" in said
+    assert 'fits: prefer = "memory"' not in said  # tried, and not enough
+
+
+def test_where_nothing_helps_that_is_said() -> None:
+    everything = Reservation("RAM", 0x3410_0000, 0x343C_0000), Reservation("outside", 0x9000_0000, 0x9200_0000)
+    with pytest.raises(CapacityError) as error:
+        building.planned(alone(replace(application(), reserved=everything)))
+    assert "fits: RAM elsewhere" in "\n".join(error.value.details)
