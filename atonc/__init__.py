@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import atonc.machine.base.errors as errors
     from atonc.doors.python.interface import (
         __version__,
+        application,
         check_firmware,
         compare,
         compile,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "__version__",
+    "application",
     "check_firmware",
     "compare",
     "compile",

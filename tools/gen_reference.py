@@ -15,6 +15,7 @@ from pathlib import Path
 
 from atonc.compiler.lower import rules as mapping
 from atonc.compiler.request.options import Options
+from atonc.delivery.application.options import AppOptions
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.cli import cli
 from atonc.doors.verbs.flags import ST_ONLY, default_text
@@ -42,6 +43,7 @@ import wings
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 # verb -> what it declares besides the options of the compiler
 _OWN_OPTIONS = {
+    "app build": (AppOptions,),
     "evaluate": (EvaluateOptions,), "quantize": (QuantizeOptions,), "reloc": (RelocOptions,), "sweep": (SweepOptions,),
 }  # fmt: skip
 HEAD = "<!-- written by tools/gen_reference.py; change the code, not this page -->\n\n"

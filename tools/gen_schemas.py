@@ -52,6 +52,7 @@ def commands(work: Path) -> Iterator[list[str]]:
     base.write_text(said(["analyze", tflite]))
     yield ["compare", out, "--against", str(base)]
     yield ["evaluate", tflite, "--data", str(DIGITS / "test.npz"), "--limit", "8", "-o", str(work / "evaluation")]
+    yield ["app", "build", tflite, onnx, "-o", str(work / "app"), "--resident"]
     yield ["ops"]
     yield ["ops", "--type", "onnx"]
     yield ["board", "list"]

@@ -25,13 +25,14 @@ from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwor
 from atonc.delivery.application.read import SLOTS_FORMAT, slots_rows, with_slots_of
 from atonc.delivery.application.residents import with_residents
 from atonc.delivery.application.types import Application
+from atonc.delivery.application.ways_out import ways_out
 from atonc.delivery.generate.generating import c_network, files_of
 from atonc.machine.base import progress
 from atonc.machine.base.about import __version__
 from atonc.machine.base.build_folder import write_whole
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_files
-from atonc.machine.base.errors import ModelError
+from atonc.machine.base.errors import CapacityError, ModelError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import find_board
 
@@ -48,11 +49,13 @@ class BuiltApplication:
     files: tuple[str, ...] = ()  # as they were written
     contents: tuple[SlotContents, ...] = ()
     all_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    trial: Mapping[str, Any] | None = None  # what the virtual board showed, if it was asked
 
     def as_dict(self) -> dict[str, Any]:
         return document(self.plan, self.figures, self.contents) | {
             "gates": [gate.says for gate in self.gates if not gate.holds],
             "files": list(self.files),
+            "trial": self.trial,
         }
 
 
@@ -75,7 +78,11 @@ def build(application: Application, folder: Path | None, options: AppOptions | N
 def planned(application: Application) -> ApplicationPlan:
     """Shared memory first, then weights in what it leaves free."""
     sources = planning.read_all(application)
-    return with_residents(planning.plan(application, sources), sources)
+    try:
+        return with_residents(planning.plan(application, sources), sources)
+    except CapacityError as error:
+        error.details = tuple(ways_out(application, sources))
+        raise
 
 
 def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, ...]:
@@ -107,7 +114,8 @@ def files_of_application(
     files |= {name: text.encode() for name, text in whole.items()}
     files["app_flash.bin"] = flash.flash_image(contents)[1]
     files["app_flash.hex"] = flash.hex_text(contents, parts.flash_of(found.memory))
-    files["app.json"] = write.to_json(document(found, told, contents))
+    head = {"format": SLOTS_FORMAT, "atonc": __version__}
+    files["app.json"] = write.to_json(head | document(found, told, contents))
     return files, tuple(contents)
 
 
@@ -130,11 +138,9 @@ def _constants(view: CompileView) -> bytes:
 def document(
     found: ApplicationPlan, told: ApplicationFigures, contents: Sequence[SlotContents]
 ) -> dict[str, Any]:
-    """app.json: the map of everything, for people, tools, and the next build."""
+    """The map of everything, for people, tools, and the next build."""
     hashes = {one.slot.network: hashlib.sha256(one.data).hexdigest() for one in contents}
     return {
-        "format": SLOTS_FORMAT,
-        "atonc": __version__,
         "board": found.application.board,
         "slots": list(slots_rows([one.slot for one in found.networks])),
         "networks": [

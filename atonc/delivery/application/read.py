@@ -21,6 +21,7 @@ from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
 
 MOST_NETWORKS = 16
 EVERYTHING = "all"  # a survivor of the runs of all other networks
+_TAKEN = ("app", "network", "default", EVERYTHING)  # files of the whole; what C calls a network without a name
 _KEYS = ("board", "resident", "reserve", "network")
 _NETWORK_KEYS = ("name", "model", "per_second", "after", "inputs_survive", "outputs_survive", "slot", "options")
 _RESERVE_KEYS = ("name", "memory", "address", "size")
@@ -59,7 +60,7 @@ def of_models(models: Sequence[Path], options: Options | None = None) -> Applica
         stem = _NO_NAME.sub("_", model.stem)[:40] or "network"
         stem = f"n{stem}" if stem[0].isdigit() else stem
         name, number = stem, 2
-        while name in names:
+        while name.lower() in (*_TAKEN, *(one.lower() for one in names)):
             name, number = f"{stem}_{number}", number + 1
         names.append(name)
     each = replace(options, resident="", keep_free=0)
@@ -74,11 +75,11 @@ def checked(application: Application) -> Application:
         raise InputError(f"{len(names)} networks", where=application.file, rule=f"1 to {MOST_NETWORKS}")
     for name in names:
         check_name(name)
-        if names.count(name) > 1 or name.lower() in ("app", *(n.lower() for n in names if n != name)):
+        if names.count(name) > 1 or name.lower() in (*_TAKEN, *(other.lower() for other in names if other != name)):
             raise InputError(
                 f"two things are called {name!r}",
                 where=application.file,
-                rule="every network has a name of its own, other than app; small and capital letters count alike",
+                rule=f"every network has a name of its own, none of {', '.join(_TAKEN)}; capitals make no difference",
             )
     return replace(application, networks=tuple(_linked(one, application, names) for one in application.networks))
 

@@ -13,9 +13,8 @@ _NAME = 28
 _BUSY = 0.8  # of the time: above it little is left for waiting and for what the prediction may be off
 
 
-def lines(built: BuiltApplication, trial: str = "") -> list[str]:
-    """`trial`: what the virtual board showed, in words."""
-    return [*_table(built), *summary_lines(_rows(built, trial))]
+def lines(built: BuiltApplication) -> list[str]:
+    return [*_table(built), *summary_lines(_rows(built))]
 
 
 def _table(built: BuiltApplication) -> Iterator[str]:
@@ -35,7 +34,7 @@ def _table(built: BuiltApplication) -> Iterator[str]:
         )
 
 
-def _rows(built: BuiltApplication, trial: str) -> Iterator[SummaryRow | None]:
+def _rows(built: BuiltApplication) -> Iterator[SummaryRow | None]:
     told = built.figures
     by_time = sorted(told.networks, key=lambda one: -one.load)
     shown = ", ".join(f"{elided(one.name, _NAME)} {_percent(one.load)}" for one in by_time[:3])
@@ -49,7 +48,8 @@ def _rows(built: BuiltApplication, trial: str) -> Iterator[SummaryRow | None]:
         f"a further network shares {size_text(told.ram_bytes - told.kept_bytes - told.resident_bytes)} and finds "
         f"{size_text(told.free_on_chip_bytes)} more on the chip, {max(0.0, 100 - 100 * told.load):.0f} % of the time",
     )
-    yield SummaryRow("checked", _checked(built, trial), Mark.GOOD)
+    wrong = built.trial is not None and not built.trial["equal"]
+    yield SummaryRow("checked", _checked(built), Mark.ALARM if wrong else Mark.GOOD)
     yield files_row(built.files)
     if built.files:
         yield next_row("app_networks.h has the table, app_loop.c the loops (docs/several-networks.md)")
@@ -76,10 +76,11 @@ def _ram(built: BuiltApplication) -> str:
     )
 
 
-def _checked(built: BuiltApplication, trial: str) -> str:
+def _checked(built: BuiltApplication) -> str:
     layers = sum(one.compiled.report.layers for one in built.plan.networks if one.compiled.report)
     verified = f"{count(layers, 'layer')} emulated, " if layers else ""
-    return f"{verified}no file touches what belongs to another" + (f"; {trial}" if trial else "")
+    trial = f"; {built.trial['says']}" if built.trial is not None else ""
+    return f"{verified}no file touches what belongs to another{trial}"
 
 
 def _percent(share: float) -> str:

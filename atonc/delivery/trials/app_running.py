@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from atonc.delivery.application.building import BuiltApplication
-from atonc.delivery.application.types import Span
+from atonc.delivery.application.building import BuiltApplication, build
+from atonc.delivery.application.options import AppOptions
+from atonc.delivery.application.types import Application, Span
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.trials.boarding import Rig
 from atonc.machine.base.disk import write_files
@@ -54,6 +55,15 @@ def sentence(found: ApplicationTrial) -> str:
     verdict = "every byte as each network alone" if found.equal else f"{found.bytes_different:,} bytes differ"
     first = f", first {found.first_difference}" if found.first_difference else ""
     return f"{count(len(found.order), 'inference')} on the virtual board, RAM poisoned between them: {verdict}{first}"
+
+
+def build_and_try(application: Application, folder: Path | None, options: AppOptions) -> BuiltApplication:
+    """Builds; and runs what was built, if that is asked for and every gate holds."""
+    built = build(application, folder, options)
+    if not options.trial or not all(gate.holds for gate in built.gates):
+        return built
+    found = try_application(built, options.trial)
+    return replace(built, trial=found.as_dict() | {"says": sentence(found)})
 
 
 def try_application(built: BuiltApplication, each: int, seed: int = 0) -> ApplicationTrial:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from atonc.compiler.compile.pipeline import Compiled
     from atonc.compiler.ir import Array
+    from atonc.delivery.application.building import BuiltApplication
     from atonc.delivery.boards.checking import Checked
     from atonc.delivery.trials.relocating import RelocatableImage
     from atonc.doors.python.compilation import Compilation
@@ -48,6 +49,39 @@ def compile(model: Model, *, name: str = "network", **options: Any) -> Compilati
     wanted = arguments(Options, options)
     with in_notebook(), model_file(model) as file:
         return Compilation(analyze(file, wanted, name))
+
+
+def application(
+    source: str | PathLike[str] | Iterable[str | PathLike[str]],
+    output: str | PathLike[str] | None = None,
+    *,
+    compiler: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> BuiltApplication:
+    """Several networks in one firmware: an application file, or models that take turns. Written to `output`, if given.
+
+    The options are those of `atonc.delivery.application.options.AppOptions`, also spelled as on the command line;
+    `compiler`: those of `atonc.compile`, for a list of models.
+    """
+    import os
+    from pathlib import Path
+
+    from atonc.compiler.request.options import Options
+    from atonc.delivery.application.options import AppOptions
+    from atonc.delivery.application.read import of_models, read_application
+    from atonc.delivery.trials.app_running import build_and_try
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.machine.base.declare import arguments
+
+    wanted = arguments(AppOptions, options)
+    if isinstance(source, (str, os.PathLike)):
+        if compiler:
+            raise errors.InputError("options of the compiler with an application file", remedy="say them in the file")
+        asked = read_application(Path(source))
+    else:
+        asked = of_models([Path(model) for model in source], arguments(Options, dict(compiler or {})))
+    with in_notebook():
+        return build_and_try(asked, None if output is None else Path(output), wanted)
 
 
 def quantize(model: Model, data: Data, **options: Any) -> QuantisedResult:

@@ -51,23 +51,20 @@ def _build(options: argparse.Namespace) -> int:
         preflight.check_reader(network.model)
     if wanted.trial:
         preflight.check_compiler()
-    from atonc.delivery.application.building import build
     from atonc.delivery.texts import app_text
     from atonc.delivery.trials import app_running
     from atonc.insight.report.terminal import show
 
-    built = build(application, options.output, wanted)
+    built = app_running.build_and_try(application, options.output, wanted)
     broken = [gate.says for gate in built.gates if not gate.holds]
-    trial = app_running.try_application(built, wanted.trial) if wanted.trial and not broken else None
+    if built.trial is not None and not built.trial["equal"]:
+        broken.append(built.trial["says"])
     if options.json:
-        print_document("app-build", built.as_dict() | {"trial": trial.as_dict() if trial else None})
+        print_document("app-build", built.as_dict())
     elif not options.quiet:
-        show(app_text.lines(built, app_running.sentence(trial) if trial else ""))
+        show(app_text.lines(built))
     for sentence in broken:
         print(f"atonc: {sentence}", file=sys.stderr)
-    if trial is not None and not trial.equal:
-        print(f"atonc: {app_running.sentence(trial)}", file=sys.stderr)
-        return 1
     return 1 if broken else 0
 
 

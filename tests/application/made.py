@@ -1,0 +1,40 @@
+"""Small applications of the digits models, planned once for a module that asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from atonc.compiler.request.options import Options
+from atonc.delivery.application import building, planning
+from atonc.delivery.application.plan_types import ApplicationPlan
+from atonc.delivery.application.read import checked
+from atonc.delivery.application.types import Application, AppNetwork
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+TFLITE, ONNX = DIGITS / "digits.tflite", DIGITS / "digits.onnx"
+
+
+def application(resident: str = "") -> Application:
+    """Two networks; outputs of the first stay while the second runs, and so do inputs of the second."""
+    options = Options(verify=False)
+    first = AppNetwork("first", TFLITE, options, 30.0, outputs_survive=("second",), inputs_survive=("second",))
+    second = AppNetwork("second", ONNX, options, 10.0, after="first", inputs_survive=("first",))
+    return checked(Application("made", options.board, (first, second), resident=resident))
+
+
+@cache
+def plan(resident: str = "") -> ApplicationPlan:
+    return building.planned(application(resident))
+
+
+def plan_of(found: Application) -> ApplicationPlan:
+    return planning.plan(found, planning.read_all(found))
+
+
+def alone(found: Application) -> Application:
+    """Nothing survives anything."""
+    return replace(
+        found, networks=tuple(replace(one, inputs_survive=(), outputs_survive=()) for one in found.networks)
+    )

@@ -1,0 +1,110 @@
+"""The application file: what it says, and what is refused with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from atonc.compiler.request.options import Options
+from atonc.delivery.application.read import of_models, read_application, with_slots_of
+from atonc.machine.base.errors import InputError
+
+GOOD = """
+board = "stm32n6570-dk"
+resident = "all"
+
+[[reserve]]
+name = "camera"
+memory = "npuRAM6"
+size = "100K"
+
+[[network]]
+name = "od"
+model = "detector.tflite"
+per_second = 30
+
+[[network]]
+name = "reid"
+model = "models/reid.onnx"
+after = "od"
+inputs_survive = "all"
+slot = "1M"
+
+[network.options]
+prefer = "memory"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "app.toml"
+    file.write_text(text)
+    return file
+
+
+def test_what_it_says(tmp_path: Path) -> None:
+    found = read_application(written(tmp_path, GOOD))
+    od, reid = found.networks
+    assert (od.name, od.per_second, od.model) == ("od", 30, tmp_path / "detector.tflite")
+    assert od.outputs_survive == ("reid",)  # who follows works on its results
+    assert reid.inputs_survive == ("od",) and reid.slot_bytes == 1 << 20 and reid.options.prefer == "memory"
+    assert [(one.name, one.start, one.end) for one in found.reserved] == [("camera", 0x343A_7000, 0x343C_0000)]
+    assert found.resident == "all"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said", "line"),
+    [
+        ('name = "reid"', 'name = "od"', "two things", ""),
+        ('name = "reid"', 'name = "OD"', "two things", ""),
+        ('name = "reid"', 'name = "a b"', "cannot be a name", ""),
+        ('name = "reid"', 'name = "app"', "two things", ""),
+        ('after = "od"', 'after = "oh"', "no other network", ""),
+        ('after = "od"', 'after = "reid"', "no other network", ""),
+        ("per_second = 30", "per_second = -1", "out of range", "line 13"),
+        ("per_second = 30", "per_secnd = 30", "unknown key", "line 13"),
+        ("per_second = 30", "per_second = nan", "out of range", "line 13"),
+        ('"models/reid.onnx"', '"../reid.onnx"', "leaves the folder", "line 17"),
+        ('memory = "npuRAM6"', 'memory = "npuRAM9"', "not known", "line 7"),
+        ('size = "100K"', 'size = "900K"', "bytes, npuRAM6 has", "line 8"),
+        ('size = "100K"', "size = 0", "nothing is reserved", "line 8"),
+        ('memory = "npuRAM6"', "address = 0x343bf000", "no memory of", "line 7"),
+        ('prefer = "memory"', 'prefer = "luck"', "prefer is", ""),
+        ('prefer = "memory"', 'resident = "all"', "whole application", ""),
+        ('inputs_survive = "all"', "inputs_survive = 3", "not a list of networks", "line 19"),
+        ('board = "stm32n6570-dk"', 'board = "stm32h747i-disco"', "no NPU", ""),
+        ("[[network]]", "[[netwrk]]", "unknown key", ""),
+        ('board = "stm32n6570-dk"', "board = ", "not TOML", ""),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, said: str, line: str) -> None:
+    with pytest.raises(InputError, match=said) as error:
+        read_application(written(tmp_path, GOOD.replace(old, new)))
+    assert line in str(error.value)
+
+
+def test_a_circle_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a circle"):
+        read_application(written(tmp_path, GOOD.replace("per_second = 30", 'after = "reid"')))
+
+
+def test_no_networks_and_too_many(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="names no network"):
+        read_application(written(tmp_path, 'board = "stm32n6570-dk"'))
+    many = "".join(f'[[network]]\nname = "n{k}"\nmodel = "m.onnx"\n' for k in range(17))
+    with pytest.raises(InputError, match="17 networks"):
+        read_application(written(tmp_path, many))
+
+
+def test_the_short_form_names_networks_after_their_files() -> None:
+    found = of_models([Path("a-b.tflite"), Path("x/a_b.onnx"), Path("3d.onnx")], Options(resident="all"))
+    assert [one.name for one in found.networks] == ["a_b", "a_b_2", "n3d"]
+    assert found.resident == "all" and not any(one.options.resident for one in found.networks)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": "x"}', '{"format": "atonc application 1", "slots": [{}]}'])
+def test_a_strange_map_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "app.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match=r"is not the app\.json"):
+        with_slots_of(of_models([Path("a.onnx")]), file)

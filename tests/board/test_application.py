@@ -1,0 +1,75 @@
+"""A whole application as one firmware on the virtual board: in turns, in any order, beside poisoned memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atonc.delivery.application import building
+from atonc.delivery.application.figures import figures
+from atonc.delivery.application.options import AppOptions
+from atonc.delivery.trials import app_running
+from atonc.delivery.trials.boarding import FirmwareError, Rig
+from atonc.machine.base.disk import write_files
+from tests.application.made import plan
+from tests.board.programs import needs_compiler
+
+pytestmark = needs_compiler
+Made = tuple[building.BuiltApplication, Path, Path]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    found, folder = plan("all"), tmp_path_factory.mktemp("application")
+    files, contents = building.files_of_application(found, figures(found), AppOptions())
+    write_files(folder, files)
+    built = building.BuiltApplication(found, figures(found), contents=contents, all_files=files)
+    return built, folder, tmp_path_factory.mktemp("build")
+
+
+@pytest.fixture(scope="module")
+def rig(made: Made) -> Rig:
+    return app_running.make_rig(*made)
+
+
+def test_networks_in_turns_give_the_bytes_of_each_alone(made: Made, rig: Rig) -> None:
+    built, folder, _ = made
+    found = app_running.run_in_turns(built, folder, rig, 4, seed=1)
+    assert found.equal, found.first_difference
+    assert sorted(found.order) == ["first"] * 4 + ["second"] * 4 and found.order != tuple(sorted(found.order))
+    assert found.bytes_compared == 200 and found.survivors_checked >= 4 and found.poisoned_bytes > 1000
+
+
+@pytest.mark.parametrize("what", ["residents", "kept"])
+def test_memory_that_should_have_stayed_is_noticed(
+    made: Made, rig: Rig, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The same turns, but the noise does not stop at weights in RAM, or at survivors."""
+    built, folder, _ = made
+    usual = app_running._apart
+
+    def further(span: tuple[int, int], stay: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        left = [one for one in stay if one in copies] if what == "kept" else [one for one in stay if one not in copies]
+        return list(usual(span, left))
+
+    networks = [app_running.load(folder, name).network for name in ("first", "second")]
+    copies = [(one.address, one.address + one.size_bytes) for network in networks for one in network.residents]
+    before = {start: rig.board.memory.read(start, end - start).copy() for start, end in copies}
+    monkeypatch.setattr(app_running, "_apart", further)
+    found = app_running.run_in_turns(built, folder, rig, 3, seed=2)
+    assert not found.equal
+    for address, value in before.items():
+        rig.board.poke(address, value)
+
+
+def test_flash_that_was_not_programmed_is_noticed_at_the_start(made: Made, rig: Rig) -> None:
+    built, _, work = made
+    assert (work / "firmware.elf").is_file() and rig.said
+    rig = Rig(work / "firmware.elf", [], start=False)
+    for one in built.contents:
+        rig.board.poke(one.slot.start, np.frombuffer(one.data, np.uint8))
+    rig.board.poke(built.contents[1].slot.start + 7, np.array([built.contents[1].data[7] ^ 1], np.uint8))
+    with pytest.raises(FirmwareError, match="constants of second are not in flash"):
+        rig.start()
