@@ -1,11 +1,11 @@
-"""What `atonc quantize` says: signal to noise by step and output, and the front of accuracy against milliseconds."""
+"""What `atonc quantize` says: signal to noise by step and output, the fronts of accuracy against time and flash."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from atonc.insight.quantizing.types import Quantised, QuantizedCandidate
+from atonc.insight.quantizing.types import PrecisionPoint, Quantised, QuantizedCandidate
 from atonc.insight.report.marks import Mark, head
 from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.machine.base.words import count
@@ -13,7 +13,8 @@ from atonc.machine.base.words import count
 
 def lines(result: Quantised, file: str, verbose: bool = False, page: str = "") -> Iterator[str]:
     used = f"{count(result.samples, 'sample')}, {result.held_samples} of them only to judge"
-    yield head("model ", f"{result.source}: int8 in {file} ({used})")
+    kind = "int8, some weights of 4 bits," if any(tensor.bits == 4 for tensor in result.tensors) else "int8"
+    yield head("model ", f"{result.source}: {kind} in {file} ({used})")
     yield ""
     yield "signal to noise against float, in dB (how much each step gains, 95 % of draws)"
     for step in result.steps:
@@ -26,12 +27,40 @@ def lines(result: Quantised, file: str, verbose: bool = False, page: str = "") -
         name = f"{candidate.name}{'  <- chosen' * candidate.chosen}"
         yield f"  {candidate.snr_db:7.2f} dB  {time_text(candidate):>10}  {name}"
     yield ""
+    if result.sizes:
+        yield from _precision_lines(result, verbose)
+        yield ""
     for name, snr in result.outputs_db.items():
         yield f"output {name}: {snr:.2f} dB"
     if result.float_nodes:
         shown = ", ".join(result.float_nodes[:4]) + (" ..." if len(result.float_nodes) > 4 else "")
         yield f"without an int8 form, or better in float: {shown}"
     yield from _summary(result, file, page)
+
+
+def _precision_lines(result: Quantised, verbose: bool) -> Iterator[str]:
+    yield "accuracy against flash, weights of 4 bits two to a byte (against 8 bits, 95 % of draws)"
+    for point in result.sizes:
+        said = f"{point_text(point)}{'  <- chosen' * point.chosen}"
+        yield f"  {point.snr_db:7.2f} dB  {point.flash_bytes:>12,} bytes  {said}"
+    if not verbose:
+        return
+    yield ""
+    yield "weights by tensor: bits, bytes, their own signal to noise, what the outputs lose if it alone has 4 bits"
+    for tensor in result.tensors:
+        alone = "" if tensor.alone_db is None else f"{tensor.alone_db:.2f} dB"
+        why = f"  ({tensor.reason})" if tensor.reason else ""
+        yield f"  {tensor.bits}  {tensor.size_bytes:>10,}  {tensor.snr_db:6.1f} dB  {alone:>9}  {tensor.tensor}{why}"
+
+
+def point_text(point: PrecisionPoint) -> str:
+    """Which layers, and how sure the loss is."""
+    changed = "" if point.changed is None else f", first class of {100 * point.changed:.1f} % of the samples changed"
+    if not point.layers:
+        return f"8 bits everywhere{changed}"
+    gain = "{:+.2f} to {:+.2f}".format(*point.gain_db)
+    where = f"4 bits in {count(point.layers, 'layer')}, {100 * point.share:.1f} % of the weights"
+    return f"{where} ({gain} dB){changed}"
 
 
 def _summary(result: Quantised, file: str, page: str) -> list[str]:
@@ -43,12 +72,21 @@ def _summary(result: Quantised, file: str, page: str) -> list[str]:
     return summary_lines(
         (
             SummaryRow("accuracy", f"{worst:.1f} dB signal to noise against float, in the worst output"),
+            _flash(result),
             compiled,
             SummaryRow("written", file),
             SummaryRow("page", page) if page else None,
             None if chosen.refusal else next_row(f"atonc generate {file}"),
         )
     )
+
+
+def _flash(result: Quantised) -> SummaryRow | None:
+    chosen = next((point for point in result.sizes if point.chosen), None)
+    if chosen is None:
+        return None
+    whole = max(point.flash_bytes for point in result.sizes)
+    return SummaryRow("flash", f"{chosen.flash_bytes:,} bytes, {whole:,} with 8 bits (where 4 bits stay packed)")
 
 
 def time_text(candidate: QuantizedCandidate) -> str:
@@ -68,4 +106,6 @@ def as_json(result: Quantised) -> dict[str, Any]:
         "front": [candidate.as_dict() for candidate in result.front],
         "float_nodes": list(result.float_nodes),
         "notes": list(result.notes),
+        "sizes": [point.as_dict() for point in result.sizes],
+        "tensors": [tensor.as_dict() for tensor in result.tensors],
     }

@@ -9,13 +9,13 @@ from atonc.insight.explain.loss import KINDS
 from atonc.insight.report.accuracy_text import short_db
 from atonc.insight.report.html.page import links, note, plain_page, table
 from atonc.insight.report.html.scatter import ScatterDot, scatter
-from atonc.insight.report.quantize_text import time_text
+from atonc.insight.report.quantize_text import point_text, time_text
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
     from atonc.insight.explain.loss import AccuracyReport
-    from atonc.insight.quantizing.types import Quantised, QuantizedCandidate, Step
+    from atonc.insight.quantizing.types import PrecisionPoint, Quantised, QuantizedCandidate, Step, TensorPrecision
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ def _sections(result: Quantised, more: QuantizePageParts) -> Iterator[tuple[str,
     ]
     ways = table(("", "way", "signal to noise", "predicted"), rows, "Ways to quantise")
     yield "Ways that were tried", plot(result.front) + ways
+    if result.sizes:
+        yield "Accuracy against flash", size_plot(result.sizes) + _sizes(result.sizes)
+        yield "Weights by tensor", _tensors(result.tensors)
     yield "Reports and files", links(more.files or {})
     outputs = [(name, f"{snr:.2f} dB") for name, snr in result.outputs_db.items()]
     yield "Outputs", table(("output", "signal to noise against float"), outputs, "Outputs") + _notes(result)
@@ -74,6 +77,34 @@ def _layers(more: QuantizePageParts) -> str:
 
 def _gain(step: Step) -> str:
     return "" if step.gain_db is None else "{:+.2f} to {:+.2f} dB".format(*step.gain_db)
+
+
+def _sizes(points: Sequence[PrecisionPoint]) -> str:
+    rows = [
+        (str(number), f"{point_text(point)}{' (chosen)' if point.chosen else ''}", f"{point.snr_db:.2f} dB",
+         f"{point.flash_bytes:,}")
+        for number, point in enumerate(points, 1)
+    ]  # fmt: skip
+    return table(("", "weights", "signal to noise", "bytes of flash"), rows, "Choices of bits, each measured")
+
+
+def _tensors(tensors: Sequence[TensorPrecision]) -> str:
+    rows = [
+        (one.tensor, str(one.bits), f"{one.size_bytes:,}", f"{one.snr_db:.1f} dB",
+         "" if one.alone_db is None else f"{one.alone_db:.2f} dB", one.reason)
+        for one in tensors
+    ]  # fmt: skip
+    heads = ("tensor", "bits", "bytes", "signal to noise of the weights", "lost with 4 bits alone", "why 8 bits")
+    return table(heads, rows, "Weights by tensor")
+
+
+def size_plot(points: Sequence[PrecisionPoint]) -> str:
+    """Bytes to the right, decibels upwards; numbers as in the table."""
+    dots = [
+        ScatterDot(str(number), one.flash_bytes, one.snr_db, f"{point_text(one)}: {one.snr_db:.2f} dB", one.chosen)
+        for number, one in enumerate(points, 1)
+    ]
+    return scatter(dots, "flash (bytes)", "signal to noise (dB)")
 
 
 def plot(candidates: Sequence[QuantizedCandidate]) -> str:

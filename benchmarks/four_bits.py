@@ -1,0 +1,157 @@
+"""`atonc quantize --bits` against onnxruntime's own weights of 4 bits at the same flash, on held samples.
+
+The folder is that of `quantize`, with two networks more. For each: the front of flash against error that `--bits mixed
+--max-loss 1.5` measures, each of its points judged on held samples; onnxruntime's quantiser with 4 bits in the same
+layers; and with 4 bits in the largest layers until the flash is no more, as the model zoo of ST chooses them. The files
+with 4 bits everywhere and within the loss are compiled with their weights in RAM, and flash is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.request.options import ALL_FREE, Options
+from atonc.insight.quantizing.graph import FloatGraph, own_constants
+from atonc.insight.quantizing.islands import WEIGHTED
+from atonc.insight.quantizing.judge import QuantizationJudge
+from atonc.insight.quantizing.loading import load, raised
+from atonc.insight.quantizing.narrow import EightBits, Measured, Narrowing
+from atonc.insight.quantizing.observe import outputs, threads
+from atonc.insight.quantizing.run import QuantizationWork
+from atonc.insight.quantizing.signal import Signal
+from atonc.insight.quantizing.types import MIXED_BITS, QuantizeOptions
+from atonc.machine.base.errors import AtoncError
+from benchmarks.quantize import IMAGENET, Model, Reader, samples
+from benchmarks.quantize import MODELS as PUBLISHED
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import KEEP, ONLY, WRITE, Report, argument
+from benchmarks.shared.four_bits_table import table
+from benchmarks.shared.kept import read, write
+
+GROUP = "quantising"
+ARGUMENTS = (
+    argument("--floats", type=Path, metavar="DIR", help="measure the float models that lie there"),
+    ONLY,
+    KEEP.but(required=True),
+    WRITE,
+)
+
+LOSS = "1.5"  # dB against 8 bits
+RESNET = "ResNet of 8 layers, 32x32", "mlcommons/tiny image_classification"
+LARGE = "ResNet, the larger one, 32x32", "mlcommons/tiny image_classification"
+MODELS = {
+    "anomaly": PUBLISHED["anomaly"],
+    "keyword": PUBLISHED["keyword"],
+    "resnet8": Model("resnet8.tflite", *RESNET),
+    "resnet_large": Model("resnet_large.tflite", *LARGE),
+    "age": Model("ssrnet.onnx", "SSR-Net, age of a face, 64x64", "DefTruth/lite.ai.toolkit", *IMAGENET),
+    "mobilenet_v2": PUBLISHED["mobilenet_v2"],
+    "mobilenet_v3": PUBLISHED["mobilenet_v3"],
+    "pose": PUBLISHED["pose"],
+    "face": PUBLISHED["face"],
+}
+
+
+class Rivals:
+    """Models of onnxruntime's quantiser, 4 bits in given layers: nearest rounding by its own ranges."""
+
+    def __init__(self, graph: FloatGraph, name: str, values: np.ndarray) -> None:
+        self.graph, self.name, self.values = graph, name, values
+
+    def model(self, tensors: list[str]) -> bytes:
+        import onnx
+        from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder) / "float.onnx", Path(folder) / "codes.onnx"
+            onnx.save(self.graph.model, source)
+            overrides = {tensor: [{"quant_type": QuantType.QInt4, "axis": 0, "symmetric": True}] for tensor in tensors}
+            quantize_static(
+                source, target, Reader(self.name, self.values), quant_format=QuantFormat.QDQ, per_channel=True,
+                activation_type=QuantType.QInt8, weight_type=QuantType.QInt8,
+                extra_options={"TensorQuantOverrides": overrides},
+            )  # fmt: skip
+            return target.read_bytes()
+
+
+def packed_flash(model: Any) -> int | None:
+    """Bytes of constants with the weights in RAM, where those of 4 bits lie in flash two to a byte."""
+    options = Options(verify=False, allow_float=True, resident=ALL_FREE)
+    try:
+        compiled = compile_graph(read_onnx(model.SerializeToString(), "quantised"), options)
+    except AtoncError:
+        return None
+    rows = compiled.layout.memory.rows
+    return sum(row.size_bytes for row in rows if row.use.name == "WEIGHTS" and not row.ram)
+
+
+def measure(key: str, folder: Path) -> dict[str, Any]:
+    model = MODELS[key]
+    graph = FloatGraph(own_constants(raised(load(folder / model.file, model.shapes), model.file), WEIGHTED))
+    (name,) = graph.inputs
+    learnt, held = (samples(model, folder, graph.shapes[name], split) for split in ("learn", "held"))
+    feeds, judged = ([{name: value} for value in values] for values in (learnt, held))
+    settings = QuantizeOptions(bits=MIXED_BITS, max_loss=LOSS, objective="accuracy", threads=1)
+    work = QuantizationWork(graph, settings, feeds[::2], QuantizationJudge.of(graph, feeds[1::2]))
+    work.mend()
+    (tried,) = work.tune()
+    start = EightBits(tried.tuning, tried.layers, work.walked, tried.signal, tried.cost)
+    narrowing = Narrowing(work, start)
+    found = narrowing.run()
+    reference = outputs(graph.model, judged)
+    eight = Signal.of(reference, outputs(tried.model, judged))
+    rivals = Rivals(graph, name, learnt)
+    row: dict[str, Any] = {"model": key, "what": model.what, "origin": model.origin, "held": len(judged)}
+    row |= {"eight_db": round(eight.db, 2), "learnt_eight_db": round(tried.signal.db, 2),
+            "flash_8": narrowing.whole_bytes, "layers": len(narrowing.order), "points": []}  # fmt: skip
+    for count in sorted(narrowing.made):
+        made = narrowing.made[count]
+        row["points"].append(_point(work, made, (reference, judged), eight) | {"chosen": made is found.chosen})
+    every = narrowing.made[len(narrowing.order)]
+    for label, made in {"all": every, "mixed": found.chosen}.items():
+        ours = Signal.of(reference, outputs(work.model(made.tuning, made.layers), judged))
+        row[label] = _point(work, made, (reference, judged), eight)
+        largest = _largest_first(narrowing, made.point.flash_bytes)
+        for rival, layers in {"ort": sorted(made.tuning.four), "zoo": largest}.items():
+            tensors = [made.layers[one][0].weights for one in layers]
+            row[label][rival] = _rival(rivals, tensors, (reference, judged), ours)
+        row[label]["compiled_flash"] = packed_flash(work.model(made.tuning, made.layers))
+        print(key, label, row[label], flush=True)
+    return row
+
+
+def _largest_first(narrowing: Narrowing, flash: int) -> list[str]:
+    by_size = sorted(narrowing.saved, key=lambda one: -narrowing.saved[one])
+    count = next(n for n in range(len(by_size) + 1) if narrowing.flash(by_size[:n]) <= flash)
+    return by_size[:count]
+
+
+def _point(work: QuantizationWork, made: Measured, held: tuple[Any, Any], eight: Signal) -> dict[str, Any]:
+    signal = Signal.of(held[0], outputs(work.model(made.tuning, made.layers), held[1]))
+    gain = [round(end, 2) for end in signal.gain_over(eight)]
+    return {**made.point.as_dict(), "held_db": round(signal.db, 2), "held_gain_db": gain}
+
+
+def _rival(rivals: Rivals, tensors: list[str], held: tuple[Any, Any], ours: Signal) -> dict[str, Any]:
+    try:
+        seen = Signal.of(held[0], outputs(rivals.model(tensors), held[1]))
+    except Exception as error:  # what it cannot do is a result, too
+        return {"failed": f"{type(error).__name__}: {str(error)[:120]}"}
+    return {"held_db": round(seen.db, 2), "ours_gains_db": [round(end, 2) for end in ours.gain_over(seen)]}
+
+
+def run(arguments: argparse.Namespace) -> Report:
+    rows = read(arguments.keep)
+    if arguments.floats:
+        for key in (key for key in MODELS if asked_for(arguments.only, key)):
+            with threads(1):  # other work runs beside it
+                rows[key] = measure(key, arguments.floats)
+            write(arguments.keep, rows)
+    return Report(table([rows[key] for key in MODELS if key in rows]))
