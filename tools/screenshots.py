@@ -215,10 +215,15 @@ def shoot(browser: Browser, address: str, out: Path, looks: Sequence[tuple[str, 
             tab.wait_for_selector(ready)
         tab.screenshot(path=out.with_name(f"{out.name}-{size}-{scheme}.png"), full_page=True)
         found += [f"{out.name}, {size}, {scheme}: {text}" for text in (*said, *complaints(tab))]
-        if (size, scheme) == ALL[0] and address.startswith("file:"):
-            tab.pdf(path=out.with_name(f"{out.name}.pdf"), format="A4")
         context.close()
     return found
+
+
+def printed(browser: Browser, address: str, out: Path) -> None:
+    tab = browser.new_page()
+    tab.goto(address)
+    tab.pdf(path=out.with_name(f"{out.name}.pdf"), format="A4")
+    tab.close()
 
 
 def complaints(tab: Page) -> Iterator[str]:
@@ -249,6 +254,7 @@ def main(words: Sequence[str] | None = None) -> int:
             file = given.out / f"{name}.html"
             file.write_bytes(content)
             wrong += shoot(browser, file.resolve().as_uri(), given.out / name)
+            printed(browser, file.resolve().as_uri(), given.out / name)
         with service() as views:
             for name, address in views.items():
                 wrong += shoot(browser, address, given.out / name)

@@ -47,7 +47,7 @@ def test_pictures_in_folders_of_classes(
     assert json.loads((out / "evaluation.json").read_text()) == found
     page = (out / "evaluation.html").read_text()
     assert "<h1>int8.onnx" in page and "Confusion matrix" in page and "model sha256" in page
-    assert all(f"<td>{word}</td>" in page for word in ("data sha256", "date", "numpy"))
+    assert all(f"<dt>{word}</dt>" in page for word in ("data sha256", "date", "numpy"))
     assert page.count("class='curves'") == 1 + len(COLOURS) and page.count("<path class='side-2'") == 1 + len(COLOURS)
     assert [curve["average_precision"] for curve in found["curves"]["NPU"]] == [1.0] * (1 + len(COLOURS))
     assert 'href="report.html"' in page and b"int8.onnx" in (out / "report.html").read_bytes()

@@ -106,8 +106,8 @@ def test_the_verb_writes_the_file_and_json(made: Any, capsys: pytest.CaptureFixt
     assert main([*words, "--objective", "accuracy", "--no-rounding", "--no-equalisation"]) == 0
     text = (folder / "front.html").read_text()
     assert text.count("<circle") == 1 and 'href="front_report.html"' in text
-    assert "Signal to noise by layer" in text and "is not known" not in text
-    origin = {row.split("</td><td>")[0]: row.split("</td><td>")[1].split("<")[0] for row in text.split("<tr><td>")[1:]}
+    assert "Signal to noise by layer" in text and "loses is not known" not in text
+    origin = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", text))
     assert origin["float model sha256"] == file_hash(folder / "float.onnx") and origin["atonc"]
     assert origin["data sha256"] == file_hash(samples(folder)) and origin["int8 model sha256"] == file_hash(target)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", origin["date"]) and origin["onnxruntime"]

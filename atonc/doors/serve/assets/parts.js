@@ -47,7 +47,7 @@ export function figures(job) {
     [bytes(found.weights_bytes), "weights"],
     [`${found.epochs.npu} + ${found.epochs.cpu}`, "NPU + CPU"],
   ];
-  return h("div.figures", {}, rows.map(([value, name]) => h("div", {}, h("b", {}, value), h("span", {}, name))));
+  return h(found.tiles ? "div.figures.three" : "div.figures", {}, rows.map(([value, name]) => h("div", {}, h("b", {}, value), h("span", {}, name))));
 }
 
 export function progress(job) {

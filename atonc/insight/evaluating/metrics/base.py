@@ -57,3 +57,10 @@ class Metric(Protocol):
     def words(self, record: Any, data: Dataset) -> str:
         """The answer for people."""
         ...
+
+
+class WithoutCurves:
+    """A metric whose answers have no classes with scores."""
+
+    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
+        return ()

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.insight.evaluating.metrics.base import MetricFigure
-from atonc.insight.evaluating.metrics.curves import RecallCurve
+from atonc.insight.evaluating.metrics.base import MetricFigure, WithoutCurves
 from atonc.insight.evaluating.metrics.intervals import bootstrap
 from atonc.insight.evaluating.pictures import Fit
 
@@ -46,7 +45,7 @@ def distance_figures(rows: Sequence[Sequence[float]]) -> list[MetricFigure]:
     ]
 
 
-class DistanceMetric:
+class DistanceMetric(WithoutCurves):
     """Nothing but the distances, which are measured in any case."""
 
     name = "distance"
@@ -62,9 +61,6 @@ class DistanceMetric:
 
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
         return []
-
-    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
-        return ()
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
-from atonc.insight.evaluating.metrics.base import MetricFigure
-from atonc.insight.evaluating.metrics.curves import RecallCurve
+from atonc.insight.evaluating.metrics.base import MetricFigure, WithoutCurves
 from atonc.insight.evaluating.metrics.intervals import bootstrap
 from atonc.insight.evaluating.pictures import Fit
 from atonc.machine.base.errors import InputError
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 IGNORED = 255
 
 
-class MeanIou:
+class MeanIou(WithoutCurves):
     name = "iou"
 
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
@@ -61,9 +60,6 @@ class MeanIou:
         table: NDArray[np.int64] = np.array(records, np.int64)
         right = table[:, 0].sum(axis=1) / np.maximum(1, table[:, 2].sum(axis=1))
         return [int(k) for k in np.argsort(right, kind="stable") if right[k] < 1]
-
-    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
-        return ()
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)

@@ -9,8 +9,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.decoders.yolov8 import scale_of, table
-from atonc.insight.evaluating.metrics.base import MetricFigure
-from atonc.insight.evaluating.metrics.curves import RecallCurve
+from atonc.insight.evaluating.metrics.base import MetricFigure, WithoutCurves
 from atonc.insight.evaluating.metrics.intervals import mean_interval
 from atonc.insight.evaluating.pictures import Fit
 from atonc.machine.base.errors import InputError
@@ -26,7 +25,7 @@ LEAST_SCORE, MOST_PERSONS = 0.25, 20
 CHANGED = 0.9
 
 
-class Keypoints:
+class Keypoints(WithoutCurves):
     name = "keypoints"
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], side: tuple[int, int]) -> None:
@@ -95,9 +94,6 @@ class Keypoints:
 
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
         return []
-
-    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
-        return ()
 
     def same(self, one: Any, other: Any) -> bool:
         if len(one) != len(other):

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating.datasets.generator import user_function
-from atonc.insight.evaluating.metrics.base import MetricFigure
-from atonc.insight.evaluating.metrics.curves import RecallCurve
+from atonc.insight.evaluating.metrics.base import MetricFigure, WithoutCurves
 from atonc.insight.evaluating.metrics.intervals import mean_interval
 from atonc.insight.evaluating.pictures import Fit
 from atonc.machine.base.errors import InputError
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from atonc.insight.evaluating.datasets import Dataset
 
 
-class UserMetric:
+class UserMetric(WithoutCurves):
     """The mean over all samples of what the function gives."""
 
     def __init__(self, name: str) -> None:
@@ -45,9 +44,6 @@ class UserMetric:
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
         """Nobody knows whether more is better."""
         return []
-
-    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
-        return ()
 
     def same(self, one: Any, other: Any) -> bool:
         return bool(one == other)

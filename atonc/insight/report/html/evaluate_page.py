@@ -14,7 +14,7 @@ from atonc.insight.evaluating.metrics.top import class_name
 from atonc.insight.evaluating.run import AnsweredSample, Evaluation
 from atonc.insight.report.evaluate_text import signed, value
 from atonc.insight.report.html.curves import plot, small_plot
-from atonc.insight.report.html.page import links, note, plain_page, table
+from atonc.insight.report.html.page import links, note, plain_page, table, terms
 from atonc.machine.base.words import count
 
 MOST_PICTURES, PIXELS = 60, 160
@@ -48,7 +48,7 @@ def _sections(
         rest = note(f"The first {MOST_PICTURES} are shown; evaluation.json has all.") if more else ""
         title = f"{count(len(found.changed), 'sample')} with another answer than the {found.yardstick} model's"
         yield title, f'<div class="samples">{shown}</div>{rest}' if shown else note("None.")
-    yield "What was evaluated", table(("", ""), {**found.origin, **about}.items(), "What was evaluated")
+    yield "What was evaluated", terms({**found.origin, **about})
 
 
 # ------------------------------------------------------------------------------------------------------------- curves

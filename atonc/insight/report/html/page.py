@@ -93,6 +93,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> 
     return f"{scroll}<table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>"
 
 
+def terms(rows: Mapping[str, str]) -> str:
+    """Names with what they are, as long as it may be."""
+    lines = (f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in rows.items())
+    return f"<dl>{''.join(lines)}</dl>"
+
+
 def note(text: str) -> str:
     return f'<p class="hint">{html.escape(text)}</p>'
 

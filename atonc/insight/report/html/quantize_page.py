@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from atonc.insight.explain.loss import KINDS
 from atonc.insight.report.accuracy_text import short_db
-from atonc.insight.report.html.page import links, note, plain_page, table
+from atonc.insight.report.html.page import links, note, plain_page, table, terms
 from atonc.insight.report.html.scatter import ScatterDot, scatter
 from atonc.insight.report.quantize_text import point_text, time_text
 from atonc.machine.base.frozen import dataclass
@@ -51,7 +51,7 @@ def _sections(result: Quantised, more: QuantizePageParts) -> Iterator[tuple[str,
     ]
     yield "Steps", table(("step", "signal to noise", "gain, 95 % of draws", ""), steps, "Steps")
     yield "Layers", _layers(more)
-    yield "What was quantised", table(("", ""), more.origin.items(), "What was quantised")
+    yield "What was quantised", terms(more.origin)
 
 
 def _notes(result: Quantised) -> str:

@@ -19,7 +19,7 @@
     if (!seen.length) { host.textContent = rows.length ? "All models are hidden." : "No row has figures."; return; }
     const width = host.clientWidth || 860, HEIGHT = 420, area = { left: 74, top: 14, right: width - 16, bottom: HEIGHT - 46 };
     const [x0, x1] = span(seen.map(x)), [y0, y1] = span(seen.map(y)), px = v => area.left + (v - x0) / (x1 - x0) * (area.right - area.left), py = v => area.bottom - (v - y0) / (y1 - y0) * (area.bottom - area.top);
-    const across = ticks(x0, x1, (area.right - area.left) / 90), up = ticks(y0, y1, 7);
+    const across = ticks(x0, x1, Math.max(4, (area.right - area.left) / 90)), up = ticks(y0, y1, 7);
     const picture = svg("svg", { height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": `${seen.length} rows: latency against ${byAccuracy ? "accuracy" : "RAM"}` });
     axes(picture, area, { at: px, ticks: across.found, text: t => t.toFixed(across.digits), title: "predicted latency (ms)" }, { at: py, ticks: up.found, text: t => t.toLocaleString("en-US", { maximumFractionDigits: up.digits }), title: byAccuracy ? "signal to noise of the outputs (dB)" : "RAM (KiB)" });
     for (const m of models.filter(m => !hidden.has(m))) {
@@ -33,13 +33,13 @@
 
   const figure = (id, title, show, width, from, value = r => r.figures[id] ?? -1) => ({ id, title, value, cell: r => r.figures[id] === undefined ? "" : show(r.figures[id]), text: r => r.figures[id] ?? "", kind: "number", width, from });
   const times = v => v.toFixed(2), columns = [
-    { id: "row", title: "row", value: r => r.label, cell: r => rows.length > WHOLE ? r.label : name(r.label, 400), kind: "name", width: 260, from: 0 },
+    { id: "row", title: "row", value: r => r.label, cell: r => rows.length > WHOLE ? r.label : name(r.label, 400), kind: "name", width: innerWidth < 700 ? 118 : 260, from: 0 },
     figure("latency_ms", "latency", milliseconds, 92, 0),
     { id: "band", title: "may be", value: r => r.figures.latency_high_ms, cell: band, kind: "number", width: 176, from: 1500 },
     figure("cpu_ms", "on the CPU", milliseconds, 110, 1000), figure("ram_bytes", "RAM", bytes, 96, 0), figure("weights_bytes", "weights", bytes, 96, 800), figure("spilled_bytes", "outside the chip", bytes, 144, 1500),
     figure("cpu_layers", "CPU layers", String, 108, 1000), figure("times_practical", "x practical bound", times, 150, 1000), figure("times_absolute", "x absolute bound", times, 150, NEVER),
     ...(byAccuracy ? [figure("outputs_db", "accuracy", v => v.toFixed(1) + "\u00a0dB", 92, 0)] : []),
-    { id: "front", title: "front", value: r => r.on_front ? 0 : 1, cell: r => r.on_front ? "\u2605" : "", text: r => +r.on_front, kind: "number", width: 64, from: 0 },
+    { id: "front", title: "front", value: r => r.on_front ? 0 : 1, cell: r => r.on_front ? "\u2605" : "", text: r => +r.on_front, kind: "number", width: 64, from: 500 },
   ];
   sortable($("table"), columns, { rows: () => [...rows], sort: "latency_ms", up: true, chooser: $("chooser"), hint: r => r.label });
   const refused = D.rows.filter(r => !r.figures);
