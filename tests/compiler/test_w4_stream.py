@@ -83,7 +83,7 @@ def test_the_same_numbers_as_kernels_of_bytes(make: Callable[[], Graph]) -> None
     assert any(not np.array_equal(other[name], meant[name]) for name in found.graph.outputs)  # the order matters
 
 
-@pytest.mark.parametrize("seed", [1, 5, 8, 13])
+@pytest.mark.parametrize("seed", [5, 8, 13])
 def test_random_networks(seed: int) -> None:
     graph = coarse(random_graph(seed))
     found = compile_graph(graph, ASKED)

@@ -250,6 +250,7 @@ MODES = [
     Fault("U15", "elements of 4 bits", lambda: change(ADD(), "STRENG0", size0=4)),
     Fault("U16", "right aligned without sign", lambda: change(CONV(), "STRENG0", align_right=1)),
     Fault("U17", "settings that nobody combines", lambda: change(CONV(), "CONVACC0", raw_out=1)),
+    Fault("U18", "kernels of 4 bits", lambda: change(CONV(), "STRENG5", size0=4, align_right=1, sign_extend=1)),
     Fault("U19", "a line of too many pixels", lambda: raster(1, 2101, 4)),
     Fault("U19", "pixels too far apart", lambda: raster(1, 4, 4, pixel=41_473)),
     Fault("U19", "pixels of too many elements", lambda: raster(3, 4, 257)),

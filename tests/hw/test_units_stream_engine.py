@@ -251,7 +251,7 @@ def test_sign_extension_was_only_seen_with_alignment(changes: dict[str, int]) ->
         stream_engine.read(engine(**changes), np.zeros(MEMORY, np.uint8), BASE)
 
 
-@MORE_EXAMPLES
+@EXAMPLES
 @given(st.integers(1, 70), st.integers(-9, 9), st.booleans(), st.booleans(), st.integers(0, 1 << 32))
 def test_four_bits_equal_the_scalar_model(words: int, shift: int, low_first: bool, deep: bool, seed: int) -> None:
     """An odd count ends in the middle of a byte; any byte may be the first. Deep: three values to a word."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,10 +17,13 @@ from atonc.compiler.place.four_bits import packed, unpacked
 from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
+from atonc.insight.report import compile_text
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.network import load
+from tests.board.programs import needs_compiler
 from tests.compiler.test_named_cases import _conv, _net
 from tests.emit.generated import view_of
+from tests.reloc import images
 
 
 def network(small: bool = True) -> Graph:
@@ -95,3 +99,39 @@ def test_other_widths_are_refused(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace(".bits = 4U", ".bits = 3U"))
     with pytest.raises(InputError, match=r"changed|4 or 8 bits"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("asked", [{"resident": "all"}, {"allow_unproven": ("w4-stream",)}], ids=["copied", "streamed"])
+def test_every_file_counts_packed_bytes(tmp_path: Path, asked: dict[str, object]) -> None:
+    view = view_of(network(), options=Options(verify=False, **asked))  # type: ignore[arg-type]
+    generating.generate(view, tmp_path)
+    values = 64 * 24 + 128 * 3 * 3 * 64
+    assert view.memory.weights_bytes == values // 2
+    assert (tmp_path / "network_atonbuf.xSPI2.raw").stat().st_size == values // 2
+    info = json.loads((tmp_path / "network_c_info.json").read_text())
+    assert info["memory_footprint"]["weights"] == values // 2
+    assert sum(one["size_bytes"] for one in info["buffers"] if one["is_param"]) == values // 2
+    assert {pool["name"]: pool["used_size_bytes"] for pool in info["memory_pools"]}["octoFlash"] == values // 2
+    assert f"OCTOFLASH_CONSTANTS_BYTES {values // 2}UL" in (tmp_path / "network_memories.h").read_text()
+    assert f"weights={values // 2:,} " in (tmp_path / "network_generate_report.txt").read_text()
+    assert f"weights {values // 2:,} bytes" in (tmp_path / "network_report.txt").read_text()
+
+
+def test_initialisation_takes_time_and_less_of_it_for_packed_weights() -> None:
+    small, wide = (view_of(network(one), options=Options(verify=False, resident="all")) for one in (True, False))
+    flash = small.memory.weights_bytes * small.compiled.target.machine.flash_byte_cycles / 1e6
+    assert flash < compile_text.copying_ms(small) < compile_text.copying_ms(wide)
+    assert "in about 0.2 ms (counted, not measured)" in "\n".join(compile_text.report_lines(small))
+
+
+@needs_compiler
+def test_relocatable_images_hold_packed_bytes(tmp_path: Path) -> None:
+    sizes = []
+    for small in (True, False):
+        mpool = str(images.pool_file(images.MEMORIES["flash"], "four_bits"))
+        options = Options(mpool=mpool, relocatable=True, verify=False, resident="all")
+        view, folder = view_of(network(small), options=options), tmp_path / str(small)
+        generating.generate(view, folder)
+        sizes.append(images.image(folder).image.params_bytes - view.memory.weights_bytes)
+        assert view.memory.weights_bytes == (37632 if small else 75264)
+    assert sizes[0] == sizes[1]  # what is not weights: the same padding
