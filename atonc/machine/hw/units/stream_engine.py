@@ -217,7 +217,7 @@ def _may_collide(config: StrengConfig) -> bool:
 def check(config: StrengConfig, unit: str) -> None:
     if config.ciphers:
         raise NotModelledError(
-            "the engine deciphers what it reads (ENCR_MSB.EN = 1), and the cipher is not public",
+            f"the engine ciphers what it moves ({CIPHER[0]} = {CIPHER[1]:#x}), and the cipher is not public",
             where=unit,
             rule="only modes whose result is proven are emulated",
             remedy="compile without --encrypt-weights: the program is the same in plain",
