@@ -22,7 +22,8 @@ from atonc.machine.hw.stream import Array, Stream
 bits = fields.declare("STRENG")
 
 # What LL_Streng_TensorInit writes for `cipher_en`: each word of eight bytes by its address, with key 0 of the engine's
-# bus interface, 12 rounds, identification 0. No published program has it; the cipher itself is not public.
+# bus interface, 12 rounds, identification 0; LL_Streng_WeightEncryptionInit of 2.x gives the same registers. No
+# published program has it; the cipher itself is not public.
 CIPHER = ("ENCR_MSB.EN", 1)
 CIPHER_WORD = 8  # bytes
 
