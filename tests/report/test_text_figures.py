@@ -85,7 +85,8 @@ def test_shares_are_those_of_the_pool() -> None:
     pool = some(name="npuRAM3", base=0x3420_0000, size_bytes=400 * KIB, absolute=True)
     layout = some(placed={}, ratio=1.0, lower_bound_bytes=KIB)
     board = some(name="b", pools=(pool,), application_from={})
-    view = some(board=board, memory=memory, compiled=some(layout=layout, program=some(user_io=())))
+    program = some(user_io=(), encrypted=None)
+    view = some(board=board, memory=memory, compiled=some(layout=layout, program=program, written=program))
     (line,) = [line for line in compile_text._memory(view) if "npuRAM3" in line]
     assert line.endswith(" 25.0 %")
 

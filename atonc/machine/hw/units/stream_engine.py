@@ -24,7 +24,8 @@ from atonc.machine.hw.stream import Array, Stream
 bits = fields.declare("STRENG")
 
 # What LL_Streng_TensorInit writes for `cipher_en`: each word of eight bytes by its address, with key 0 of the engine's
-# bus interface, 12 rounds, identification 0. No published program has it; the cipher itself is not public.
+# bus interface, 12 rounds, identification 0; LL_Streng_WeightEncryptionInit of 2.x gives the same registers. No
+# published program has it; the cipher itself is not public.
 CIPHER = ("ENCR_MSB.EN", 1)
 CIPHER_WORD = 8  # bytes
 
@@ -254,7 +255,7 @@ def _may_collide(config: StrengConfig) -> bool:
 def check(config: StrengConfig, unit: str, four_bits: FourBits | None = None) -> None:
     if config.ciphers:
         raise NotModelledError(
-            "the engine deciphers what it reads (ENCR_MSB.EN = 1), and the cipher is not public",
+            f"the engine ciphers what it moves ({CIPHER[0]} = {CIPHER[1]:#x}), and the cipher is not public",
             where=unit,
             rule="only modes whose result is proven are emulated",
             remedy="compile without --encrypt-weights: the program is the same in plain",
