@@ -23,7 +23,7 @@ from atonc.compiler.request.options import Options
 from atonc.insight.accuracy import edits
 from atonc.insight.accuracy.explain import examine
 from atonc.insight.accuracy.twin import SUMMED, is_format
-from atonc.insight.explain.loss import ACTIVATION, WEIGHTS, AccuracyReport
+from atonc.insight.explain.loss import AccuracyReport
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.loading import load
 from atonc.machine.base.frozen import dataclass
@@ -54,7 +54,6 @@ MAKERS = ("ours", "onnxruntime's")
 @dataclass(frozen=True)
 class Damage:
     title: str
-    part: str
     plant: Callable[[Graph, Op], Graph]
 
 
@@ -104,12 +103,12 @@ def with_data(graph: Graph, name: str, data: Any) -> Graph:
 
 
 DAMAGES = (
-    Damage("range an eighth as wide", ACTIVATION, spanning((1 / 8, 1 / 8))),
-    Damage("range 40 times as wide", ACTIVATION, spanning((40, 40))),
-    Damage("zero point moved by 90 codes", ACTIVATION, spanning((1, 1), 90)),
-    Damage(f"every {TURNED}th channel of the other sign", WEIGHTS, turned),
-    Damage("weights clipped at an eighth", WEIGHTS, clipped),
-    Damage("biases lost", WEIGHTS, without_bias),
+    Damage("range an eighth as wide", spanning((1 / 8, 1 / 8))),
+    Damage("range 40 times as wide", spanning((40, 40))),
+    Damage("zero point moved by 90 codes", spanning((1, 1), 90)),
+    Damage(f"every {TURNED}th channel of the other sign", turned),
+    Damage("weights clipped at an eighth", clipped),
+    Damage("biases lost", without_bias),
 )
 
 
@@ -190,7 +189,7 @@ def damaged_row(
     names = {op.name} | {layer_name(one) for one in compiled.graph.ops
                          if tensor in one.outputs or op.name in (one.name, *one.origin)}  # fmt: skip
     line = next((number for number, one in enumerate(found.findings, 1)
-                 if one.part == damage.part and (one.layer in names or one.tensor == tensor)), 0)  # fmt: skip
+                 if one.layer in names or one.tensor == tensor), 0)  # fmt: skip
     return {**sound, "damage": damage.title, "layer": op.name, "line": line, "sound_db": sound["db"],
             "db": outputs_db(found), "verdict": found.verdict.partition(":")[0],
             "symptom": found.findings[line - 1].symptom if line else "", "first": _line(found, 0)}  # fmt: skip
