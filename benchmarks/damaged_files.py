@@ -37,10 +37,10 @@ from benchmarks.shared.tables import table
 
 GROUP = "quantising"
 ARGUMENTS = (
-    FLOATS.but(required=True),
-    argument("--made", type=Path, metavar="DIR", required=True, help="what `quantize --save` wrote"),
+    FLOATS,
+    argument("--made", type=Path, metavar="DIR", help="what `quantize --save` wrote; none: the records alone"),
     ONLY,
-    KEEP,
+    KEEP.but(required=True),
     WRITE,
 )
 
@@ -208,8 +208,10 @@ def _line(found: AccuracyReport, number: int) -> str:
 
 def run(arguments: argparse.Namespace) -> Report:
     kept = Kept(arguments.keep)
-    keys = [key for key in MODELS if asked_for(arguments.only, key) and (arguments.made / f"{key}.onnx").is_file()]
+    made = {path.stem for path in arguments.made.glob("*.onnx")} if arguments.made else set()
+    keys = [key for key in MODELS if key in made and asked_for(arguments.only, key)]
     rows = [row for key in keys for maker in MAKERS for row in looked_at(key, maker, arguments, kept)]
+    rows = rows or list(kept.values())
     sound, hurt = ([row for row in rows if ("damage" in row) == wanted] for wanted in (False, True))
     large = [row for row in hurt if round(row["sound_db"] - row["db"], 1) > MATTERS_DB]
     said = [row for row in sound if row["verdict"] == "nothing is wrong"]
