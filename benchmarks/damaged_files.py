@@ -49,6 +49,14 @@ OPTIONS = Options(verify=False, allow_float=True)
 MATTERS_DB = 3.0  # of the outputs: a damage that costs no more is less than all that 8 bits cost anyway
 TURNED = 8  # every so many channels
 MAKERS = ("ours", "onnxruntime's")
+CLOSING = """onnxruntime's file of resnet8 is not as good as it could be, and the report says so: its average pooling
+keeps the scale of its input, whose values are several times larger, and a range of its own is worth 7 dB. That is how
+this tool writes every average pooling; nobody damaged the file.
+
+Moving the zero point of a layer of onnxruntime's takes its ReLU away where that was written as a range that begins at
+zero. The line says so, with the range that brings it back.
+
+Models whose files are not in the tables were left out for want of processor time."""
 
 
 @dataclass(frozen=True)
@@ -231,5 +239,7 @@ def run(arguments: argparse.Namespace) -> Report:
         *table(("model", "file", "damage", "layer", ">outputs, dB", ">line", "symptom", "verdict"),
                [(r["model"], r["maker"], r["damage"], r["layer"][:40], f"{r['sound_db']} to {r['db']}", r["line"],
                  r["symptom"], r["verdict"]) for r in hurt]),
+        "",
+        CLOSING,
     ]  # fmt: skip
     return Report("\n".join(page) + "\n", failed=len(said) < len(sound) or len(found) < len(large))
