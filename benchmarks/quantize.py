@@ -28,7 +28,7 @@ from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import FLOATS, KEEP, ONLY, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
 from benchmarks.shared.quantize_models import MODELS
-from benchmarks.shared.quantize_samples import SEEDS, SMALL, samples
+from benchmarks.shared.quantize_samples import SEEDS, samples
 from benchmarks.shared.quantize_table import table
 
 GROUP = "quantising"
@@ -42,7 +42,7 @@ ARGUMENTS = (
 )
 
 ORT = {"ort_minmax": "MinMax", "ort_percentile": "Percentile", "ort_entropy": "Entropy"}
-TOGETHER = 10  # samples whose values onnxruntime keeps in memory at once
+AT_ONCE, TOGETHER = 50_000, 10  # from so many values of an input on onnxruntime keeps so many samples in memory at once
 
 
 # ---------------------------------------------------------------------------------------------------------- quantisers
@@ -82,7 +82,7 @@ def by_onnxruntime(tidy: Any, name: str, values: np.ndarray, method: str) -> byt
 
 def _in_parts(values: np.ndarray) -> dict[str, int]:
     """The option is named after min-max; the other methods take it as well, and join the histograms of the parts."""
-    large = values[0].size > SMALL and len(values) % TOGETHER == 0
+    large = values[0].size > AT_ONCE and len(values) % TOGETHER == 0
     return {"CalibStridedMinMax": TOGETHER} if large else {}
 
 

@@ -42,8 +42,6 @@ MODELS = {
                   127.5, 128),
     "digits_cnn": Model("mnist_cnn.tflite", "two convolutions, MNIST digits", "jsmith173/AI-STM32H7-V1.0", 0, 255,
                         data="digits"),
-    "digits_v3": Model("digits_v3.onnx", "MobileNetV3-like, hard-swish and squeeze, MNIST digits",
-                       "trained with torch 2.13 on the first 6,000 digits", 0, 255, data="digits"),
     "wand": Model("magic_wand.tflite", "1-D convolutions, gestures, 119 x 6 values of accelerometer and gyroscope",
                   "nanguoyu/Magic_Wand_Data", data="gestures"),
     "mobilenet_v2_half": Model("mobilenet_v2_128_0.5.onnx", "MobileNetV2 0.5, 128x128, ReLU6",

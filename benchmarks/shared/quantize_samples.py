@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.shared.quantize_models import Model
 
 SAMPLES = 100
-TINY, SMALL, LARGE = 2_000, 50_000, 400_000  # values of an input
+TINY, SMALL, LARGE = 2_000, 100_000, 400_000  # values of an input
 HELD_TINY, HELD_SMALL, HELD, HELD_LARGE = 500, 128, 32, 16  # so many samples judge
 SEEDS = {"learn": 0, "dev": 1, "held": 3}
 

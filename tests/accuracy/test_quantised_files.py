@@ -160,6 +160,29 @@ def test_a_damage_is_the_first_or_second_line(name: str, maker: str) -> None:
     assert {place.replace("r", "c") for place in places} & set(lines), [(f.layer, f.symptom) for f in found.findings]
 
 
+def test_a_relu_that_was_the_range_is_missed_when_the_zero_point_moves() -> None:
+    """onnxruntime leaves the ReLU out where the range begins at zero: a moved zero point lets negative values pass."""
+    first = report(_edited(theirs("MinMax"), _moved("r2", 90))).findings[0]
+    assert first.symptom == "zero-point" and "ReLU" in first.says
+    assert max(one.gain_db for one in first.remedies if "begins at zero" in one.what) > 10
+
+
+def test_nearest_weights_are_not_called_others() -> None:
+    """Inputs with a mean and weights that cancel make much noise of rounding alone."""
+    b = Build(4)
+    weights = b.random.normal(0, 1, (8, 3, 3, 3))
+    centred = weights - weights.mean((1, 2, 3), keepdims=True)
+    x = b.node("Conv", ["x", b.constant("c.w", centred), b.constant("c.b", np.full(8, 0.01))], "y")
+    model = b.model({"x": SHAPE}, [x])
+    inputs = [{"x": (0.5 + 0.002 * feed["x"]).astype(np.float32)} for feed in feeds()]
+    data = by_onnxruntime(tidy(model, "float"), "x", np.stack([feed["x"] for feed in inputs]), "MinMax")
+    original = read_onnx(model.SerializeToString())
+    found = examine(compile_graph(read_onnx(data), OPTIONS), original, inputs[:4], OPTIONS)
+    mine = [one for one in found.findings if one.part == "weights"]
+    assert mine and mine[0].own_db < 30, "the case is not there"
+    assert mine[0].symptom == "eight-bit-weights"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": [0]}', '{"a": ["1"]}', '{"a": [NaN]}', '{"a": 3}', "[" * 9999])
 def test_what_makes_no_sense_is_as_if_nothing_was_said(text: str) -> None:
     model = network()

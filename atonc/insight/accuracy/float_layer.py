@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from atonc.insight.accuracy import edits
-from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
-from atonc.insight.accuracy.twin import SUMMED
+from atonc.insight.accuracy.measure import LIMITS, MeasuredLayer, Measurement
+from atonc.insight.accuracy.twin import SUMMED, real_range
 from atonc.machine.base.errors import UnsupportedError
 
 ROUNDED = 1.0  # steps, root mean square: the nearest code is off by 0.3, one chosen for the layer's result by more
@@ -47,3 +47,13 @@ def is_rounded(measured: Measurement, layer: MeasuredLayer, scales: edits.Real) 
     if bias is None or len(held) < 2:
         return True
     return bool(np.linalg.norm(np.asarray(held[1]).reshape(-1) - bias) <= SAME_BIAS * np.linalg.norm(bias))
+
+
+def lost_limit(measured: Measurement, layer: MeasuredLayer) -> bool:
+    """Whether the float layer ends in a ReLU that the quantised one has neither as an operator nor as its range."""
+    name, real = layer.format.name, measured.reference.twin
+    maker = None if real is None else real.graph.producers.get(measured.reference.names.get(name, ""))
+    if maker is None or not (maker.kind in LIMITS or maker.attrs.get("activation", "none") != "none"):
+        return False
+    plain = layer.op.kind in SUMMED and layer.op.attrs.get("activation", "none") == "none"
+    return plain and layer.facts.low >= 0 > real_range(layer.format)[0] and name not in measured.twin.limits

@@ -11,7 +11,7 @@ from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy import edits
-from atonc.insight.accuracy.float_layer import float_constants
+from atonc.insight.accuracy.float_layer import float_constants, lost_limit
 from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
 from atonc.insight.accuracy.power import from_ratio
 from atonc.insight.accuracy.twin import SUMMED, make_twin
@@ -106,6 +106,9 @@ def _changes(measured: Measurement, layer: MeasuredLayer, part: str) -> Iterator
         real = "float on the CPU, with the layers that read it"
         yield Change(real, lambda graph: edits.in_float(graph, near, {}), more_bits=True)
     if part == WEIGHTS:
+        if lost_limit(measured, layer):
+            zero = "a range that begins at zero, as a ReLU does"
+            yield Change(zero, lambda graph: edits.refit(graph, name, 0.0, facts.high), True)
         each = "weights from float, a scale for each channel"
         yield Change(each, lambda graph: edits.per_channel(graph, weighted, *float_constants(measured, layer)), True)
         clip = "the same, with the largest weights clipped where the result gains"

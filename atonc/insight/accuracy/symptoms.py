@@ -8,7 +8,7 @@ from math import log10
 import numpy as np
 
 from atonc.compiler.ir import Tensor
-from atonc.insight.accuracy.float_layer import is_rounded
+from atonc.insight.accuracy.float_layer import is_rounded, lost_limit
 from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
 from atonc.insight.accuracy.twin import real_range
 from atonc.insight.explain.loss import ACTIVATION, WEIGHTS
@@ -96,6 +96,10 @@ def _weights(measured: Measurement, layer: MeasuredLayer) -> Symptom:
     if weights is None or weights.quant is None:
         return Symptom("constants-differ", "its constants are not those of the float model")
     found = next((found for rule in _WEIGHT_RULES if (found := rule(weights, layer)) is not None), _EIGHT_BITS)
+    if found.id == DIFFER and lost_limit(measured, layer):
+        zero, first = layer.format.zero_point, layer.format.code_range[0]
+        words = f"its range should begin at zero: the zero point is {zero}, {first} would do"
+        return Symptom("zero-point", f"the float layer ends in a ReLU, and this one does not; {words}")
     scales = weights.quant.along(weights.quant.scales, len(weights.shape))
     if found.id == DIFFER and is_rounded(measured, layer, scales):
         return _EIGHT_BITS  # the layer makes much of little: its inputs have a mean, and its weights cancel
