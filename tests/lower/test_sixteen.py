@@ -18,6 +18,8 @@ from atonc.compiler.lower.rules import rule_of
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.sixteen.halves import never_negative
 from atonc.compiler.lower.sixteen.joining import HIGHEST, LOWEST, WideSum
+from atonc.compiler.lower.sixteen.pair import PairOfHalves
+from atonc.compiler.lower.sixteen.sums import TwoHalves
 from atonc.compiler.ops import run_graph
 from atonc.compiler.plan.policy import MOST_CODES, WIDE_STEP
 from atonc.compiler.request.options import Options
@@ -111,6 +113,15 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name: str) -> None:
     check(conv_graph(**CONVOLUTIONS[name]))
+
+
+FORMS = {"1x1": PairOfHalves, "depthwise": PairOfHalves, "3x3 valid, many taps": TwoHalves}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_one_epoch_for_both_halves_where_one_unit_holds_the_channels(name: str) -> None:
+    meaning = on_npu(conv_graph(**CONVOLUTIONS[name])).context.semantics["op"]
+    assert isinstance(meaning.codes, FORMS[name])
 
 
 def test_dense_layer() -> None:

@@ -143,10 +143,10 @@ def _summed(
         for chain, cut in found:
             sums.append(context.scratch(2 * target.height * target.width * count * multiplier, "parts of a kernel"))
             b = TaskBuilder(layer.origin, f"part of depthwise conv {layer.op.name}", Purpose.PART)
-            tail = _add_units(b, layer, context, DepthwiseBlocks(chain, cut, start, count // cut.batch), rule.out_shift)
+            tail = add_units(b, layer, context, DepthwiseBlocks(chain, cut, start, count // cut.batch), rule.out_shift)
             b.write(tail, sums[-1], engine(flat(target.height * target.width * count * multiplier), write=True))
             groups.append(b.alone())
-        chains = tuple(_meaning(chain, cut) for chain, cut in found)
+        chains = tuple(meaning_of(chain, cut) for chain, cut in found)
         record(context, layer, LoweredSums(layer.stored, chains, rule, target, *outputs, multiplier))
         kernels = found[0][1].kernels
         groups += add_up(context, sums, Results(layer, target, rule, *outputs, kernels))
@@ -342,16 +342,16 @@ def _chain(layer: ConvLayer, context: Context, target: Area, blocks: DepthwiseBl
     out, count = blocks.channel * multiplier, blocks.count * cut.outputs
     first, ruled = blocks.ruled if any(blocks.ruled) else (out, count)
     rule = layer.requantisation_of(cut.mode.offset, cut.roundings, first, ruled)
-    tail = _add_units(b, layer, context, blocks, rule.out_shift)
+    tail = add_units(b, layer, context, blocks, rule.out_shift)
     units = layer.code_units(rule.units(out - first, count, cut.kernels, target.height * target.width))
     codes = requantise(b, units, tail, {})
     b.write(codes, layer.target, output_engine(target, cut.kernels, out, count // cut.kernels))
     if out == first:  # once for all slices of a group
-        chains = tuple(_meaning(chain, cut) for chain in _chains(blocks))
+        chains = tuple(meaning_of(chain, cut) for chain in _chains(blocks))
         record(context, layer, LoweredSums(layer.stored, chains, rule, target, first, ruled, multiplier))
 
 
-def _meaning(parts: tuple[Part, ...], cut: Cut) -> SumChain:
+def meaning_of(parts: tuple[Part, ...], cut: Cut) -> SumChain:
     return SumChain((tuple(SumTerm(part, 0, 1) for part in parts),), cut.mode.offset)
 
 
@@ -360,7 +360,7 @@ def _chains(blocks: DepthwiseBlocks) -> list[tuple[Part, ...]]:
     return [(part,) for part in blocks.parts] if blocks.cut.joined else [blocks.parts]
 
 
-def _add_units(b: TaskBuilder, layer: ConvLayer, context: Context, blocks: DepthwiseBlocks, out_shift: int) -> str:
+def add_units(b: TaskBuilder, layer: ConvLayer, context: Context, blocks: DepthwiseBlocks, out_shift: int) -> str:
     """Every chain with a stream of kernels."""
     tails, cut = [], blocks.cut
     configs = iter(cut.configs)

@@ -1,9 +1,10 @@
 """Sums to results of 16 bits: one ARITH scales them, and a second one adds what is left of the bias.
 
-    x = sat16(round((A[c] * acc16 + C[c]) >> R)),   y = sat16(x + B[c])
+    x = sat16(round((A[c] * acc16 + C[c]) >> R)),   y = sat16(w * x + B[c])
 
 Published programs scale sums to 16 bits with addends of 16 bits only, so C holds less than a code of the bias and B the
-whole codes. Without any B the second unit falls away.
+whole codes. Without any B the second unit falls away. Results without their bias may leave 16 bits where those with it
+do not: then x counts pairs of codes, and w is 2.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ WHOLE = 1e18  # whole codes stand apart from the addends: no bound
 class WideRequantisation(Requantisation):
     """`addends` are biases in steps of the products, however long; errors count in steps of `WIDE_STEP` codes."""
 
+    weight: int = 1  # w: 1 or 2
+
     @property
     def whole(self) -> Ints:
         """B: whole codes of every channel; even ones where 16 bits are too few for some."""
@@ -45,14 +48,15 @@ class WideRequantisation(Requantisation):
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         part = slice(first, first + count)
-        scale = _wide(coefficient_unit(self.factors[part], self.rest[part], batch, pixels, self.shift), self.rest[part])
+        cut = self.shift + self.weight - 1
+        scale = _wide(coefficient_unit(self.factors[part], self.rest[part], batch, pixels, cut), self.rest[part])
         if not self.whole.any():  # of all channels: lanes of a chain have equal units
             return [scale]
         whole = self.whole[part]
         if np.abs(self.whole).max() <= WIDEST:
-            add = coefficient_unit(np.full(count, 2), whole, batch, pixels, 1)
+            add = coefficient_unit(np.full(count, 2 * self.weight), whole, batch, pixels, 1)
             return [scale, changed(_wide(add, whole), shift_c=1)]
-        add = coefficient_unit(np.full(count, 8), whole >> 1, batch, pixels, 3)  # 8 * x + (B / 2 << 4)
+        add = coefficient_unit(np.full(count, 8 * self.weight), whole >> 1, batch, pixels, 3)  # 8*w*x + (B/2 << 4)
         return [scale, changed(_wide(add, whole >> 1), shift_c=4)]
 
     def ariths(self, count: int) -> int:
@@ -63,8 +67,15 @@ class WideRequantisation(Requantisation):
 
     def wide(self, acc: Ints) -> Ints:
         """From sums of 16 bits."""
-        scaled = finish(acc * self.factors + self.rest, self.shift, 2, True, True)
-        return np.clip(scaled + self.whole, -WIDEST - 1, WIDEST)
+        scaled = finish(acc * self.factors + self.rest, self.shift + self.weight - 1, 2, True, True)
+        return np.clip(self.weight * scaled + self.whole, -WIDEST - 1, WIDEST)
+
+
+def weighed(rule: WideRequantisation, reach: float) -> tuple[WideRequantisation, float]:
+    """The same for results that go so far without their bias, and the codes that this costs."""
+    if not rule.whole.any() or reach <= WIDEST:
+        return rule, 0.0
+    return replace(rule, weight=2), 0.5 + max(0.0, reach - 2 * WIDEST)
 
 
 def _wide(unit: ArithConfig, addends: Ints) -> ArithConfig:
@@ -80,7 +91,7 @@ def _wide(unit: ArithConfig, addends: Ints) -> ArithConfig:
 
 def wide_rules(acc: Accumulated, counts: Sequence[int], within: Coefficients) -> list[WideRequantisation]:
     """Rules for stretches of so many channels, one behind the other."""
-    found = []
+    found, first = [], 0
     for rule in best_rules(acc, None, counts, within._replace(addend=WHOLE, shift=MOST_SHIFT)):
         wide = WideRequantisation(rule.out_shift, rule.factors, rule.addends, max(rule.shift, 1))
         if rule.shift < 1:
@@ -90,7 +101,10 @@ def wide_rules(acc: Accumulated, counts: Sequence[int], within: Coefficients) ->
             raise Refusal("coefficients", seen, f"{WIDEST}", "check the scales: they differ beyond all use")
         most = 2 * WIDEST << wide.shift  # what two steps of 16 bits hold; beyond, another way to read features may do
         lost = max(0, int(np.abs(wide.addends).max(initial=0)) - most) / 2.0**wide.shift
-        error, mean = ((one + lost) / WIDE_STEP for one in (rule.error, rule.mean_error))
-        addends = np.clip(wide.addends, -most, most)
-        found.append(replace(wide, addends=addends, error=error, mean_error=mean))
+        some = slice(first, first + wide.factors.size)
+        first = some.stop
+        wide = replace(wide, addends=np.clip(wide.addends, -most, most))
+        wide, more = weighed(wide, float((np.abs(acc.scale[some]) * acc.needed[some]).max(initial=0.0)))
+        error, mean = ((one + lost + more) / WIDE_STEP for one in (rule.error, rule.mean_error))
+        found.append(replace(wide, error=error, mean_error=mean))
     return found

@@ -56,9 +56,9 @@ class LoweredSums:
 
     def add_to(self, codes: Ints, result: Ints) -> None:
         features = self.features(codes)
-        total = self._chain(features, self.chains[0])
+        total = self.chain_sums(features, self.chains[0])
         for chain in self.chains[1:]:
-            total = limited(total + self._chain(features, chain), 16)
+            total = limited(total + self.chain_sums(features, chain), 16)
         target = picture(result, self.target.channels_from(self.first, self.count))
         target[...] = requantised(self.rule, self._kept(total))
 
@@ -72,7 +72,8 @@ class LoweredSums:
         )
         return total[rows, columns]
 
-    def _chain(self, features: Ints, chain: SumChain) -> Ints:
+    def chain_sums(self, features: Ints, chain: SumChain) -> Ints:
+        """The sums of a chain as they leave its last unit."""
         total: Ints | None = None
         for terms in chain.passes:
             now = np.zeros(1, np.int64) if total is None else total << self.rule.out_shift
@@ -149,7 +150,8 @@ def picture(flat: Ints, area: Area) -> Ints:
 
 def requantised(rule: Requantisation | TwoSteps, sums: Ints) -> Ints:
     if isinstance(rule, WideRequantisation):
-        return limited(limited(shifted(sums * rule.factors + rule.rest, rule.shift), 16) + rule.whole, 16)
+        scaled = limited(shifted(sums * rule.factors + rule.rest, rule.shift + rule.weight - 1), 16)
+        return limited(rule.weight * scaled + rule.whole, 16)
     if isinstance(rule, Requantisation):
         return clipped(limited(shifted(sums * rule.factors + rule.addends, rule.shift), 8), rule.clip)
     middle = limited(shifted(sums * rule.factors, rule.shift), 16)

@@ -36,6 +36,20 @@ def scratch_tensor(context: Context, like: Tensor, dtype: str, scale: float, zer
     return Tensor(name, like.shape, dtype, Quantisation.per_tensor(scale, zero))
 
 
+def inside(context: Context, op: Op, tensors: Iterable[Tensor], typical: Callable[[], list[Codes]]) -> None:
+    """Makes a draft see an inner operator only."""
+    source = op.inputs[0]
+    graph = Graph({t.name: t for t in tensors}, (op,), (), op.outputs)
+
+    def runs() -> list[Mapping[str, Codes]]:
+        return [{source: codes} for codes in typical()]
+
+    facts = context.facts
+    context.facts = replace(
+        facts, graph=graph, calibrate=runs, forms={}, user_allocated=frozenset(), coarse=facts.coarse / WIDE_STEP
+    )
+
+
 def lower_inner(
     op: Op, tensors: Iterable[Tensor], typical: Callable[[], list[Codes]], context: Context
 ) -> tuple[list[TaskGroup], Semantics]:
@@ -48,16 +62,7 @@ def lower_inner(
 
 
 def _draw(op: Op, tensors: tuple[Tensor, ...], typical: Callable[[], list[Codes]], context: Context) -> list[TaskGroup]:
-    source = op.inputs[0]
-    graph = Graph({t.name: t for t in tensors}, (op,), (), op.outputs)
-
-    def runs() -> list[Mapping[str, Codes]]:
-        return [{source: codes} for codes in typical()]
-
-    facts = context.facts
-    context.facts = replace(
-        facts, graph=graph, calibrate=runs, forms={}, user_allocated=frozenset(), coarse=facts.coarse / WIDE_STEP
-    )
+    inside(context, op, tensors, typical)
     recipe = recipe_for(op.kind)
     assert recipe is not None
     return recipe(op, context)

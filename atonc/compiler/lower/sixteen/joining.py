@@ -50,6 +50,18 @@ class WideSum:
         first = changed(SUM, a=self.a, b=self.b, c=addend >> even, shift_c=int(even))
         return [first, *(move_unit(step) for step in self._moves(self.steps))]
 
+    @property
+    def ahead(self) -> int:
+        """What may be added before a saturation that does the lower limit."""
+        return LOWEST - self.low
+
+    def back(self) -> list[int]:
+        """What is added behind it."""
+        return [-self.ahead] if self.ahead else []
+
+    def back_units(self) -> list[ArithConfig]:
+        return [move_unit(step) for step in self.back()]
+
     def moves(self) -> list[ArithConfig]:
         """The same limits for one stream, which comes as it is; none without limits."""
         return [move_unit(step) for step in self._moves((0, *self.steps))]

@@ -21,22 +21,26 @@ from numpy.typing import NDArray
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.bias import bias_of
+from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.layer_of import layer_of
 from atonc.compiler.lower.conv.weight_sums import extreme_sums, magnitudes
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints
 from atonc.compiler.lower.sixteen.halves import Halves, halves_of, never_negative
-from atonc.compiler.lower.sixteen.inner import lower_inner, require_centred, scratch_tensor
+from atonc.compiler.lower.sixteen.inner import inside, lower_inner, require_centred, scratch_tensor
 from atonc.compiler.lower.sixteen.joining import HIGHEST, WideSum, wide_clip
+from atonc.compiler.lower.sixteen.pair import pair_of
 from atonc.compiler.lower.sixteen.streams import two_through
-from atonc.compiler.plan.policy import WIDE_STEP
+from atonc.compiler.plan.policy import WIDE_STEP, objective
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import choose, in_order
-from atonc.compiler.select.form import Semantics
+from atonc.compiler.select.choose import Offer, attempt, choose, in_order, take_best
+from atonc.compiler.select.form import Form, RefusedForm, Semantics
 from atonc.compiler.select.preferences import AS_STORED
 from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 
+ONE_EPOCH, TWO_LAYERS = "both halves in one epoch", "a layer for each half"
 _MOST_WEIGHT = 8  # u and v: beyond, halves are too coarse to be worth it
 _ROUNDING = 0.5  # codes: of the second unit of the low half
 
@@ -85,8 +89,46 @@ def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
         seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
         raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights to int8 (16x8)")
     signs = (True, False) if never_negative(x.name, context.graph) else (False,)
-    draws = [partial(_layer, op, weights, unsigned) for unsigned in signs]
+    draws = [partial(_cheaper, op, weights, unsigned) for unsigned in signs]
     return choose(context, in_order(AS_STORED, draws), blame_last=True)
+
+
+def _cheaper(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
+    """Both halves in one epoch, or as layers of their own."""
+    draws = {TWO_LAYERS: _layer} | ({ONE_EPOCH: _pair} if op.kind in ("conv", "dense") else {})
+    tried = {label: attempt(context, partial(draw, op, weights, unsigned)) for label, draw in draws.items()}
+    offers = [Offer(form, label, _price(form)) for label, form in tried.items() if isinstance(form, Form)]
+    context.refused += [form for form in tried.values() if isinstance(form, RefusedForm)]
+    return take_best(context, offers) if offers else context.take(tried[TWO_LAYERS])
+
+
+def _price(form: Form) -> float:
+    """What choices compare, with errors of 16 bits weighed as such."""
+    return objective(form.cycles, form.error / WIDE_STEP, form.scratch_bytes, form.target.machine)
+
+
+def _pair(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    bias = _bias(op, context, x, weights)
+    halves = halves_of(x, context, op.origin or (op.name,), unsigned)
+    context.buffer(y.name)
+    layers = [
+        _as_bytes(context, halves, *_inner(op, halves, (half, weights, y), added))
+        for half, added in ((halves.high, None), (halves.low, bias))
+    ]
+    groups, meaning, error = pair_of((layers[0], layers[1]), halves, WideSum(**_limits(op)), context)
+    context.explain(op, meaning, error)
+    return [*halves.groups, *groups]
+
+
+def _as_bytes(context: Context, halves: Halves, op: Op, tensors: tuple[Tensor, ...]) -> ConvLayer:
+    """A half as the recipes for bytes see it."""
+    draft = context.draft()
+    inside(draft, op, tensors, lambda: [])
+    if op.kind == "conv":
+        return layer_of(op, draft)
+    (outputs, inputs), elements = tensors[1].shape, tensors[0].elements
+    return layer_of(op, draft, (1, elements // inputs, inputs), (1, elements // inputs, outputs))
 
 
 def _layer(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
@@ -148,14 +190,20 @@ def _half(
     op: Op, context: Context, halves: Halves, tensors: tuple[Tensor, Tensor, Tensor], bias: Real | None
 ) -> tuple[list[TaskGroup], Semantics]:
     """One layer of bytes with results of 16 bits."""
+    inner, all_tensors = _inner(op, halves, tensors, bias)
+    typical = partial(_typical, context, op.inputs[0], halves.codes(tensors[0]))
+    return lower_inner(inner, all_tensors, typical, context)
+
+
+def _inner(
+    op: Op, halves: Halves, tensors: tuple[Tensor, Tensor, Tensor], bias: Real | None
+) -> tuple[Op, tuple[Tensor, ...]]:
     half, weights, sums = tensors
     name = f"{op.outputs[0]} {'low' if half is halves.low else 'high'}"
     added = () if bias is None else (Tensor(f"{name} bias", bias.shape, "float64", None, bias),)
     attrs = {key: value for key, value in op.attrs.items() if key != "clip"}
     inputs, origin = (half.name, weights.name, *(t.name for t in added)), op.origin or (op.name,)
-    inner = Op(op.kind, name, inputs, (sums.name,), attrs, origin)
-    typical = partial(_typical, context, op.inputs[0], halves.codes(half))
-    return lower_inner(inner, (half, weights, sums, *added), typical, context)
+    return Op(op.kind, name, inputs, (sums.name,), attrs, origin), (half, weights, sums, *added)
 
 
 def _typical(context: Context, name: str, codes: Any) -> list[NDArray[Any]]:
