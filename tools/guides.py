@@ -29,6 +29,7 @@ NEEDS = {
     "cmake ": ("cmake", "arm-none-eabi-gcc"),
     "bare_metal": ("cmake", "arm-none-eabi-gcc"),
     "--mode board": ("arm-none-eabi-gcc",),
+    "--try ": ("arm-none-eabi-gcc",),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from atonc.delivery.application.options import AppOptions
 from atonc.delivery.trials import app_running
 from atonc.delivery.trials.boarding import FirmwareError, Rig
 from atonc.machine.base.disk import write_files
-from tests.application.made import plan
+from tests.application.made import application, plan, plan_of
 from tests.board.programs import needs_compiler
 
 pytestmark = needs_compiler
@@ -40,6 +41,25 @@ def test_networks_in_turns_give_the_bytes_of_each_alone(made: Made, rig: Rig) ->
     assert found.equal, found.first_difference
     assert sorted(found.order) == ["first"] * 4 + ["second"] * 4 and found.order != tuple(sorted(found.order))
     assert found.bytes_compared == 200 and found.survivors_checked >= 4 and found.poisoned_bytes > 1000
+
+
+def test_memory_that_the_application_brings(made: Made, rig: Rig, tmp_path: Path) -> None:
+    """As in ST's applications of two networks: the inputs of the first and the outputs of the second are buffers of the
+    firmware."""
+    built, _, work = made
+    first, second = application().networks
+    first = replace(first, options=replace(first.options, inputs_allocation=False))
+    second = replace(second, options=replace(second.options, outputs_allocation=False))
+    found = plan_of(replace(built.plan.application, networks=(first, second)))
+    assert {(one.network, one.tensor) for one in found.kept} == {("first", "probabilities"), ("second", "image")}
+    files, contents = building.files_of_application(found, figures(found), AppOptions())
+    building.require_sound(found, files)
+    brought = building.BuiltApplication(found, figures(found), contents=contents, all_files=files)
+    write_files(tmp_path / "application", files)
+    common = [path for path in (work / "runtime").glob("*.o") if rig.said]  # the rig was built there
+    other = app_running.make_rig(brought, tmp_path / "application", tmp_path / "build", common)
+    tried = app_running.run_in_turns(brought, tmp_path / "application", other, 2, seed=3)
+    assert tried.equal, tried.first_difference
 
 
 @pytest.mark.parametrize("what", ["residents", "kept"])

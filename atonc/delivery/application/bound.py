@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.machine.base.frozen import dataclass
 
@@ -30,15 +31,15 @@ class NetworkDemand:
 def least_ram(networks: Sequence[NetworkDemand]) -> int:
     """While one network runs there are its live buffers, what must survive it, and all weights that stay in RAM."""
     residents = sum(one.resident_bytes for one in networks)
-    running = [
-        _peak(one.buffers) + sum((other.kept or {}).get(one.name, 0) for other in networks if other is not one)
-        for one in networks
-    ]
+    running = []
+    for one in networks:
+        surviving = sum((other.kept or {}).get(one.name, 0) for other in networks if other is not one)
+        running.append(int(live_bytes(one.buffers).max(initial=0)) + surviving)
     return residents + max(running, default=0)
 
 
-def _peak(buffers: Iterable[BufferLife]) -> int:
-    """The largest sum over the steps; of buffers at one address that live together the largest counts."""
+def live_bytes(buffers: Iterable[BufferLife]) -> NDArray[np.int64]:
+    """In every step; of buffers at one address that live together the largest counts."""
     rows = list(buffers)
     steps = max((row.last for row in rows), default=-1) + 1
     live = np.zeros(steps, np.int64)
@@ -51,4 +52,4 @@ def _peak(buffers: Iterable[BufferLife]) -> int:
             part = most[row.first : row.last + 1]
             np.maximum(part, row.size_bytes, out=part)
         live += most
-    return int(live.max(initial=0))
+    return live

@@ -16,7 +16,7 @@ from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.emit import write
 from atonc.compiler.emit.c import images
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import c_text, check, flash, loop_text, planning
+from atonc.delivery.application import c_text, check, flash, loop_text, page, planning
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.figures import ApplicationFigures, figures
 from atonc.delivery.application.flash import SlotContents
@@ -111,7 +111,7 @@ def files_of_application(
         "app_addresses.h": c_text.addresses(found, contents),
         "app_flash.ld": "\n".join(flash.linker_lines(contents)) + "\n",
     }
-    files |= {name: text.encode() for name, text in whole.items()}
+    files = {"app_report.html": page.page(found, told)} | {k: v.encode() for k, v in whole.items()} | files
     files["app_flash.bin"] = flash.flash_image(contents)[1]
     files["app_flash.hex"] = flash.hex_text(contents, parts.flash_of(found.memory))
     head = {"format": SLOTS_FORMAT, "atonc": __version__}

@@ -58,7 +58,7 @@ def figures(found: ApplicationPlan) -> ApplicationFigures:
         flash_load=sum(one.flash_load for one in networks),
         ram_bytes=parts.size_of(found.ram),
         ram_sum_bytes=sum(one.ram_bytes for one in networks),
-        lower_bound_bytes=least_ram([_demand(found, one) for one in found.networks]),
+        lower_bound_bytes=least_ram([demand_of(found, one) for one in found.networks]),
         kept_bytes=parts.size_of([one.span for one in found.kept]),
         resident_bytes=sum(one.resident_bytes for one in networks),
         free_on_chip_bytes=sum(end - start for span in on_chip for start, end in parts.left_of(span, found.ram)),
@@ -106,7 +106,7 @@ def _reads(program: Program) -> list[tuple[int, int]]:
     ]
 
 
-def _demand(found: ApplicationPlan, one: PlannedNetwork) -> NetworkDemand:
+def demand_of(found: ApplicationPlan, one: PlannedNetwork) -> NetworkDemand:
     working = [
         home
         for home in one.compiled.program.placed.values()

@@ -83,12 +83,12 @@ def _kept(sources: Sequence[AppSource], memory: BoardMemory) -> tuple[Kept, ...]
     wanted = [
         (_size(one, tensor), one.name, tensor, survives)
         for one in sources
-        for edges, survives in (
-            (one.graph.inputs, one.network.inputs_survive),
-            (one.graph.outputs, one.network.outputs_survive),
+        for edges, survives, ours in (
+            (one.graph.inputs, one.network.inputs_survive, one.network.options.inputs_allocation),
+            (one.graph.outputs, one.network.outputs_survive, one.network.options.outputs_allocation),
         )
         for tensor in edges
-        if survives
+        if survives and ours  # else the application brings the memory, and keeps it as long as it wants
     ]
     wanted.sort(key=lambda row: -row[0])
     places = parts.places_from_the_end(memory, [row[0] for row in wanted])

@@ -28,6 +28,24 @@ static void run(uint32_t index) {
     board_print("\n");
 }
 
+static void set_buffer(const board_host_t *command) {
+    const NN_Interface_TypeDef *network = app_networks[command->network].instance->network;
+    void *buffer = (void *)(uintptr_t)command->address;
+    board_print_buffer_result(command->command == BOARD_SET_INPUT
+                                  ? network->input_setter(command->index, buffer, command->size)
+                                  : network->output_setter(command->index, buffer, command->size));
+}
+
+static void obey(void) {
+    const board_host_t command = board_host;
+    if (command.network >= APP_NETWORKS)
+        board_print("ATONC ERROR no such network\n");
+    else if (command.command == BOARD_RUN)
+        run(command.network);
+    else
+        set_buffer(&command);
+}
+
 int main(void) {
     board_print("ATONC BOARD runtime " LL_ATON_VERSION_NAME "\n");
     const int wrong = app_networks_init();
@@ -47,10 +65,7 @@ int main(void) {
         board_stop(BOARD_READY);
         if (board_host.command == BOARD_QUIT)
             break;
-        if (board_host.command != BOARD_RUN || board_host.network >= APP_NETWORKS)
-            board_print("ATONC ERROR no such network\n");
-        else
-            run(board_host.network);
+        obey();
     }
     app_networks_deinit();
     return bad;
