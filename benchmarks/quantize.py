@@ -26,13 +26,13 @@ from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.signal import Signal
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from benchmarks.shared.corpus import asked_for
-from benchmarks.shared.declare import KEEP, ONLY, SAVE, WRITE, Report, argument
+from benchmarks.shared.declare import FLOATS, KEEP, ONLY, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
 from benchmarks.shared.quantize_table import table
 
 GROUP = "quantising"
 ARGUMENTS = (
-    argument("--floats", type=Path, metavar="DIR", help="measure the float models that lie there"),
+    FLOATS,
     ONLY,
     KEEP.but(required=True),
     SAVE.but(metavar="DIR", help="our quantised models go there"),
