@@ -22,7 +22,7 @@ from atonc.insight.quantizing.graph import FloatGraph, own_constants
 from atonc.insight.quantizing.islands import WEIGHTED
 from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.loading import load, raised
-from atonc.insight.quantizing.narrow import EightBits, Measured, Narrowing
+from atonc.insight.quantizing.narrow import EightBits, MeasuredChoice, PrecisionSearch
 from atonc.insight.quantizing.observe import outputs, threads
 from atonc.insight.quantizing.run import QuantizationWork
 from atonc.insight.quantizing.signal import Signal
@@ -31,13 +31,13 @@ from atonc.machine.base.errors import AtoncError
 from benchmarks.quantize import IMAGENET, Model, Reader, samples
 from benchmarks.quantize import MODELS as PUBLISHED
 from benchmarks.shared.corpus import asked_for
-from benchmarks.shared.declare import KEEP, ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import FLOATS, KEEP, ONLY, WRITE, Report
 from benchmarks.shared.four_bits_table import table
 from benchmarks.shared.kept import read, write
 
 GROUP = "quantising"
 ARGUMENTS = (
-    argument("--floats", type=Path, metavar="DIR", help="measure the float models that lie there"),
+    FLOATS,
     ONLY,
     KEEP.but(required=True),
     WRITE,
@@ -57,6 +57,9 @@ MODELS = {
     "pose": PUBLISHED["pose"],
     "face": PUBLISHED["face"],
 }
+
+
+CLASSIFIERS = ("keyword", "resnet8", "resnet_large", "mobilenet_v2", "mobilenet_v3")  # whose largest value is an answer
 
 
 class Rivals:
@@ -103,7 +106,7 @@ def measure(key: str, folder: Path) -> dict[str, Any]:
     work.mend()
     (tried,) = work.tune()
     start = EightBits(tried.tuning, tried.layers, work.walked, tried.signal, tried.cost)
-    narrowing = Narrowing(work, start)
+    narrowing = PrecisionSearch(work, start)
     found = narrowing.run()
     reference = outputs(graph.model, judged)
     eight = Signal.of(reference, outputs(tried.model, judged))
@@ -113,38 +116,50 @@ def measure(key: str, folder: Path) -> dict[str, Any]:
             "flash_8": narrowing.whole_bytes, "layers": len(narrowing.order), "points": []}  # fmt: skip
     for count in sorted(narrowing.made):
         made = narrowing.made[count]
-        row["points"].append(_point(work, made, (reference, judged), eight) | {"chosen": made is found.chosen})
+        row["points"].append(_point(work, made, (key, reference, judged), eight) | {"chosen": made is found.chosen})
     every = narrowing.made[len(narrowing.order)]
     for label, made in {"all": every, "mixed": found.chosen}.items():
         ours = Signal.of(reference, outputs(work.model(made.tuning, made.layers), judged))
-        row[label] = _point(work, made, (reference, judged), eight)
+        row[label] = _point(work, made, (key, reference, judged), eight)
         largest = _largest_first(narrowing, made.point.flash_bytes)
         for rival, layers in {"ort": sorted(made.tuning.four), "zoo": largest}.items():
             tensors = [made.layers[one][0].weights for one in layers]
-            row[label][rival] = _rival(rivals, tensors, (reference, judged), ours)
+            row[label][rival] = _rival(rivals, tensors, (key, reference, judged), ours)
         row[label]["compiled_flash"] = packed_flash(work.model(made.tuning, made.layers))
         print(key, label, row[label], flush=True)
     return row
 
 
-def _largest_first(narrowing: Narrowing, flash: int) -> list[str]:
+def _largest_first(narrowing: PrecisionSearch, flash: int) -> list[str]:
     by_size = sorted(narrowing.saved, key=lambda one: -narrowing.saved[one])
     count = next(n for n in range(len(by_size) + 1) if narrowing.flash(by_size[:n]) <= flash)
     return by_size[:count]
 
 
-def _point(work: QuantizationWork, made: Measured, held: tuple[Any, Any], eight: Signal) -> dict[str, Any]:
-    signal = Signal.of(held[0], outputs(work.model(made.tuning, made.layers), held[1]))
+def _point(work: QuantizationWork, made: MeasuredChoice, held: tuple[str, Any, Any], eight: Signal) -> dict[str, Any]:
+    key, reference, feeds = held
+    seen = outputs(work.model(made.tuning, made.layers), feeds)
+    signal = Signal.of(reference, seen)
     gain = [round(end, 2) for end in signal.gain_over(eight)]
-    return {**made.point.as_dict(), "held_db": round(signal.db, 2), "held_gain_db": gain}
+    changed = _changed(reference, seen) if key in CLASSIFIERS else None
+    return {**made.point.as_dict(), "held_db": round(signal.db, 2), "held_gain_db": gain, "held_changed": changed}
 
 
-def _rival(rivals: Rivals, tensors: list[str], held: tuple[Any, Any], ours: Signal) -> dict[str, Any]:
+def _rival(rivals: Rivals, tensors: list[str], held: tuple[str, Any, Any], ours: Signal) -> dict[str, Any]:
+    key, reference, feeds = held
     try:
-        seen = Signal.of(held[0], outputs(rivals.model(tensors), held[1]))
+        seen = outputs(rivals.model(tensors), feeds)
     except Exception as error:  # what it cannot do is a result, too
         return {"failed": f"{type(error).__name__}: {str(error)[:120]}"}
-    return {"held_db": round(seen.db, 2), "ours_gains_db": [round(end, 2) for end in ours.gain_over(seen)]}
+    signal = Signal.of(reference, seen)
+    gain = [round(end, 2) for end in ours.gain_over(signal)]
+    changed = _changed(reference, seen) if key in CLASSIFIERS else None
+    return {"held_db": round(signal.db, 2), "ours_gains_db": gain, "held_changed": changed}
+
+
+def _changed(reference: Any, seen: Any) -> float:
+    """The share of the samples whose largest value is another one."""
+    return float(np.mean([one[0].argmax() != other[0].argmax() for one, other in zip(reference, seen, strict=True)]))
 
 
 def run(arguments: argparse.Namespace) -> Report:

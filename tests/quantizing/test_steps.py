@@ -139,7 +139,7 @@ def test_scales_are_bounded_only_where_it_pays(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(run, "price", lambda *_: QuantizationPrice(1.0, 1, "", {names[0]: 90, names[1]: 110, "x": 1}))
     tuning = work._where_it_pays(before, Tuning(spread=2.0))
     assert tuning.layers == {names[0]} and tuning.name == "scales of channels within a factor of 2 in 1 layer"
-    free, bounded = work._mended(Tuning(), run.NOTHING), work._mended(tuning, run.NOTHING)
+    free, bounded = work.mended(Tuning(), run.NOTHING), work.mended(tuning, run.NOTHING)
     spreads = [made[names[0]][1].scales.max() / made[names[0]][1].scales.min() for made in (free, bounded)]
     assert spreads[1] <= 2.0 * 1.25 < spreads[0]
     assert all(np.array_equal(free[name][1].scales, bounded[name][1].scales) for name in names[1:])

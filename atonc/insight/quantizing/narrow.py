@@ -59,7 +59,7 @@ class EightBits:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredChoice:
     """A choice of layers with what it gave."""
 
     point: PrecisionPoint
@@ -70,14 +70,14 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Narrowed:
-    chosen: Measured
+    chosen: MeasuredChoice
     wishes: MendOptions  # how its weights were made
     points: tuple[PrecisionPoint, ...]
     steps: tuple[Step, ...]
     alone_db: Mapping[str, float]
 
 
-class Narrowing:
+class PrecisionSearch:
     def __init__(self, bench: Workbench, eight: EightBits) -> None:
         self.bench, self.eight = bench, eight
         layers = [layer for layer, _ in eight.layers.values() if not why_eight(bench.graph, layer)]
@@ -87,7 +87,7 @@ class Narrowing:
         self.steps: list[Step] = []
         self.order: tuple[str, ...] = tuple(self.saved)
         self.alone_db: dict[str, float] = {}
-        self.made: dict[int, Measured] = {}  # by how many layers of the order
+        self.made: dict[int, MeasuredChoice] = {}  # by how many layers of the order
 
     def run(self) -> Narrowed:
         settings = self.bench.settings
@@ -135,21 +135,21 @@ class Narrowing:
     def _tuning(self, count: int) -> Tuning:
         return replace(self.eight.tuning, four=frozenset(self.order[:count]))
 
-    def _start(self) -> Measured:
+    def _start(self) -> MeasuredChoice:
         _, changed = self._changed(self.bench.model(self.eight.tuning, self.eight.layers))
         point = self._point((), self.eight.signal, changed)
-        return Measured(point, self.eight.tuning, self.eight.layers, self.eight.signal)
+        return MeasuredChoice(point, self.eight.tuning, self.eight.layers, self.eight.signal)
 
-    def measure(self, count: int) -> Measured:
+    def measure(self, count: int) -> MeasuredChoice:
         if count not in self.made:
             with progress.part(f"4 bits in {count} layers"):
                 self.made[count] = self._measured(self._tuning(count), self.wishes)
         return self.made[count]
 
-    def _measured(self, tuning: Tuning, wishes: MendOptions) -> Measured:
+    def _measured(self, tuning: Tuning, wishes: MendOptions) -> MeasuredChoice:
         layers = self.bench.mended(tuning, wishes)
         signal, changed = self._changed(self.bench.model(tuning, layers))
-        return Measured(self._point(tuple(tuning.four), signal, changed), tuning, layers, signal)
+        return MeasuredChoice(self._point(tuple(tuning.four), signal, changed), tuning, layers, signal)
 
     def _changed(self, model: Any) -> tuple[Signal, float | None]:
         signal, changed = self.bench.judge.verdict(model)
@@ -163,7 +163,7 @@ class Narrowing:
 
     # ------------------------------------------------------------------------------------------------------ rounding
 
-    def _ways(self) -> Measured:
+    def _ways(self) -> MeasuredChoice:
         """All layers that may have 4 bits, rounded to the nearest, then by what each way gains surely."""
         settings, tuning = self.bench.settings, self._tuning(len(self.order))
         plain, walked = MendOptions(False, False), self.eight.walked
@@ -174,7 +174,7 @@ class Narrowing:
             by_output = MendOptions(walked.rounding, settings.correct_bias, four_bits=True)
             named["4 bits: weights rounded by the layer's output"] = by_output
             named["4 bits: layers mend what those before lost"] = replace(by_output, ahead=True)
-        best: Measured | None = None
+        best: MeasuredChoice | None = None
         for name, wishes in named.items():
             with progress.part(name):
                 found = self._measured(tuning, wishes)
@@ -216,7 +216,7 @@ class Narrowing:
             return point.changed is not None and point.changed <= settings.max_changed + 1e-9
         return point.snr_db >= self.eight.signal.db - settings.max_loss_db
 
-    def _smallest_flash(self) -> Measured:
+    def _smallest_flash(self) -> MeasuredChoice:
         """The best that fits; with a loss of the user's own, one that keeps to it."""
         settings = self.bench.settings
         fits = next(n for n in range(len(self.order) + 1) if self.flash(self.order[:n]) <= settings.max_flash)
@@ -233,7 +233,7 @@ class Narrowing:
             )
         return max(allowed, key=lambda one: (one.point.snr_db, -one.point.flash_bytes))
 
-    def _largest_share(self) -> Measured:
+    def _largest_share(self) -> MeasuredChoice:
         """The least flash that loses no more than is allowed, looked for between two measured points."""
         for _ in range(BISECTIONS):
             good = max(n for n, one in self.made.items() if self._allowed(one.point) or n == 0)
@@ -244,7 +244,7 @@ class Narrowing:
         allowed = [one for n, one in self.made.items() if self._allowed(one.point) or n == 0]
         return min(allowed, key=lambda one: (one.point.flash_bytes, -one.point.snr_db))
 
-    def _narrowed(self, chosen: Measured) -> Narrowed:
+    def _narrowed(self, chosen: MeasuredChoice) -> Narrowed:
         points = [self.made[count] for count in sorted(self.made)]
         marked = tuple(replace(one.point, chosen=one is chosen) for one in points)
         return Narrowed(chosen, self.wishes, marked, tuple(self.steps), self.alone_db)

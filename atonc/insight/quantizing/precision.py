@@ -46,7 +46,7 @@ def saved_bytes(graph: FloatGraph, layer: LinearLayer) -> int:
 
 
 def weight_bytes(layers: Mended) -> int:
-    """Of weights and biases, every weight as a byte."""
+    """Counts weights and biases, every weight as a byte."""
     return sum(weights.codes.size + BIAS_BYTES * len(weights.bias) for _, weights in layers.values())
 
 

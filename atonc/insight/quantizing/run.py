@@ -19,7 +19,7 @@ from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.layers import layers_of
 from atonc.insight.quantizing.loading import raised, read, tidy
 from atonc.insight.quantizing.mend import Mended, MendOptions, mend
-from atonc.insight.quantizing.narrow import EightBits, Narrowed, Narrowing
+from atonc.insight.quantizing.narrow import EightBits, Narrowed, PrecisionSearch
 from atonc.insight.quantizing.observe import threads
 from atonc.insight.quantizing.precision import tensors_of
 from atonc.insight.quantizing.price import QuantizationPrice, price
@@ -321,7 +321,7 @@ class QuantizationWork:
         """Weights of 4 bits in the model that was chosen."""
         self._back_to(tried.state)
         start = EightBits(tried.tuning, tried.layers, self.walked, tried.signal, tried.cost)
-        found = Narrowing(self, start).run()
+        found = PrecisionSearch(self, start).run()
         self.steps += found.steps
         if found.chosen.tuning.four:
             self.walked = found.wishes
