@@ -29,7 +29,7 @@ def test_compiling_needs_neither_emulator_nor_sweeps() -> None:
 
 
 def test_a_verb_loads_no_other_verb(tmp_path: Path) -> None:
-    """All options of all verbs, and masked arrays for one sort, were a sixth of the time of one layer."""
+    """All options of all verbs, and masked arrays for one sort, were an eighth of the time of one layer."""
     (tmp_path / "one.tflite").write_bytes(conv_model())
     program = (
         "import sys; from atonc.doors.cli.start import main; sys.argv[0] = 'atonc'; code = main(); "

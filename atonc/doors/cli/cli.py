@@ -28,7 +28,7 @@ from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import AtoncError, InputError, InternalError
 
 # one line for every file of verbs, with the verbs that it adds; their order is that of the help. Only what is asked for
-# is loaded: all options of all verbs were a tenth of the time of a small model.
+# is loaded: all options of all verbs were a twelfth of the time of a small model.
 FILES = {
     "verbs.generate": ("generate", "compile"),
     "verbs.analyze": ("analyze",),
