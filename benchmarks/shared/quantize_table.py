@@ -75,7 +75,7 @@ and again, with repetition, and says within what 95 % of the differences lie.
   (yunet was judged by 32 first, which gave 26.3 dB against 27.3 of percentile; 32 pictures were too few to say.)
 - onnxruntime gets the model with BatchNorm folded. Its entropy calibration has 128 bins for 128 codes, so that the
   whole range is its only choice: it equals min-max by construction. Where inputs are large it collects its histograms
-  ten samples at a time: it would keep every value of every sample in memory.
+  ten samples at a time (it would keep every value of every sample in memory); joined, they have more bins and a choice.
 - ai-edge-quantizer 0.10 takes TFLite only, so it has no figure for ONNX models, and none where it is not installed. It
   reads the newer of two operator fields alone and leaves int8 weights as they are; the published files are older and
   have some, so the script fills the field and makes such weights float.
