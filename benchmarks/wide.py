@@ -31,8 +31,8 @@ from tests.compiler.wide_networks import random_network
 
 GROUP = "quantising"
 ARGUMENTS = (
-    argument("--models", type=Path, default=None, metavar="DIR", help="16x8 files of others"),
-    argument("--board", action="store_true", help="every network on the virtual board as well"),
+    argument("--wide-files", type=Path, default=None, metavar="DIR", help="16x8 files of others"),
+    argument("--virtual-board", action="store_true", help="every network there as well"),
     ONLY,
     WRITE,
 )
@@ -65,9 +65,9 @@ class Row:
 def run(arguments: argparse.Namespace) -> Report:
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
-        for name, wide, narrow in _files(Path(temporary), arguments.models):
+        for name, wide, narrow in _files(Path(temporary), arguments.wide_files):
             if asked_for(arguments.only, name):
-                rows.append(_row(name, wide, narrow, arguments.board))
+                rows.append(_row(name, wide, narrow, arguments.virtual_board))
                 print(rows[-1].text(), flush=True)
     return Report(_page(rows), failed=any("NO" in row.same or row.unseen for row in rows))
 
