@@ -25,13 +25,13 @@ from atonc.delivery.trials import app_running
 from atonc.machine.base.errors import AtoncError
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import ON_THE_BOARD, corpus_dir, models_in
-from benchmarks.shared.declare import COUNT, SEED, WRITE, Report, argument
+from benchmarks.shared.declare import COUNT, INPUTS, SEED, WRITE, Report, argument
 
 GROUP = "board"
 ARGUMENTS = (
     COUNT.but(default=10),
     SEED,
-    argument("--each", type=int, default=50, help="inferences of every network on the virtual board"),
+    INPUTS.but(default=50, help="inferences of every network on the virtual board"),
     argument("--trials", type=int, default=3, help="sets of small networks that run there"),
     WRITE,
 )
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> Report:
     found = models_in(corpus_dir() / "models")
     rows, trials, failed = list[str](), list[str](), 0
     for number in range(arguments.trials):
-        row, good = _tried(number, draw, [path for path in found if path.name in ON_THE_BOARD], arguments.each)
+        row, good = _tried(number, draw, [path for path in found if path.name in ON_THE_BOARD], arguments.inputs)
         trials.append(row)
         failed += not good
         print(row, flush=True)
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> Report:
             made = _planned(number + 1, draw.sample(small, 2 + number % 4))
         rows += [row for row, _ in made]
         failed += sum(not good for _, good in made)
-    return Report(_page(rows, trials, arguments.each), failed > 0)
+    return Report(_page(rows, trials, arguments.inputs), failed > 0)
 
 
 def _planned(number: int, chosen: Sequence[Path]) -> list[tuple[str, bool]] | None:

@@ -68,7 +68,7 @@ def test_memory_that_should_have_stayed_is_noticed(
 ) -> None:
     """The same turns, but the noise does not stop at weights in RAM, or at survivors."""
     built, folder, _ = made
-    usual = app_running._apart
+    usual = app_running.gaps
 
     def further(span: tuple[int, int], stay: list[tuple[int, int]]) -> list[tuple[int, int]]:
         left = [one for one in stay if one in copies] if what == "kept" else [one for one in stay if one not in copies]
@@ -77,7 +77,7 @@ def test_memory_that_should_have_stayed_is_noticed(
     networks = [app_running.load(folder, name).network for name in ("first", "second")]
     copies = [(one.address, one.address + one.size_bytes) for network in networks for one in network.residents]
     before = {start: rig.board.memory.read(start, end - start).copy() for start, end in copies}
-    monkeypatch.setattr(app_running, "_apart", further)
+    monkeypatch.setattr(app_running, "gaps", further)
     found = app_running.run_in_turns(built, folder, rig, 3, seed=2)
     assert not found.equal
     for address, value in before.items():

@@ -71,16 +71,16 @@ def _network(one: PlannedNetwork) -> NetworkFigures:
     asked, seconds = _flash_demand(one.compiled)
     return NetworkFigures(
         one.name,
-        cost.latency_ms,
-        one.alone.cost.latency_ms,
-        rate,
-        cost.latency_ms * rate / 1000,
-        asked,
-        seconds * rate,
-        parts.size_of(one.spans()),
-        parts.size_of(one.spans(BufferKind.RESIDENT)),
-        one.slot.end - one.slot.start,
-        one.compiled.layout.memory.weights_bytes,
+        latency_ms=cost.latency_ms,
+        alone_ms=one.alone.cost.latency_ms,
+        per_second=rate,
+        load=cost.latency_ms * rate / 1000,
+        flash_bytes=asked,
+        flash_load=seconds * rate,
+        ram_bytes=parts.size_of(one.spans()),
+        resident_bytes=parts.size_of(one.spans(BufferKind.RESIDENT)),
+        slot_bytes=one.slot.end - one.slot.start,
+        constants_bytes=one.compiled.layout.memory.weights_bytes,
     )
 
 

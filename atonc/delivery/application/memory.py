@@ -31,9 +31,14 @@ def size_of(spans: Iterable[Span]) -> int:
 
 
 def left_of(span: Span, taken: Iterable[Span]) -> Iterator[Span]:
-    """What is free of a span."""
+    """What is free of a span, in whole lines."""
+    yield from gaps(span, joined(taken))
+
+
+def gaps(span: Span, taken: Iterable[Span]) -> Iterator[Span]:
+    """What is free of a span, to the byte; what is taken comes in order."""
     cursor, stop = span
-    for start, end in joined(taken):
+    for start, end in taken:
         if start < stop and end > cursor:
             if start > cursor:
                 yield cursor, start

@@ -7,6 +7,7 @@ from html import escape
 
 import numpy as np
 
+from atonc.compiler.place.pools import outside_chip
 from atonc.compiler.plan.types import BufferKind
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.bound import live_bytes
@@ -70,8 +71,9 @@ def _order(found: ApplicationPlan) -> str:
 
 def _map(found: ApplicationPlan) -> str:
     """Addresses from left to right, a row for each network."""
-    pools = [pool for pool in found.memory.pools if pool.writable and pool in found.memory.on_chip]
-    low, high = min(pool.base for pool in pools), max(pool.base + pool.size_bytes for pool in pools)
+    on_chip = [(pool.base, pool.base + pool.size_bytes) for pool in found.memory.on_chip]
+    taken = [(one.start, one.end) for one in found.application.reserved if not outside_chip(one.start)]
+    low, high = min(start for start, _ in on_chip + taken), max(end for _, end in on_chip + taken)
     rows: list[tuple[str, list[tuple[str, Span]]]] = []
     for one in found.networks:
         own = [kept.span for kept in found.kept if kept.network == one.name]
@@ -79,8 +81,7 @@ def _map(found: ApplicationPlan) -> str:
         works = [piece for span in one.spans() for piece in parts.left_of(span, [*own, *copies])]
         kinds = (("works in", works), ("stays", own), ("weights", copies))
         rows.append((one.name, [(kind, span) for kind, spans in kinds for span in spans]))
-    taken = [("reserved", (one.start, one.end)) for one in found.application.reserved]
-    rows += [("the application", taken)] if taken else []
+    rows += [("the application", [("reserved", span) for span in taken])] if taken else []
     drawn = [line for number, row in enumerate(rows) for line in _bars(row, number * _ROW, low, high)]
     text = f"{low:#010x} to {high:#010x}; " + ", ".join(f"{kind}: {_WORDS[kind]}" for kind in _COLOURS)
     frame = f'viewBox="0 0 {_WIDE} {len(rows) * _ROW}" role="img" aria-label="RAM by network"'

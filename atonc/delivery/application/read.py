@@ -120,7 +120,7 @@ def _network(table: TomlTable, folder: Path, board: str) -> AppNetwork:
     after = table.text("after") if table.has("after") else ""
     return AppNetwork(
         table.text("name"),
-        _below(table, "model", folder),
+        _below(table, "model", table.text("model"), folder),
         options,
         table.number("per_second", 0, _MOST_PER_SECOND) if table.has("per_second") else 1.0,
         after,
@@ -145,9 +145,10 @@ def _options(table: TomlTable, folder: Path, board: str) -> Options:
             raise inner.wrong(key, "is said for the whole application", remedy="write it above the first [[network]]")
     for key in _FILES:
         if key in given and inner is not None:
-            given[key] = str(_below(inner, key, folder))
-    if isinstance(given.get("calibration"), list):
-        given["calibration"] = [str(folder / str(name)) for name in given["calibration"]]
+            given[key] = str(_below(inner, key, inner.text(key), folder))
+    if inner is not None and isinstance(given.get("calibration"), list):
+        named = [str(name) for name in given["calibration"]]
+        given["calibration"] = [str(_below(inner, "calibration", name, folder)) for name in named]
     try:
         found: Options = arguments(Options, {**given, "board": board})
     except InputError as error:
@@ -156,9 +157,8 @@ def _options(table: TomlTable, folder: Path, board: str) -> Options:
     return found
 
 
-def _below(table: TomlTable, key: str, folder: Path) -> Path:
+def _below(table: TomlTable, key: str, text: str, folder: Path) -> Path:
     """A file beside the application file or below; absolute paths are taken as they are."""
-    text = table.text(key)
     place = Path(text)
     if place.is_absolute():
         return place

@@ -8,7 +8,7 @@ outputs that survive what runs next. A survivor is looked at again behind every 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from atonc.delivery.application.building import BuiltApplication, build
+from atonc.delivery.application.memory import gaps
 from atonc.delivery.application.options import AppOptions
 from atonc.delivery.application.types import Application, Span
 from atonc.delivery.firmware import image as firmware
@@ -162,7 +163,7 @@ class _Turns:
     def _poison(self, stay: Sequence[Span]) -> None:
         self.poisoned = 0
         for span in self.ram:
-            for start, end in _apart(span, [*stay, *self.residents]):
+            for start, end in gaps(span, sorted([*stay, *self.residents])):
                 noise = self.random.integers(0, 256, end - start, np.uint8)
                 self.rig.board.poke(start, noise)
                 self.poisoned += noise.size
@@ -195,14 +196,3 @@ class _Turns:
         if wrong.size and not self.first_difference:
             self.first_difference = f"{what}, byte {wrong[0]}: {got[wrong[0]]} not {right[wrong[0]]}"
 
-
-def _apart(span: Span, stay: Iterable[Span]) -> Iterator[Span]:
-    """What may be overwritten of a span, to the byte."""
-    cursor, stop = span
-    for start, end in sorted(stay):
-        if start < stop and end > cursor:
-            if start > cursor:
-                yield cursor, start
-            cursor = max(cursor, end)
-    if cursor < stop:
-        yield cursor, stop
