@@ -31,7 +31,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     group(parser, DATA).add_argument("--data", type=Path, required=True, metavar="DIR|FILE.npz", help=samples)
     target = "the int8 model, with QuantizeLinear and DequantizeLinear (default: MODEL_int8.onnx)"
     group(parser, OUTPUT).add_argument("-o", "--output", type=Path, metavar="OUT.onnx", help=target)
-    shown = "accuracy against predicted milliseconds, and against flash, as plots"
+    shown = "accuracy against milliseconds and flash, as plots"
     group(parser, OUTPUT).add_argument("--page", type=Path, metavar="FILE.html", help=shown)
     add_declared(parser, kind=QuantizeOptions)
     add_output_options(parser)
