@@ -90,8 +90,8 @@ class QuantizeOptions:
         takes=Takes(choices=OBJECTIVES),
     )
     max_loss: str = option(
-        "", "--max-loss", RESULT, f"what speed or flash may cost: dB, or percent of first classes (default {MOST_LOSS_DB:g} dB)",
-        metavar="DB|SHARE", parse=loss,
+        "", "--max-loss", RESULT, "what speed or flash may cost: dB, or percent of first classes "
+        f"(default {MOST_LOSS_DB:g} dB)", metavar="DB|SHARE", parse=loss,
     )  # fmt: skip
     bits: str = option(
         EIGHT_BITS, "--bits", RESULT, "of weights; mixed: 4 where it costs least", takes=Takes(choices=BITS),
