@@ -90,15 +90,14 @@ class QuantizeOptions:
         takes=Takes(choices=OBJECTIVES),
     )
     max_loss: str = option(
-        "", "--max-loss", RESULT, f"what may be given up for speed or flash: dB of signal to noise ({MOST_LOSS_DB:g} "
-        "if left out), or, with a percent sign, samples whose first class changes", metavar="DB|SHARE", parse=loss,
+        "", "--max-loss", RESULT, "what speed or flash may cost: dB, or percent of first classes "
+        f"(default {MOST_LOSS_DB:g} dB)", metavar="DB|SHARE", parse=loss,
     )  # fmt: skip
     bits: str = option(
-        EIGHT_BITS, "--bits", RESULT, "of weights: 8, 4 wherever that is known to run, or 4 where it costs least "
-        "(mixed), within --max-loss or --max-flash", takes=Takes(choices=BITS),
+        EIGHT_BITS, "--bits", RESULT, "of weights; mixed: 4 where it costs least", takes=Takes(choices=BITS),
     )  # fmt: skip
     max_flash: int = option(
-        0, "--max-flash", RESULT, "that the constants may take, weights of 4 bits two to a byte; implies --bits mixed",
+        0, "--max-flash", RESULT, "for all constants; implies --bits mixed",
         metavar="SIZE", parse=size,
     )  # fmt: skip
     threads: int = option(
