@@ -2,11 +2,14 @@
 
 `atonc.compiler.lower.semantics.sums.requantised` says it in 64-bit integers. Here it is 32-bit arithmetic that wraps,
 with coefficients chosen so that nothing that matters wraps; where there are none, the 64-bit form is used.
+
+Sums in single precision need neither a rounding nor a conversion of their own: with 3 * 2^22 added they have no bits
+behind the point, and then their bits are those of that number plus the sum, which the addends make up for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,11 +23,11 @@ from atonc.machine.base.frozen import dataclass
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
 Rule = Requantisation | TwoSteps
-Finish = Callable[[Array], Array]  # sums of all channels, pixel after pixel, which may be overwritten -> codes
 
 _MOST_SHIFT = 23  # 129 codes in 32 bits
 _ROW = 8192  # elements that are worth a call
 _BEYOND = 129  # codes: saturated on both sides
+_WHOLE, _WHOLE_BITS = np.float32(3 << 22), 0x4B40_0000  # for sums below 2^22
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,7 @@ class Exact64:
     """Any rule, some channels each."""
 
     parts: tuple[tuple[Rule, int], ...]  # with the number of channels
+    rounds = False  # sums are whole numbers
 
     def __call__(self, sums: Array) -> Array:
         channels = sum(count for _, count in self.parts)
@@ -55,9 +59,10 @@ class Wrapping32:
     clip: tuple[int, int]
     limits: tuple[Any, Any] | None  # of the sums, for all or in rows, where they may go too far
     half: int = 0  # where both signs have ties, rounded away from zero; else the addends contain it
+    rounds: bool = False  # sums are in single precision, to be rounded to whole numbers, ties to even
 
     def __call__(self, sums: Array) -> Array:
-        codes = np.empty(sums.size, np.int32)
+        codes = sums.view(np.int32) if self.rounds else np.empty(sums.size, np.int32)
         for part, length in in_rows(sums.size, self.channels, self.factors.size):
             v = codes[part].reshape(-1, length)
             self._row(sums[part].reshape(-1, length), v, slice(length))
@@ -66,7 +71,10 @@ class Wrapping32:
     def _row(self, sums: Array, v: Array, some: slice) -> None:
         if self.limits is not None:
             _limit(sums, *(end[some] if end.ndim else end for end in self.limits))
-        v[...] = sums
+        if self.rounds:
+            sums += _WHOLE  # `v` is the same memory
+        else:
+            v[...] = sums
         v *= self.factors[some]
         v += self.addends[some]
         if self.half:
@@ -74,6 +82,9 @@ class Wrapping32:
             v += np.int32(self.half)
         v >>= self.shift
         np.clip(v, *self.clip, out=v)
+
+
+Finish = Exact64 | Wrapping32  # sums of all channels, pixel after pixel, which may be overwritten -> codes
 
 
 def _limit(sums: Array, low: Any, high: Any) -> None:
@@ -132,14 +143,16 @@ def _wrapping(
     if found is None:
         return None
     clip = rules[0].clip or (-128, 127)
+    rounds = dtype is np.float32
     return Wrapping32(
         row(factors).astype(np.int32),
-        row(inside).astype(np.int32),
+        row(inside - _WHOLE_BITS * factors * rounds).astype(np.int32),
         factors.size,
         common,
         (max(clip[0], -128), min(clip[1], 127)),
         _as_limits(found, reach, dtype),
         int(half[0]) * apart,
+        rounds,
     )
 
 

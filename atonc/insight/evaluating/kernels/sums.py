@@ -64,7 +64,7 @@ class ChannelBlock:
     def _chain(self, features: Array, rows: slice, passes: Sequence[Sequence[WindowSums]]) -> Grid:
         if len(passes) == 1 and len(passes[0]) == 1 and len(self.chains) == 1:
             total = passes[0][0].sums(features, rows)
-            self._rounded(total.flat)
+            self._rounded(total.flat, by_finish=self.finish.rounds)
             return total
         sums: Array | None = None
         for windows in passes:
@@ -79,10 +79,11 @@ class ChannelBlock:
         assert sums is not None
         return Grid(np.ascontiguousarray(sums).reshape(-1), sums.shape)
 
-    def _rounded(self, total: Array) -> None:
+    def _rounded(self, total: Array, by_finish: bool = False) -> None:
         if self.rounded:
             total *= _BEHIND_TIES[self.dtype]
-            np.rint(total, out=total)
+            if not by_finish:
+                np.rint(total, out=total)
 
 
 class LayerKernel:
