@@ -71,6 +71,7 @@ def test_what_it_says(tmp_path: Path) -> None:
         ('memory = "npuRAM6"', "address = 0x343bf000", "no memory of", "line 7"),
         ('prefer = "memory"', 'prefer = "luck"', "prefer is", ""),
         ('prefer = "memory"', 'resident = "all"', "whole application", ""),
+        ('prefer = "memory"', "encrypt_weights = true", "encrypted weights", ""),
         ('prefer = "memory"', 'calibration = ["../secret.npz"]', "leaves the folder", ""),
         ('inputs_survive = "all"', "inputs_survive = 3", "not a list of networks", "line 19"),
         ('board = "stm32n6570-dk"', 'board = "stm32h747i-disco"', "no NPU", ""),

@@ -81,6 +81,14 @@ def checked(application: Application) -> Application:
                 where=application.file,
                 rule=f"every network has a name of its own, none of {', '.join(_TAKEN)}; capitals make no difference",
             )
+    for one in application.networks:
+        if one.options.encrypt_weights:
+            raise InputError(
+                "encrypted weights",
+                where=f"{application.file}, network {one.name!r}",
+                rule="the firmware checks the hash of every slot at start, and a board encrypts bytes after the build",
+                remedy="leave out encrypt_weights, or generate this network by itself",
+            )
     return replace(application, networks=tuple(_linked(one, application, names) for one in application.networks))
 
 
