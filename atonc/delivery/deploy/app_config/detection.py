@@ -54,7 +54,8 @@ def _check_ssd(case: Case) -> None:
     boxes, classes = _ssd_outputs(case)
     wide = {edge.shape[-1] for edge in case.model.outputs if len(edge.shape) == 3 and edge.shape[1] == boxes}
     if classes not in wide and classes + 8 not in wide:
-        raise case.wrong(_CLASSES, f"lists {classes - 1} classes, the model's outputs have other sizes: {sorted(wide)}")
+        told = count(classes - 1, "class", "classes")
+        raise case.wrong(_CLASSES, f"lists {told}, the model's outputs have other sizes: {sorted(wide)}")
 
 
 def _ssd_rows(variance: bool) -> tuple[Row, ...]:
