@@ -146,7 +146,7 @@ def _with_constant(op: Op, context: Context, x: Tensor, constant: Tensor) -> lis
 
 @recipe("maximum", "minimum", wide=True)
 def lower_larger(op: Op, context: Context) -> list[TaskGroup]:
-    """Of two tensors in one format: nothing is rounded."""
+    """Takes two tensors in one format, so that nothing is rounded."""
     x, y, out = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
     require_centred(x, y, out)
     _require_alike(x, y, out)
