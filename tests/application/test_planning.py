@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.resident import free_spans
 from atonc.compiler.plan.types import BufferKind
 from atonc.delivery.application import building, planning, residents
 from atonc.delivery.application import memory as parts
@@ -89,6 +91,9 @@ def test_slots_of_an_earlier_build_stay() -> None:
     first, second = plan_of(replace(application(), slots=slots)).networks
     assert (second.slot.start, second.slot.end) == (0x7100_0000, 0x7101_0000)
     assert first.slot.start == 0x7103_0000  # behind all that there were
+    for one in (first, second):
+        constants = [home for home in one.compiled.program.placed.values() if home.kind == BufferKind.CONSTANT]
+        assert constants and all(one.slot.start <= home.address and home.end <= one.slot.end for home in constants)
 
 
 # --------------------------------------------------------------------------------------------------------------- parts
@@ -132,3 +137,27 @@ def test_where_nothing_helps_that_is_said() -> None:
     with pytest.raises(CapacityError) as error:
         building.planned(alone(replace(application(), reserved=everything)))
     assert "fits: RAM elsewhere" in "\n".join(error.value.details)
+
+
+def pools_of(memory: BoardMemory) -> list[tuple[int, int]]:
+    return [(pool.base, pool.base + pool.size_bytes) for pool in memory.pools if pool.writable]
+
+
+def test_a_network_never_sees_what_must_survive_it() -> None:
+    """Small networks would hardly reach it: so the pools that they are compiled for are looked at."""
+    found = plan("all")
+    assert found.kept and set(found.private) == {"first", "second"}
+    for one in found.kept:
+        for other in one.survives:
+            seen = pools_of(planning.room_for(found, other))
+            assert not any(start < one.span[1] and one.span[0] < end for start, end in seen)
+        assert one.span in pools_of(planning.room_for(found, one.network))
+    for name, other in (("first", "second"), ("second", "first")):
+        seen = pools_of(planning.room_for(found, other))
+        assert not any(start < high and low < end for start, end in seen for low, high in found.private[name])
+
+
+def test_copies_of_weights_stay_out_of_ram_that_others_overwrite() -> None:
+    memory = replace(plan().memory, overwritten=((0x3420_0000, 0x3430_0000),))
+    free = free_spans({}, memory)
+    assert free and not any(start < 0x3430_0000 and end > 0x3420_0000 for start, end in free)
