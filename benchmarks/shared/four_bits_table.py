@@ -12,15 +12,17 @@ NEAR = 1.5  # dB
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join([*INTRODUCTION.splitlines(), "", *_counts(rows), "", *_everywhere(rows), "", *_within(rows), "",
-                      *_flash(rows), "", *_fronts(rows), "", *_networks(rows), ""])  # fmt: skip
+                      *_flash(rows), "", *_fronts(rows), "", *_networks(rows), "", *CLOSING.splitlines(), ""])  # fmt: skip
 
 
 def _counts(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    pairs = [(row[label], row[label][rival]) for row in rows for label in ("all", "mixed") for rival in ("ort", "zoo")]
-    real = [(ours, other) for ours, other in pairs if "failed" not in other and ours["layers"]]
-    sure = sum(other["ours_gains_db"][0] > 0 for _, other in real)
+    pairs = [(row[label], rival) for row in rows for label, rival in (("all", "ort"), ("mixed", "ort"), ("mixed", "zoo"))
+             if label == "all" or row["mixed"]["layers"] not in (0, row["all"]["layers"])]  # fmt: skip
+    real = [made[rival] for made, rival in pairs if "failed" not in made[rival]]
+    sure = sum(other["ours_gains_db"][0] > 0 for other in real)
     yield f"Against onnxruntime at the same flash: surely better in {sure} of {len(real)} comparisons."
-    files = [row[label] for row in rows for label in ("all", "mixed") if row[label]["compiled_flash"]]
+    both = [row[label] for row in rows for label in ("all", "mixed") if row[label]["compiled_flash"]]
+    files = [one for index, one in enumerate(both) if not index or one["flash_bytes"] != both[index - 1]["flash_bytes"]]
     near = sum(abs(one["compiled_flash"] / one["flash_bytes"] - 1) <= 0.02 for one in files)
     yield f"Flash of the compiled files within 2 % of 4 bits a weight where chosen: {near} of {len(files)}."
     for least in (0.5, 0.3):
@@ -99,3 +101,14 @@ is left out here. onnxruntime 1.31 (`quantize_static`, QDQ, 4 bits by `TensorQua
 its own ranges, by channel, min-max, learning from all 100. "Same layers" is the same flash by construction; "largest
 first" is how ST's model zoo searches: by size, until the flash is no more than ours. Intervals hold 95 % of draws of
 the held samples. Depthwise and small layers keep 8 bits everywhere."""
+CLOSING = """What the figures do not say by themselves:
+
+- They were taken one after the other on the day of the page, at commits whose quantiser is the same as the one named.
+- On age onnxruntime is ahead with the same codes of 4 bits: with 8 bits everywhere ours has 12.64 dB there, so that what
+  is lost is lost in the activations, before any weight has 4 bits. Why is not known.
+- The order of layers is not the best: on resnet8 the third layer, 1 % of the weights, costs 3.3 dB, and the next 75 %
+  of the weights cost 0.1 dB more; on anomaly the second costs 1.2 dB for 6 %. What a layer costs alone, on 16 samples,
+  says too little of what it costs among others.
+- anomaly learns from mixtures of 30 vectors of 640 values and is held to mixtures of ten others: what 16 codes lose
+  there is learnt away on the first and comes back on the second.
+- keyword with 4 bits takes less than said, since what fills up its kernels is packed, too."""
