@@ -11,16 +11,20 @@ NEAR = 1.5  # dB
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    return "\n".join([*INTRODUCTION.splitlines(), "", *_counts(rows), "", *_everywhere(rows), "", *_within(rows), "",
-                      *_flash(rows), "", *_fronts(rows), "", *_networks(rows), ""])  # fmt: skip
+    parts = (INTRODUCTION.splitlines(), _counts(rows), _everywhere(rows), _within(rows), _flash(rows), _fronts(rows),
+             _networks(rows), CLOSING.splitlines())  # fmt: skip
+    return "\n".join(line for part in parts for line in (*part, ""))
 
 
 def _counts(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    pairs = [(row[label], row[label][rival]) for row in rows for label in ("all", "mixed") for rival in ("ort", "zoo")]
-    real = [(ours, other) for ours, other in pairs if "failed" not in other and ours["layers"]]
-    sure = sum(other["ours_gains_db"][0] > 0 for _, other in real)
+    compared = ("all", "ort"), ("mixed", "ort"), ("mixed", "zoo")
+    pairs = [(row[label], rival) for row in rows for label, rival in compared
+             if label == "all" or row["mixed"]["layers"] not in (0, row["all"]["layers"])]  # fmt: skip
+    real = [made[rival] for made, rival in pairs if "failed" not in made[rival]]
+    sure = sum(other["ours_gains_db"][0] > 0 for other in real)
     yield f"Against onnxruntime at the same flash: surely better in {sure} of {len(real)} comparisons."
-    files = [row[label] for row in rows for label in ("all", "mixed") if row[label]["compiled_flash"]]
+    both = [row[label] for row in rows for label in ("all", "mixed") if row[label]["compiled_flash"]]
+    files = [one for index, one in enumerate(both) if not index or one["flash_bytes"] != both[index - 1]["flash_bytes"]]
     near = sum(abs(one["compiled_flash"] / one["flash_bytes"] - 1) <= 0.02 for one in files)
     yield f"Flash of the compiled files within 2 % of 4 bits a weight where chosen: {near} of {len(files)}."
     for least in (0.5, 0.3):
@@ -99,3 +103,14 @@ is left out here. onnxruntime 1.31 (`quantize_static`, QDQ, 4 bits by `TensorQua
 its own ranges, by channel, min-max, learning from all 100. "Same layers" is the same flash by construction; "largest
 first" is how ST's model zoo searches: by size, until the flash is no more than ours. Intervals hold 95 % of draws of
 the held samples. Depthwise and small layers keep 8 bits everywhere."""
+CLOSING = """What the figures do not say by themselves:
+
+- They were taken one after the other on the day of the page, at commits whose quantiser is the same as the one named.
+- On age onnxruntime is ahead by 5 dB with 4 bits in the same layers, and ahead of our 8 bits, too: 4 bits cost ours 0.4
+  dB there, so the rest was lost before. Its own 8 bits were not measured, and the cause was not looked for.
+- The order of layers can be better: on resnet8 the third layer, 1 % of the weights, costs 3.3 dB, and the next 75 % of
+  the weights cost 0.1 dB more; on anomaly the second costs 1.2 dB for 6 %, and the next 43 % cost 0.6. The order rests
+  on what each layer costs alone, on 16 samples. Another one was not tried.
+- On anomaly the loss is far larger on held samples than on those that choose: it learns from mixtures of 30 published
+  vectors, and the held ones are mixtures of ten others. More damping of the rounding (0.05 to 5) did not help.
+- keyword with 4 bits everywhere takes 6 % less than said; why was not looked for."""
