@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference" / "schemas"
 DIGITS = ROOT / "examples" / "digits"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+WRONG = ["analyze", "absent.tflite"]  # the one that ends with an error
 # objects whose keys are names, not words of ours
 _MAPS = ("bound_by", "figures", "distances", "curves", "options", "with_form", "by_argument")
 _MAPS_INSIDE = {("errors", "outputs"), ("silicon", "epochs")}
@@ -59,7 +60,7 @@ def commands(work: Path) -> Iterator[list[str]]:
     yield ["board", "show", "stm32n6570-dk"]
     yield ["doctor"]
     yield ["probe", "--list"]
-    yield ["analyze", "absent.tflite"]
+    yield WRONG
 
 
 def said(words: Sequence[str]) -> str:
@@ -75,6 +76,8 @@ def documents() -> dict[str, list[dict[str, Any]]]:
     with tempfile.TemporaryDirectory() as work:
         for words in commands(Path(work)):
             one = json.loads(said(words))
+            if one["document"] == "error" and words != WRONG:
+                raise SystemExit(f"atonc {' '.join(words)}: {one['error']}")
             found.setdefault(one["document"], []).append(one)
     return found
 
