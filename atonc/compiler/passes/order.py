@@ -40,6 +40,7 @@ from atonc.compiler.passes.shift_uint8 import shift_uint8
 from atonc.compiler.passes.sort_channels import sort_channels
 from atonc.compiler.passes.split_formats import split_formats
 from atonc.compiler.passes.split_leaky import split_leaky
+from atonc.compiler.passes.still_channels import still_channels
 from atonc.compiler.passes.widen_operands import widen_operands
 from atonc.compiler.passes.write_constant_outputs import write_constant_outputs
 from atonc.machine.base import progress
@@ -93,7 +94,7 @@ def run(graph: Graph, options: PassOptionsLike | None = None) -> Graph:
     options = options or PassOptions()
     as_2x = getattr(options, "numerics", "best") == "2.x"
     source = graph = cut_outputs(graph, options.cut_outputs)
-    steps = (round_once, *PASSES) if as_2x else (*PASSES, sort_channels)
+    steps = (round_once, *PASSES) if as_2x else (*PASSES, still_channels, sort_channels)
     for number, step in enumerate(steps):
         progress.stage("simplifying the graph", number, len(steps))
         graph = _guarded(step, graph)

@@ -81,6 +81,7 @@ POOL_CHANNELS, POOL_LINE = 8, 1792  # a frame's channels and the elements of its
 POOL_THREE_LINES = 66  # elements of a line under windows of three lines, one channel at a time, 127 units
 _POOLED = {(2, 2): POOL_CHANNELS}  # window and stride of a maximum -> channels; others: 1, 137 units
 WIDE_PAIR_SHIFT = 20  # bits behind a sum of two inputs of 16 bits that gives a byte, none in front of it, 547 units
+MOST_WIDE_SHIFT = 23  # bits behind a product that gives 16 bits
 MOST_TABLE_SHIFT = 23  # bits behind a table of coefficients, 18,601 units
 
 

@@ -17,11 +17,10 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
-from atonc.machine.hw.limits import UNITS
+from atonc.machine.hw.limits import MOST_WIDE_SHIFT, UNITS
 from atonc.machine.hw.units.arith import ArithConfig
 
 MOST_LANES = 3  # of chains with two readers
-_MOST_SHIFT = 23  # behind numbers of 16 bits, as seen
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Scaling:
 
     @staticmethod
     def of(gain: float) -> Scaling:
-        shift = min(_MOST_SHIFT, floor(log2((HIGHEST + 0.499) / max(gain, 2.0**-30))))
+        shift = min(MOST_WIDE_SHIFT, floor(log2((HIGHEST + 0.499) / max(gain, 2.0**-30))))
         if shift < 1:
             seen = f"one code of the input is worth {gain:g} codes of the output"
             raise Refusal("coefficients", seen, f"{HIGHEST // 2}", "check the scales: they differ beyond all use")
