@@ -28,7 +28,7 @@ from atonc.insight.quantizing.rounding import Moments, rounded
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.quantizing.weights import FOUR, channel_scales
 from atonc.insight.quantizing.write import four_bit_tensor
-from atonc.insight.report.html.quantize_page import page
+from atonc.insight.report.html.quantize_page import QuantizePageParts, page
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from tests.quantizing.float_models import Build, save
 
@@ -156,7 +156,7 @@ def test_every_point_of_the_front_is_measured_and_smaller(narrow: Any) -> None:
     assert "depthwise" in bits["c2"].reason and "weights" in bits["c1"].reason
     assert all((tensor.alone_db is None) == bool(tensor.reason) for tensor in made.tensors)
     assert all(tensor.size_bytes == -(-tensor.values * tensor.bits // 8) for tensor in made.tensors)
-    shown = page(made).decode()
+    shown = page(made, QuantizePageParts({})).decode()
     assert shown.count("<circle") == len(made.front) + len(made.sizes)
     assert "bytes of flash" in shown and "Weights by tensor" in shown
 

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class RecordedTensor:
-    """Of one sample."""
+    """An input or output, as one sample has it."""
 
     shape: tuple[int, ...]
     dtype: str
