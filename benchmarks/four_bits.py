@@ -28,12 +28,14 @@ from atonc.insight.quantizing.run import QuantizationWork
 from atonc.insight.quantizing.signal import Signal
 from atonc.insight.quantizing.types import MIXED_BITS, QuantizeOptions
 from atonc.machine.base.errors import AtoncError
-from benchmarks.quantize import IMAGENET, Model, Reader, samples
-from benchmarks.quantize import MODELS as PUBLISHED
+from benchmarks.quantize import Reader
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import FLOATS, KEEP, ONLY, WRITE, Report
 from benchmarks.shared.four_bits_table import table
 from benchmarks.shared.kept import read, write
+from benchmarks.shared.quantize_models import MODELS as PUBLISHED
+from benchmarks.shared.quantize_models import Model
+from benchmarks.shared.quantize_samples import samples
 
 GROUP = "quantising"
 ARGUMENTS = (
@@ -44,14 +46,13 @@ ARGUMENTS = (
 )
 
 LOSS = "1.5"  # dB against 8 bits
-RESNET = "ResNet of 8 layers, 32x32", "mlcommons/tiny image_classification"
 LARGE = "ResNet, the larger one, 32x32", "mlcommons/tiny image_classification"
 MODELS = {
     "anomaly": PUBLISHED["anomaly"],
     "keyword": PUBLISHED["keyword"],
-    "resnet8": Model("resnet8.tflite", *RESNET),
-    "resnet_large": Model("resnet_large.tflite", *LARGE),
-    "age": Model("ssrnet.onnx", "SSR-Net, age of a face, 64x64", "DefTruth/lite.ai.toolkit", *IMAGENET),
+    "resnet8": PUBLISHED["resnet8"],
+    "resnet_large": Model("resnet_large_cifar.tflite", *LARGE),
+    "age": PUBLISHED["age"],
     "mobilenet_v2": PUBLISHED["mobilenet_v2"],
     "mobilenet_v3": PUBLISHED["mobilenet_v3"],
     "pose": PUBLISHED["pose"],
