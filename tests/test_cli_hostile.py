@@ -230,7 +230,7 @@ def test_our_own_mistakes_are_one_paragraph_too(
         raise KeyError("x\x1b[2J")
 
     monkeypatch.setattr(cli, "parser", cli.parser.__wrapped__)  # not the one that remembers the verbs as they were
-    monkeypatch.setattr(cli.ops, "_ops", broken)
+    monkeypatch.setattr("atonc.doors.verbs.ops._ops", broken)
     assert main(["ops", "--json"]) == 4
     shown = capsys.readouterr()
     assert json.loads(shown.out)["error"]["kind"] == "InternalError"

@@ -193,7 +193,7 @@ def test_onnxruntime_has_a_spread_too() -> None:
     pytest.importorskip("onnxruntime", exc_type=ImportError)
     model = DIGITS.with_suffix(".onnx")
     with References(model) as references:
-        compiled = atonc.compile(model, verify=False)
+        compiled = atonc.compile(model, verify=False).compiled
         found = validating.validate(references, compiled, validating.synthetic_samples(compiled.source, 2))
     assert found.reference == "onnxruntime without optimisation" and not list(judging.complaints(found))
     assert [s.title for s in found.outputs[0].spread] == ["onnxruntime with optimisation"]
@@ -255,7 +255,7 @@ def test_where_one_set_of_kernels_lacks_an_operator_another_one_judges(tmp_path:
     pytest.importorskip("ai_edge_litert", exc_type=ImportError)
     model = rounding_model(tmp_path)
     with References(model) as references:
-        compiled = atonc.compile(model, verify=False)
+        compiled = atonc.compile(model, verify=False).compiled
         found = validating.validate(references, compiled, validating.synthetic_samples(compiled.source, 2))
     assert found.reference == "TFLite optimised kernels" and any("'ROUND'" in note for note in found.notes)
 

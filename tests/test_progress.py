@@ -87,7 +87,9 @@ def test_nothing_is_shown_in_pipes_or_when_quiet(words: list[str], tmp_path: Pat
         assert done.returncode == 0 and not done.stderr
 
 
-def test_every_stage_is_told_with_its_share() -> None:
+def test_every_stage_is_told_with_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    # whatever tests before it have compiled in this process
+    monkeypatch.setattr("atonc.compiler.search.build.known_forms", lambda facts, affinity, make: make())
     seen: dict[str, list[float]] = {}
     with progress.watching(lambda title, done, total: seen.setdefault(title, []).append(done / (total or 1))):
         assert main(["validate", DIGITS, "-q", "-b", "2"]) == 0

@@ -76,8 +76,8 @@ def _manifest(stored: Any, where: str) -> dict[str, Any]:
 def _recording(told: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recording:
     stated, ran = told["stated"], told["ran_with"]
     return Recording(
-        Statement(_text(stated["board"]), _text(stated["licence"])),
-        RanWith(
+        stated=Statement(_text(stated["board"]), _text(stated["licence"])),
+        ran_with=RanWith(
             _text(ran["atonc"]),
             _text(ran["firmware"]),
             _whole(ran["device"]),
@@ -85,13 +85,13 @@ def _recording(told: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recording:
             _whole(ran["npu_hz"]),
             tuple(_text(word) for word in _some(ran["options"], MAX_WORDS)),
         ),
-        _hash(told["model_sha256"]),
-        _hash(told["program"]),
-        tuple(_tensor(one) for one in _some(told["inputs"], MAX_TENSORS)),
-        tuple(_tensor(one) for one in _some(told["outputs"], MAX_TENSORS)),
-        tuple(_real(value) for value in _some(told["milliseconds"], _COUNT)),
-        tuple(_block(one) for one in _some(told["blocks"], MAX_BLOCKS)),
-        arrays,
+        model_sha256=_hash(told["model_sha256"]),
+        program=_hash(told["program"]),
+        inputs=tuple(_tensor(one) for one in _some(told["inputs"], MAX_TENSORS)),
+        outputs=tuple(_tensor(one) for one in _some(told["outputs"], MAX_TENSORS)),
+        milliseconds=tuple(_real(value) for value in _some(told["milliseconds"], _COUNT)),
+        blocks=tuple(_block(one) for one in _some(told["blocks"], MAX_BLOCKS)),
+        arrays=arrays,
     )
 
 

@@ -41,18 +41,18 @@ def of_validation(found: TargetValidation, stated: Statement, reproduce: Mapping
         arrays[f"{EXPECTED}_{k + 1}"] = _stacked([turn.expected[k] for turn in found.turns], tensor)
     firmware = f"protocol {found.protocol}, {model.description}"
     return Recording(
-        stated,
-        RanWith(__version__, firmware, system.device, system.cpu_hz, system.npu_hz, _options(reproduce)),
-        reproduce.get(MODEL_HASH, ""),
-        model.signature,
-        tuple(_told(tensor) for tensor in model.inputs),
-        tuple(_told(tensor) for tensor in model.outputs),
-        tuple(turn.milliseconds for turn in found.turns),
-        tuple(
+        stated=stated,
+        ran_with=RanWith(__version__, firmware, system.device, system.cpu_hz, system.npu_hz, _options(reproduce)),
+        model_sha256=reproduce.get(MODEL_HASH, ""),
+        program=model.signature,
+        inputs=tuple(_told(tensor) for tensor in model.inputs),
+        outputs=tuple(_told(tensor) for tensor in model.outputs),
+        milliseconds=tuple(turn.milliseconds for turn in found.turns),
+        blocks=tuple(
             RecordedBlock(one.first, one.last, one.before, one.core, one.after, one.predicted_ms)
             for one in found.measured.blocks
         ),
-        arrays,
+        arrays=arrays,
     )
 
 
@@ -63,17 +63,17 @@ def of_image(loaded: Loaded, stated: Statement) -> Recording:
     arrays = {f"{OUTPUTS}_{k}": value[None] for k, value in enumerate(loaded.arrays.values(), 1)}
     for k, (info, stored) in enumerate(zip(ins, loaded.inputs, strict=True), 1):
         arrays[f"{INPUTS}_{k}"] = np.frombuffer(stored, tensors.dtype_of(info)).reshape(1, *tensors.io_shape(info))
-    hz = round(loaded.mhz * 1e6)
+    hz, mode = round(loaded.mhz * 1e6), f"--mode={loaded.plan.install_mode}"
     return Recording(
-        stated if stated.board or not loaded.virtual else Statement(VIRTUAL, stated.licence),
-        RanWith(__version__, loaded.line, loaded.device, hz, loaded.npu_hz, (f"--mode={loaded.plan.install_mode}",)),
-        hashlib.sha256(image).hexdigest(),
-        "",
-        tuple(_edge(info) for info in ins),
-        tuple(_edge(info) for info in outs),
-        (1e3 * loaded.cycles / hz,),
-        tuple(RecordedBlock(one.first, one.last, one.pre, one.npu, one.post) for one in loaded.epochs),
-        arrays,
+        stated=stated if stated.board or not loaded.virtual else Statement(VIRTUAL, stated.licence),
+        ran_with=RanWith(__version__, loaded.line, loaded.device, hz, loaded.npu_hz, (mode,)),
+        model_sha256=hashlib.sha256(image).hexdigest(),
+        program="",
+        inputs=tuple(_edge(info) for info in ins),
+        outputs=tuple(_edge(info) for info in outs),
+        milliseconds=(1e3 * loaded.cycles / hz,),
+        blocks=tuple(RecordedBlock(one.first, one.last, one.pre, one.npu, one.post) for one in loaded.epochs),
+        arrays=arrays,
     )
 
 

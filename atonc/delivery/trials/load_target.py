@@ -44,11 +44,11 @@ def run_on_board(plan: LoadPlan, link: ByteLink, seed: int = 0, files: Sequence[
         mhz,
         tuple(_epoch(layer) for layer in result.layers),
         edges.arrays(result.outputs),
-        edges,
-        inputs,
-        f"board at {link.description}",
-        system.device,
-        system.npu_hz,
+        edges=edges,
+        inputs=inputs,
+        board=f"board at {link.description}",
+        device=system.device,
+        npu_hz=system.npu_hz,
     )
 
 

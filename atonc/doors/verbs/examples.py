@@ -87,9 +87,18 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc load-and-run build/network_rel.bin  # on the virtual board",
         "atonc load-and-run build/network_rel.bin --real --dry-run",
     ),
-    "recordings check": ("atonc recordings check board.npz  # hashes, clocks, times: code 1 if untrue",),
-    "recordings compare": ("atonc recordings compare board.npz st_ai_output  # beside the emulator",),
-    "recordings add": ("atonc recordings add board.npz --to recordings  # for others to use",),
+    "recordings check": (
+        "atonc recordings check board.npz  # hashes, clocks, times: code 1 if untrue",
+        "atonc recordings check board.npz --json",
+    ),
+    "recordings compare": (
+        "atonc recordings compare board.npz st_ai_output  # beside the emulator",
+        "atonc recordings compare board.npz other.npz  # two boards, or two clocks",
+    ),
+    "recordings add": (
+        "atonc recordings add board.npz  # into the folder recordings",
+        "atonc recordings add board.npz --to shared  # for others to use",
+    ),
     "deploy": (
         "atonc deploy deployment_config.yaml --dry-run  # patches, nothing changed",
         "atonc deploy deployment_config.yaml --until build",

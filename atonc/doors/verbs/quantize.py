@@ -34,7 +34,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     group(parser, DATA).add_argument("--data", type=Path, required=True, metavar="DIR|FILE.npz", help=samples)
     target = "the int8 model, with QuantizeLinear and DequantizeLinear (default: MODEL_int8.onnx)"
     group(parser, OUTPUT).add_argument("-o", "--output", type=Path, metavar="OUT.onnx", help=target)
-    shown = "accuracy against milliseconds and flash, loss by layer, hashes; beside it FILE_report.html"
+    shown = "accuracy against time and flash, loss by layer"
     group(parser, OUTPUT).add_argument("--page", type=Path, metavar="FILE.html", help=shown)
     add_declared(parser, kind=QuantizeOptions)
     add_output_options(parser)

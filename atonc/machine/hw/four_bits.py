@@ -14,9 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -71,10 +68,3 @@ def saved_form(path: Path) -> FourBits | None:
         return form_in(root) if isinstance(root, dict) else None
     except (InputError, ValueError, RecursionError):
         return None
-
-
-def unpacked(data: NDArray[np.uint8], count: int, form: FourBits) -> NDArray[np.int8]:
-    """The first `count` elements, each with its sign."""
-    low, high = (data << BITS).view(np.int8) >> BITS, data.view(np.int8) >> BITS
-    both = (low, high) if form.low_first else (high, low)
-    return np.stack(both, axis=-1).reshape(-1)[:count]

@@ -18,7 +18,7 @@ from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
 from atonc.machine.hw.fixed import signed
-from atonc.machine.hw.four_bits import BITS, FourBits, unpacked
+from atonc.machine.hw.four_bits import BITS, FourBits
 from atonc.machine.hw.stream import Array, Stream
 
 bits = fields.declare("STRENG")
@@ -211,13 +211,20 @@ def read(
     size = config.element_bytes
     data = np.ascontiguousarray(frames).reshape(len(frames), -1)
     if config.four_bits and four_bits is not None:
-        values = unpacked(data.reshape(-1), config.elements * size, four_bits).reshape(config.frames, -1)
+        values = _unpacked(data.reshape(-1), config.elements * size, four_bits).reshape(config.frames, -1)
         return Stream(values.view(np.uint8), word_bytes=3) if size == 3 else Stream(values)
     if size == 3:
         return Stream(data, index, word_bytes=3)
     wanted: Any = {1: (np.uint8, np.int8), 2: (np.uint16, np.int16)}[size][config.sign_extend]
     data = data.view(wanted)
     return Stream(data, None if index is None else index.astype(np.int64))
+
+
+def _unpacked(data: NDArray[np.uint8], count: int, form: FourBits) -> NDArray[np.int8]:
+    """The first `count` elements, each with its sign."""
+    low, high = (data << BITS).view(np.int8) >> BITS, data.view(np.int8) >> BITS
+    both = (low, high) if form.low_first else (high, low)
+    return np.stack(both, axis=-1).reshape(-1)[:count]
 
 
 def write(config: StrengConfig, stream: Stream, memory: NDArray[np.uint8], base: int, unit: str = "STRENG") -> None:
