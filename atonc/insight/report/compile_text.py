@@ -26,7 +26,6 @@ from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided, is_are, times
 from atonc.machine.cost.network import spill_lines
-from atonc.machine.emu.cpu.atonc_costs import initial_copy_price
 
 if TYPE_CHECKING:
     from atonc.compiler.verify.verify import VerifyReport
@@ -177,6 +176,8 @@ def memory_notes(view: CompileView) -> list[str]:
 
 def copying_ms(view: CompileView) -> float:
     """What the processor takes to copy and to unpack weights, which waits for the flash and for the RAM."""
+    from atonc.machine.emu.cpu.atonc_costs import initial_copy_price
+
     machine, placed = view.compiled.target.machine, view.compiled.layout.placed
     copies = [(home, placed[home.copy_of]) for home in placed.values() if home.copy_of]
     prices = (initial_copy_price(home.buffer.size_bytes, source.buffer.size_bytes) for home, source in copies)
