@@ -95,8 +95,8 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         chosen = work.narrowed(narrowed)
     elif settings.wide:
         widened = work.widen(chosen)
-        chosen = work.widened(widened)
-    if narrowed or widened:
+        chosen = work.widened(widened) if widened.chosen.tuning.wide else chosen
+    if narrowed or chosen.tuning.wide:
         front = [*(replace(one, chosen=False) for one in front), chosen.candidate]
         place = len(front) - 1
     front[place], final, layers = work.learnt_again(chosen, samples.feeds)
@@ -356,8 +356,8 @@ class QuantizationWork:
 
     def widened(self, found: Widened) -> TriedModel:
         one = found.chosen
-        made = replace(candidate_of(one.tuning.name, one.signal, one.cost), chosen=True)
-        return TriedModel(made, one.model, one.tuning, self.state, one.cost.by_layer, one.signal, one.layers, one.cost)
+        made = replace(candidate_of(one.tuning.name, one.file, one.cost), chosen=True)
+        return TriedModel(made, one.model, one.tuning, self.state, one.cost.by_layer, one.file, one.layers, one.cost)
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
         """The chosen way once more from all samples, kept where it is no slower and not worse.

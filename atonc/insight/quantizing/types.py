@@ -237,12 +237,13 @@ class WidePoint:
 
     tensors: tuple[str, ...]  # more than before it
     wide: int  # tensors with 16 bits in all
-    snr_db: float
-    worst_db: float  # in the worst output
+    snr_db: float  # mean over outputs, in the chip's arithmetic
+    worst_db: float  # of the worst output, in the chip's arithmetic or as the file is written: the worse of both
     gain_db: tuple[float, float]  # over what was kept before: 95 % of draws of the samples lie between
     lost_db: float | None  # what the worst of the tensors loses with 8 bits where all others are wide
-    milliseconds: float | None  # predicted for the whole model; None where the compiler refuses
-    price_ms: float | None  # of them, what the step costs
+    milliseconds: float  # predicted for the whole model
+    price_ms: float  # of them, what the step costs
+    on_cpu: tuple[str, ...]  # layers that go there by it, with the rule
     kept: bool
     chosen: bool = False
 
@@ -250,7 +251,7 @@ class WidePoint:
         lost = None if self.lost_db is None else round(self.lost_db, 3)
         figures = {"snr_db": round(self.snr_db, 3), "worst_db": round(self.worst_db, 3), "lost_db": lost}
         figures |= {"gain_db": [round(end, 3) for end in self.gain_db]}
-        times = {"milliseconds": self.milliseconds, "price_ms": self.price_ms}
+        times = {"milliseconds": self.milliseconds, "price_ms": self.price_ms, "on_cpu": list(self.on_cpu)}
         return {"tensors": list(self.tensors), "bits": 16 if self.tensors else 8, "wide": self.wide, **figures, **times,
                 "kept": self.kept, "chosen": self.chosen}  # fmt: skip
 

@@ -15,7 +15,8 @@ from atonc.insight.quantizing.assign import Tuning
 from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.mend import Mended
 from atonc.insight.quantizing.narrow import ASKED_SAMPLES, EightBits, Workbench
-from atonc.insight.quantizing.price import QuantizationPrice, price
+from atonc.insight.quantizing.on_chip import chip_outputs
+from atonc.insight.quantizing.price import QuantizationPrice, compiled_model, price_of
 from atonc.insight.quantizing.signal import Signal, decibels
 from atonc.insight.quantizing.types import WidePoint
 from atonc.insight.quantizing.wide_forms import WidthPlan
@@ -23,6 +24,7 @@ from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 
+CHIP_SAMPLES = 24  # of those that judge, in the chip's arithmetic
 BATCH = 4  # a step adds one group, or a quarter of those that are wide already: large networks end in some twenty steps
 
 Group = tuple[str, ...]
@@ -34,9 +36,16 @@ class MeasuredWidths:
 
     tuning: Tuning
     layers: Mended
-    signal: Signal
+    file: Signal  # of the nodes as they are written, all that is judged
+    chip: Signal  # of the outputs in the chip's arithmetic
     cost: QuantizationPrice
     model: Any
+    on_cpu: Mapping[str, str]  # layer -> the rule that sent it there
+
+    @property
+    def worst_db(self) -> float:
+        """Of the worst output, by whichever of both is worse."""
+        return min(worst_db(self.file), worst_db(self.chip))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +65,12 @@ class WidthSearch:
         """Keeps what wins surely; what does not is tried again together with the next."""
         best = self._start()
         self.points.append(self._point((), best, best))
-        if self._met(best.signal):
+        if self._met(best):
             return self._widened(best)
         every = self._measured(frozenset(name for group in self.widths.groups for name in group))
         self._require_possible(every)
         waiting, size = self._ordered(every), 1
-        while not self._met(best.signal):
+        while not self._met(best):
             batch = waiting[:size]
             wanted = best.tuning.wide.union(*batch)
             trial = every if len(batch) == len(waiting) else self._measured(self.widths.closed(wanted))
@@ -76,11 +85,11 @@ class WidthSearch:
         return self._widened(best)
 
     def _require_possible(self, every: MeasuredWidths) -> None:
-        if not self._met(every.signal):
-            reached = worst_db(every.signal)
+        if not self._met(every):
+            reached = every.worst_db
             raise CapacityError(
                 f"with 16 bits wherever they are known to run the worst output reaches {reached:.2f} dB "
-                f"({share(reached):.3g} % of float), with 8 bits {worst_db(self.eight.signal):.2f} dB",
+                f"({share(reached):.3g} % of float), with 8 bits {self.points[0].worst_db:.2f} dB",
                 where=f"--wide {self.bench.settings.wide}",
                 rule="inputs and outputs of the model, functions by table and weights keep 8 bits",
                 remedy=f"ask for that much: --wide {np.floor(reached * 10) / 10:g}, or train with quantisation",
@@ -90,35 +99,41 @@ class WidthSearch:
 
     def _start(self) -> MeasuredWidths:
         eight = self.eight
-        model = self.bench.model(eight.tuning, eight.layers)
-        return MeasuredWidths(eight.tuning, eight.layers, eight.signal, eight.cost, model)
+        return self._judged(eight.tuning, eight.layers)
 
     def _measured(self, wide: frozenset[str]) -> MeasuredWidths:
         tuning = replace(self.eight.tuning, wide=wide)
         with progress.part(f"16 bits in {len(wide)} tensors"):
-            layers = self.bench.mended(tuning, self.eight.walked)
-            model = self.bench.model(tuning, layers)
-            cost = price(model, self.bench.settings.board)
-            return MeasuredWidths(tuning, layers, self.bench.judge.signal(model), cost, model)
+            return self._judged(tuning, self.bench.mended(tuning, self.eight.walked))
 
-    def _met(self, signal: Signal) -> bool:
-        return worst_db(signal) >= self.target
+    def _judged(self, tuning: Tuning, layers: Mended) -> MeasuredWidths:
+        """What the compiler refuses cannot be judged: its error is the user's."""
+        model, judge = self.bench.model(tuning, layers), self.bench.judge
+        compiled = compiled_model(model, self.bench.settings.board)
+        places = range(0, len(judge.feeds), -(-len(judge.feeds) // CHIP_SAMPLES))
+        chip = judge.signal_of_outputs(places, chip_outputs(compiled, [judge.feeds[place] for place in places]))
+        on_cpu = {reason.node: reason.rule for reason in compiled.mapped.reasons}
+        return MeasuredWidths(tuning, layers, judge.signal(model), chip, price_of(compiled), model, on_cpu)
+
+    def _met(self, found: MeasuredWidths) -> bool:
+        return found.worst_db >= self.target
 
     def _point(self, batch: Sequence[Group], trial: MeasuredWidths, before: MeasuredWidths) -> WidePoint:
-        """Measured against what was kept before it; a program that the compiler refuses is not kept."""
-        gain = trial.signal.gain_over(before.signal)
-        refused = bool(trial.cost.refusal) and not before.cost.refusal
-        times = trial.cost.milliseconds, before.cost.milliseconds
+        """Measured against what was kept before it."""
+        gain = trial.chip.gain_over(before.chip)
+        times = trial.cost.milliseconds or 0.0, before.cost.milliseconds or 0.0
+        slow = {name: rule for name, rule in trial.on_cpu.items() if name not in before.on_cpu}
         return WidePoint(
             tensors=tuple(sorted(trial.tuning.wide - before.tuning.wide)),
             wide=len(trial.tuning.wide),
-            snr_db=trial.signal.db,
-            worst_db=worst_db(trial.signal),
+            snr_db=trial.chip.db,
+            worst_db=trial.worst_db,
             gain_db=gain,
             lost_db=max((self.lost_db[group] for group in batch), default=None),
             milliseconds=times[0],
-            price_ms=None if times[0] is None or times[1] is None else round(times[0] - times[1], 4),
-            kept=not batch or (gain[0] > 0 and not refused),
+            price_ms=round(times[0] - times[1], 4),
+            on_cpu=tuple(f"{name} ({rule})" for name, rule in slow.items()),
+            kept=not batch or gain[0] > 0,
         )
 
     # ------------------------------------------------------------------------------------------------------ ordering
