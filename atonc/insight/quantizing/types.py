@@ -249,11 +249,11 @@ class WidePoint:
 
     def as_dict(self) -> dict[str, Any]:
         lost = None if self.lost_db is None else round(self.lost_db, 3)
-        figures = {"snr_db": round(self.snr_db, 3), "worst_db": round(self.worst_db, 3), "lost_db": lost}
-        figures |= {"gain_db": [round(end, 3) for end in self.gain_db]}
+        gain = [round(end, 3) for end in self.gain_db]
+        errors = {"snr_db": round(self.snr_db, 3), "worst_db": round(self.worst_db, 3)}
         times = {"milliseconds": self.milliseconds, "price_ms": self.price_ms, "on_cpu": list(self.on_cpu)}
-        return {"tensors": list(self.tensors), "bits": 16 if self.tensors else 8, "wide": self.wide, **figures, **times,
-                "kept": self.kept, "chosen": self.chosen}  # fmt: skip
+        which = {"tensors": list(self.tensors), "bits": 16 if self.tensors else 8, "wide": self.wide}
+        return {**which, **errors, "gain_db": gain, "lost_db": lost, **times, "kept": self.kept, "chosen": self.chosen}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from atonc.insight.quantizing.assign import scale_groups
 from atonc.insight.quantizing.graph import FloatGraph
-from atonc.insight.quantizing.islands import WEIGHTED, ScalePlan, is_move
+from atonc.insight.quantizing.islands import FUSED, WEIGHTED, ScalePlan, is_move
 from atonc.insight.quantizing.ranges import Seen
 from atonc.insight.quantizing.types import Scale
 from atonc.machine.base.frozen import dataclass
@@ -112,6 +112,6 @@ def _written(graph: FloatGraph, coded: Collection[str], node: Any) -> str:
     name = node.output[0]
     if name in coded:
         return name
-    follower = graph.readers[name][0] if len(graph.readers[name]) == 1 else None
-    fused = follower is not None and follower.op_type in ("Relu", "Clip") and follower.output[0] in coded
-    return follower.output[0] if fused else ""
+    followers = graph.readers[name]
+    fused = len(followers) == 1 and followers[0].op_type in FUSED and followers[0].output[0] in coded
+    return str(followers[0].output[0]) if fused else ""
