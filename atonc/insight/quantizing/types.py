@@ -244,7 +244,7 @@ class WidePoint:
     milliseconds: float  # predicted for the whole model
     price_ms: float  # of them, what the step costs
     on_cpu: tuple[str, ...]  # layers that go there by it, with the rule
-    kept: bool
+    kept: bool = False
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:

@@ -59,37 +59,51 @@ class WidthSearch:
         self.bench, self.eight, self.widths = bench, eight, widths
         self.target = bench.settings.wide_db
         self.lost_db: Mapping[Group, float] = {}
-        self.points: list[WidePoint] = []
+        self.tried: list[tuple[WidePoint, MeasuredWidths]] = []
+        self.kept: list[MeasuredWidths] = []  # one on top of the other
 
     def run(self) -> Widened:
-        """Keeps what wins surely; what does not is tried again together with the next."""
-        best = self._start()
-        self.points.append(self._point((), best, best))
-        if self._met(best):
-            return self._widened(best)
-        every = self._measured(frozenset(name for group in self.widths.groups for name in group))
-        self._require_possible(every)
+        """Keeps what wins surely or is near enough; what does neither is tried again together with the next."""
+        best = self._noted((), self._start())
+        self.kept.append(best)
+        if not self._met(best):
+            every = self._measured(frozenset(name for group in self.widths.groups for name in group))
+            self._require_possible(every)
+            self._climb(every)
+        return self._widened()
+
+    def _climb(self, every: MeasuredWidths) -> None:
         waiting, size = self._ordered(every), 1
-        while not self._met(best):
+        while not self._met(self.kept[-1]):
             batch = waiting[:size]
-            wanted = best.tuning.wide.union(*batch)
-            trial = every if len(batch) == len(waiting) else self._measured(self.widths.closed(wanted))
-            point = self._point(batch, trial, best)
-            self.points.append(point)
-            if point.kept or trial is every:
-                best = trial
-                waiting = [group for group in waiting if not best.tuning.wide.issuperset(group)]
-                size = max(1, sum(map(best.tuning.wide.issuperset, self.widths.groups)) // BATCH)
+            trial = self._noted(batch, every if len(batch) == len(waiting) else self._with(batch))
+            if self._met(trial):
+                self.kept.append(self._fewest(batch, trial))
+            elif self.tried[-1][0].gain_db[0] > 0:
+                self.kept.append(trial)
+                waiting = [group for group in waiting if not trial.tuning.wide.issuperset(group)]
+                size = max(1, sum(map(trial.tuning.wide.issuperset, self.widths.groups)) // BATCH)
             else:
                 size = min(2 * size, len(waiting))
-        return self._widened(best)
+
+    def _fewest(self, batch: Sequence[Group], found: MeasuredWidths) -> MeasuredWidths:
+        """The least of the batch that is near enough: large batches overshoot."""
+        low, high = 0, len(batch)
+        while high - low > 1:
+            middle = (low + high) // 2
+            trial = self._noted(batch[:middle], self._with(batch[:middle]))
+            if self._met(trial):
+                high, found = middle, trial
+            else:
+                low = middle
+        return found
 
     def _require_possible(self, every: MeasuredWidths) -> None:
         if not self._met(every):
             reached = every.worst_db
             raise CapacityError(
                 f"with 16 bits wherever they are known to run the worst output reaches {reached:.2f} dB "
-                f"({share(reached):.3g} % of float), with 8 bits {self.points[0].worst_db:.2f} dB",
+                f"({share(reached):.3g} % of float), with 8 bits {self.tried[0][0].worst_db:.2f} dB",
                 where=f"--wide {self.bench.settings.wide}",
                 rule="inputs and outputs of the model, functions by table and weights keep 8 bits",
                 remedy=f"ask for that much: --wide {np.floor(reached * 10) / 10:g}, or train with quantisation",
@@ -106,6 +120,9 @@ class WidthSearch:
         with progress.part(f"16 bits in {len(wide)} tensors"):
             return self._judged(tuning, self.bench.mended(tuning, self.eight.walked))
 
+    def _with(self, batch: Sequence[Group]) -> MeasuredWidths:
+        return self._measured(self.widths.closed(self.kept[-1].tuning.wide.union(*batch)))
+
     def _judged(self, tuning: Tuning, layers: Mended) -> MeasuredWidths:
         """What the compiler refuses cannot be judged: its error is the user's."""
         model, judge = self.bench.model(tuning, layers), self.bench.judge
@@ -118,12 +135,13 @@ class WidthSearch:
     def _met(self, found: MeasuredWidths) -> bool:
         return found.worst_db >= self.target
 
-    def _point(self, batch: Sequence[Group], trial: MeasuredWidths, before: MeasuredWidths) -> WidePoint:
-        """Measured against what was kept before it."""
+    def _noted(self, batch: Sequence[Group], trial: MeasuredWidths) -> MeasuredWidths:
+        """Its figures stand beside those of what was kept before it."""
+        before = self.kept[-1] if self.kept else trial
         gain = trial.chip.gain_over(before.chip)
         times = trial.cost.milliseconds or 0.0, before.cost.milliseconds or 0.0
         slow = {name: rule for name, rule in trial.on_cpu.items() if name not in before.on_cpu}
-        return WidePoint(
+        point = WidePoint(
             tensors=tuple(sorted(trial.tuning.wide - before.tuning.wide)),
             wide=len(trial.tuning.wide),
             snr_db=trial.chip.db,
@@ -133,8 +151,9 @@ class WidthSearch:
             milliseconds=times[0],
             price_ms=round(times[0] - times[1], 4),
             on_cpu=tuple(f"{name} ({rule})" for name, rule in slow.items()),
-            kept=not batch or gain[0] > 0,
         )
+        self.tried.append((point, trial))
+        return trial
 
     # ------------------------------------------------------------------------------------------------------ ordering
 
@@ -150,11 +169,12 @@ class WidthSearch:
         self.lost_db = found
         return sorted(found, key=lambda group: -found[group])
 
-    def _widened(self, best: MeasuredWidths) -> Widened:
-        """The last that was kept is the one."""
-        last = max(index for index, point in enumerate(self.points) if point.wide == len(best.tuning.wide))
-        self.points[last] = replace(self.points[last], kept=True, chosen=True)
-        return Widened(best, tuple(self.points))
+    def _widened(self) -> Widened:
+        points = tuple(
+            replace(point, kept=any(one is kept for kept in self.kept), chosen=one is self.kept[-1])
+            for point, one in self.tried
+        )
+        return Widened(self.kept[-1], points)
 
 
 def worst_db(signal: Signal) -> float:
