@@ -13,16 +13,24 @@ from onnx import TensorProto, numpy_helper
 
 import atonc
 from atonc.doors.cli.cli import main
+from atonc.doors.python.running import run_compiled
+from atonc.insight.quantizing.assign import Tuning, assign
+from atonc.insight.quantizing.calibrate import calibrate
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.islands import make_plan
-from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.layers import layers_of
+from atonc.insight.quantizing.loading import load, raised
 from atonc.insight.quantizing.observe import outputs
+from atonc.insight.quantizing.on_chip import chip_outputs
+from atonc.insight.quantizing.price import compiled_model
 from atonc.insight.quantizing.types import QuantizeOptions
-from atonc.insight.quantizing.wide_forms import WidthPlan
+from atonc.insight.quantizing.weights import nearest
+from atonc.insight.quantizing.wide_forms import WidthPlan, wide_forms
+from atonc.insight.quantizing.write import write
 from atonc.insight.report.html.quantize_page import QuantizePageParts, page
 from atonc.insight.report.quantize_text import lines
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
-from tests.quantizing.float_models import Build, save
+from tests.quantizing.float_models import Build, samples, save
 
 FEW = {"objective": "accuracy", "calibration": "minmax", "equalise": False}
 
@@ -136,6 +144,37 @@ def test_what_is_joined_is_widened_together_and_edges_and_functions_are_not(tmp_
     widths = WidthPlan.of(graph, make_plan(graph))
     assert widths.groups == (("one", "two", "joined", "pooled"), ("third",), ("fourth",))
     assert widths.closed({"third"}) == {"third", "fourth"}  # only operators that are wide by `third` read and write it
+
+
+def test_everything_wide_is_the_same_in_the_file_and_on_the_chip(tmp_path: Path) -> None:
+    """A sigmoid reads a wide tensor in 8 bits, a wide product reads what it gives: conversions both ways."""
+    b = Build()
+    stem = b.conv("x", "stem", (8, 3, 3, 3))
+    gated = b.node("Mul", [b.conv(stem, "body", (8, 8, 1, 1)), b.node("Sigmoid", [stem], "gate")], "gated")
+    flat = b.node("Flatten", [b.node("GlobalAveragePool", [gated], "mean")], "flat")
+    dense = [flat, b.constant("d.w", b.random.normal(0, 0.5, (8, 4))), b.constant("d.b", np.zeros(4))]
+    whole = b.model({"x": (1, 3, 12, 12)}, [b.node("Gemm", dense, "y")])
+    graph = FloatGraph(raised(load(save(tmp_path, whole)), "m"))
+    feeds = [{"x": value[None]} for value in np.load(samples(tmp_path, 8))["x"]]
+    plan, layers = make_plan(graph), layers_of(graph)
+    seen = calibrate(graph, plan.tensors, layers, feeds)
+    weights = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
+    scales = assign(graph, plan, seen, "minmax", Tuning())
+    groups = WidthPlan.of(graph, plan).groups
+    wide = wide_forms(graph, plan, seen, frozenset(name for group in groups for name in group))
+    assert set(wide.scales) == {"stem", "body", "gated", "mean", "flat"} and wide.results == {"y"}
+    model = write(graph, plan, scales, weights, wide)
+    compiled = compiled_model(model, "stm32n6570-dk")
+    exact, file = outputs(graph.model, feeds), outputs(model, feeds)
+    chip = chip_outputs(compiled, feeds)
+    emulated = run_compiled(compiled, {"x": feeds[0]["x"]})["y"]
+    assert np.array_equal(chip[0][0], emulated)
+    for real, written, run in zip(exact, file, chip, strict=True):
+        assert np.abs(run[0] - written[0]).max() <= 1.01 * scales["y"].scale
+        assert np.abs(real[0] - written[0]).max() < 0.05 * np.abs(real[0]).max()  # weights and gate have 8 bits
+    made = {node.output[0] for node in model.graph.node}
+    assert {"stem_eight", "gate_sixteen", "x_sixteen", "y_sixteen_result"} <= made
+    assert {reason.op for reason in compiled.mapped.reasons} == {"quantize", "dequantize"}  # of float edges
 
 
 def test_wishes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
