@@ -78,7 +78,7 @@ def test_what_int8_breaks_comes_within_one_percent_on_the_emulated_chip(widened:
 
 
 def test_the_price_is_what_the_compiler_predicts(widened: Any) -> None:
-    """Of the model that was measured; learning again from all samples may change a little."""
+    """The price is that of the model that was measured; learning again from all samples may change a little."""
     made = widened[0]
     start, chosen = made.widths[0], made.widths[-1]
     assert chosen.price_ms == pytest.approx(chosen.milliseconds - start.milliseconds, abs=1e-4) and chosen.price_ms > 0

@@ -47,7 +47,7 @@ class QuantizationJudge:
         return Signal.of(self._apart(self.reference), self._apart(seen)), self._changed(seen)
 
     def signal_of_outputs(self, places: Sequence[int], seen: list[list[Array]]) -> Signal:
-        """Of the outputs alone, which somebody else has computed for the samples at these places."""
+        """Judges outputs alone, which somebody else has computed for the samples at these places."""
         expected = [self.expected[place] for place in places]
         for one, other in zip(expected, seen, strict=True):
             assert [value.shape for value in one] == [value.shape for value in other]

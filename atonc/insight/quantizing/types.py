@@ -103,14 +103,14 @@ class QuantizeOptions:
         f"(default {MOST_LOSS_DB:g} dB)", metavar="DB|SHARE", parse=loss,
     )  # fmt: skip
     bits: str = option(
-        EIGHT_BITS, "--bits", RESULT, "of weights; mixed: 4 where it costs least", takes=Takes(choices=BITS),
+        EIGHT_BITS, "--bits", RESULT, "of weights; mixed: 4 where cheapest", takes=Takes(choices=BITS),
     )  # fmt: skip
     max_flash: int = option(
-        0, "--max-flash", RESULT, "for all constants; implies --bits mixed",
+        0, "--max-flash", RESULT, "for constants; implies --bits mixed",
         metavar="SIZE", parse=size,
     )  # fmt: skip
     wide: str = option(
-        "", "--wide", RESULT, "activations of 16 bits until the error against float is at most this: percent or dB",
+        "", "--wide", RESULT, "16-bit activations until errors are at most this",
         metavar="SHARE|DB", parse=wide_target,
     )  # fmt: skip
     threads: int = option(

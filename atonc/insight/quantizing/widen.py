@@ -44,7 +44,7 @@ class MeasuredWidths:
 
     @property
     def worst_db(self) -> float:
-        """Of the worst output, by whichever of both is worse."""
+        """The worst output counts, by whichever of both is worse."""
         return min(worst_db(self.file), worst_db(self.chip))
 
 

@@ -132,7 +132,7 @@ class _OnnxWriter:
         return target
 
     def _scale_read(self, layer: LinearLayer) -> float | None:
-        """Of what a layer reads; None where that is float."""
+        """What a layer reads has this scale; None where that is float."""
         found = self.scales.get(layer.source)
         if found is None or layer.name not in self.wide.nodes:
             return None if found is None else found.scale
