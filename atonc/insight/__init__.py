@@ -3,5 +3,5 @@
 that show it (`report`). It compiles and measures; it decides nothing for the compiler.
 
 May import: machine, compiler.
-Rooms, from the ground up: workers, runs, explain, validating, quantizing, evaluating, accuracy, sweeping, report.
+Rooms, from the ground up: workers, runs, explain, validating, evaluating, quantizing, accuracy, sweeping, report.
 """

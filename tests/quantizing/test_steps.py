@@ -13,6 +13,7 @@ pytest.importorskip("tflite")
 from atonc.insight.quantizing import run
 from atonc.insight.quantizing.assign import Tuning, assign, input_range
 from atonc.insight.quantizing.calibrate import calibrate
+from atonc.insight.quantizing.choice import choose as choose_candidate
 from atonc.insight.quantizing.equalise import equalise
 from atonc.insight.quantizing.graph import FloatGraph, own_constants
 from atonc.insight.quantizing.heads import parts_of, unlike_heads
@@ -25,7 +26,6 @@ from atonc.insight.quantizing.price import QuantizationPrice
 from atonc.insight.quantizing.ranges import Seen, choose, error, scale_of, symmetric
 from atonc.insight.quantizing.rounding import Moments, rounded
 from atonc.insight.quantizing.run import QuantizationWork, TriedModel, quantize
-from atonc.insight.quantizing.run import choose as choose_candidate
 from atonc.insight.quantizing.signal import Signal
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from atonc.insight.quantizing.weights import Bounds, channel_scales

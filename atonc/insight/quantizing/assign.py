@@ -3,7 +3,7 @@ one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -32,6 +32,7 @@ class Tuning:
     spread: float = inf  # how far the scales of a layer's channels may be apart
     layers: frozenset[str] | None = None  # that keep to it; None: all
     four: frozenset[str] = frozenset()  # layers whose weights have 4 bits
+    wide: frozenset[str] = frozenset()  # tensors that have 16 bits
 
     @property
     def name(self) -> str:
@@ -41,6 +42,8 @@ class Tuning:
             titles.append(f"scales of channels within a factor of {self.spread:g}{where}")
         if self.four:
             titles.append(f"weights of 4 bits in {len(self.four)} layer{'s' * (len(self.four) > 1)}")
+        if self.wide:
+            titles.append(f"16 bits in {len(self.wide)} tensor{'s' * (len(self.wide) > 1)}")
         return ", ".join(titles) or "free scales"
 
 
@@ -93,6 +96,15 @@ def input_range(seen: Seen) -> tuple[float, float]:
 
 
 def _groups(plan: ScalePlan, tuning: Tuning) -> list[list[str]]:
+    pairs = list(plan.same)
+    if tuning.concats:
+        pairs += [(output, name) for output, names in plan.concats for name in names]
+    if tuning.adds:
+        pairs += [(names[0], other) for names in plan.adds for other in names[1:]]
+    return scale_groups(plan, pairs)
+
+
+def scale_groups(plan: ScalePlan, pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
     """Tensors that share a scale, in the order of the plan."""
     leader = {name: name for name in plan.tensors}
 
@@ -101,11 +113,6 @@ def _groups(plan: ScalePlan, tuning: Tuning) -> list[list[str]]:
             name = leader[name]
         return name
 
-    pairs = list(plan.same)
-    if tuning.concats:
-        pairs += [(output, name) for output, names in plan.concats for name in names]
-    if tuning.adds:
-        pairs += [(names[0], other) for names in plan.adds for other in names[1:]]
     for one, other in pairs:
         leader[find(other)] = find(one)
     found: dict[str, list[str]] = {}

@@ -46,6 +46,13 @@ class QuantizationJudge:
         seen = self._seen(model, self.names)
         return Signal.of(self._apart(self.reference), self._apart(seen)), self._changed(seen)
 
+    def signal_of_outputs(self, places: Sequence[int], seen: list[list[Array]]) -> Signal:
+        """Judges outputs alone, which somebody else has computed for the samples at these places."""
+        expected = [self.expected[place] for place in places]
+        for one, other in zip(expected, seen, strict=True):
+            assert [value.shape for value in one] == [value.shape for value in other]
+        return Signal.of(self._apart(expected), self._apart(seen))
+
     @property
     def class_outputs(self) -> tuple[int, ...]:
         """Outputs that are one row of values, of which the largest may be a class."""
@@ -59,7 +66,8 @@ class QuantizationJudge:
         ) / max(len(seen), 1)
 
     def _apart(self, samples: list[list[Array]]) -> list[list[Array]]:
-        return [[part for name, value in zip(self.names, values, strict=True) for part in self._split(name, value)]
+        """Names beyond the outputs may be left out."""
+        return [[part for name, value in zip(self.names, values, strict=False) for part in self._split(name, value)]
                 for values in samples]  # fmt: skip
 
     def _split(self, name: str, value: Array) -> list[Array]:

@@ -17,7 +17,7 @@ from atonc.insight.quantizing.fold_norms import fold_norms
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
 
-FOUR_BIT_OPSET, FOUR_BIT_IR = 21, 10  # the first that have INT4, and what published files with it have
+WIDTHS_OPSET, WIDTHS_IR = 21, 10  # the first that have INT4 and INT16, and what published files with INT4 have
 OPSET = 17  # per-channel DequantizeLinear came with 13; ORT's optimiser knows all of 17
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
@@ -174,26 +174,26 @@ def tidy(model: Any, name: str) -> Any:
 
 
 def raised(model: Any, name: str) -> Any:
-    """The same model by the opset that has weights of 4 bits."""
+    """The same model by the opset that has codes of 4 and 16 bits."""
     from onnx import helper, numpy_helper, shape_inference, version_converter
 
-    if model.opset_import[0].version < FOUR_BIT_OPSET:
+    if model.opset_import[0].version < WIDTHS_OPSET:
         try:
-            model = shape_inference.infer_shapes(version_converter.convert_version(model, FOUR_BIT_OPSET))
+            model = shape_inference.infer_shapes(version_converter.convert_version(model, WIDTHS_OPSET))
         except Exception as error:  # whatever its C++ side says
             raise UnsupportedError(
-                f"onnx cannot convert the model to opset {FOUR_BIT_OPSET}: {str(error)[:300]}",
+                f"onnx cannot convert the model to opset {WIDTHS_OPSET}: {str(error)[:300]}",
                 where=name,
-                rule=f"weights of 4 bits came with opset {FOUR_BIT_OPSET}",
-                remedy=f"export the model with opset {FOUR_BIT_OPSET}, or leave --bits out",
+                rule=f"codes of 4 and 16 bits came with opset {WIDTHS_OPSET}",
+                remedy=f"export the model with opset {WIDTHS_OPSET}, or leave --bits and --wide out",
             ) from None
     for node in [node for node in model.graph.node if node.op_type == "Constant"]:  # attributes that became inputs
         model.graph.initializer.append(numpy_helper.from_array(_constant_of(node), node.output[0]))
         model.graph.node.remove(node)
-    version = max(FOUR_BIT_OPSET, model.opset_import[0].version)
+    version = max(WIDTHS_OPSET, model.opset_import[0].version)
     del model.opset_import[:]
     model.opset_import.append(helper.make_opsetid("", version))
-    model.ir_version = FOUR_BIT_IR
+    model.ir_version = WIDTHS_IR
     _name_nodes(model.graph)
     return model
 

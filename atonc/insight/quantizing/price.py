@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
 from atonc.insight.explain.own_steps import own_steps
@@ -29,13 +29,19 @@ class QuantizationPrice:
 
 def price(model: Any, board: str = "stm32n6570-dk") -> QuantizationPrice:
     """Predicted, as `atonc analyze` does; a model that cannot be compiled has a reason instead."""
-    options = Options(verify=False, allow_float=True, board=board)
-    progress.stage("compiling")
     try:
-        data = model if isinstance(model, bytes) else model.SerializeToString()
-        compiled = compile_graph(read_onnx(data, "quantised"), options)
+        return price_of(compiled_model(model, board))
     except AtoncError as error:
         return QuantizationPrice(None, None, str(error))
+
+
+def compiled_model(model: Any, board: str) -> Compiled:
+    progress.stage("compiling")
+    data = model if isinstance(model, bytes) else model.SerializeToString()
+    return compile_graph(read_onnx(data, "quantised"), Options(verify=False, allow_float=True, board=board))
+
+
+def price_of(compiled: Compiled) -> QuantizationPrice:
     cost = compiled.cost
     own = own_steps(compiled, cost.steps)
     by_layer = {name: sum(step.cycles for _, step in rows) for name, rows in own.items()}

@@ -11,6 +11,7 @@ import numpy as np
 
 from atonc.insight.quantizing.assign import Tuning, assign
 from atonc.insight.quantizing.calibrate import calibrate
+from atonc.insight.quantizing.choice import allowed, candidate_of, choose, faster, slowed
 from atonc.insight.quantizing.equalise import equalise
 from atonc.insight.quantizing.graph import FloatGraph, own_constants
 from atonc.insight.quantizing.heads import unlike_heads
@@ -36,6 +37,8 @@ from atonc.insight.quantizing.types import (
     Step,
 )
 from atonc.insight.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nearest, spread_of
+from atonc.insight.quantizing.wide_forms import WidthPlan, wide_forms
+from atonc.insight.quantizing.widen import Widened, WidthSearch, require_groups
 from atonc.insight.quantizing.write import write
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
@@ -71,7 +74,7 @@ def _quantize(model: Path, data: Path, settings: QuantizeOptions) -> Quantised:
     exported = read(model, settings.fixed_shapes, settings.cut_outputs)
     norm = first_norm(exported)
     float_model = tidy(exported, model.name)
-    if settings.precision != EIGHT_BITS:
+    if settings.precision != EIGHT_BITS or settings.wide:
         float_model = raised(float_model, model.name)
     graph = FloatGraph(own_constants(float_model, WEIGHTED))
     samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
@@ -86,12 +89,16 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
     tried = work.tune()
     front = choose([one.candidate for one in tried], settings)
     place = next(index for index, candidate in enumerate(front) if candidate.chosen)
-    chosen, narrowed = replace(tried[place], candidate=front[place]), None
+    chosen, narrowed, widened = replace(tried[place], candidate=front[place]), None, None
     if settings.precision != EIGHT_BITS:
         narrowed = work.narrow(chosen)
-        front = [replace(candidate, chosen=False) for candidate in front]
-        chosen, place = work.narrowed(narrowed), len(front)
-        front.append(chosen.candidate)
+        chosen = work.narrowed(narrowed)
+    elif settings.wide:
+        widened = work.widen(chosen)
+        chosen = work.widened(widened) if widened.chosen.tuning.wide else chosen
+    if narrowed or chosen.tuning.wide:
+        front = [*(replace(one, chosen=False) for one in front), chosen.candidate]
+        place = len(front) - 1
     front[place], final, layers = work.learnt_again(chosen, samples.feeds)
     figures = dict(zip(graph.outputs, work.judge.outputs_db(final), strict=True))
     return Quantised(
@@ -106,6 +113,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         notes=(*samples.notes, *still_outputs(graph.outputs, work.judge.expected)),
         sizes=narrowed.points if narrowed else (),
         tensors=tensors_of(work.graph, layers, narrowed.alone_db) if narrowed else (),
+        widths=widened.points if widened else (),
     )  # fmt: skip
 
 
@@ -161,7 +169,8 @@ class QuantizationWork:
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
         plan = self.plan(tuning)
         scales = assign(self.graph, plan, self.seen, self.method, tuning)
-        return write(self.graph, plan, scales, self.layers if layers is None else layers)
+        wide = wide_forms(self.graph, plan, self.seen, tuning.wide)
+        return write(self.graph, plan, scales, self.layers if layers is None else layers, wide)
 
     # ------------------------------------------------------------------------------------------------------- mending
 
@@ -262,7 +271,7 @@ class QuantizationWork:
                 continue
             models.add(data)
             tried.append(trial)
-            if _faster(trial.candidate, current.candidate) and trial.candidate in allowed(
+            if faster(trial.candidate, current.candidate) and trial.candidate in allowed(
                 [one.candidate for one in tried], self.settings
             ):
                 current = trial
@@ -305,7 +314,7 @@ class QuantizationWork:
             model = self.model(tuning, layers)
             cost = price(model, self.settings.board)
             signal = self.judge.signal(model)
-            candidate = replace(_candidate(tuning.name, signal, cost), sound=self._sound(signal))
+            candidate = replace(candidate_of(tuning.name, signal, cost), sound=self._sound(signal))
             return TriedModel(candidate, model, tuning, self.state, cost.by_layer, signal, layers, cost)
 
     def _sound(self, signal: Signal) -> bool:
@@ -332,10 +341,23 @@ class QuantizationWork:
         chosen = found.chosen
         model = self.model(chosen.tuning, chosen.layers)
         cost = price(model, self.settings.board)
-        candidate = replace(_candidate(chosen.tuning.name, chosen.signal, cost), chosen=True)
+        candidate = replace(candidate_of(chosen.tuning.name, chosen.signal, cost), chosen=True)
         return TriedModel(
             candidate, model, chosen.tuning, self.state, cost.by_layer, chosen.signal, chosen.layers, cost
         )
+
+    def widen(self, tried: TriedModel) -> Widened:
+        """Activations of 16 bits in the model that was chosen."""
+        self._back_to(tried.state)
+        widths = WidthPlan.of(self.graph, self.plan(tried.tuning))
+        require_groups(widths, self.settings.wide)
+        start = EightBits(tried.tuning, tried.layers, self.walked, tried.signal, tried.cost)
+        return WidthSearch(self, start, widths).run()
+
+    def widened(self, found: Widened) -> TriedModel:
+        one = found.chosen
+        made = replace(candidate_of(one.tuning.name, one.file, one.cost), chosen=True)
+        return TriedModel(made, one.model, one.tuning, self.state, one.cost.by_layer, one.file, one.layers, one.cost)
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
         """The chosen way once more from all samples, kept where it is no slower and not worse.
@@ -348,49 +370,15 @@ class QuantizationWork:
         layers = self.mended(tried.tuning, walked)
         model = self.model(tried.tuning, layers)
         old = tried.candidate
-        found = _candidate(old.name, self.judge.signal(model), price(model, self.settings.board))
-        better = found.snr_db >= old.snr_db and _slowed(old, found) <= SLOWER
+        found = candidate_of(old.name, self.judge.signal(model), price(model, self.settings.board))
+        better = found.snr_db >= old.snr_db and slowed(old, found) <= SLOWER
         self.steps.append(Step("learnt from all samples", found.snr_db, better))
         if not better:
             return old, tried.model, tried.layers
         return replace(found, snr_db=old.snr_db, chosen=old.chosen), model, layers
 
 
-def _candidate(name: str, signal: Signal, cost: QuantizationPrice) -> QuantizedCandidate:
-    return QuantizedCandidate(name, signal.db, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
-
-
 def _copied(model: Any) -> Any:
     copy = type(model)()
     copy.CopyFrom(model)
     return copy
-
-
-def _slowed(old: QuantizedCandidate, new: QuantizedCandidate) -> float:
-    """How many times as long the new one takes."""
-    if old.milliseconds is None or new.milliseconds is None:
-        return 1.0 if old.milliseconds is None else np.inf
-    return new.milliseconds / old.milliseconds
-
-
-def _faster(one: QuantizedCandidate, other: QuantizedCandidate) -> bool:
-    if one.milliseconds is None or other.milliseconds is None:
-        return other.milliseconds is None and one.milliseconds is not None
-    return one.milliseconds < other.milliseconds
-
-
-def choose(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
-    """Marks one: the best signal, or the fastest of those that lose little enough against it."""
-    found = allowed(candidates, settings)
-    key = min(found, key=lambda c: (c.milliseconds is None, c.milliseconds or 0.0, -c.snr_db))
-    return [replace(candidate, chosen=candidate is key) for candidate in candidates]
-
-
-def allowed(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
-    """Those that lose little enough; all of them where speed alone counts."""
-    if settings.objective == "speed":
-        return list(candidates)
-    sound = [candidate for candidate in candidates if candidate.sound]
-    least = max(candidate.snr_db for candidate in sound)
-    least -= settings.max_loss_db if settings.objective == "balanced" else 0.0
-    return [candidate for candidate in sound if candidate.snr_db >= least]

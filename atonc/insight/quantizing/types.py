@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from math import log10
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,14 @@ def loss(text: str) -> str:
     """Decibels, or percent of the samples; nothing where it is left to us."""
     number(text.strip().removesuffix("%").strip() or "0")
     return text.strip()
+
+
+def wide_target(text: str) -> str:
+    """Percent of the outputs' amplitude, or decibels; nothing where 8 bits are to stay."""
+    word = text.strip()
+    if word and not 0 < number(word.removesuffix("%").strip()) <= 100:
+        raise InputError(f"{text[:40]!r} is no error that one could ask for", where="--wide", remedy="write 1% or 40")
+    return word
 
 
 def numbers(text: str) -> tuple[str, ...]:
@@ -94,11 +103,15 @@ class QuantizeOptions:
         f"(default {MOST_LOSS_DB:g} dB)", metavar="DB|SHARE", parse=loss,
     )  # fmt: skip
     bits: str = option(
-        EIGHT_BITS, "--bits", RESULT, "of weights; mixed: 4 where it costs least", takes=Takes(choices=BITS),
+        EIGHT_BITS, "--bits", RESULT, "of weights; mixed: 4 where cheapest", takes=Takes(choices=BITS),
     )  # fmt: skip
     max_flash: int = option(
-        0, "--max-flash", RESULT, "for all constants; implies --bits mixed",
+        0, "--max-flash", RESULT, "for constants; implies --bits mixed",
         metavar="SIZE", parse=size,
+    )  # fmt: skip
+    wide: str = option(
+        "", "--wide", RESULT, "16-bit activations until errors are at most this",
+        metavar="SHARE|DB", parse=wide_target,
     )  # fmt: skip
     threads: int = option(
         0, "--threads", WORK, "of one run of the model; 0: as OMP_NUM_THREADS says, else one per core", metavar="N",
@@ -123,6 +136,13 @@ class QuantizeOptions:
         if any(float(word) == 0 for word in self.std):
             raise InputError("pixels cannot be divided by 0", where="--std")
         loss(self.max_loss)
+        if wide_target(self.wide) and self.precision != EIGHT_BITS:
+            raise InputError(
+                "weights of 4 bits and activations of 16 at once",
+                where="--wide",
+                rule="layers with 16-bit activations have weights of 8 bits on the NPU",
+                remedy="leave out --bits and --max-flash, or --wide",
+            )
         if self.max_flash < 0 or (self.max_flash and self.bits == FOUR_BITS):
             raise InputError(
                 "a flash that is to be met leaves a choice, --bits 4 leaves none" if self.max_flash > 0 else
@@ -134,6 +154,12 @@ class QuantizeOptions:
     def precision(self) -> str:
         """One of `BITS`."""
         return MIXED_BITS if self.max_flash else self.bits
+
+    @property
+    def wide_db(self) -> float:
+        """What --wide asks of the worst output."""
+        share = float(self.wide.removesuffix("%"))
+        return 20 * log10(100 / share) if self.wide.endswith("%") else share
 
     @property
     def max_loss_db(self) -> float:
@@ -206,6 +232,31 @@ class PrecisionPoint:
 
 
 @dataclass(frozen=True)
+class WidePoint:
+    """A step of --wide: tensors that get 16 bits, measured on samples that taught nothing."""
+
+    tensors: tuple[str, ...]  # more than before it
+    wide: int  # tensors with 16 bits in all
+    snr_db: float  # mean over outputs, in the chip's arithmetic
+    worst_db: float  # of the worst output, in the chip's arithmetic or as the file is written: the worse of both
+    gain_db: tuple[float, float]  # over what was kept before: 95 % of draws of the samples lie between
+    lost_db: float | None  # what the worst of the tensors loses with 8 bits where all others are wide
+    milliseconds: float  # predicted for the whole model
+    price_ms: float  # of them, what the step costs
+    on_cpu: tuple[str, ...]  # layers that go there by it, with the rule
+    kept: bool = False
+    chosen: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        lost = None if self.lost_db is None else round(self.lost_db, 3)
+        gain = [round(end, 3) for end in self.gain_db]
+        errors = {"snr_db": round(self.snr_db, 3), "worst_db": round(self.worst_db, 3)}
+        times = {"milliseconds": self.milliseconds, "price_ms": self.price_ms, "on_cpu": list(self.on_cpu)}
+        which = {"tensors": list(self.tensors), "bits": 16 if self.tensors else 8, "wide": self.wide}
+        return {**which, **errors, "gain_db": gain, "lost_db": lost, **times, "kept": self.kept, "chosen": self.chosen}
+
+
+@dataclass(frozen=True)
 class TensorPrecision:
     """The weights of one layer, as they are written."""
 
@@ -241,6 +292,7 @@ class Quantised:
     files: tuple[str, ...] = field(default=())
     sizes: tuple[PrecisionPoint, ...] = ()  # the front of flash against error; empty where all weights have 8 bits
     tensors: tuple[TensorPrecision, ...] = ()
+    widths: tuple[WidePoint, ...] = ()  # steps of --wide
 
     @property
     def chosen(self) -> QuantizedCandidate:

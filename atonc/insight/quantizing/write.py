@@ -9,11 +9,12 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph
-from atonc.insight.quantizing.islands import ScalePlan, is_scalar
+from atonc.insight.quantizing.islands import ScalePlan, is_move, is_scalar
 from atonc.insight.quantizing.layers import LinearLayer
 from atonc.insight.quantizing.ranges import HIGH, LOW
 from atonc.insight.quantizing.types import Scale
 from atonc.insight.quantizing.weights import QuantizedWeights, with_room
+from atonc.insight.quantizing.wide_forms import EIGHT_ONLY, WideForms, widened
 
 
 def decoded(name: str) -> str:
@@ -31,8 +32,9 @@ def write(
     plan: ScalePlan,
     scales: Mapping[str, Scale],
     layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
+    wide: WideForms = EIGHT_ONLY,
 ) -> Any:
-    return _OnnxWriter(graph, plan, scales, layers).model()
+    return _OnnxWriter(graph, plan, scales, layers, wide).model()
 
 
 class _OnnxWriter:
@@ -42,8 +44,9 @@ class _OnnxWriter:
         plan: ScalePlan,
         scales: Mapping[str, Scale],
         layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
+        wide: WideForms = EIGHT_ONLY,
     ) -> None:
-        self.graph, self.scales, self.layers = graph, scales, layers
+        self.graph, self.scales, self.layers, self.wide = graph, scales, layers, wide
         self.kept = set(plan.float_nodes)
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
@@ -78,7 +81,7 @@ class _OnnxWriter:
         copy = NodeProto()
         copy.CopyFrom(node)
         for index, name in enumerate(node.input):
-            copy.input[index] = self.done.get(name, name)
+            copy.input[index] = self._read(node, name)
         if node.name in self.layers:
             self._weights(copy, *self.layers[node.name])
         elif node.name not in self.kept:
@@ -93,16 +96,51 @@ class _OnnxWriter:
     def _quantise(self, name: str, source: str) -> None:
         if name not in self.scales:
             return
-        found = self.scales[name]
-        keys = self._parameters(name, np.float32(found.scale), np.int8(found.zero))
-        target = name if name in self.graph.outputs else decoded(name)
-        self._add("QuantizeLinear", [source, *keys], f"{name}_quantized")
-        self._add("DequantizeLinear", [f"{name}_quantized", *keys], target)
+        found, target = self.scales[name], name if name in self.graph.outputs else decoded(name)
+        if name in self.wide.scales:
+            self._sixteen(source, name, self.wide.scales[name], target)
+        else:
+            if name in self.wide.results:
+                source = self._sixteen(source, f"{name}_result", widened(found), f"{name}_sixteen_result")
+            self._pair(source, name, (np.float32(found.scale), np.int8(found.zero)), target)
         self.done[name] = target
 
+    def _read(self, node: Any, name: str) -> str:
+        """What a node reads: its own width, converted where the tensor has the other."""
+        done, wide = self.done.get(name, name), node.name in self.wide.nodes
+        if name not in self.scales or name not in self.done or wide == (name in self.wide.scales):
+            return done
+        if not wide and (node.name in self.kept or is_move(node)):  # what computes in float reads either
+            return done
+        target = f"{name}_{'sixteen' if wide else 'eight'}"
+        if target not in self.done:
+            found = self.scales[name]
+            if wide:
+                self._sixteen(done, target, widened(found), target)
+            else:
+                self._pair(done, target, (np.float32(found.scale), np.int8(found.zero)), target)
+            self.done[target] = target
+        return target
+
+    def _sixteen(self, source: str, name: str, scale: float, target: str) -> str:
+        return self._pair(source, name, (np.float32(scale), np.int16(0)), target)
+
+    def _pair(self, source: str, name: str, form: tuple[Any, Any], target: str) -> str:
+        keys = self._parameters(name, *form)
+        self._add("QuantizeLinear", [source, *keys], f"{name}_quantized")
+        self._add("DequantizeLinear", [f"{name}_quantized", *keys], target)
+        return target
+
+    def _scale_read(self, layer: LinearLayer) -> float | None:
+        """What a layer reads has this scale; None where that is float."""
+        found = self.scales.get(layer.source)
+        if found is None or layer.name not in self.wide.nodes:
+            return None if found is None else found.scale
+        return self.wide.scales.get(layer.source, widened(found))
+
     def _weights(self, copy: Any, layer: LinearLayer, weights: QuantizedWeights) -> None:
-        source = self.scales.get(layer.source)
-        weights = weights if source is None else with_room(layer, weights, source.scale)
+        source = self._scale_read(layer)
+        weights = weights if source is None else with_room(layer, weights, source)
         zeros = np.zeros(len(weights.scales), np.int8)
         keys = self._parameters(layer.weights, weights.scales.astype(np.float32), zeros)
         codes, axis = weights.codes, layer.axis
@@ -122,7 +160,7 @@ class _OnnxWriter:
             self.constants[name] = weights.bias.astype(np.float32)
             copy.input[2] = name
             return
-        scales = (np.float32(source.scale) * weights.scales).astype(np.float32)
+        scales = (np.float32(source) * weights.scales).astype(np.float32)
         codes = np.rint(weights.bias / scales).astype(np.int32)
         keys = self._parameters(name, scales, np.zeros(len(scales), np.int32))
         self.constants[f"{name}_codes"] = codes

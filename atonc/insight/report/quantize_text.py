@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from atonc.insight.quantizing.types import PrecisionPoint, Quantised, QuantizedCandidate
+from atonc.insight.quantizing.types import PrecisionPoint, Quantised, QuantizedCandidate, WidePoint
 from atonc.insight.report.marks import Mark, head
 from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.machine.base.words import count
+
+MOST_NAMES = 4  # of tensors in a line
 
 
 def lines(result: Quantised, file: str, verbose: bool = False, page: str = "") -> Iterator[str]:
     used = f"{count(result.samples, 'sample')}, {result.held_samples} of them only to judge"
     kind = "int8, some weights of 4 bits," if any(tensor.bits == 4 for tensor in result.tensors) else "int8"
+    kind = "int8, some activations of 16 bits," if any(point.wide for point in result.widths) else kind
     yield head("model ", f"{result.source}: {kind} in {file} ({used})")
     yield ""
     yield "signal to noise against float, in dB (how much each step gains, 95 % of draws)"
@@ -29,6 +32,9 @@ def lines(result: Quantised, file: str, verbose: bool = False, page: str = "") -
     yield ""
     if result.sizes:
         yield from _precision_lines(result, verbose)
+        yield ""
+    if result.widths:
+        yield from _width_lines(result.widths, verbose)
         yield ""
     for name, snr in result.outputs_db.items():
         yield f"output {name}: {snr:.2f} dB"
@@ -51,6 +57,26 @@ def _precision_lines(result: Quantised, verbose: bool) -> Iterator[str]:
         alone = "" if tensor.alone_db is None else f"{tensor.alone_db:.2f} dB"
         why = f"  ({tensor.reason})" if tensor.reason else ""
         yield f"  {tensor.bits}  {tensor.size_bytes:>10,}  {tensor.snr_db:6.1f} dB  {alone:>9}  {tensor.tensor}{why}"
+
+
+def _width_lines(points: Sequence[WidePoint], verbose: bool) -> Iterator[str]:
+    yield "activations of 16 bits, each step with its price (gain over the step before, 95 % of draws)"
+    for point in points:
+        if verbose or point.kept:
+            said = f"{width_text(point, verbose)}{'' if point.kept else ' (not kept)'}{'  <- chosen' * point.chosen}"
+            yield f"  {point.worst_db:7.2f} dB  {point.milliseconds:.3f} ms ({point.price_ms:+.3f})  {said}"
+
+
+def width_text(point: WidePoint, every: bool = True) -> str:
+    """Which tensors, how sure the gain is, and what leaves the NPU by it."""
+    if not point.tensors:
+        return "8 bits everywhere"
+    shown = point.tensors if every else point.tensors[:MOST_NAMES]
+    more = len(point.tensors) - len(shown)
+    names = ", ".join(shown) + (f" and {more} more" if more else "")
+    slow = f"; on the CPU now: {', '.join(point.on_cpu)}" if point.on_cpu else ""
+    low, high = point.gain_db
+    return f"16 bits in {names} ({low:+.2f} to {high:+.2f} dB){slow}"
 
 
 def point_text(point: PrecisionPoint) -> str:
@@ -108,4 +134,5 @@ def as_json(result: Quantised) -> dict[str, Any]:
         "notes": list(result.notes),
         "sizes": [point.as_dict() for point in result.sizes],
         "tensors": [tensor.as_dict() for tensor in result.tensors],
+        "widths": [point.as_dict() for point in result.widths],
     }

@@ -81,7 +81,8 @@ def quantised_tables(found: Quantised) -> Tables:
     document = as_json(found)
     outputs = [{"name": name, "snr_db": snr} for name, snr in document["outputs"].items()]
     found_tables = {"front": document["front"], "steps": document["steps"], "outputs": outputs}
-    return found_tables | ({name: document[name] for name in ("sizes", "tensors")} if found.sizes else {})
+    found_tables |= {name: document[name] for name in ("sizes", "tensors")} if found.sizes else {}
+    return found_tables | ({"widths": document["widths"]} if found.widths else {})
 
 
 def quantised_line(found: Quantised) -> str:

@@ -9,13 +9,20 @@ from atonc.insight.explain.loss import KINDS
 from atonc.insight.report.accuracy_text import short_db
 from atonc.insight.report.html.page import links, note, plain_page, table, terms
 from atonc.insight.report.html.scatter import ScatterDot, scatter
-from atonc.insight.report.quantize_text import point_text, time_text
+from atonc.insight.report.quantize_text import point_text, time_text, width_text
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
     from atonc.insight.explain.loss import AccuracyReport
-    from atonc.insight.quantizing.types import PrecisionPoint, Quantised, QuantizedCandidate, Step, TensorPrecision
+    from atonc.insight.quantizing.types import (
+        PrecisionPoint,
+        Quantised,
+        QuantizedCandidate,
+        Step,
+        TensorPrecision,
+        WidePoint,
+    )
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,8 @@ def _sections(result: Quantised, more: QuantizePageParts) -> Iterator[tuple[str,
     if result.sizes:
         yield "Accuracy against flash", size_plot(result.sizes) + _sizes(result.sizes)
         yield "Weights by tensor", _tensors(result.tensors)
+    if result.widths:
+        yield "Activations of 16 bits", _widths(result.widths)
     yield "Reports and files", links(more.files or {})
     outputs = [(name, f"{snr:.2f} dB") for name, snr in result.outputs_db.items()]
     yield "Outputs", table(("output", "signal to noise against float"), outputs, "Outputs") + _notes(result)
@@ -86,6 +95,16 @@ def _sizes(points: Sequence[PrecisionPoint]) -> str:
         for number, point in enumerate(points, 1)
     ]  # fmt: skip
     return table(("", "weights", "signal to noise", "bytes of flash"), rows, "Choices of bits, each measured")
+
+
+def _widths(points: Sequence[WidePoint]) -> str:
+    rows = [
+        (f"{width_text(point)}{' (chosen)' if point.chosen else ''}", f"{point.worst_db:.2f} dB",
+         f"{point.milliseconds:.3f} ms", f"{point.price_ms:+.3f} ms", "kept" if point.kept else "undone")
+        for point in points
+    ]  # fmt: skip
+    heads = ("tensors", "signal to noise of the worst output", "predicted", "price", "")
+    return table(heads, rows, "Steps of widening, each measured in the chip's arithmetic")
 
 
 def _tensors(tensors: Sequence[TensorPrecision]) -> str:

@@ -1,0 +1,197 @@
+"""Activations of 16 bits where 8 lose most: group after group of tensors, until the outputs are near enough to float.
+
+What a group loses is asked with all others wide: where two break a network, neither alone would mend it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from atonc.insight.quantizing.assign import Tuning
+from atonc.insight.quantizing.judge import QuantizationJudge
+from atonc.insight.quantizing.mend import Mended
+from atonc.insight.quantizing.narrow import ASKED_SAMPLES, EightBits, Workbench
+from atonc.insight.quantizing.on_chip import chip_outputs
+from atonc.insight.quantizing.price import QuantizationPrice, compiled_model, price_of
+from atonc.insight.quantizing.signal import Signal, decibels
+from atonc.insight.quantizing.types import WidePoint
+from atonc.insight.quantizing.wide_forms import WidthPlan
+from atonc.machine.base import progress
+from atonc.machine.base.errors import CapacityError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
+
+CHIP_SAMPLES = 24  # of those that judge, in the chip's arithmetic
+BATCH = 4  # a step adds one group, or a quarter of those that are wide already: large networks end in some twenty steps
+
+Group = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredWidths:
+    """A choice of tensors with what it gave and costs."""
+
+    tuning: Tuning
+    layers: Mended
+    file: Signal  # of the nodes as they are written, all that is judged
+    chip: Signal  # of the outputs in the chip's arithmetic
+    cost: QuantizationPrice
+    model: Any
+    on_cpu: Mapping[str, str]  # layer -> the rule that sent it there
+
+    @property
+    def worst_db(self) -> float:
+        """The worst output counts, by whichever of both is worse."""
+        return min(worst_db(self.file), worst_db(self.chip))
+
+
+@dataclass(frozen=True, eq=False)
+class Widened:
+    chosen: MeasuredWidths
+    points: tuple[WidePoint, ...]
+
+
+class WidthSearch:
+    def __init__(self, bench: Workbench, eight: EightBits, widths: WidthPlan) -> None:
+        self.bench, self.eight, self.widths = bench, eight, widths
+        self.target = bench.settings.wide_db
+        self.lost_db: Mapping[Group, float] = {}
+        self.tried: list[tuple[WidePoint, MeasuredWidths]] = []
+        self.kept: list[MeasuredWidths] = []  # one on top of the other
+
+    def run(self) -> Widened:
+        """Keeps what wins surely or is near enough; what does neither is tried again together with the next."""
+        best = self._noted((), self._start())
+        self.kept.append(best)
+        if not self._met(best):
+            every = self._measured(frozenset(name for group in self.widths.groups for name in group))
+            self._require_possible(every)
+            self._climb(every)
+        return self._widened()
+
+    def _climb(self, every: MeasuredWidths) -> None:
+        waiting, size = self._ordered(every), 1
+        while not self._met(self.kept[-1]):
+            batch = waiting[:size]
+            trial = self._noted(batch, every if len(batch) == len(waiting) else self._with(batch))
+            if self._met(trial):
+                self.kept.append(self._fewest(batch, trial))
+            elif self.tried[-1][0].gain_db[0] > 0:
+                self.kept.append(trial)
+                waiting = [group for group in waiting if not trial.tuning.wide.issuperset(group)]
+                size = max(1, sum(map(trial.tuning.wide.issuperset, self.widths.groups)) // BATCH)
+            else:
+                size = min(2 * size, len(waiting))
+
+    def _fewest(self, batch: Sequence[Group], found: MeasuredWidths) -> MeasuredWidths:
+        """The least of the batch that is near enough: large batches overshoot."""
+        low, high = 0, len(batch)
+        while high - low > 1:
+            middle = (low + high) // 2
+            trial = self._noted(batch[:middle], self._with(batch[:middle]))
+            if self._met(trial):
+                high, found = middle, trial
+            else:
+                low = middle
+        return found
+
+    def _require_possible(self, every: MeasuredWidths) -> None:
+        if not self._met(every):
+            reached = every.worst_db
+            raise CapacityError(
+                f"with 16 bits wherever they are known to run the worst output reaches {reached:.2f} dB "
+                f"({share(reached):.3g} % of float), with 8 bits {self.tried[0][0].worst_db:.2f} dB",
+                where=f"--wide {self.bench.settings.wide}",
+                rule="inputs and outputs of the model, functions by table and weights keep 8 bits",
+                remedy=f"ask for that much: --wide {np.floor(reached * 10) / 10:g}, or train with quantisation",
+            )
+
+    # ---------------------------------------------------------------------------------------------------- measuring
+
+    def _start(self) -> MeasuredWidths:
+        eight = self.eight
+        return self._judged(eight.tuning, eight.layers)
+
+    def _measured(self, wide: frozenset[str]) -> MeasuredWidths:
+        tuning = replace(self.eight.tuning, wide=wide)
+        with progress.part(f"16 bits in {len(wide)} tensors"):
+            return self._judged(tuning, self.bench.mended(tuning, self.eight.walked))
+
+    def _with(self, batch: Sequence[Group]) -> MeasuredWidths:
+        return self._measured(self.widths.closed(self.kept[-1].tuning.wide.union(*batch)))
+
+    def _judged(self, tuning: Tuning, layers: Mended) -> MeasuredWidths:
+        """What the compiler refuses cannot be judged: its error is the user's."""
+        model, judge = self.bench.model(tuning, layers), self.bench.judge
+        compiled = compiled_model(model, self.bench.settings.board)
+        places = range(0, len(judge.feeds), -(-len(judge.feeds) // CHIP_SAMPLES))
+        chip = judge.signal_of_outputs(places, chip_outputs(compiled, [judge.feeds[place] for place in places]))
+        on_cpu = {reason.node: reason.rule for reason in compiled.mapped.reasons}
+        return MeasuredWidths(tuning, layers, judge.signal(model), chip, price_of(compiled), model, on_cpu)
+
+    def _met(self, found: MeasuredWidths) -> bool:
+        return found.worst_db >= self.target
+
+    def _noted(self, batch: Sequence[Group], trial: MeasuredWidths) -> MeasuredWidths:
+        """Its figures stand beside those of what was kept before it."""
+        before = self.kept[-1] if self.kept else trial
+        gain = trial.chip.gain_over(before.chip)
+        times = trial.cost.milliseconds or 0.0, before.cost.milliseconds or 0.0
+        slow = {name: rule for name, rule in trial.on_cpu.items() if name not in before.on_cpu}
+        point = WidePoint(
+            tensors=tuple(sorted(trial.tuning.wide - before.tuning.wide)),
+            wide=len(trial.tuning.wide),
+            snr_db=trial.chip.db,
+            worst_db=trial.worst_db,
+            gain_db=gain,
+            lost_db=max((self.lost_db[group] for group in batch), default=None),
+            milliseconds=times[0],
+            price_ms=round(times[0] - times[1], 4),
+            on_cpu=tuple(f"{name} ({rule})" for name, rule in slow.items()),
+        )
+        self.tried.append((point, trial))
+        return trial
+
+    # ------------------------------------------------------------------------------------------------------ ordering
+
+    def _ordered(self, every: MeasuredWidths) -> list[Group]:
+        """By what each group loses with 8 bits among wide ones, on samples to learn from; the largest first."""
+        feeds = self.bench.learn[:: -(-len(self.bench.learn) // ASKED_SAMPLES)]
+        judge = QuantizationJudge.of(self.bench.graph, feeds)
+        base, found = judge.signal(every.model).db, dict[Group, float]()
+        for index, group in enumerate(self.widths.groups):
+            progress.stage("what each tensor loses with 8 bits", index, len(self.widths.groups))
+            tuning = replace(every.tuning, wide=every.tuning.wide - set(group))
+            found[group] = base - judge.signal(self.bench.model(tuning, every.layers)).db
+        self.lost_db = found
+        return sorted(found, key=lambda group: -found[group])
+
+    def _widened(self) -> Widened:
+        points = tuple(
+            replace(point, kept=any(one is kept for kept in self.kept), chosen=one is self.kept[-1])
+            for point, one in self.tried
+        )
+        return Widened(self.kept[-1], points)
+
+
+def worst_db(signal: Signal) -> float:
+    """Signal to noise of the worst column: an output, a part of one, or what a saturating one is computed from."""
+    return float(decibels(signal.signal.sum(0)[:, None], signal.noise.sum(0)[:, None]).min())
+
+
+def share(db: float) -> float:
+    """The error's amplitude in percent of that of float."""
+    return float(100 * 10 ** (-db / 20))
+
+
+def require_groups(widths: WidthPlan, wide: str) -> None:
+    if not widths.groups:
+        raise UnsupportedError(
+            "no activation may have 16 bits",
+            where=f"--wide {wide}",
+            rule="tensors between convolutions, dense layers, sums, products and means may; inputs and outputs stay",
+            remedy="leave --wide out",
+        )
