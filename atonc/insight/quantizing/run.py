@@ -99,8 +99,9 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
     if narrowed or chosen.tuning.wide:
         front = [*(replace(one, chosen=False) for one in front), chosen.candidate]
         place = len(front) - 1
+    # before the samples that judge are learnt from, too
+    figures = dict(zip(graph.outputs, work.judge.outputs_db(chosen.model), strict=True))
     front[place], final, layers = work.learnt_again(chosen, samples.feeds)
-    figures = dict(zip(graph.outputs, work.judge.outputs_db(final), strict=True))
     return Quantised(
         source=name,
         model=final.SerializeToString(),

@@ -284,7 +284,7 @@ class Quantised:
     model: bytes
     samples: int
     held_samples: int
-    outputs_db: Mapping[str, float]  # signal to noise by output
+    outputs_db: Mapping[str, float]  # signal to noise by output, on samples that it had not learnt from
     steps: tuple[Step, ...]
     front: tuple[QuantizedCandidate, ...]
     float_nodes: tuple[str, ...]
