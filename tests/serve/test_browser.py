@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import re
-import shutil
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -17,22 +16,11 @@ import pytest
 pytest.importorskip("uvicorn", reason="atonc[serve] is not installed")
 
 from tests.patience import PATIENCE, until
+from tests.report.browser import browser
 from tests.serve.running import Running, chain_model, endless_model, server, small_model
 
-CHROMIUM = shutil.which("chromium")
+__all__ = ["browser"]  # a fixture
 WAIT = 1000 * PATIENCE
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no chromium: install the Debian package chromium")
-    with sync_api.sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield running
-        running.close()
 
 
 def _page(browser: Any, url: str, complaints: list[str], **context: Any) -> Any:

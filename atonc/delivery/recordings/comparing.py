@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from atonc.delivery.firmware import image as firmware
 from atonc.delivery.recordings import files
 from atonc.delivery.recordings.recording import INPUTS, OUTPUTS, Recording, different_bytes
+from atonc.delivery.trials.targeting import FolderSide
 from atonc.insight.runs import runs
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.cost import network as costs
 
 
 @dataclass(frozen=True)
@@ -100,27 +99,20 @@ def _folder(recording: Recording, folder: Path) -> RecordingComparison:
             mine = np.frombuffer(recording.array(OUTPUTS, k)[sample].tobytes(), np.uint8)
             compared += mine.size
             different += different_bytes(mine, net.memory.read(info.address, mine.size))
-    cost = costs.network_cost(net, net.steps)
-    steps = [(step.number, one) for step, one in zip(net.steps, cost.steps, strict=True)]
-    clocks = recording.ran_with
+    side, ran = FolderSide(net).side, recording.ran_with
     known = {
         (block.first, block.last): sum(
-            _at_clocks(one, cost, clocks.npu_hz, clocks.cpu_hz) for n, one in steps if block.first <= n <= block.last
+            side.predicted_ms(cost, ran.cpu_hz, ran.npu_hz)
+            for number, cost in side.costs
+            if block.first <= number <= block.last
         )
         for block in recording.blocks
     }
-    signature = firmware.signature(firmware.network_in(net.network.c_file.parent, net.network.name))
-    same = recording.program == signature if recording.program else None
+    same = recording.program == side.signature if recording.program else None
     return RecordingComparison(
         f"{net.network.c_file.name} on the emulator", same, recording.samples, compared, different,
         _pairs(recording, known),
     )  # fmt: skip
-
-
-def _at_clocks(step: costs.StepCost, cost: costs.NetworkCost, npu_hz: int, cpu_hz: int) -> float:
-    """Predicted for the clocks of the board: cycles stay, each counted by its own clock."""
-    npu = cost.npu_mhz * 1e6 / npu_hz if npu_hz else 1.0
-    return (step.milliseconds - step.cpu_ms) * npu + step.cpu_ms * cost.cpu_mhz * 1e6 / cpu_hz
 
 
 def _pairs(recording: Recording, known: dict[tuple[int, int], float]) -> tuple[BlockPair, ...]:

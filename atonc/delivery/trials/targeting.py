@@ -61,10 +61,10 @@ class ExpectedSide:
     title: str = COMPILED
     looked: tuple[str, ...] = ()  # what else was compared with the board, and was something else
 
-    def predicted_ms(self, cost: StepCost, system: SystemInfo) -> float:
+    def predicted_ms(self, cost: StepCost, cpu_hz: int, npu_hz: int) -> float:
         """Predicts for the clocks of the board: cycles stay, each counted by its own clock."""
-        npu = self.npu_mhz * 1e6 / system.npu_hz if system.npu_hz else 1.0
-        cpu = self.cpu_mhz * 1e6 / system.cpu_hz if system.cpu_hz else 1.0
+        npu = self.npu_mhz * 1e6 / npu_hz if npu_hz else 1.0
+        cpu = self.cpu_mhz * 1e6 / cpu_hz if cpu_hz else 1.0
         return (cost.milliseconds - cost.cpu_ms) * npu + cost.cpu_ms * cpu
 
 
@@ -366,7 +366,7 @@ def _block(side: ExpectedSide, layer: ReportedLayer, system: SystemInfo) -> Meas
     before, core, after = (*layer.operator.cycles, 0, 0, 0)[:3]
     steps = [cost for number, cost in side.costs if first <= number <= last]
     took_ms = 1e3 * (before + core + after) / system.cpu_hz
-    predicted_ms = sum(side.predicted_ms(cost, system) for cost in steps)
+    predicted_ms = sum(side.predicted_ms(cost, system.cpu_hz, system.npu_hz) for cost in steps)
     return MeasuredBlock(
         first=first,
         last=last,
