@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from atonc.compiler.ops.macs import epoch_macs
 from atonc.compiler.place.usage import memory_use
 from atonc.compiler.plan.types import FILLED, BufferKind
 from atonc.insight.explain import decide, flow, folder_memory, rules, tensors, vendor, wiring
@@ -40,6 +39,7 @@ from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.files.types import CompiledNetwork
 from atonc.machine.emu.network import EmulatedNetwork, NetworkStep, load, memory_of, plan_steps
 from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.cycles.work import epoch_macs
 from atonc.machine.hw.machine import Machine, stm32n6
 from atonc.machine.hw.safety.evidence import grade_program
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS
@@ -227,6 +227,7 @@ def _step(step: NetworkStep, cost: StepCost, macs: int) -> StepView:
         bound_by=cost.bound_by,
         known=cost.known,
         macs=macs if step.epoch is None else epoch_macs(step.epoch),
+        activity=cost.activity,
         doubts={} if step.epoch is None else dict(cost.doubts),
         **wiring.figures(step.epoch),
     )

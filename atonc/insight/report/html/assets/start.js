@@ -1,6 +1,7 @@
 // Head, inputs and outputs, verification, how far to trust it, how to reproduce it; then everything is drawn once.
 (function () {
   const t = D.totals, known = D.basis === "predicted", band = `${milliseconds(t.low_ms)} to ${milliseconds(t.high_ms)}`;
+  const energy = uj => uj >= 1000 ? (uj / 1000).toFixed(2) + " mJ" : uj.toFixed(1) + " \u00b5J";
   function tiles() {
     const found = [[milliseconds(t.latency_ms), known ? `predicted (${band})` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.ram), "RAM"], [bytes(t.weights), "weights"]];
     if (t.ram !== t.activations) found.splice(4, 0, ...Object.entries(t.ram_by_use).map(([use, size]) => [bytes(size), use + " in RAM"]));
@@ -8,7 +9,7 @@
     if (D.measured) found.splice(1, 0, [milliseconds(D.measured.ms), "measured on a board"]);
     if (known && t.st_cycles) found.push([t.st_cycles >= 1e8 ? (t.st_cycles / 1e6).toFixed(1) + " M" : format(t.st_cycles), "cycles by ST's estimate"]);
     if (t.macs) found.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
-    if (t.energy_uj) found.push([t.energy_uj >= 100 ? (t.energy_uj / 1000).toFixed(2) + " mJ" : t.energy_uj.toFixed(2) + " \u00b5J", "energy of the NPU, estimated"]);
+    if (t.energy) found.push([energy(t.energy.likely_uj), `an inference, estimated (${energy(t.energy.low_uj)} to ${energy(t.energy.high_uj)})`]);
     const top = Object.entries(D.bound_by)[0];
     if (top) found.push([top[0], `bounds ${(100 * top[1]).toFixed(0)} % of the time`]);
     return found.map(([value, name]) => el("div", { class: "tile" }, el("b", {}, value), el("span", {}, name)));
