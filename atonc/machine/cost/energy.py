@@ -30,19 +30,19 @@ FLASH_DEVICE, HYPERRAM_DEVICE = "flash", "external RAM"
 _DEVICES = (FLASH_DEVICE, HYPERRAM_DEVICE)  # on supplies of their own
 
 
-class Span(NamedTuple):
+class Between(NamedTuple):
     """A figure with the least and the most that it may be."""
 
     low: float
     likely: float
     high: float
 
-    def __add__(self, other: Any) -> Span:
-        return Span(*(a + b for a, b in zip(self, other, strict=True)))
+    def __add__(self, other: Any) -> Between:
+        return Between(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def times(self, low: float, likely: float | None = None, high: float | None = None) -> Span:
+    def times(self, low: float, likely: float | None = None, high: float | None = None) -> Between:
         likely = low if likely is None else likely
-        return Span(self.low * low, self.likely * likely, self.high * (likely if high is None else high))
+        return Between(self.low * low, self.likely * likely, self.high * (likely if high is None else high))
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,16 @@ def together(activities: Iterable[Activity]) -> Activity:
 class EnergyEstimate:
     """Microjoules of an inference by what draws them."""
 
-    parts: Mapping[str, Span]
+    parts: Mapping[str, Between]
     milliseconds: float
 
     @property
-    def uj(self) -> Span:
+    def uj(self) -> Between:
         """All of it: the chip's core and the memories outside it, behind the regulators."""
         return _sum(self.parts.values())
 
     @property
-    def core_uj(self) -> Span:
+    def core_uj(self) -> Between:
         """What a meter in the core rail would see."""
         return _sum(span for name, span in self.parts.items() if name not in _DEVICES)
 
@@ -108,8 +108,8 @@ def amount(microjoules: float) -> str:
     return f"{microjoules / 1000:,.2f} mJ" if microjoules >= 1000 else f"{microjoules:,.1f} uJ"
 
 
-def _sum(spans: Iterable[Span]) -> Span:
-    total = Span(0.0, 0.0, 0.0)
+def _sum(spans: Iterable[Between]) -> Between:
+    total = Between(0.0, 0.0, 0.0)
     for span in spans:
         total += span
     return total
@@ -120,23 +120,24 @@ class PowerTable:
     """`power.toml`."""
 
     reference: Mapping[str, Any]
-    milliwatts: Mapping[str, Span]
-    picojoules: Mapping[str, Span]
-    efficiency: Span  # of the regulators between a battery and the core
+    milliwatts: Mapping[str, Between]
+    picojoules: Mapping[str, Between]
+    efficiency: Between  # of the regulators between a battery and the core
 
-    def volts_squared(self, npu_mhz: float, cpu_mhz: float) -> Span:
+    def volts_squared(self, npu_mhz: float, cpu_mhz: float) -> Between:
         """Relative to the reference: both clocks at or below the nominal ones allow the lower voltage."""
         known = self.reference
         if npu_mhz > known["nominal_npu_mhz"] or cpu_mhz > known["nominal_cpu_mhz"]:
-            return Span(1.0, 1.0, 1.0)
-        return Span(*((volts / known["volts"]) ** 2 for volts in known["nominal_volts"]))
+            return Between(1.0, 1.0, 1.0)
+        return Between(*((volts / known["volts"]) ** 2 for volts in known["nominal_volts"]))
 
 
 @cache
 def power_table() -> PowerTable:
     data = tomllib.loads(resources.files("atonc.machine.cost").joinpath("power.toml").read_text("utf-8"))
-    spans = ({name: Span(*values) for name, values in data[table].items()} for table in ("milliwatts", "picojoules"))
-    return PowerTable(data["reference"], *spans, efficiency=Span(*data["supply"]["efficiency"]))
+    tables = ({name: Between(*values) for name, values in data[of].items()} for of in ("milliwatts", "picojoules"))
+    milliwatts, picojoules = tables
+    return PowerTable(data["reference"], milliwatts, picojoules, Between(*data["supply"]["efficiency"]))
 
 
 def energy_of(
@@ -148,10 +149,10 @@ def energy_of(
     early, late = (1 + band.low, 1 + band.high) if band else (1.0, 1.0)
     npu, cpu = npu_mhz / table.reference["npu_mhz"], cpu_mhz / table.reference["cpu_mhz"]
 
-    def drawn(power: Span, clock: float, ms: float) -> Span:  # milliwatts x milliseconds
+    def drawn(power: Between, clock: float, ms: float) -> Between:  # milliwatts x milliseconds
         return power.times(*volts).times(early * clock * ms, clock * ms, late * clock * ms)
 
-    def moved(each: Span, count: float) -> Span:
+    def moved(each: Between, count: float) -> Between:
         return each.times(*volts).times(count / 1e6)
 
     parts = {

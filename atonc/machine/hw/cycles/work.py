@@ -48,7 +48,7 @@ def is_cached(engine: StrengConfig, bank: MemoryBank) -> bool:
     return bank.kind == FLASH and bool(engine.cacheable and engine.cache_allocate) and not engine.to_memory
 
 
-def fetched_bytes(engine: StrengConfig, words: int) -> int:
+def fetched_bytes(engine: StrengConfig, words: int) -> float:
     """What comes through the cache from the memory behind it: every byte once."""
     return min(words * engine.bytes_per_element, traffic.distinct_bytes(engine))
 
