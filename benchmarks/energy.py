@@ -138,9 +138,7 @@ def compared(roots: tuple[Path, ...]) -> Iterator[Compared]:
             one = traced[int(epoch)]
             yield Compared(row, core(one).times(1 / one.milliseconds), COUNTED)
         elif row["model"] == AUTOENCODER and model is not None:
-            energy = compiled_cost(model).energy
-            assert energy is not None
-            yield Compared(row, energy.core_uj, "counted on our program")
+            yield Compared(row, compiled_cost(model).energy.core_uj, "counted on our program")
         elif row["quantity"] == "energy" and row["ms"] and row["macs"]:
             ours = above_idle(stated(row)) if row["scope"] == BOARD else whole(stated(row))
             yield Compared(row, ours, AS_PUBLISHED)

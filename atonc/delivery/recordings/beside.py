@@ -22,6 +22,6 @@ def estimate(folder: Path, recording: Recording | None) -> EnergyEstimate:
         return machine.with_clocks(**clocks)
 
     found = folder_view(folder, adjust=clocked).energy
-    if found is None:
+    if not found.known:
         raise InputError("its files do not tell what its epochs do", where=str(folder), remedy="give the whole folder")
     return found

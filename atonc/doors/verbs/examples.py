@@ -96,8 +96,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc recordings compare board.npz other.npz  # two boards, or two clocks",
     ),
     "recordings power": (
-        "atonc recordings power meter.csv --build st_ai_output  # measured beside estimated",
-        "atonc recordings power meter.csv --volts 3.3 --efficiency 0.87 --recording board.npz",
+        "atonc recordings power meter.csv --build out  # beside the estimate",
+        "atonc recordings power meter.csv --volts 3.3 --recording board.npz",
     ),
     "recordings add": (
         "atonc recordings add board.npz  # into the folder recordings",

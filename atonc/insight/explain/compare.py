@@ -143,7 +143,7 @@ def _limits(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float,
 
 def _energy(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float, str]]:
     """What both are estimated to take, where their files tell what their steps do."""
-    if a.energy is not None and b.energy is not None:
+    if a.energy.known and b.energy.known:
         yield "energy, estimated", a.energy.uj.likely, b.energy.uj.likely, MICROJOULES
 
 

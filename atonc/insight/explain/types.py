@@ -328,8 +328,7 @@ class NetworkView:
         return sum(step.st_cycles for step in self.steps)
 
     @cached_property
-    def energy(self) -> EnergyEstimate | None:
-        """Nothing where its files do not tell what its steps do."""
+    def energy(self) -> EnergyEstimate:
         band = band_of((step.on in (CPU, HYBRID), step) for step in self.steps)
         return network_energy((step.activity for step in self.steps), self.npu_mhz, self.cpu_mhz, band)
 

@@ -9,9 +9,9 @@ from atonc.insight.report.summary import SummaryRow
 from atonc.machine.cost.energy import SOURCE, EnergyEstimate, amount
 
 
-def lines(energy: EnergyEstimate | None) -> list[str]:
+def lines(energy: EnergyEstimate) -> list[str]:
     """Nothing where it is not known what the steps do."""
-    if energy is None:
+    if not energy.known:
         return []
     parts = ", ".join(f"{name} {amount(span.likely)}" for name, span in energy.parts.items())
     return [
@@ -22,13 +22,10 @@ def lines(energy: EnergyEstimate | None) -> list[str]:
     ]
 
 
-def row(energy: EnergyEstimate | None) -> SummaryRow | None:
-    return SummaryRow("energy", f"{energy} an inference, estimated") if energy else None
+def row(energy: EnergyEstimate) -> SummaryRow | None:
+    return SummaryRow("energy", f"{energy} an inference, estimated") if energy.known else None
 
 
-def as_json(energy: EnergyEstimate | None) -> dict[str, Any]:
-    """`energy_uj` is the likely figure; None where it is not known what the steps do."""
-    return {
-        "energy_uj": energy.uj.likely if energy else None,
-        "energy": energy.as_dict() if energy else None,
-    }
+def as_json(energy: EnergyEstimate) -> dict[str, Any]:
+    """`energy_uj` is the likely figure; 0 where it is not known what the steps do."""
+    return {"energy_uj": energy.uj.likely, "energy": energy.as_dict()}

@@ -106,7 +106,7 @@ def lines(found: Sweep) -> list[str]:
 def _cell(result: SweepResult, key: str) -> str:
     """Nothing where a row has no such figure: a network without convolutions has no practical bound."""
     figures = result.figures or {}
-    return FIGURES[key](figures[key]) if figures.get(key) is not None else ""
+    return FIGURES[key](figures[key]) if key in figures else ""
 
 
 def name(found: Sweep, result: SweepResult, whole: bool = False) -> str:

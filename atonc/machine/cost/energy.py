@@ -26,6 +26,7 @@ SOURCE = (
     "estimated from counted cycles, products and bytes with constants of one published board trace (core rail) and, "
     "for external memories, of ST's pool files; the processor sleeps while the NPU works"
 )
+UNKNOWN = "not estimated: the files do not tell what the steps do"
 FLASH_DEVICE, HYPERRAM_DEVICE = "flash", "external RAM"
 _DEVICES = (FLASH_DEVICE, HYPERRAM_DEVICE)  # on supplies of their own
 
@@ -67,10 +68,14 @@ def together(activities: Iterable[Activity]) -> Activity:
 
 @dataclass(frozen=True)
 class EnergyEstimate:
-    """Microjoules of an inference by what draws them."""
+    """Microjoules of an inference by what draws them; without any it is not known what the steps do."""
 
     parts: Mapping[str, Between]
     milliseconds: float
+
+    @property
+    def known(self) -> bool:
+        return bool(self.parts)
 
     @property
     def uj(self) -> Between:
@@ -96,7 +101,7 @@ class EnergyEstimate:
             "core_uj": round(core.likely, 3),
             "milliwatts": round(self.milliwatts, 3),
             "parts": {name: [round(value, 3) for value in span] for name, span in self.parts.items()},
-            "source": SOURCE,
+            "source": SOURCE if self.known else UNKNOWN,
         }
 
     def __str__(self) -> str:
@@ -179,7 +184,5 @@ def epoch_activity(epoch: Epoch, target: Target, cycles: EpochCycles) -> Activit
 
 def network_energy(
     activities: Iterable[Activity], npu_mhz: float, cpu_mhz: float, band: PredictionBand
-) -> EnergyEstimate | None:
-    """Nothing where it is not known what the steps do."""
-    whole = together(activities)
-    return energy_of(whole, npu_mhz, cpu_mhz, band) if whole.milliseconds else None
+) -> EnergyEstimate:
+    return energy_of(together(activities), npu_mhz, cpu_mhz, band)

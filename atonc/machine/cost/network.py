@@ -59,7 +59,7 @@ class NetworkCost:
         return band_of((step.cpu_ms > 0, step) for step in self.steps)
 
     @cached_property
-    def energy(self) -> EnergyEstimate | None:
+    def energy(self) -> EnergyEstimate:
         return network_energy((step.activity for step in self.steps), self.npu_mhz, self.cpu_mhz, self.band)
 
     @property

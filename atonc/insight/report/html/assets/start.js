@@ -9,7 +9,7 @@
     if (D.measured) found.splice(1, 0, [milliseconds(D.measured.ms), "measured on a board"]);
     if (known && t.st_cycles) found.push([t.st_cycles >= 1e8 ? (t.st_cycles / 1e6).toFixed(1) + " M" : format(t.st_cycles), "cycles by ST's estimate"]);
     if (t.macs) found.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
-    if (t.energy) found.push([energy(t.energy.likely_uj), `an inference, estimated (${energy(t.energy.low_uj)} to ${energy(t.energy.high_uj)})`]);
+    if (t.energy_uj) found.push([energy(t.energy.likely_uj), `an inference, estimated (${energy(t.energy.low_uj)} to ${energy(t.energy.high_uj)})`]);
     const top = Object.entries(D.bound_by)[0];
     if (top) found.push([top[0], `bounds ${(100 * top[1]).toFixed(0)} % of the time`]);
     return found.map(([value, name]) => el("div", { class: "tile" }, el("b", {}, value), el("span", {}, name)));
