@@ -136,7 +136,7 @@ Known = dict[str, tuple[str, float]]  # kind -> column, factor to seconds, amper
 
 
 def _st_columns(columns: dict[str, list[str]]) -> Known:
-    """Of ST's script; nothing for other files."""
+    """Knows the columns of ST's script; nothing in other files."""
     rails = [rail for rail in _RAILS if rail in columns]
     return {"time": ("time", 1.0), "power": (rails[0], 1.0)} if rails and {"time", STEP_NAME} <= set(columns) else {}
 
