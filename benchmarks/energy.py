@@ -24,6 +24,7 @@ from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.target import Target
 from benchmarks.hw_cycles import find, steps_of
+from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import FETCHED, WRITE, Report
 from benchmarks.shared.tables import table
 
@@ -127,9 +128,15 @@ def above_idle(activities: list[Activity]) -> Between:
     return Between(low / efficiency.high, likely / efficiency.likely, high / efficiency.low)
 
 
+def autoencoder(roots: tuple[Path, ...]) -> Path | None:
+    """Its file, among the fetched ones or in the corpus."""
+    kept = corpus_dir() / "models" / Path(AUTOENCODER_FILE[2]).name
+    return find(*AUTOENCODER_FILE, roots) or (kept if kept.is_file() else None)
+
+
 def compared(roots: tuple[Path, ...]) -> Iterator[Compared]:
     traced = trace_activities(roots)
-    model = find(*AUTOENCODER_FILE, roots)
+    model = autoencoder(roots)
     for row in published():
         epoch = row["quantity"].removeprefix("epoch ")
         if row["quantity"] == "energy" and row["model"] == TRACED and traced:
@@ -231,6 +238,10 @@ same network was measured at.
 ## Sources
 
 {sources}
+
+Looked for and not found as text or file: currents in ST's DS14791 and AN5946, the tables of arXiv 2505.15622 beyond
+what others cite, figures of arXiv 2509.07051 (a picture), and the recordings of a KTH thesis on a Nucleo board
+(NoahTornqvist/IA150X, `.stpm` files that the copy at hand does not hold).
 """
 
 

@@ -42,6 +42,8 @@
   if (known) say("latency", `${band}: how far the model of the hardware, calibrated on boards, may be off here.`,
     ...(D.uncertain.length ? [el("ul", {}, ...D.uncertain.map(([what, part]) => el("li", {}, `${(100 * part).toFixed(0)} % of the predicted time: ${what}.`)))] : []));
   else say("latency", "what ST's compiler estimated; it leaves out what the CPU takes and waits of the memories that boards show.");
+  if (t.energy_uj) say("energy", `${energy(t.energy.low_uj)} to ${energy(t.energy.high_uj)} an inference, ${energy(t.energy.core_uj)} of the likely figure on the core rail; not measured. It is ${t.energy.source}.`,
+    el("details", {}, el("summary", {}, "What draws it"), el("ul", {}, ...Object.entries(t.energy.parts).map(([what, [low, likely, high]]) => el("li", {}, `${what}: ${energy(likely)} (${energy(low)} to ${energy(high)})`)))));
   if (D.measured) say("board", `${D.measured.source}: ${milliseconds(D.measured.ms)}, ${(D.measured.ms / (t.latency_ms || 1)).toFixed(3)} of the prediction.`);
   if (D.silicon) say("silicon", `${D.silicon.head}. ${D.silicon.strength}.`, ...(D.silicon.groups.length ? [el("details", {}, el("summary", {}, "Which forms, and what allows them"), ...D.silicon.groups.map(([what, epochs, forms]) => el("details", { class: "inner" }, el("summary", {}, `${what} (${epochs} epochs)`), el("ul", {}, ...forms.map(text => el("li", {}, text))))))] : []));
   if (D.search.length > 1) say("search", `${D.search.length} programs were built, and this one was the best.`, el("details", {}, el("summary", {}, "What was tried"), el("ul", {}, ...D.search.map(([why, cycles, peak, verdict]) => el("li", {}, `${why}: ${cycles ? `${number(cycles)} cycles, ${number(peak)} bytes at the peak; ` : ""}${verdict}`)))));
