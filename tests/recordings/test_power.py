@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from math import isfinite
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,9 @@ FAULTS = {
     "another unit": ({"head": "time (ms),power (W),mark"}, "look at the unit"),
     "current alone": ({"head": "time (ms),current (mA),mark"}, "--volts"),
     "no such mark": ({"head": "time (ms),power (mW),mark"}, "has no column 'pin'"),
+    "no header": ({"head": "x" * 5000}, "has no header"),
+    "a byte of zero": ({"row70": "0.7,300\0,1"}, "meter.csv"),
+    "an endless cell": ({"row70": "0.7,300," + "1" * 200_000}, "sample 71 is no line"),
     "nothing to integrate": ({"head": "time (ms),noise,mark"}, "no column of power or current"),
 }
 
@@ -137,3 +142,21 @@ def test_the_verb_shows_measured_beside_estimated(tmp_path: Path, capsys: pytest
     told = json.loads(capsys.readouterr().out)
     assert told["energy_uj"] == pytest.approx(300.0) and told["estimate"] is None and len(told["inferences"]) == 3
     assert cli.main(["recordings", "power", path, "--volts", "-1"]) == 2
+
+
+def test_whatever_is_in_a_file_it_is_read_or_refused(tmp_path: Path) -> None:
+    whole = meter(tmp_path).read_bytes()
+    path, refused = tmp_path / "damaged.csv", 0
+    for seed in range(300):
+        dice, stored = random.Random(seed), bytearray(whole)
+        for _ in range(dice.randrange(1, 6)):
+            place = dice.randrange(60 if seed % 3 == 0 else len(stored))
+            stored[place : place + dice.randrange(3)] = dice.randbytes(dice.randrange(3))
+        path.write_bytes(stored)
+        try:
+            found = power_windows.measure(power.read(path, PLAIN))
+        except InputError:
+            refused += 1
+        else:
+            assert isfinite(found.uj) and isfinite(found.within_uj)
+    assert refused > 100

@@ -10,8 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import field
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
-MAX_BYTES, MAX_ROWS, MAX_COLUMNS = 1 << 28, 5_000_000, 64
+MAX_BYTES, MAX_ROWS, MAX_COLUMNS, MAX_HEADER = 1 << 28, 5_000_000, 64, 4000
 LEAST_ROWS = 4
 MOST_WATTS = 100.0  # a board that takes more is another board, or its unit another unit
 _ZIP = b"PK\x03\x04"
@@ -78,38 +78,22 @@ def read(path: Path, options: PowerOptions) -> PowerTrace:
         text = stored.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("is no text in UTF-8", where=where, rule="a CSV file with a header") from None
-    return _trace(_columns(text, where), options, where)
+    return _trace(text, options, where)
 
 
-def _columns(text: str, where: str) -> dict[str, list[str]]:
-    """Cells by the name in the header; lines that begin with # are comments."""
+def _trace(text: str, options: PowerOptions, where: str) -> PowerTrace:
     lines = (line for line in io.StringIO(text) if line.strip() and not line.startswith("#"))
     first = next(lines, "")
     sep = max(",;\t", key=first.count)
-    names = [name.strip().strip('"') for name in first.split(sep)]
-    if not 2 <= len(names) <= MAX_COLUMNS or len(set(names)) < len(names):
-        raise InputError("has no header of 2 to 64 different columns", where=where, rule="time beside power or current")
-    rows = list(islice(csv.reader(lines, delimiter=sep), MAX_ROWS + 1))
-    if len(rows) > MAX_ROWS:
-        remedy = "export the part with the inferences"
-        raise InputError(f"has more than {MAX_ROWS:,} samples", where=where, remedy=remedy)
-    if len(rows) < LEAST_ROWS:
-        raise InputError(f"has {len(rows)} samples", where=where, rule=f"at least {LEAST_ROWS}")
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(names):
-            raise InputError(f"sample {number} has {len(row)} cells, the header {len(names)}", where=where)
-    if sep == ";":  # then a comma is the point of a number
-        rows = [[cell.replace(",", ".") for cell in row] for row in rows]
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-
-
-def _trace(columns: dict[str, list[str]], options: PowerOptions, where: str) -> PowerTrace:
-    known = _st_columns(columns) or _unit_columns(columns, where)
-    if "time" not in known:
-        raise InputError("has no column of time", where=where, remedy="name it as in `time (ms)`")
+    names = _header(first, sep, where)
+    known = _st_columns(names) or _unit_columns(names, where)
+    used = _used(known, options, where)
+    mark = _mark_column(names, options.mark, where)
+    columns = _columns(csv.reader(lines, delimiter=sep), names, {*used, *filter(None, (mark,))}, where)
 
     def read(kind: str) -> Array:
-        return _numbers(columns, *known[kind], where)
+        name, factor = known[kind]
+        return _numbers(columns[name], name, sep == ";", where) * factor
 
     seconds = read("time")
     if not (np.diff(seconds) > 0).all():
@@ -117,35 +101,60 @@ def _trace(columns: dict[str, list[str]], options: PowerOptions, where: str) -> 
         raise InputError(f"time stands still or goes backwards at sample {place}", where=where, remedy="record again")
     if "power" in known:
         watts, what = read("power"), known["power"][0]
-    elif "current" not in known:
-        raise InputError("has no column of power or current", where=where, remedy="name it as in `current (mA)`")
     elif "voltage" in known:
         watts, what = read("current") * read("voltage"), f"{known['current'][0]} x {known['voltage'][0]}"
-    elif options.volts:
-        watts, what = read("current") * options.volts, f"{known['current'][0]} x {options.volts:g} V"
     else:
-        raise InputError("has current but no voltage", where=where, remedy="say what the meter supplied: --volts 3.3")
+        watts, what = read("current") * options.volts, f"{known['current'][0]} x {options.volts:g} V"
     watts = watts * options.efficiency
     if np.abs(watts).max() > MOST_WATTS:
         seen = f"{np.abs(watts).max():,.0f} W in {what}"
         raise InputError(seen, where=where, rule=f"at most {MOST_WATTS:g} W", remedy="look at the unit in the header")
-    return PowerTrace(seconds, watts, _marked(columns, options.mark, where), what)
+    marked = _marked(columns[mark], mark, sep == ";", where) if mark else None
+    return PowerTrace(seconds, watts, marked, what)
+
+
+def _header(line: str, sep: str, where: str) -> list[str]:
+    names = [name.strip().strip('"') for name in line.split(sep)] if len(line) <= MAX_HEADER else []
+    if not 2 <= len(names) <= MAX_COLUMNS or len(set(names)) < len(names):
+        rule = f"the first line names 2 to {MAX_COLUMNS} different columns: time beside power or current"
+        raise InputError("has no header", where=where, rule=rule)
+    return names
+
+
+def _columns(rows: Iterator[list[str]], names: list[str], wanted: set[str], where: str) -> dict[str, list[str]]:
+    """Cells of the columns that are used, and of no others: captures have twenty."""
+    places = [(names.index(name), list[str]()) for name in names if name in wanted]
+    number = 0
+    try:
+        for number, row in enumerate(rows, 1):
+            if len(row) != len(names):
+                raise InputError(f"sample {number} has {len(row)} cells, the header {len(names)}", where=where)
+            if number > MAX_ROWS:
+                remedy = "export the part with the inferences"
+                raise InputError(f"has more than {MAX_ROWS:,} samples", where=where, remedy=remedy)
+            for place, cells in places:
+                cells.append(row[place])
+    except csv.Error as error:
+        raise InputError(f"sample {number + 1} is no line of a CSV file: {str(error)[:60]}", where=where) from None
+    if number < LEAST_ROWS:
+        raise InputError(f"has {number} samples", where=where, rule=f"at least {LEAST_ROWS}")
+    return {names[place]: cells for place, cells in places}
 
 
 Known = dict[str, tuple[str, float]]  # kind -> column, factor to seconds, amperes, volts or watts
 
 
-def _st_columns(columns: dict[str, list[str]]) -> Known:
+def _st_columns(names: list[str]) -> Known:
     """Knows the columns of ST's script; nothing in other files."""
-    rails = [rail for rail in _RAILS if rail in columns]
-    return {"time": ("time", 1.0), "power": (rails[0], 1.0)} if rails and {"time", STEP_NAME} <= set(columns) else {}
+    rails = [rail for rail in _RAILS if rail in names]
+    return {"time": ("time", 1.0), "power": (rails[0], 1.0)} if rails and {"time", STEP_NAME} <= set(names) else {}
 
 
-def _unit_columns(columns: dict[str, list[str]], where: str) -> Known:
+def _unit_columns(names: list[str], where: str) -> Known:
     found: Known = {}
-    for column in columns:
+    for column in names:
         match = _NAME.fullmatch(column)
-        word = (match["name"] if match else column).split()[-1].lower()
+        word = (match["name"] if match else column or "?").split()[-1].lower()
         kind = _KINDS.get(word, word)
         if kind not in _UNITS or kind in found:
             continue
@@ -158,27 +167,40 @@ def _unit_columns(columns: dict[str, list[str]], where: str) -> Known:
     return found
 
 
-def _numbers(columns: dict[str, list[str]], name: str, factor: float, where: str) -> Array:
+def _used(known: Known, options: PowerOptions, where: str) -> list[str]:
+    """The columns that give seconds and watts."""
+    if "time" not in known:
+        raise InputError("has no column of time", where=where, remedy="name it as in `time (ms)`")
+    if "power" not in known and "current" not in known:
+        raise InputError("has no column of power or current", where=where, remedy="name it as in `current (mA)`")
+    if not {"power", "voltage"} & known.keys() and not options.volts:
+        raise InputError("has current but no voltage", where=where, remedy="say what the meter supplied: --volts 3.3")
+    return [name for name, _ in known.values()]
+
+
+def _numbers(cells: list[str], name: str, comma: bool, where: str) -> Array:
+    """`comma`: it is the point of a number, where semicolons part the columns."""
     try:
-        found = np.array([float(cell) for cell in columns[name]])
+        found = np.array([float(cell.replace(",", ".") if comma else cell) for cell in cells])
     except ValueError as error:
         raise InputError(f"column {name[:40]!r}: {str(error)[:60]}", where=where) from None
     if not np.isfinite(found).all():
         place = int(np.flatnonzero(~np.isfinite(found))[0]) + 1
         raise InputError(f"column {name[:40]!r} has no number at sample {place}", where=where, remedy="record again")
-    return found * factor
+    return found
 
 
-def _marked(columns: dict[str, list[str]], asked: str, where: str) -> NDArray[np.bool_] | None:
-    by_name = {name.lower(): name for name in columns}
+def _mark_column(names: list[str], asked: str, where: str) -> str:
+    by_name = {name.lower(): name for name in names}
     if asked and asked.lower() not in by_name:
-        raise InputError(f"has no column {asked[:40]!r}", where=where, rule=f"one of {', '.join(columns)[:200]}")
-    name = by_name.get(asked.lower()) or next((by_name[mark] for mark in MARKS if mark in by_name), None)
-    if name is None:
-        return None
+        raise InputError(f"has no column {asked[:40]!r}", where=where, rule=f"one of {', '.join(names)[:200]}")
+    return by_name.get(asked.lower()) or next((by_name[mark] for mark in MARKS if mark in by_name), "")
+
+
+def _marked(cells: list[str], name: str, comma: bool, where: str) -> NDArray[np.bool_]:
     if name == STEP_NAME:
-        return _steps_marked([cell.strip().replace("_", " ") for cell in columns[name]], where)
-    levels = _numbers(columns, name, 1.0, where)
+        return _steps_marked([cell.strip().replace("_", " ") for cell in cells], where)
+    levels = _numbers(cells, name, comma, where)
     return levels > (levels.min() + levels.max()) / 2
 
 
