@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from atonc.compiler.compile.analyzing import analyze
 from atonc.compiler.request.options import Options
 from atonc.machine.cost.energy import Activity, Between, energy_of, epoch_activity, power_table, together
@@ -99,6 +101,22 @@ def core(activity: Activity) -> Between:
 def compiled_cost(path: Path) -> NetworkCost:
     """Our program with its weights in RAM: the published time leaves none for the flash."""
     return analyze(path, Options(verify=False, resident="all")).cost
+
+
+def fitted(traced: dict[int, Activity]) -> str:
+    """Where four constants come from: least squares over the epochs whose power could be read off the trace."""
+    seen = {row["quantity"]: float(row["value"]) for row in published() if row["quantity"].startswith("epoch ")}
+    if not traced:
+        return "The traced program was not fetched."
+    epochs = [traced[int(name.removeprefix("epoch "))] for name in seen]
+    work = [(one.products, one.ram_bytes, one.flash_bytes) for one in epochs]
+    rates = [[1.0, *(x / one.milliseconds / 1e6 for x in done)] for one, done in zip(epochs, work, strict=True)]
+    found = np.linalg.lstsq(np.array(rates), np.array(list(seen.values())), rcond=None)[0]
+    base, product, ram, flash = (float(value) for value in found)
+    return (
+        f"Least squares over these {len(epochs)} epochs: {base:.0f} mW whatever they do, {product:.2f} pJ a product, "
+        f"{ram:.1f} pJ a byte in RAM, {flash:.0f} pJ a byte from flash."
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- as published
@@ -228,6 +246,8 @@ too much for them. The traced row: ST's table is of another run than its plot, w
 
 {powers}
 
+{fitted}
+
 ## Estimates of others
 
 Never mixed with measurements. Sums of the powers in ST's description of the chip are a third to a fifth of what the
@@ -245,7 +265,7 @@ what others cite, figures of arXiv 2509.07051 (a picture), and the recordings of
 """
 
 
-def page(rows: list[Compared], idle: list[Compared]) -> str:
+def page(rows: list[Compared], idle: list[Compared], fit: str) -> str:
     measured = [one for one in rows if one.row["kind"] == MEASURED]
     energies = [one for one in measured if one.row["unit"] == "uJ"]
     trace = [one for one in measured if one.row["unit"] == "mW"]
@@ -255,6 +275,7 @@ def page(rows: list[Compared], idle: list[Compared]) -> str:
         energies="\n".join(figure_table(energies)),
         random=_times(energies, "n6net"),
         small=_times(energies, ""),
+        fitted=fit,
         powers="\n".join(figure_table([*trace, *idle])),
         estimates="\n".join(figure_table([one for one in rows if one.row["kind"] == ESTIMATED])),
         sources="\n".join(source_lines()),
@@ -275,4 +296,4 @@ def run(arguments: argparse.Namespace) -> Report:
         }
         for one in (*rows, *idle)
     ]
-    return Report(page(rows, idle), failed=bool(outside), data={"rows": data})
+    return Report(page(rows, idle, fitted(trace_activities(roots))), failed=bool(outside), data={"rows": data})
