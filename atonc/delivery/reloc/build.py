@@ -120,4 +120,5 @@ def facts_of(ready: Prepared, name: str, options: RelocOptions) -> ImageFacts:
         pools=ready.pools,
         model_hash=ready.model_hash,
         blobs_in_params=options.blobs_in_params,
+        cleans=options.cleans,
     )
