@@ -14,7 +14,7 @@ from atonc.delivery.generate.generating import c_network
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import listed
+from atonc.machine.base.words import count, listed
 
 TOOL = f"atonc {__version__}"
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
@@ -98,10 +98,10 @@ def refuse_cpu_layers(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal
     """Layers that the processor computes, with the reason of each kind."""
     if not given.network.cpu_blocks:
         return
-    reasons = given.view.compiled.mapped.reasons
-    kinds = listed(sorted({reason.op for reason in reasons})[:6]) or "one"
+    kinds = sorted({reason.op for reason in given.view.compiled.mapped.reasons})
+    layers = count(len(given.network.cpu_blocks), "layer")
     yield LayoutRefusal(
-        f"{len(given.network.cpu_blocks)} layers run on the CPU ({kinds})",
+        f"on the CPU: {layers} ({listed(kinds) or 'moved data'})",
         rule,
         "cut them off: --input-data-type int8, --output-data-type int8, --cut-output-tensors; `atonc explain` says why "
         "each is there, --no-cpu stops where one is",

@@ -17,7 +17,7 @@ from atonc.compiler.emit.c.names import word
 from atonc.delivery.layouts import layout as ways
 from atonc.delivery.layouts.layout import LICENCE, TOOL, Layout, LayoutNetwork, LayoutRefusal
 from atonc.machine.base.words import listed
-from atonc.machine.hw.limits import NPU_CACHE_LINE
+from atonc.machine.hw.limits import CPU_CACHE_LINE, NPU_CACHE_LINE
 
 # the revision of embassy whose driver was read, and the version of the crate there
 EMBASSY_REVISION = "66f5f6e8f737ad577076ae6779209edafbdeee9f"
@@ -63,9 +63,14 @@ fn main() {{
 """
 
 _LINKER = """/* {licence}
- * Where the weights of {name} lie, written by {tool}. Do not edit. Programs follow the constants of the firmware. */
+ * Where the weights of {name} lie, written by {tool}. Do not edit. Programs follow the constants of the firmware,
+ * in the region FLASH of its memory.x. Give this script behind link.x. */
+MEMORY
+{{
+{regions}}}
 SECTIONS
 {{
+  {blobs} : ALIGN({line}) {{ KEEP(*({blobs})) }} > FLASH
 {sections}}}
 INSERT AFTER .rodata;
 """
@@ -194,7 +199,7 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
     texts = {
         "Cargo.toml": _CARGO.format(**words, url=EMBASSY_URL, revision=EMBASSY_REVISION),
         "build.rs": _BUILD.format(**words),
-        "npu.x": _LINKER.format(**words, sections=_sections(given)),
+        "npu.x": _LINKER.format(**words, **_places(given), blobs=BLOBS_SECTION, line=NPU_CACHE_LINE),
         "src/lib.rs": _library(given, words),
         "src/embassy.rs": embassy,
         "README.md": _README.format(**words, folder=LAYOUT.folder(given.name)),
@@ -263,12 +268,15 @@ def _weight_statics(given: LayoutNetwork) -> Iterator[str]:
         yield _static(f"WEIGHTS_{k}", path, len(data), f"{WEIGHTS_SECTION}_{k}", feature="weights") + "\n"
 
 
-def _sections(given: LayoutNetwork) -> str:
-    names = enumerate(given.memory_images)
-    return "".join(
-        f"  {WEIGHTS_SECTION}_{k} {given.base_of(file):#010x} : {{ KEEP(*({WEIGHTS_SECTION}_{k})) }}\n"
-        for k, file in names
-    )
+def _places(given: LayoutNetwork) -> dict[str, str]:
+    """A region of its own for each image: linkers of Rust want one for every section."""
+    found = [(k, given.base_of(file), len(data)) for k, (file, data) in enumerate(given.memory_images.items())]
+    return {
+        "regions": "".join(f"  NPU_WEIGHTS_{k} (r) : ORIGIN = {base:#010x}, LENGTH = {size}\n" for k, base, size in found),
+        "sections": "".join(
+            f"  {WEIGHTS_SECTION}_{k} : {{ KEEP(*({WEIGHTS_SECTION}_{k})) }} > NPU_WEIGHTS_{k}\n" for k, _, _ in found
+        ),
+    }
 
 
 def _edge(given: LayoutNetwork, what: str, index: int, info: Info) -> str:
@@ -294,9 +302,10 @@ def _float(value: float) -> str:
 
 
 def _cache_calls(function: str, what: str, infos: Sequence[Info]) -> str:
+    """Whole lines of the cache, which hold nothing else: a part of one would be written back over the NPU's results."""
     return "".join(
-        f"    cache::{function}(crate::{what}_{k}::ADDRESS as u32, crate::{what}_{k}::BYTES as u32);\n"
-        for k in range(len(infos))
+        f"    cache::{function}(crate::{what}_{k}::ADDRESS as u32, {-(-info.size_bytes // CPU_CACHE_LINE) * CPU_CACHE_LINE});\n"
+        for k, info in enumerate(infos)
     )
 
 
