@@ -166,7 +166,9 @@ _SAMPLE_CONF = """# {licence}
 CONFIG_ATONC_NETWORK_{macro}=y
 CONFIG_MAIN_STACK_SIZE=8192
 CONFIG_FPU=y
-"""
+{library}"""
+
+_MATHS = "CONFIG_REQUIRES_FULL_LIBC=y\n"  # layers on the CPU include math.h
 
 _MAIN = """/* {licence}
  * One inference of {name} on inputs of zeros, written by {tool}.
@@ -178,7 +180,6 @@ _MAIN = """/* {licence}
 #include "atonc_runtime.h"
 #include "ll_aton_runtime.h"
 #include "mcu_cache.h"
-#include "npu_cache.h"
 
 LL_ATON_DECLARE_NAMED_NN_INSTANCE_AND_INTERFACE({suffix})
 
@@ -193,7 +194,6 @@ static int failed(const char *when) {{
 }}
 
 int main(void) {{
-    npu_cache_enable();
     LL_ATON_RT_RuntimeInit();
     LL_ATON_RT_Init_Network(&NN_Instance_{suffix});
     if (failed("initialisation"))
@@ -268,7 +268,7 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
         "include/ll_aton_osal_user_impl.h": _OSAL.format(**words),
         "src/npu_zephyr.c": _GLUE.format(**words),
         "sample/CMakeLists.txt": _SAMPLE_CMAKE.format(**words),
-        "sample/prj.conf": _SAMPLE_CONF.format(**words),
+        "sample/prj.conf": _SAMPLE_CONF.format(**words, library=_MATHS if given.network.cpu_blocks else ""),
         "sample/app.overlay": f'/* {LICENCE} */\n#include "../npu.overlay"\n',
         "sample/src/main.c": _MAIN.format(**words),
         "README.md": _README.format(**words, folder=LAYOUT.folder(given.name), flash=_flash_lines(given)),
