@@ -12,6 +12,7 @@ from atonc.compiler.emit.c.names import word
 from atonc.delivery.layouts import layout as ways
 from atonc.delivery.layouts.layout import LICENCE, TOOL, Layout, LayoutNetwork, LayoutRefusal
 from atonc.delivery.layouts.runtime import runtime_files
+from atonc.delivery.layouts.sample_main import sample_main
 from atonc.machine.base.words import listed
 from atonc.machine.hw.machine import secure
 from atonc.machine.hw.mpool import MemoryPool
@@ -170,67 +171,6 @@ CONFIG_FPU=y
 
 _MATHS = "CONFIG_REQUIRES_FULL_LIBC=y\n"  # layers on the CPU include math.h
 
-_MAIN = """/* {licence}
- * One inference of {name} on inputs of zeros, written by {tool}.
- */
-#include <string.h>
-
-#include <zephyr/kernel.h>
-
-#include "atonc_runtime.h"
-#include "ll_aton_runtime.h"
-#include "mcu_cache.h"
-
-LL_ATON_DECLARE_NAMED_NN_INSTANCE_AND_INTERFACE({suffix})
-
-static uint32_t start(const LL_Buffer_InfoTypeDef *one) {{ return (uint32_t)(uintptr_t)LL_Buffer_addr_start(one); }}
-
-static int failed(const char *when) {{
-    const atonc_status_t status = atonc_rt_status(&NN_Instance_{suffix});
-    if (status.code != ATONC_OK)
-        printk("%s: %s, epoch %u, detail %#x\\n", when, atonc_error_name(status.code), (unsigned)status.epoch,
-               (unsigned)status.detail);
-    return status.code != ATONC_OK;
-}}
-
-int main(void) {{
-    LL_ATON_RT_RuntimeInit();
-    LL_ATON_RT_Init_Network(&NN_Instance_{suffix});
-    if (failed("initialisation"))
-        return 0;
-    const LL_Buffer_InfoTypeDef *input = LL_ATON_Input_Buffers_Info_{suffix}();
-    for (; input->name != NULL; input++) {{
-        if (input->is_param)
-            continue;
-        memset(LL_Buffer_addr_start(input), 0, LL_Buffer_len(input));
-        mcu_cache_clean_range(start(input), start(input) + LL_Buffer_len(input));
-    }}
-    const uint32_t from = k_cycle_get_32();
-    LL_ATON_RT_RetValues_t state;
-    do {{
-        state = LL_ATON_RT_RunEpochBlock(&NN_Instance_{suffix});
-        if (state == LL_ATON_RT_WFE)
-            LL_ATON_OSAL_WFE();
-    }} while (state != LL_ATON_RT_DONE);
-    printk("%s: %u us\\n", "{name}", (unsigned)k_cyc_to_us_floor32(k_cycle_get_32() - from));
-    if (failed("inference"))
-        return 0;
-    const LL_Buffer_InfoTypeDef *output = LL_ATON_Output_Buffers_Info_{suffix}();
-    for (; output->name != NULL; output++) {{
-        if (output->is_param)
-            continue;
-        mcu_cache_invalidate_range(start(output), start(output) + LL_Buffer_len(output));
-        printk("%s:", output->name);
-        for (uint32_t k = 0; k < LL_Buffer_len(output) && k < 16; k++)
-            printk(" %02x", LL_Buffer_addr_start(output)[k]);
-        printk("\\n");
-    }}
-    LL_ATON_RT_DeInit_Network(&NN_Instance_{suffix});
-    LL_ATON_RT_RuntimeDeInit();
-    return 0;
-}}
-"""
-
 _README = """# {name} as a Zephyr module
 
 Written by {tool}; `docs/zephyr.md` of atonc says more.
@@ -270,7 +210,9 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
         "sample/CMakeLists.txt": _SAMPLE_CMAKE.format(**words),
         "sample/prj.conf": _SAMPLE_CONF.format(**words, library=_MATHS if given.network.cpu_blocks else ""),
         "sample/app.overlay": f'/* {LICENCE} */\n#include "../npu.overlay"\n',
-        "sample/src/main.c": _MAIN.format(**words),
+        "sample/src/main.c": sample_main(
+            given, "#include <zephyr/kernel.h>\n", "printk", "(unsigned)k_cyc_to_us_floor32(k_cycle_get_32())"
+        ),
         "README.md": _README.format(**words, folder=LAYOUT.folder(given.name), flash=_flash_lines(given)),
     }
     weights = {f"weights/{_stem(file)}.bin": data for file, data in given.memory_images.items()}
