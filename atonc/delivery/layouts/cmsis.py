@@ -20,7 +20,8 @@ _CLASS = "Machine Learning"
 _PACK = """<?xml version="1.0" encoding="UTF-8"?>
 <!-- {licence}
      Written by {tool}. Do not edit. -->
-<package schemaVersion="{schema}" xmlns:xs="http://www.w3.org/2001/XMLSchema-instance" xs:noNamespaceSchemaLocation="PACK.xsd">
+<package schemaVersion="{schema}" xmlns:xs="http://www.w3.org/2001/XMLSchema-instance"
+         xs:noNamespaceSchemaLocation="PACK.xsd">
   <vendor>{vendor}</vendor>
   <name>{pack}</name>
   <description>{description}</description>
@@ -129,7 +130,7 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
         **{"device": DEVICE, "component": _CLASS, "tool": TOOL, "licence": LICENCE},
         "description": escape(f"The network {given.name} for the NPU of the STM32N6"),
     }
-    runtime = runtime_files("runtime", given.network.epoch_controller)
+    runtime = runtime_files("runtime")
     sources = {f"network/{file}": data for file, data in given.sources.items()}
     weights = {f"weights/{word(file.rpartition('.')[0])}.bin": data for file, data in given.memory_images.items()}
     places = [f"`{path}` at {given.base_of(file):#x}" for path, file in zip(weights, given.memory_images, strict=True)]

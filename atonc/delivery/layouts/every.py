@@ -10,6 +10,7 @@ from pathlib import Path
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.request.options import Options
 from atonc.delivery.firmware.building import find_toolchain
+from atonc.delivery.firmware.image import DEFAULT_BOARD
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.layouts import cmsis, openmv, rust, zephyr
 from atonc.delivery.layouts.folder import write_folder
@@ -19,7 +20,6 @@ from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.progress import stage
-from atonc.delivery.firmware.image import DEFAULT_BOARD
 
 LAYOUTS = {layout.name: layout for layout in (zephyr.LAYOUT, openmv.LAYOUT, rust.LAYOUT, cmsis.LAYOUT)}
 

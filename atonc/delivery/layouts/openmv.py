@@ -54,10 +54,8 @@ output for an input of zeros. `RuntimeError: Failed to load network` means that 
 
 def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
     words = {"name": given.name, "tool": TOOL, "licence": LICENCE}
-    edges = "".join(
-        f" {what} {info.mem_shape} {info.type.lower()}," for what, side in (("in", given.inputs), ("out", given.outputs))
-        for info in side
-    )  # fmt: skip
+    both = (("in", given.inputs), ("out", given.outputs))
+    edges = "".join(f" {what} {info.mem_shape} {info.type.lower()}," for what, side in both for info in side)
     runtime = given.network.runtime.partition("-")[0]
     readme = _README.format(**words, size=len(given.image), edges=edges, runtime=runtime)
     return {

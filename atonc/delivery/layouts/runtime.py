@@ -5,16 +5,12 @@ from __future__ import annotations
 from atonc.delivery.firmware.building import runtime_folder
 
 _PARTS = (("include", "*.h"), ("src", "*.[ch]"))
-_UNUSED = ("atonc_reloc", "atonc_lib", "atonc_unit")  # loaders of images, layers and drivers of other compilers' networks
 
 
-def runtime_files(place: str, epoch_controller: bool = True) -> dict[str, bytes]:
-    """Path -> contents; drivers of single units only for networks that the processor starts epoch by epoch."""
+def runtime_files(place: str) -> dict[str, bytes]:
+    """Path -> contents, all of it: definitions of the project leave out what its networks do not need."""
     found = {}
     for part, pattern in _PARTS:
         for path in sorted(runtime_folder(part).glob(pattern)):
-            unit = path.name.startswith("atonc_unit")
-            if path.suffix == ".c" and path.name.startswith(_UNUSED) and not (unit and not epoch_controller):
-                continue
             found[f"{place}/{part}/{path.name}"] = path.read_bytes()
     return found

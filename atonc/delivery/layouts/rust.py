@@ -272,7 +272,7 @@ def _places(given: LayoutNetwork) -> dict[str, str]:
     """A region of its own for each image: linkers of Rust want one for every section."""
     found = [(k, given.base_of(file), len(data)) for k, (file, data) in enumerate(given.memory_images.items())]
     return {
-        "regions": "".join(f"  NPU_WEIGHTS_{k} (r) : ORIGIN = {base:#010x}, LENGTH = {size}\n" for k, base, size in found),
+        "regions": "".join(f"  NPU_WEIGHTS_{k} (r) : ORIGIN = {at:#010x}, LENGTH = {size}\n" for k, at, size in found),
         "sections": "".join(
             f"  {WEIGHTS_SECTION}_{k} : {{ KEEP(*({WEIGHTS_SECTION}_{k})) }} > NPU_WEIGHTS_{k}\n" for k, _, _ in found
         ),
@@ -303,10 +303,8 @@ def _float(value: float) -> str:
 
 def _cache_calls(function: str, what: str, infos: Sequence[Info]) -> str:
     """Whole lines of the cache, which hold nothing else: a part of one would be written back over the NPU's results."""
-    return "".join(
-        f"    cache::{function}(crate::{what}_{k}::ADDRESS as u32, {-(-info.size_bytes // CPU_CACHE_LINE) * CPU_CACHE_LINE});\n"
-        for k, info in enumerate(infos)
-    )
+    sizes = (-(-info.size_bytes // CPU_CACHE_LINE) * CPU_CACHE_LINE for info in infos)
+    return "".join(f"    cache::{function}(crate::{what}_{k}::ADDRESS as u32, {n});\n" for k, n in enumerate(sizes))
 
 
 def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:

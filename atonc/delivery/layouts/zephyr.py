@@ -36,20 +36,20 @@ _KCONFIG = """# {licence}
 # Written by {tool}. Do not edit.
 
 config ATONC_NETWORK_{macro}
-	bool "Network {name} on the NPU"
-	depends on STM32N6_NPU
-	help
-	  The network {name}, compiled for the NPU of the STM32N6, and the runtime that runs it.
+{tab}bool "Network {name} on the NPU"
+{tab}depends on STM32N6_NPU
+{tab}help
+{tab}  The network {name}, compiled for the NPU of the STM32N6, and the runtime that runs it.
 
 config ATONC_NPU_IRQ_PRIORITY
-	int "Priority of the NPU's interrupt"
-	default 3
-	depends on STM32N6_NPU
+{tab}int "Priority of the NPU's interrupt"
+{tab}default 3
+{tab}depends on STM32N6_NPU
 
 config ATONC_NPU_WAKE_MS
-	int "Milliseconds after which a thread that waits for the NPU looks at its watchdog"
-	default 10
-	depends on STM32N6_NPU
+{tab}int "Milliseconds after which a thread that waits for the NPU looks at its watchdog"
+{tab}default 10
+{tab}depends on STM32N6_NPU
 """
 
 _CMAKE = """# {licence}
@@ -132,26 +132,26 @@ _OVERLAY = """/* {licence}
  * What the network {name} needs of the STM32N6, written by {tool}. Do not edit.
  */
 &npu {{
-	status = "okay";
+    status = "okay";
 }};
 {nodes}{partition}"""
 
 _NODE = """
 &{node} {{
-	status = "okay";
+    status = "okay";
 }};
 """
 
 _PARTITION = """
 /* {file}.bin goes here */
 &ext_flash {{
-	partitions {{
-		{label}: partition@{offset:x} {{
-			compatible = "zephyr,mapped-partition";
-			label = "{label}";
-			reg = <{offset:#x} {size:#x}>;
-		}};
-	}};
+    partitions {{
+        {label}: partition@{offset:x} {{
+            compatible = "zephyr,mapped-partition";
+            label = "{label}";
+            reg = <{offset:#x} {size:#x}>;
+        }};
+    }};
 }};
 """
 
@@ -192,12 +192,12 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
         "tool": TOOL,
         "licence": LICENCE,
     }
-    runtime = runtime_files("runtime", given.network.epoch_controller)
+    runtime = runtime_files("runtime")
     sources = {f"network/{file}": data for file, data in given.sources.items()}
     overlay = _OVERLAY.format(**words, nodes="".join(_nodes(given)), partition="".join(_partitions(given)))
     texts = {
         "zephyr/module.yml": _MODULE.format(**words),
-        "Kconfig": _KCONFIG.format(**words),
+        "Kconfig": _KCONFIG.format(**words, tab="\t"),
         "CMakeLists.txt": _CMAKE.format(
             **words,
             only=" ATONC_EC_ONLY" if given.network.epoch_controller else "",
@@ -249,10 +249,8 @@ def _partitions(given: LayoutNetwork) -> Iterator[str]:
 
 
 def _flash_lines(given: LayoutNetwork) -> str:
-    lines = [
-        f"    STM32_Programmer_CLI -c port=SWD mode=HOTPLUG -el LOADER -w weights/{_stem(file)}.bin {given.base_of(file):#x}"
-        for file in given.memory_images
-    ]
+    program = "    STM32_Programmer_CLI -c port=SWD mode=HOTPLUG -el LOADER -w"
+    lines = [f"{program} weights/{_stem(file)}.bin {given.base_of(file):#x}" for file in given.memory_images]
     return "\n".join(lines) + ("\n" if lines else "")
 
 
