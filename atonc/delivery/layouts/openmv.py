@@ -15,6 +15,7 @@ from atonc.delivery.layouts.layout import LICENCE, TOOL, Layout, LayoutNetwork, 
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.words import listed
 from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.machine import secure
 
 BOARD = "openmv-n6"
 _TYPES = ("INT8", "UINT8", "INT16", "UINT16", "FLOAT")  # that the firmware knows
@@ -102,7 +103,7 @@ def _memories(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         pool.name
         for pool in given.network.pools
         if pool.absolute and given.network.memory.by_pool.get(pool.name, 0)
-        if not any(memory.holds(pool.base, pool.base + 1) for memory in free)
+        if not any(memory.holds(secure(pool.base), secure(pool.base) + 1) for memory in free)
     }
     if used:
         yield LayoutRefusal(
