@@ -109,7 +109,10 @@ def test_the_crate_is_whole() -> None:
     files = _files("rust")
     cargo = tomllib.loads(files["Cargo.toml"].decode())
     assert cargo["package"]["name"] == "network_npu"
-    assert cargo["dependencies"]["embassy-stm32"]["rev"] == rust.EMBASSY_REVISION
+    assert "dependencies" not in cargo
+    glue = tomllib.loads(files["embassy/Cargo.toml"].decode())
+    assert glue["dependencies"]["embassy-stm32"]["rev"] == rust.EMBASSY_REVISION
+    assert glue["dependencies"]["network_npu"] == {"path": ".."}
     library = files["src/lib.rs"].decode()
     assert "#![no_std]" in library
     for path, size in re.findall(r'\[u8; (\d+)\]> = Aligned\(\*include_bytes!\("\.\./(.*?)"\)\)', library):
@@ -262,7 +265,8 @@ def test_the_solution_reaches_the_layer() -> None:
     assert f"sample/{layers[0]['layer']}" == "sample/../network.clayer.yml"
     layer = yaml.safe_load(files["network.clayer.yml"])["layer"]
     pack = ElementTree.fromstring(files["atonc.network_npu.pdsc"].decode())
-    offered = {":".join(filter(None, (c.get("Cclass"), c.get("Cgroup"), c.get("Csub")))) for c in pack.iter("component")}
+    parts = [[one.get(key) for key in ("Cclass", "Cgroup", "Csub")] for one in pack.iter("component")]
+    offered = {":".join(filter(None, names)) for names in parts}
     assert {one["component"] for one in layer["components"]} == offered
 
 

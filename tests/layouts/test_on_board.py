@@ -1,5 +1,5 @@
-"""An image of the layout `openmv` on the virtual board, where OpenMV's firmware puts small files: on the chip, with what
-the processor wrote still in its cache."""
+"""An image of the layout `openmv` on the virtual board, where OpenMV's firmware puts small files: on the chip, with
+what the processor wrote still in its cache."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_without_cleaning_the_npu_reads_something_else() -> None:
 
 def test_an_image_for_the_cache_is_refused_on_the_chip() -> None:
     cached = read_image(layout_files(LAYOUT, _view("romfs@openmv-n6"))["network.bin"], "network.bin")
-    with pytest.raises(InstallError, match="PARAMS|EXT_RAM"):
+    with pytest.raises(InstallError, match=r"PARAMS|EXT_RAM"):
         images.rig().install(cached, spot=ON_CHIP)
 
 

@@ -1,7 +1,8 @@
 """Rust: a `no_std` crate with the programs of the epoch controller and the weights, for embassy's NPU driver.
 
 That driver runs programs of the epoch controller and nothing else: networks with layers on the CPU are refused. The
-crate without its feature `embassy` depends on nothing and compiles on any machine.
+crate itself depends on nothing and compiles on any machine; a second one in `embassy/` runs it on the driver. They are
+two, since cargo asks for the sources of every dependency, also of one that is switched off.
 """
 
 from __future__ import annotations
@@ -43,11 +44,22 @@ publish = false
 default = ["weights"]
 # the weights are part of the firmware, at their address (npu.x); without it flash weights/*.bin yourself
 weights = []
-# `run` on embassy's NPU driver
-embassy = ["dep:embassy-stm32"]
+"""
+
+_EMBASSY_CARGO = """# {licence}
+# Written by {tool}. Do not edit.
+[package]
+name = "{crate}_embassy"
+version = "0.1.0"
+edition = "2021"
+rust-version = "1.77"
+license = "Apache-2.0"
+description = "The network {name} on embassy's NPU driver"
+publish = false
 
 [dependencies]
-embassy-stm32 = {{ git = "{url}", rev = "{revision}", features = ["stm32n657x0"], optional = true }}
+{crate} = {{ path = ".." }}
+embassy-stm32 = {{ git = "{url}", rev = "{revision}", features = ["stm32n657x0"] }}
 """
 
 _BUILD = """// {licence}
@@ -126,10 +138,7 @@ pub const WEIGHTS: [Weights; {weights_count}] = [{weights}];
     }}
 }}
 
-{edges}
-#[cfg(feature = "embassy")]
-pub mod embassy;
-"""
+{edges}"""
 
 _EDGE = """/// The {what} `{label}` of the model: real value = (code - ZERO_POINT) * SCALE.
 pub mod {module} {{
@@ -153,12 +162,14 @@ pub mod {module} {{
 """
 
 _EMBASSY = """// {licence}
-//! The network on embassy's NPU driver.
+//! The network {name} on embassy's NPU driver, written by {tool}. Do not edit.
+#![no_std]
+
 use embassy_stm32::npu::{{cache, EpochBlock, Error, Instance, Npu}};
 
 /// What `Npu::run_network` takes.
 pub fn epochs() -> [EpochBlock<'static>; {count}] {{
-    crate::blobs().map(EpochBlock::hw)
+    {crate}::blobs().map(EpochBlock::hw)
 }}
 
 /// One inference: the inputs are in their memory, then the outputs are in theirs.
@@ -173,11 +184,12 @@ _README = """# {crate}
 The network {name} for the NPU of the STM32N6, written by {tool}. A `no_std` crate; docs: `docs/rust.md` of atonc.
 
     [dependencies]
-    {crate} = {{ path = "{folder}", features = ["embassy"] }}
+    {crate} = {{ path = "{folder}" }}
+    {crate}_embassy = {{ path = "{folder}/embassy" }}
 
 Add `-C link-arg=-Tnpu.x` to the rustflags of the firmware, so that the weights get their addresses. Then:
 
-    {crate}::embassy::run(&mut npu).await
+    {crate}_embassy::run(&mut npu).await
 """
 
 
@@ -193,15 +205,16 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
     embassy = _EMBASSY.format(
         **words,
         count=count,
-        cleans=_cache_calls("mcu_clean_range", "input", given.inputs),
-        invalidates=_cache_calls("mcu_invalidate_range", "output", given.outputs),
+        cleans=_cache_calls("mcu_clean_range", f"{words['crate']}::input", given.inputs),
+        invalidates=_cache_calls("mcu_invalidate_range", f"{words['crate']}::output", given.outputs),
     )
     texts = {
-        "Cargo.toml": _CARGO.format(**words, url=EMBASSY_URL, revision=EMBASSY_REVISION),
+        "Cargo.toml": _CARGO.format(**words),
+        "embassy/Cargo.toml": _EMBASSY_CARGO.format(**words, url=EMBASSY_URL, revision=EMBASSY_REVISION),
         "build.rs": _BUILD.format(**words),
         "npu.x": _LINKER.format(**words, **_places(given), blobs=BLOBS_SECTION, line=NPU_CACHE_LINE),
         "src/lib.rs": _library(given, words),
-        "src/embassy.rs": embassy,
+        "embassy/src/lib.rs": embassy,
         "README.md": _README.format(**words, folder=LAYOUT.folder(given.name)),
     }
     return {**{path: text.encode() for path, text in texts.items()}, **programs, **weights}
@@ -304,7 +317,7 @@ def _float(value: float) -> str:
 def _cache_calls(function: str, what: str, infos: Sequence[Info]) -> str:
     """Whole lines of the cache, which hold nothing else: a part of one would be written back over the NPU's results."""
     sizes = (-(-info.size_bytes // CPU_CACHE_LINE) * CPU_CACHE_LINE for info in infos)
-    return "".join(f"    cache::{function}(crate::{what}_{k}::ADDRESS as u32, {n});\n" for k, n in enumerate(sizes))
+    return "".join(f"    cache::{function}({what}_{k}::ADDRESS as u32, {n});\n" for k, n in enumerate(sizes))
 
 
 def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:

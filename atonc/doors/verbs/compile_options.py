@@ -139,7 +139,7 @@ class WrittenOptions:
         takes=RARE,
     )
     layout: str = option(
-        "", "--layout", OUTPUT, "also a folder NAME_LAYOUT for another project (docs/layouts.md)",
+        "", "--layout", OUTPUT, "also a folder NAME_LAYOUT for another project (docs/generated-files.md)",
         takes=Takes(choices=LAYOUTS, local=True, rare=True),
     )
     stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on", takes=RARE)
