@@ -50,7 +50,7 @@ ARGUMENTS = (
     argument("--loader", type=Path, metavar="ELF", help="a firmware around OpenMV's backend, for the virtual board"),
     argument("--zephyr-elf", type=Path, metavar="ELF", help="what Zephyr built of the module's sample"),
     argument("--embassy", type=Path, metavar="DIR", help="a crate embassy-stm32 with the driver's sources"),
-    argument("--headers", nargs="+", type=Path, default=(), metavar="DIR", help="of CMSIS and the device, for the pack"),
+    argument("--headers", nargs="+", type=Path, default=(), metavar="DIR", help="of CMSIS and device, for the pack"),
     WRITE,
 )
 
@@ -252,7 +252,7 @@ def _compiled(folder: Path, headers: Sequence[Path], work: Path) -> Finding:
 
 
 def _images(arguments: argparse.Namespace) -> Iterator[tuple[str, bool]]:
-    models = [DIGITS, *chosen(arguments.models or ON_THE_BOARD)]
+    models = [DIGITS, *chosen(arguments, ON_THE_BOARD)]
     for model in models:
         try:
             yield _image_row(model, arguments.loader)
