@@ -52,7 +52,8 @@ class BoardMemory:
 
     @property
     def cached(self) -> frozenset[str]:
-        return frozenset(pool.name for pool in self.pools if is_external(pool))
+        """Pools whose constants are read through the NPU cache: a pool file may say that one is read past it."""
+        return frozenset(pool.name for pool in self.pools if is_external(pool) and pool.cacheable)
 
     def pools_at(self, start: int, end: int) -> list[tuple[MemoryPool, int]]:
         """The pools that [start, end) touches, each with the bytes in it, by address."""
