@@ -1,4 +1,4 @@
-"""Do ten PyTorch modules become verified programs in one call each, and does the notebook run from a module to a report?
+"""Do ten PyTorch modules become verified programs in one call each, and does the notebook run to its report?
 
 `atonc.torch.compile(module, example, samples)` exports each module of `shared/torch_modules.py`, quantises it with 32
 samples of noise, compiles it and verifies every layer on the emulator. Weights are those of a seed, so decibels are of
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> Report:
     torch.set_num_threads(1)
     rows = []
     for name in MODULES:
-        if asked_for(name, arguments.only):
+        if asked_for(arguments.only, name):
             rows.append(measured(name))
             print(*rows[-1].cells(), flush=True)
     ran = "" if arguments.only else executed()

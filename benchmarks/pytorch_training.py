@@ -74,11 +74,11 @@ def run(arguments: argparse.Namespace) -> Report:
     torch.set_num_threads(1)
     rows = []
     for task in TASKS:
-        if asked_for(task.name, arguments.only):
+        if asked_for(arguments.only, task.name):
             for seed in range(1, arguments.count + 1):  # 0 was looked at when the rates were chosen
                 rows += measured(task, seed)
     joined = [together(rows, task, bits) for task in dict.fromkeys(r.task for r in rows) for bits in ("8", "4")]
-    return Report(page(rows, joined, arguments.count), not all(row.good for row in joined))
+    return Report(page(rows, joined, arguments.count), not joined or not all(row.good for row in joined))
 
 
 def measured(task: TorchTask, seed: int) -> list[TrainingRow]:

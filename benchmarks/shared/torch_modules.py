@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -149,9 +150,8 @@ class Autoencoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         sizes = [320, 64, 64, 8, 64, 64]
-        pairs = zip(sizes, sizes[1:], strict=False)
         self.inner = nn.Sequential(
-            *(nn.Sequential(nn.Linear(a, b), nn.BatchNorm1d(b), nn.ReLU()) for a, b in pairs)
+            *(nn.Sequential(nn.Linear(a, b), nn.BatchNorm1d(b), nn.ReLU()) for a, b in pairwise(sizes))
         )
         self.last = nn.Linear(64, 320)
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
-Tensor = torch.Tensor
 LOW, HIGH = -128, 127
 
 

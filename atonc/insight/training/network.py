@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from atonc.insight.quantizing.ranges import symmetric
 from atonc.insight.quantizing.weights import EIGHT, FOUR, MOST_BIAS, CodeRange
@@ -17,7 +17,6 @@ from atonc.insight.training.codes import HIGH, LOW, coded, range_form, rounded, 
 from atonc.insight.training.operators import OPERATORS, Refused, refusal
 from atonc.insight.training.types import BY_RANGE, FIXED, LEARNED, PLAIN, TO_EVEN, PrepareOptions
 
-Tensor = torch.Tensor
 Ranges = dict[int, tuple[Tensor, Tensor]]  # by group: lowest and highest value
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from atonc.machine.base.errors import UnsupportedError
 
-Tensor = torch.Tensor
 Value = Any  # a tensor; numpy integers where the file has them as constants; None where an input is left out
 Attributes = Mapping[str, Any]
 Operator = Callable[[Sequence[Value], Attributes], Any]

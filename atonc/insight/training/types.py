@@ -25,7 +25,7 @@ class PrepareOptions:
     )
     power_of_two: bool = option(False, "--power-of-two", TRAINING, "scales of activations are powers of two")
     rounding: str = option(
-        CHIP, "--rounding", TRAINING, "chip: halves away from zero; even: as onnxruntime", takes=Takes(choices=ROUNDINGS)
+        CHIP, "--rounding", TRAINING, "chip: halves away from 0; even: as onnxruntime", takes=Takes(choices=ROUNDINGS)
     )
     momentum: float = option(MOMENTUM, "--momentum", TRAINING, "of moving ranges", metavar="M")
 
