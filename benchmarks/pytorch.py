@@ -82,7 +82,7 @@ def measured(name: str) -> ModuleRow:
 def executed() -> str:
     """What went wrong in the notebook; empty where every cell ran."""
     cells = json.loads(NOTEBOOK.read_text())["cells"]
-    names: dict[str, object] = {"__name__": "__main__"}
+    names: dict[str, object] = {"__name__": "notebook"}
     for number, cell in enumerate(cell for cell in cells if cell["cell_type"] == "code"):
         try:
             exec(compile("".join(cell["source"]), f"cell {number + 1}", "exec"), names)

@@ -132,7 +132,7 @@ def _name_after_modules(graph: Any) -> None:
 
 
 def _path_of(node: Any, constants: set[str]) -> str:
-    """Of the module whose weight it has, where norms were folded into it; else of the innermost around it."""
+    """The module whose weight it has, where norms were folded into it; else the innermost one around it."""
     if node.op_type in WEIGHTED and node.input[1] in constants and node.input[1].endswith(".weight"):
         return str(node.input[1]).removesuffix(".weight")
     said = next((entry.value for entry in node.metadata_props if entry.key == SCOPES), "")

@@ -23,6 +23,7 @@ class CodedActivation:
     """A QuantizeLinear: what it writes holds codes."""
 
     name: str  # its output
+    source: str  # what it reads
     scale: str  # name of the constant
     zero: str
     group: int  # activations of one group share scale and zero point
@@ -91,7 +92,7 @@ class _Reader:
         decoded = {name: node.input[0] for name, node in self.dequantised.items() if node.input[0] in self.quantised}
         groups = self._groups(decoded)
         activations = {
-            name: CodedActivation(name, node.input[1], node.input[2], groups[name], node.input[0] in self.inputs)
+            name: CodedActivation(name, *node.input[:3], groups[name], node.input[0] in self.inputs)
             for name, node in self.quantised.items()
         }
         weights, biases = self._layers(decoded, groups)
@@ -104,9 +105,18 @@ class _Reader:
         }  # fmt: skip
         outputs = tuple(value.name for value in self.model.graph.output)
         return CodedGraph(
-            self.model, tuple(self.nodes), self.inputs, outputs, shapes, self.constants, activations, decoded, weights,
-            biases, tuple(sorted(learnt)),
-        )  # fmt: skip
+            model=self.model,
+            nodes=tuple(self.nodes),
+            inputs=self.inputs,
+            outputs=outputs,
+            shapes=shapes,
+            constants=self.constants,
+            activations=activations,
+            decoded=decoded,
+            weights=weights,
+            biases=biases,
+            learnt=tuple(sorted(learnt)),
+        )
 
     def _require_eight(self) -> None:
         for name, node in self.quantised.items():

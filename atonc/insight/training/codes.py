@@ -3,39 +3,21 @@ the rounding as if it were not there, and stop where codes end."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 LOW, HIGH = -128, 127
 
 
-class Rounded(torch.autograd.Function):
-    """Nearest integers, with the gradient of the values themselves; ties go away from zero once `zero` is added, as the
-    NPU's shifts round, or to even numbers where it is None."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(values: Tensor, zero: Tensor | None) -> Tensor:
-        nearest = torch.round(values)
-        if zero is None:
-            return nearest
-        tie = (values - torch.trunc(values)).abs() == 0.5
-        return torch.where(tie, values + torch.where(values + zero < 0, -0.5, 0.5), nearest)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing is kept for the way back."""
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient, None
-
-
 def rounded(values: Tensor, zero: Tensor | None = None) -> Tensor:
-    return Rounded.apply(values, zero)  # type: ignore[no-any-return, no-untyped-call]
+    """Nearest integers, with the gradient of the values themselves. Ties go away from zero once `zero` is added, as the
+    NPU's shifts round, or to even numbers where it is None."""
+    plain = values.detach()
+    nearest = torch.round(plain)
+    if zero is not None:
+        tie = (plain - torch.trunc(plain)).abs() == 0.5
+        nearest = torch.where(tie, plain + torch.where(plain + zero < 0, -0.5, 0.5), nearest)
+    return values + (nearest - plain)  # exact: a number and its nearest integer differ by a number of its own precision
 
 
 def coded(values: Tensor, scale: Tensor, zero: Tensor, to_even: bool) -> Tensor:

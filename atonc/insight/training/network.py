@@ -14,7 +14,7 @@ from atonc.insight.quantizing.ranges import symmetric
 from atonc.insight.quantizing.weights import EIGHT, FOUR, MOST_BIAS, CodeRange
 from atonc.insight.training.coded_graph import CodedActivation, CodedGraph, CodedWeights
 from atonc.insight.training.codes import HIGH, LOW, coded, range_form, rounded, weight_codes
-from atonc.insight.training.operators import OPERATORS, Refused, refusal
+from atonc.insight.training.operators import OPERATORS, UntrainableForm, refusal
 from atonc.insight.training.types import BY_RANGE, FIXED, LEARNED, PLAIN, TO_EVEN, PrepareOptions
 
 Ranges = dict[int, tuple[Tensor, Tensor]]  # by group: lowest and highest value
@@ -56,6 +56,10 @@ class TrainingNetwork(nn.Module):
             self.register_buffer(f"high_{group}", torch.tensor(scale_value * (HIGH - zero)))
         plain = {name: value for name, value in constants.items() if value.dtype == np.float32}
         self._plain = {name: torch.tensor(value) for name, value in plain.items()}
+        self._encoded = {one.source: one for one in self.graph.activations.values()}
+        self._readers: dict[str, list[str]] = {name: [] for name in self.graph.activations}
+        for target, source in self.graph.decoded.items():
+            self._readers[source].append(target)
 
     def _key(self, name: str) -> str:
         """Dots are not allowed in names of parameters."""
@@ -109,10 +113,11 @@ class TrainingNetwork(nn.Module):
         codes = weight_codes(values, _along(scales, weights, self.graph.constants), bounds.low, bounds.high)
         return codes, scales
 
-    def bias_form(self, name: str) -> tuple[Tensor, Tensor]:
-        """Codes and scales of a bias."""
+    def bias_form(self, name: str, weight_scales: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Codes and scales of a bias; `weight_scales`: where they are known already."""
         bias = self.graph.biases[name]
-        scales = self.form(bias.source)[0] * self.weight_form(bias.weights)[1]
+        others = self.weight_form(bias.weights)[1] if weight_scales is None else weight_scales
+        scales = self.form(bias.source)[0] * others
         return rounded(self.biases[self._key(name)] / scales), scales
 
     # ------------------------------------------------------------------------------------------------------- computing
@@ -143,11 +148,12 @@ class TrainingNetwork(nn.Module):
     def _constants(self) -> dict[str, Any]:
         """What nodes read besides activations, as it is now: decoded weights and biases, real and whole numbers."""
         found: dict[str, Any] = {**self.graph.constants, **self._plain}
+        by_weights = {}
         for name, weights in self.graph.weights.items():
-            codes, scales = self.weight_form(name)
-            found[name] = codes * _along(scales, weights, self.graph.constants)
-        for name in self.graph.biases:
-            codes, scales = self.bias_form(name)
+            codes, by_weights[name] = self.weight_form(name)
+            found[name] = codes * _along(by_weights[name], weights, self.graph.constants)
+        for name, bias in self.graph.biases.items():
+            codes, scales = self.bias_form(name, by_weights[bias.weights])
             found[name] = codes * scales
         found.update({name: self.reals[self._key(name)] for name in self.graph.learnt})
         return found
@@ -157,43 +163,37 @@ class TrainingNetwork(nn.Module):
     ) -> tuple[tuple[Tensor, ...], Ranges]:
         """One sample."""
         values, ranges = {**constants, **dict(zip(self.graph.inputs, inputs, strict=True))}, Ranges()
-        written = {source: name for name, source in self._sources()}
         for name in self.graph.inputs:
-            self._encode(name, written, values, forms, ranges)
+            self._encode(name, values, forms, ranges)
         for node in self.graph.nodes:
             args = [values[name] if name else None for name in node.input]
             try:
                 made = OPERATORS[node.op_type](args, self.attributes[node.name])
-            except Refused as error:
+            except UntrainableForm as error:
                 raise refusal(node, f"{node.op_type} has {error}") from None
             for name, value in zip(node.output, made if isinstance(made, tuple) else (made,), strict=False):
                 values[name] = value
-                self._encode(name, written, values, forms, ranges)
+                self._encode(name, values, forms, ranges)
         return tuple(values[name] for name in self.graph.outputs), ranges
-
-    def _sources(self) -> Iterator[tuple[str, str]]:
-        nodes = {node.output[0]: node for node in self.graph.model.graph.node if node.op_type == "QuantizeLinear"}
-        return ((name, nodes[name].input[0]) for name in self.graph.activations)
 
     def _encode(
         self,
         name: str,
-        written: Mapping[str, str],
         values: dict[str, Any],
         forms: Mapping[int, tuple[Tensor, Tensor]],
         ranges: Ranges,
     ) -> None:
         """A tensor that QuantizeLinear reads, as its readers see it."""
-        if name not in written:
+        one = self._encoded.get(name)
+        if one is None:
             return
-        one = self.graph.activations[written[name]]
         value = values[name]
         if self.training and self.options.scales == BY_RANGE:
             low, high = value.detach().amin(), value.detach().amax()
             before = ranges.get(one.group, (low, high))
             ranges[one.group] = torch.minimum(low, before[0]), torch.maximum(high, before[1])
         decoded = coded(value, *forms[one.group], one.is_input or self.options.rounding == TO_EVEN)
-        values.update({target: decoded for target, source in self.graph.decoded.items() if source == one.name})
+        values.update(dict.fromkeys(self._readers[one.name], decoded))
 
     def _follow(self, ranges: Ranges) -> None:
         """Moving ranges, after the batch."""

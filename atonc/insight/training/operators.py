@@ -31,7 +31,7 @@ def refusal(node: Any, why: str) -> UnsupportedError:
     )
 
 
-class Refused(Exception):
+class UntrainableForm(Exception):
     """A form of an operator that has no function here."""
 
 
@@ -60,7 +60,10 @@ def _padded(x: Tensor, before: Sequence[int], behind: Sequence[int], value: floa
     return F.pad(x, flat, value=value) if any(flat) else x
 
 
-def _window(x: Tensor, attributes: Attributes, kernel: Sequence[int]) -> tuple[list[int], list[int], Any]:
+def _window(
+    x: Tensor, attributes: Attributes, kernel: Sequence[int]
+) -> tuple[list[int], list[int], tuple[list[int], list[int]]]:
+    """Steps, dilations and padding."""
     rank = len(kernel)
     steps, apart = list(attributes.get("strides", [1] * rank)), list(attributes.get("dilations", [1] * rank))
     return steps, apart, _pads(attributes, x.shape[2:], kernel, steps, apart)
@@ -78,7 +81,7 @@ def conv_transpose(args: Sequence[Value], attributes: Attributes) -> Tensor:
     x, weights, bias = (*args, None)[:3]
     rank = x.ndim - 2
     if attributes.get("auto_pad", b"NOTSET") != b"NOTSET" or "output_shape" in attributes:
-        raise Refused("padding by the shape of the result")
+        raise UntrainableForm("padding by the shape of the result")
     steps, apart = list(attributes.get("strides", [1] * rank)), list(attributes.get("dilations", [1] * rank))
     pads, more = list(attributes.get("pads", [0] * 2 * rank)), list(attributes.get("output_padding", [0] * rank))
     function = {1: F.conv_transpose1d, 2: F.conv_transpose2d}[rank]
@@ -102,10 +105,10 @@ def gemm(args: Sequence[Value], attributes: Attributes) -> Tensor:
 def max_pool(args: Sequence[Value], attributes: Attributes) -> Tensor:
     (x, *_), kernel = args, attributes["kernel_shape"]
     if attributes.get("ceil_mode", 0):
-        raise Refused("rounding sizes up (ceil_mode)")
-    steps, apart, pads = _window(x, attributes, kernel)
+        raise UntrainableForm("rounding sizes up (ceil_mode)")
+    steps, apart, (before, behind) = _window(x, attributes, kernel)
     function = {3: F.max_pool1d, 4: F.max_pool2d}[x.ndim]
-    return function(_padded(x, *pads, value=-torch.inf), list(kernel), steps, 0, apart)
+    return function(_padded(x, before, behind, -torch.inf), list(kernel), steps, 0, apart)
 
 
 def average_pool(args: Sequence[Value], attributes: Attributes) -> Tensor:
@@ -113,7 +116,7 @@ def average_pool(args: Sequence[Value], attributes: Attributes) -> Tensor:
     steps, _, (before, behind) = _window(x, attributes, kernel)
     counted = bool(attributes.get("count_include_pad", 0))
     if attributes.get("ceil_mode", 0) or (before != behind and not counted):
-        raise Refused("uneven padding, or rounding sizes up (ceil_mode)")
+        raise UntrainableForm("uneven padding, or rounding sizes up (ceil_mode)")
     function = {3: F.avg_pool1d, 4: F.avg_pool2d}[x.ndim]
     if counted:
         return function(_padded(x, before, behind), list(kernel), steps)
@@ -132,7 +135,7 @@ def resize(args: Sequence[Value], attributes: Attributes) -> Tensor:
         return x
     if mode == b"linear" and x.ndim == 4 and where in (b"half_pixel", b"pytorch_half_pixel", b"align_corners"):
         return F.interpolate(x, target[2:], mode="bilinear", align_corners=where == b"align_corners")
-    raise Refused(f"{mode.decode()} resizing by {factors} with {where.decode()}")
+    raise UntrainableForm(f"{mode.decode()} resizing by {factors} with {where.decode()}")
 
 
 def _floats(value: Value) -> list[float]:
@@ -180,7 +183,7 @@ def cut(args: Sequence[Value], attributes: Attributes) -> Tensor:
     index = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step < 1:
-            raise Refused("slices that run backwards")
+            raise UntrainableForm("slices that run backwards")
         index[axis % x.ndim] = slice(start, end, step)
     return x[tuple(index)]
 
@@ -203,7 +206,7 @@ def pad(args: Sequence[Value], attributes: Attributes) -> Tensor:
     x, sizes, value = (*args, None)[:3]
     numbers, mode = _ints(sizes), attributes.get("mode", b"constant")
     if mode != b"constant" or min(numbers) < 0 or (len(args) > 3 and args[3] is not None):
-        raise Refused("padding other than with a constant on all axes")
+        raise UntrainableForm("padding other than with a constant on all axes")
     return _padded(x, numbers[: x.ndim], numbers[x.ndim :], 0.0 if value is None else _floats(value.reshape(-1))[0])
 
 
