@@ -130,7 +130,7 @@ class _Reader:
 
     def _form(self, name: str) -> tuple[float, int]:
         node = self.quantised[name]
-        return float(self.constants[node.input[1]]), int(self.constants[node.input[2]])
+        return float(self.constants[node.input[1]].reshape(())), int(self.constants[node.input[2]].reshape(()))
 
     def _groups(self, decoded: Mapping[str, str]) -> dict[str, int]:
         """Moves keep scale and zero point; joins and sums that have one scale in the file keep to it."""

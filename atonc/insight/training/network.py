@@ -66,7 +66,7 @@ class TrainingNetwork(nn.Module):
         return self._names.setdefault(name, name.replace(".", "/"))
 
     def _start_of(self, one: CodedActivation) -> tuple[float, int]:
-        scale, zero = float(self.graph.constants[one.scale]), int(self.graph.constants[one.zero])
+        scale, zero = (self.graph.constants[name].reshape(()).item() for name in (one.scale, one.zero))
         if self.options.zero_points == PLAIN and not one.is_input and zero not in (0, LOW):
             found = symmetric(scale * (LOW - zero), scale * (HIGH - zero))
             return found.scale, found.zero

@@ -28,7 +28,7 @@ def written(network: TrainingNetwork) -> Any:
             proto.CopyFrom(
                 four_bit_tensor(value, proto.name)
                 if proto.name in four
-                else numpy_helper.from_array(np.ascontiguousarray(value), proto.name)
+                else numpy_helper.from_array(value.reshape(tuple(proto.dims)), proto.name)
             )
     made.producer_name = "atonc.torch"
     return made
