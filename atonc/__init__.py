@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import atonc.doors.python.torch as torch
     import atonc.machine.base.errors as errors
     from atonc.doors.python.interface import (
         __version__,
@@ -41,12 +42,15 @@ __all__ = [
     "relocate",
     "run",
     "sweep",
+    "torch",
     "validate",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Names are looked up when somebody asks: no room imports this file, and this file none before."""
+    if name == "torch":
+        return import_module("atonc.doors.python.torch")
     if name in __all__:
         return getattr(import_module("atonc.doors.python.interface"), name)
     raise AttributeError(f"module 'atonc' has no attribute {name!r}")

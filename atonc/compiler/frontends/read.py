@@ -28,7 +28,9 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
         raise UnsupportedError(
             f"{FOREIGN[path.suffix.lower()]} models are not read",
             where=str(path),
-            remedy="export the quantised model as TFLite or ONNX",
+            remedy="quantise it first: atonc quantize MODEL.pt2 --data SAMPLES"
+            if path.suffix.lower() == ".pt2"
+            else "export the quantised model as TFLite or ONNX",
         )
     try:
         return _read(path, model_bytes(path), cut_outputs, fixed_shapes or {})

@@ -26,10 +26,10 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "quantize",
         help="a float model as int8, tuned to the NPU",
-        description="Calibrates, mends and tunes a float ONNX or TFLite model (docs/quantize.md).",
+        description="Calibrates, mends and tunes a float ONNX, TFLite or PyTorch model (docs/quantize.md).",
     )
     parser.set_defaults(verb=_quantize)
-    group(parser, MODEL).add_argument("model", type=Path, metavar="MODEL", help="float .onnx or .tflite")
+    group(parser, MODEL).add_argument("model", type=Path, metavar="MODEL", help="float .onnx, .tflite or .pt2")
     samples = "folder of pictures, or .npz with samples first"
     group(parser, DATA).add_argument("--data", type=Path, required=True, metavar="DIR|FILE.npz", help=samples)
     target = "the int8 model, with QuantizeLinear and DequantizeLinear (default: MODEL_int8.onnx)"
@@ -62,6 +62,8 @@ def _quantize(options: argparse.Namespace) -> int:
     if options.page is not None:
         preflight.check_file(options.page)
     preflight.check_packages("onnx", "onnxruntime", extra="quantize")
+    if options.model.suffix.lower() == ".pt2":
+        preflight.check_packages("torch", "onnxscript", extra="torch")
     from atonc.insight.quantizing.run import quantize
     from atonc.insight.report import quantize_text
     from atonc.insight.report.terminal import show

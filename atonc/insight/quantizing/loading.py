@@ -14,6 +14,7 @@ from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
 from atonc.compiler.frontends.onnx_qdq import constant_data
 from atonc.compiler.frontends.read import is_tflite
 from atonc.insight.quantizing.fold_norms import fold_norms
+from atonc.insight.quantizing.pt2_archive import is_pt2
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
 
@@ -25,24 +26,31 @@ QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLi
 
 
 def load(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
-    """The tidy float model of an .onnx or .tflite file."""
+    """The tidy float model of an .onnx, .tflite or .pt2 file."""
     return tidy(read(path, fixed_shapes), path.name)
 
 
 def read(path: Path, fixed_shapes: Mapping[str, int] | None = None, cut_outputs: Sequence[str] = ()) -> Any:
     """The model as it was exported, with its shapes; what cannot be quantised is refused here."""
     progress.stage("reading the model")
-    data = model_bytes(path)
-    if is_tflite(path, data[:64]):
-        from atonc.insight.quantizing.from_tflite import read_float
-
-        model = read_float(data, path.stem)
-    else:
-        model = parse(data, path.name)
+    model = _as_onnx(path)
     if cut_outputs:
         cut(model, cut_outputs)
     require_float(model, path.name)
     return fixed(model, fixed_shapes or {}, path.name)
+
+
+def _as_onnx(path: Path) -> Any:
+    if is_pt2(path):
+        from atonc.insight.quantizing.from_torch import read_pt2
+
+        return read_pt2(path)
+    data = model_bytes(path)
+    if is_tflite(path, data[:64]):
+        from atonc.insight.quantizing.from_tflite import read_float
+
+        return read_float(data, path.stem)
+    return parse(data, path.name)
 
 
 def parse(data: bytes, name: str) -> Any:

@@ -1,0 +1,193 @@
+"""A PyTorch module or exported program as a float ONNX model, by PyTorch's own exporter. Nodes and tensors are named
+after the modules that they come from, so that whatever is said of a layer says where it stands in the source."""
+
+from __future__ import annotations
+
+import ast
+import io
+import logging
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.frontends import limits
+from atonc.insight.quantizing.pt2_archive import SAMPLE_INPUTS, checked_archive, packed
+from atonc.machine.base import progress
+from atonc.machine.base.errors import ModelError, ToolError, UnsupportedError
+
+SCOPES = "pkg.torch.onnx.name_scopes"  # of a node: the modules around it, outermost first, then its own name
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+MOST_WORDS = 400  # characters of what torch says
+NAMED_OPERATOR = re.compile(r"(?:op='|torch\.ops\.)(aten\.\w+)")
+
+
+def torch_package() -> Any:
+    """PyTorch, where it is installed."""
+    try:
+        import onnxscript  # noqa: F401  (the exporter needs it)
+        import torch
+    except ImportError as error:
+        raise ToolError(f"PyTorch modules need {error.name}", remedy="pip install 'atonc[torch]'") from None
+    return torch
+
+
+def read_pt2(path: Path) -> Any:
+    """The float ONNX model of an exported program in a file; see `pt2_archive` for what is refused before."""
+    members = checked_archive(limits.read_bytes(path), path.name)
+    torch = torch_package()
+    _require_tensors(torch, members[SAMPLE_INPUTS], path.name)
+    try:
+        with _quiet():
+            program = torch.export.load(io.BytesIO(packed(members)))
+    except Exception as error:  # a damaged program raises whatever its parts meet first
+        raise ModelError(
+            f"PyTorch {torch.__version__} cannot load it: {_said(error)}",
+            where=path.name,
+            remedy="save it with the same release of PyTorch: torch.export.save(program, path)",
+        ) from None
+    return onnx_of_program(program, path.name)
+
+
+def _require_tensors(torch: Any, content: bytes, name: str) -> None:
+    """Sample inputs are pickled; torch would run what they say where its careful reader refuses them."""
+    try:
+        torch.load(io.BytesIO(content), weights_only=True)
+    except Exception as error:  # of the pickle, of the archive around it, of torch
+        raise UnsupportedError(
+            f"its sample inputs are more than tensors: {_said(error)}",
+            where=name,
+            rule="unpickling runs what the archive says, so only tensors are read",
+            remedy="export with an example of plain tensors",
+        ) from None
+
+
+def onnx_of_module(module: Any, example: Any) -> Any:
+    """The module as it computes in evaluation, on inputs of the shapes of the example."""
+    torch = torch_package()
+    progress.stage("exporting the module")
+    inputs = example if isinstance(example, tuple) else (example,)
+    training = {name for name, part in module.named_modules() if part.training}
+    module.eval()
+    try:
+        with _quiet():
+            program = torch.export.export(module, inputs)
+    except Exception as error:  # what a module does in Python may raise anything
+        raise UnsupportedError(
+            f"torch.export cannot follow the module: {_said(error)}",
+            where=_path_in(error, module) or type(module).__name__,
+            rule="a module whose path depends on values has no graph",
+            remedy="take the branch or loop out of forward; torch.export.export(module, example) shows where it stands",
+        ) from None
+    finally:
+        for name, part in module.named_modules():
+            part.training = name in training
+    return onnx_of_program(program, type(module).__name__)
+
+
+def onnx_of_program(program: Any, name: str) -> Any:
+    torch = torch_package()
+    progress.stage("exporting to ONNX")
+    try:
+        with _quiet():
+            model = torch.onnx.export(program, dynamo=True, verbose=False).model_proto
+    except Exception as error:  # its translator raises whatever an operator meets
+        raise UnsupportedError(
+            f"PyTorch's ONNX exporter refuses it: {_said(error)}",
+            where=_unknown_operator(program, error) or name,
+            rule="operators come in as ONNX, by torch.onnx.export",
+            remedy="write that module with operators that ONNX has",
+        ) from None
+    model.graph.name = name
+    _name_after_modules(model.graph)
+    return model
+
+
+# -------------------------------------------------------------------------------------------------------------- names
+
+
+def _name_after_modules(graph: Any) -> None:
+    """`backbone.layer3.0.attn/MatMul_2`: the path of the module, then the operator, counted where there are several."""
+    constants = {proto.name for proto in graph.initializer}
+    kept = {value.name for value in (*graph.input, *graph.output)} | constants
+    taken = Counter[str]()
+    renamed: dict[str, str] = {}
+    for node in graph.node:
+        path = _path_of(node, constants)
+        label = f"{path}/{node.op_type}" if path else node.op_type
+        taken[label] += 1
+        node.name = label if taken[label] == 1 else f"{label}_{taken[label]}"
+        for index, output in enumerate(node.output):
+            if output and output not in kept:
+                renamed[output] = node.name if index == 0 else f"{node.name}:{index}"
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for index, found in enumerate(names):
+                names[index] = renamed.get(found, found)
+    for value in graph.value_info:
+        value.name = renamed.get(value.name, value.name)
+
+
+def _path_of(node: Any, constants: set[str]) -> str:
+    """The module whose weight it has, where norms were folded into it; else the innermost one around it."""
+    if node.op_type in WEIGHTED and node.input[1] in constants and node.input[1].endswith(".weight"):
+        return str(node.input[1]).removesuffix(".weight")
+    said = next((entry.value for entry in node.metadata_props if entry.key == SCOPES), "")
+    try:
+        scopes = ast.literal_eval(said) if said else []
+    except (ValueError, SyntaxError):
+        return ""
+    return str(scopes[-2]) if len(scopes) > 1 else ""
+
+
+def _unknown_operator(program: Any, error: BaseException) -> str:
+    """The path of the module with the operator that the exporter names; it may be a part of what was written."""
+    named = {match[1] for one in _chain(error) for match in NAMED_OPERATOR.finditer(str(one))}
+    for graph in (program.graph, program.run_decompositions().graph):
+        for node in graph.nodes:
+            if node.op == "call_function" and str(node.target).rpartition(".")[0] in named:
+                stack = node.meta.get("nn_module_stack") or {}
+                path = next((path for path, _ in reversed(stack.values()) if path), "forward")
+                return f"{path} ({node.target})"
+    return ""
+
+
+def _path_in(error: BaseException, module: Any) -> str:
+    """The module whose forward was running when it was raised, by the objects on the way."""
+    paths = {id(part): path for path, part in module.named_modules()}
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        owner = trace.tb_frame.f_locals.get("self")
+        found = paths.get(id(owner), "") or found
+        trace = trace.tb_next
+    return found
+
+
+def _said(error: BaseException) -> str:
+    """What the first cause says, in a line."""
+    lines = [line.strip() for line in str(_chain(error)[-1]).splitlines() if line.strip()]
+    return " ".join(lines)[:MOST_WORDS] or type(error).__name__
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found = [error]
+    while (cause := found[-1].__cause__ or found[-1].__context__) is not None and cause not in found:
+        found.append(cause)
+    return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Torch warns of packages that nobody asked for, and prints the graph before it raises."""
+    logger = logging.getLogger("torch")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
