@@ -38,7 +38,7 @@ def test_what_needs_the_npu_ram_passes_other_windows_by() -> None:
 
 
 def test_others_have_a_fixed_place_while_its_buffer_does_not_live() -> None:
-    """512 bytes at the end that live in step 0 only: the other two buffers fit into what is left, and into its place."""
+    """512 bytes at the end live in step 0 only: two other buffers fit into what is left and into its place."""
     fixed = PackItem(512, 0, 0, address=512)
     problem = Problem((fixed, PackItem(512, 0, 1), PackItem(512, 1, 1)))
     found = pack(problem, [PoolWindow(0, 1024)])
