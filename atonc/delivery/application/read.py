@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,9 @@ def read_application(path: Path) -> Application:
     if len(tables) > MOST_NETWORKS:
         raise table.wrong("network", f"{len(tables)} networks", rule=f"at most {MOST_NETWORKS}")
     networks = [_network(one, folder, board_name) for one in tables]
+    said = {one.name: one.per_second for one, own in zip(networks, tables, strict=True) if own.has("per_second")}
+    after = {one.name: one.after for one in networks}
+    networks = [replace(one, per_second=_rate(one.name, said, after)) for one in networks]
     networks = [_read_by_followers(one, own, networks) for one, own in zip(networks, tables, strict=True)]
     resident = room(table.text("resident")) if table.has("resident") else ""
     reserved = tuple(_reservation(one, board) for one in table.tables("reserve"))
@@ -136,6 +139,15 @@ def _network(table: TomlTable, folder: Path, board: str) -> AppNetwork:
         _names(table, "outputs_survive"),
         table.size("slot") if table.has("slot") else 0,
     )
+
+
+def _rate(name: str, said: Mapping[str, float], after: Mapping[str, str]) -> float:
+    """A follower of which nothing is said runs once behind every run of whom it follows."""
+    for _ in after:  # no longer than a chain can be: circles are refused later
+        if name in said or after.get(name, "") not in after:
+            break
+        name = after[name]
+    return said.get(name, 1.0)
 
 
 def _read_by_followers(network: AppNetwork, table: TomlTable, others: Sequence[AppNetwork]) -> AppNetwork:
