@@ -1,4 +1,4 @@
-/* Two networks behind the ST.AI interface; the host calls it (tests/board/test_stai_two.py). */
+/* Two networks behind the ST.AI interface; the host calls it (tests/board/test_application.py). */
 #include "stai_first.h"
 #include "stai_second.h"
 

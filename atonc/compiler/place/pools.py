@@ -30,12 +30,18 @@ class BoardMemory:
     application_from: Mapping[str, int] = field(default_factory=dict)  # pool -> where applications keep frame buffers
     # inputs and outputs with a place of their own, which others leave alone: start and end of each
     pinned: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # constants that are in flash already: the SHA-256 of their bytes -> address; nothing else goes into their pools
+    constants_at: Mapping[bytes, int] = field(default_factory=dict)
     # RAM in which other networks work between two runs: nothing that must stay lies there
     overwritten: tuple[tuple[int, int], ...] = ()
 
     @property
     def read_only(self) -> tuple[MemoryPool, ...]:
         return tuple(pool for pool in self.pools if not pool.writable)
+
+    def is_filled(self, pool: MemoryPool) -> bool:
+        """Whether it holds constants that are there already."""
+        return any(pool.base <= place < pool.base + pool.size_bytes for place in self.constants_at.values())
 
     @property
     def external_ram(self) -> tuple[MemoryPool, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.place import BoardMemory
@@ -88,12 +88,23 @@ def _worth(piece: Span, memory: BoardMemory) -> bool:
 def with_flash(memory: BoardMemory, start: int, end: int) -> BoardMemory:
     """Constants go into this part of the flash only."""
     flash = flash_of(memory)
-    others = tuple(pool for pool in memory.pools if pool.writable)
+    others = tuple(pool for pool in memory.pools if pool.writable or memory.is_filled(pool))
     return replace(memory, pools=(*others, replace(flash, base=start, size_bytes=end - start)))
 
 
+def with_shared(memory: BoardMemory, spans: Sequence[Span], constants_at: Mapping[bytes, int]) -> BoardMemory:
+    """Parts of the flash in which constants lie that other networks read too."""
+    flash = flash_of(memory)
+    added = tuple(
+        replace(flash, name=f"{flash.name}_{start:08x}", postfix=f"{flash.symbol}_{start:08x}", base=start)
+        for start, _ in spans
+    )
+    sized = tuple(replace(pool, size_bytes=end - start) for pool, (start, end) in zip(added, spans, strict=True))
+    return replace(memory, pools=(*memory.pools, *sized), constants_at=constants_at)
+
+
 def flash_of(memory: BoardMemory) -> MemoryPool:
-    found = [pool for pool in memory.pools if not pool.writable]
+    found = [pool for pool in memory.pools if not pool.writable and not memory.is_filled(pool)]
     if len(found) != 1:
         raise CapacityError(
             f"{len(found)} memory pools for constants",

@@ -141,11 +141,11 @@ def _each_alone(begun: ApplicationPlan, sources: Sequence[AppSource]) -> list[Pl
     cursor = max([flash.base, *(slot.end for slot in known.values())])
     found = []
     for source in sources:
-        room = known.get(source.name) or FlashSlot(source.name, _erased(cursor), end)
+        room = known.get(source.name) or FlashSlot(source.name, erased(cursor), end)
         if room.start >= end:
             raise CapacityError("no flash is left for its constants", where=f"network {source.name}")
         made = compiled_for(source, room_for(begun, source.name), room)
-        slot = known.get(source.name) or _slot(source.network, room, _constants_end(made), end)
+        slot = known.get(source.name) or slot_for(source.network, room, made)
         cursor = max(cursor, slot.end)
         found.append(PlannedNetwork(source.network, made, made, slot))
     return found
@@ -157,21 +157,22 @@ def _constants_end(made: Compiled) -> int:
     return max((end for end in inside if end <= flash.base + flash.size_bytes), default=flash.base)
 
 
-def _slot(network: AppNetwork, room: FlashSlot, used_to: int, end: int) -> FlashSlot:
+def slot_for(network: AppNetwork, room: FlashSlot, made: Compiled) -> FlashSlot:
     """From the start of the room: what was asked for, or what is used and room to grow."""
     behind = PREFETCH_BYTES + XSPI_TAIL  # what engines may read ahead
-    need = used_to - room.start + behind
-    size = network.slot_bytes or round((used_to - room.start) * GROWTH) + behind
-    if size < need:
+    used = _constants_end(made) - room.start
+    size = network.slot_bytes or round(used * GROWTH) + behind
+    if size < used + behind:
         raise CapacityError(
-            f"{need:,} bytes of constants and read-ahead, its slot has {size:,}",
+            f"{used + behind:,} bytes of constants and read-ahead, its slot has {size:,}",
             where=f"network {network.name}",
-            remedy=f"slot = {_erased(need)}, or none",
+            remedy=f"slot = {erased(used + behind)}, or none",
         )
-    return FlashSlot(network.name, room.start, min(end, _erased(room.start + size)))
+    return FlashSlot(network.name, room.start, min(room.end, erased(room.start + size)))
 
 
-def _erased(address: int) -> int:
+def erased(address: int) -> int:
+    """The next address at which the flash can be erased."""
     return -(-address // ERASED_BYTES) * ERASED_BYTES
 
 
