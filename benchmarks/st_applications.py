@@ -144,8 +144,8 @@ _INTRODUCTION = (
     "# ST's applications with two networks, from one application file",
     "",
     "Sources, Makefile, linker script, runtime, camera and display code of each application as published; the networks",
-    "are those of `atonc app build` of [one file each](../st_applications). What runs on the virtual board is the",
-    "linked image from its reset handler to `main`; from there a host calls its runtime and networks as the",
+    "are those of `atonc app build` of one file each (`benchmarks/st_applications`). What runs on the virtual board is",
+    "the linked image from its reset handler to `main`; from there a host calls its runtime and networks as the",
     "application does, in turns, since the board has neither camera nor display. Nothing here ran on a real board.",
     "",
 )

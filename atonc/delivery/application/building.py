@@ -133,7 +133,7 @@ def network_view(found: ApplicationPlan, one: PlannedNetwork) -> CompileView:
 
 
 def _constants(view: CompileView, start: int) -> bytes:
-    """Of its slot: what it shares with others is in the files of each."""
+    """The bytes of its slot; what it shares with others is in the files of each."""
     network = c_network(view)
     names = {pool.base: f"{images.file_stem(network, pool)}.raw" for pool in images.by_pool(network)}
     memory = view.compiled.memory

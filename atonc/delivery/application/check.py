@@ -151,8 +151,8 @@ class _Flash:
 
     def __init__(self, slots: Mapping[str, FlashSlot], shared: Sequence[SharedSlot], one: TouchedMemory) -> None:
         self.slot = slots.get(one.network)
-        own = [self.slot] if self.slot else []
-        self.spans = [(s.start, s.end) for s in (*own, *(s for s in shared if one.network in s.networks))]
+        own = [(self.slot.start, self.slot.end)] if self.slot else []
+        self.spans = [*own, *((part.start, part.end) for part in shared if one.network in part.networks)]
 
     def holds(self, start: int, end: int) -> bool:
         return any(low <= start and end <= high for low, high in self.spans)

@@ -63,9 +63,9 @@ def _laid_out(found: ApplicationPlan) -> list[SharedConstants]:
             buffers.setdefault(digest, home.buffer)
             users.setdefault(digest, []).append(one.name)
     sets: dict[tuple[str, ...], list[bytes]] = {}
-    for digest, names in users.items():
-        if len(names) > 1:
-            sets.setdefault(tuple(names), []).append(digest)
+    for digest, readers in users.items():
+        if len(readers) > 1:
+            sets.setdefault(tuple(readers), []).append(digest)
     cursor, parts_found = parts.flash_of(found.memory).base, []
     for names, digests in sorted(sets.items()):
         start = erased(cursor)
