@@ -54,6 +54,7 @@ def commands(work: Path) -> Iterator[list[str]]:
     yield ["compare", out, "--against", str(base)]
     yield ["evaluate", tflite, "--data", str(DIGITS / "test.npz"), "--limit", "8", "-o", str(work / "evaluation")]
     yield ["app", "build", tflite, onnx, "-o", str(work / "app"), "--resident"]
+    yield ["compare", str(work / "app"), str(ROOT / "examples" / "two_networks.toml")]
     yield ["ops"]
     yield ["ops", "--type", "onnx"]
     yield ["board", "list"]
