@@ -28,15 +28,18 @@ from atonc.compiler.lower.sixteen.streams import through
 from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.schedule.passes import ONE_PASS
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import SUM_LIMIT
 
-TWO_PASSES = "two-pass"  # of --schedule-without: every layer byte by byte
 _COPY = "coarser codes"
+_MOST_COARSE = 32.0  # codes of 8 bits, whatever the user allows: then 8 bits would do
 _SIGMAS = 6.0  # of independent roundings, that their sum stays below
 
 
 def lower_in_one_pass(op: Op, weights: Tensor, context: Context) -> list[TaskGroup]:
+    if ONE_PASS in context.facts.without:
+        raise Refusal("CONV-MODE", f"--schedule-without {ONE_PASS}", "whole codes", "leave out the option")
     x = context.tensor(op.inputs[0])
     coarse = context.coarse.get(x.name) or needed_codes(op, weights, context)
     source, copies, error = context.buffer(x.name), list[TaskGroup](), 0.0
@@ -82,7 +85,7 @@ def needed_codes(op: Op, weights: Tensor, context: Context) -> CoarseCodes:
 
 def most_dropped(context: Context) -> int:
     """Half a step is half of what an operator may be off: the rest is for its own roundings."""
-    return int(log2(max(1.0, context.facts.coarse * WIDE_STEP)))
+    return int(log2(WIDE_STEP * min(context.facts.coarse, _MOST_COARSE)))
 
 
 def coarse_copy(
