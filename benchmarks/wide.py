@@ -194,6 +194,18 @@ def _same(view: CompileView, board: bool) -> str:
     return "engine, board" if same and not run.bytes_different else "NO"
 
 
+COLUMNS = (
+    *("network", "layers", "products on the NPU", "codes off", "unseen epochs", "ms", "ms in 8 bits", "ratio"),
+    *("faster", "same bytes", "bits"),
+)
+
+
+def _head(columns: Sequence[str]) -> str:
+    """Names are on the left, numbers on the right."""
+    rules = ("---" if name in ("network", "same bytes") else "---:" for name in columns)
+    return f"| {' | '.join(columns)} |\n|{'|'.join(rules)}|"
+
+
 def _page(rows: Sequence[Row]) -> str:
     pairs = [row.milliseconds / row.narrow for row in rows if row.narrow]
     mean = float(np.exp(np.mean(np.log(pairs)))) if pairs else 0.0
@@ -215,15 +227,14 @@ times as long as in 8 bits (geometric mean of {len(pairs)} pairs, predicted by t
 most {GOAL} times), in two passes {before:.2f} times. Codes off: of 65,536, the worst value of any layer against exact
 arithmetic. Faster: times, against the same network on the CPU. Bits: that tensors between layers of one pass hold.
 
-| network | layers | products on the NPU | codes off | unseen epochs | ms | ms in 8 bits | ratio | faster | same bytes | bits |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|
+{_head(COLUMNS)}
 {table}
 
 ## Against real numbers
 
 How far outputs are from the network in real numbers, with real weights (root of the mean square on the
-inputs that scales were chosen from, in percent). Means of all networks: {average}. Times: in two passes (`--schedule-without {ONE_PASS}`), and as
-compiled by default.
+inputs that scales were chosen from, in percent). Means of all networks: {average}.
+Times: in two passes (`--schedule-without {ONE_PASS}`), and as compiled by default.
 
 | network | 8 bits | exact 16x8 | two passes | as compiled | ms in two passes | ratio | ms |
 |---|---:|---:|---:|---:|---:|---:|---:|

@@ -34,7 +34,7 @@ from atonc.machine.base.progress import stage
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
 
-class NeedsWholeCodes(Exception):  # noqa: N818 - a reason to begin anew, nobody's mistake
+class NeedsWholeCodes(Exception):
     """An operator cannot take or give tensors that are stored on a coarser scale."""
 
     def __init__(self, tensors: frozenset[str]) -> None:

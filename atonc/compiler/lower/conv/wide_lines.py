@@ -18,7 +18,7 @@ from atonc.compiler.lower.conv.wide_results import WIDEST, WideEnd, WideRequanti
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
-from atonc.machine.hw.fixed import finish
+from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, PARTIAL_LIMIT
 from atonc.machine.hw.units.arith import ArithConfig
 
@@ -44,14 +44,15 @@ class WideLine(WideRequantisation):
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         part = slice(first, first + count)
-        line = widened(coefficient_unit(self.factors[part], self.terms[part], batch, pixels, self.last), self.terms[part])
+        factors, terms = self.factors[part], self.terms[part]
+        line = widened(coefficient_unit(factors, terms, batch, pixels, self.last), terms)
         return [changed(line, shift_a=INNER, shift_c=LONG), *([self.end.unit()] if self.end.has_unit else [])]
 
     def ariths(self, count: int) -> int:
         return 1 + int(self.end.has_unit)
 
     def wide(self, acc: Ints) -> Ints:
-        products = finish(acc * self.factors, INNER, 8, True, False)
+        products = shift_right_rounded(acc * self.factors, INNER)
         return self.end.codes(finish(products + (self.terms << LONG), self.last, 2, True, True))
 
 

@@ -109,7 +109,8 @@ class WideRequantisation(Requantisation):
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         part = slice(first, first + count)
-        scale = widened(coefficient_unit(self.factors[part], self.rest[part], batch, pixels, self._cut), self.rest[part])
+        rest = self.rest[part]
+        scale = widened(coefficient_unit(self.factors[part], rest, batch, pixels, self._cut), rest)
         last = [self.end.unit()] if self.end.has_unit else []
         if not self.whole.any():  # of all channels: lanes of a chain have equal units
             return [scale, *last]
