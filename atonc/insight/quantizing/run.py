@@ -353,7 +353,10 @@ class QuantizationWork:
         widths = WidthPlan.of(self.graph, self.plan(tried.tuning))
         require_groups(widths, self.settings.wide)
         start = EightBits(tried.tuning, tried.layers, self.walked, tried.signal, tried.cost)
-        return WidthSearch(self, start, widths).run()
+        found = WidthSearch(self, start, widths).run()
+        if found.chosen.tuning.wide:
+            self.walked = found.wishes
+        return found
 
     def widened(self, found: Widened) -> TriedModel:
         one = found.chosen
