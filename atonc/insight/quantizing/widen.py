@@ -125,7 +125,7 @@ class WidthSearch:
                 f"with 16 bits wherever they are known to run the worst output reaches {reached:.2f} dB "
                 f"({share(reached):.3g} % of float), with 8 bits {self.tried[0][0].worst_db:.2f} dB",
                 where=f"--wide {self.bench.settings.wide}",
-                rule="inputs and outputs of the model, functions by table and weights keep 8 bits",
+                rule="functions by table, what is next to them, and weights keep 8 bits",
                 remedy=f"ask for that much: --wide {np.floor(reached * 10) / 10:g}, or train with quantisation",
             )
 
@@ -212,6 +212,6 @@ def require_groups(widths: WidthPlan, wide: str) -> None:
         raise UnsupportedError(
             "no activation may have 16 bits",
             where=f"--wide {wide}",
-            rule="tensors between convolutions, dense layers, sums, products and means may; inputs and outputs stay",
+            rule="tensors that convolutions, dense layers, sums, products and means read or write may",
             remedy="leave --wide out",
         )
