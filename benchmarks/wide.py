@@ -194,6 +194,13 @@ def _same(view: CompileView, board: bool) -> str:
     return "engine, board" if same and not run.bytes_different else "NO"
 
 
+OTHERS = """
+Files without a figure in 8 bits are single layers of a 16x8 network in tensorflow/tflite-micro
+(integration_tests/seanet). They stand alone, with inputs at both ends of the range, so most of them take two passes. Of
+its 22 convolutions three stay on the CPU because typical inputs would take their sums too far for 16-bit roundings
+(COARSE), its five transposed ones because some of their outputs see padding only (as in 8 bits), one leaky ReLU because
+its output scale is below the input's. "engine, board" means that both were compared; "engine" only that one.
+"""
 COLUMNS = (
     *("network", "layers", "products on the NPU", "codes off", "unseen epochs", "ms", "ms in 8 bits", "ratio"),
     *("faster", "same bytes", "bits"),
@@ -229,7 +236,7 @@ arithmetic. Faster: times, against the same network on the CPU. Bits: that tenso
 
 {_head(COLUMNS)}
 {table}
-
+{OTHERS if any(not row.narrow for row in rows) else ""}
 ## Against real numbers
 
 How far outputs are from the network in real numbers, with real weights (root of the mean square on the
