@@ -27,11 +27,12 @@ class Pass:
 
 # of weights in RAM (`--resident`), which are no pass: what was seen of them
 KERNELS_IN_RAM = "15 published programs of one owner read kernels from the NPU's RAM, none with a recorded result"
-FUSE, POOLS, PREFETCH, TABLES = "fuse", "pools", "prefetch", "tables"
+FUSE, ONE_PASS, POOLS, PREFETCH, TABLES = "fuse", "one-pass", "pools", "prefetch", "tables"
 ALL = (  # those with a verb in the order in which they run
     Pass("borders", "windows on features of one byte, on a copy with its zero point around it", rounds_elsewhere=True),
     Pass(FUSE, "an operator behind another one in the same epoch"),
     Pass("lanes", "one convolution on several chains of units side by side", rounds_elsewhere=True),
+    Pass(ONE_PASS, "layers of 16 bits at once, on as many bits as sums of 24 bits hold", rounds_elsewhere=True),
     Pass("pack", "tasks of different operators side by side", verb="pack_ops"),
     Pass(POOLS, "windows of a pooling behind the convolution that writes the picture; a part of fuse"),
     Pass("stripe", "rows of several convolutions in turn, where the tensors between them have no room on the chip"),

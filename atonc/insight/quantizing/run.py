@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from atonc.insight.quantizing.widen import Widened, WidthSearch, require_groups
 from atonc.insight.quantizing.write import write
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
+from atonc.machine.base.errors import CapacityError
 from atonc.machine.base.frozen import dataclass
 
 WALKS = {
@@ -94,7 +96,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         narrowed = work.narrow(chosen)
         chosen = work.narrowed(narrowed)
     elif settings.wide:
-        widened = work.widen(chosen)
+        widened = work.widen([chosen, tried[0]])
         chosen = work.widened(widened) if widened.chosen.tuning.wide else chosen
     if narrowed or chosen.tuning.wide:
         front = [*(replace(one, chosen=False) for one in front), chosen.candidate]
@@ -347,13 +349,22 @@ class QuantizationWork:
             candidate, model, chosen.tuning, self.state, cost.by_layer, chosen.signal, chosen.layers, cost
         )
 
-    def widen(self, tried: TriedModel) -> Widened:
-        """Activations of 16 bits in the model that was chosen."""
+    def widen(self, starts: Sequence[TriedModel]) -> Widened:
+        """Activations of 16 bits in the model that was chosen; in the one before tuning where that is too far off."""
+        for tried in starts[:-1]:
+            with suppress(CapacityError):
+                return self._widened_from(tried)
+        return self._widened_from(starts[-1])
+
+    def _widened_from(self, tried: TriedModel) -> Widened:
         self._back_to(tried.state)
         widths = WidthPlan.of(self.graph, self.plan(tried.tuning))
         require_groups(widths, self.settings.wide)
         start = EightBits(tried.tuning, tried.layers, self.walked, tried.signal, tried.cost)
-        return WidthSearch(self, start, widths).run()
+        found = WidthSearch(self, start, widths).run()
+        if found.chosen.tuning.wide:
+            self.walked = found.wishes
+        return found
 
     def widened(self, found: Widened) -> TriedModel:
         one = found.chosen
