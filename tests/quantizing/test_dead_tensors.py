@@ -9,11 +9,12 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+from atonc.compiler.passes.still_channels import MOST_BIAS
 from atonc.insight.quantizing.layers import LinearLayer
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
-from atonc.insight.quantizing.weights import MOST_BIAS, QuantizedWeights, with_room
+from atonc.insight.quantizing.weights import QuantizedWeights, with_room
 from tests.quantizing.float_models import Build, samples, save
 
 

@@ -22,7 +22,7 @@ from atonc.insight.quantizing.layers import layers_of
 from atonc.insight.quantizing.loading import load, raised
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.quantizing.one_by_one import one_by_one
-from atonc.insight.quantizing.precision import NarrowLayer, cheapest_first, even_counts, why_eight
+from atonc.insight.quantizing.precision import NarrowLayer, cheapest_first, why_eight
 from atonc.insight.quantizing.refine import output_error, refined
 from atonc.insight.quantizing.rounding import Moments, rounded
 from atonc.insight.quantizing.types import QuantizeOptions
@@ -63,7 +63,8 @@ def pictures(folder: Path, count: int = 24) -> Path:
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("four_bits")
     path, data = save(folder, wide()), pictures(folder)
-    return {bits: atonc.quantize(path, data, bits=bits, **FEW) for bits in ("4", "mixed")}, folder
+    wishes = {"4": {"bits": "4", "max_loss": "none"}, "mixed": {"bits": "mixed"}}
+    return {name: atonc.quantize(path, data, **wish, **FEW) for name, wish in wishes.items()}, folder
 
 
 def test_refining_is_never_worse_than_rounding_one_by_one() -> None:
@@ -148,7 +149,7 @@ def test_rounding_by_outputs_wins_surely(narrow: Any) -> None:
 def test_every_point_of_the_front_is_measured_and_smaller(narrow: Any) -> None:
     made = narrow[0]["mixed"]
     flash = [point.flash_bytes for point in made.sizes]
-    assert flash == sorted(flash, reverse=True) and len(set(flash)) == len(flash) >= 4
+    assert flash == sorted(flash, reverse=True) and len(flash) >= 4
     chosen = next(point for point in made.sizes if point.chosen)
     assert chosen.snr_db >= made.sizes[0].snr_db - 0.5 and made.sizes[-1].share > 0.8
     bits = {tensor.tensor.split(".")[0]: tensor for tensor in made.tensors}
@@ -163,7 +164,7 @@ def test_every_point_of_the_front_is_measured_and_smaller(narrow: Any) -> None:
 
 def test_the_same_input_gives_the_same_bytes(narrow: Any) -> None:
     folder = narrow[1]
-    again = atonc.quantize(save(folder, wide()), pictures(folder), bits="4", **FEW)
+    again = atonc.quantize(save(folder, wide()), pictures(folder), bits="4", max_loss="none", **FEW)
     assert again.model == narrow[0]["4"].model
 
 
@@ -190,15 +191,18 @@ def test_the_order_weighs_noise_against_what_is_saved() -> None:
         NarrowLayer("free", 10, 0.01, np.array([0.0])),
     ]
     assert cheapest_first(layers, signal, noise) == ("free", "large", "small", "loud")
-    assert even_counts(("a", "b", "c"), {"a": 98, "b": 1, "c": 1}, 4) == [0, 1, 3]
 
 
 def test_wishes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
-    for wrong in ({"bits": "5"}, {"max_loss": "much"}, {"max_flash": -1}, {"bits": "4", "max_flash": 1000}):
+    for wrong in ({"bits": "5"}, {"max_loss": "much"}, {"max_flash": -1}, {"max_loss": "none%"}):
         with pytest.raises(InputError):
             QuantizeOptions(**wrong)
     assert QuantizeOptions(max_loss="1%").max_changed == 0.01 and QuantizeOptions(max_loss="2").max_loss_db == 2
     assert QuantizeOptions(max_flash=5).precision == "mixed" and QuantizeOptions().precision == "8"
+    usual = [QuantizeOptions(bits=bits).four_bits_loss_db for bits in ("4", "mixed")]
+    assert usual == [1.5, 0.5] and QuantizeOptions(bits="4", max_loss="none").four_bits_loss_db == np.inf
+    tight = QuantizeOptions(bits="4", max_loss="3")  # the loss is that of 4 bits: speed costs no more than in int8
+    assert tight.four_bits_loss_db == 3 and tight.max_loss_db == QuantizeOptions().max_loss_db == 0.5
     b = Build()
     only_depthwise = b.model({"x": (1, 64, 8, 8)}, [b.conv("x", "y", (64, 1, 3, 3), group=64)])
     data = tmp_path / "s.npz"

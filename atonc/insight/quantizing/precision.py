@@ -62,12 +62,6 @@ def cheapest_first(layers: Sequence[NarrowLayer], signal: Array, noise: Array) -
     return tuple(found)
 
 
-def even_counts(order: Sequence[str], saved: Mapping[str, int], points: int) -> list[int]:
-    """How many of the layers, so that what they save grows in even steps; none and all among them."""
-    sums = np.cumsum([0, *(saved[name] for name in order)])
-    return sorted({int(np.argmin(np.abs(sums - sums[-1] * k / points))) for k in range(points + 1)} | {len(order)})
-
-
 def tensors_of(graph: FloatGraph, layers: Mended, alone_db: Mapping[str, float]) -> tuple[TensorPrecision, ...]:
     return tuple(
         TensorPrecision(
