@@ -49,7 +49,7 @@ ARGUMENTS = (
     WRITE,
 )
 
-CHIP_SAMPLES = 32  # held ones that run in the chip's arithmetic
+CHIP_SAMPLES = 128  # held ones that run in the chip's arithmetic
 LARGE = "ResNet, the larger one, 32x32", "mlcommons/tiny image_classification"
 MODELS = {
     "anomaly": PUBLISHED["anomaly"],

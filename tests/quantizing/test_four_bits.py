@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,19 @@ from onnx import TensorProto, numpy_helper
 import atonc
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.doors.cli.cli import main
+from atonc.insight.quantizing.assign import Tuning
 from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.layers import layers_of
 from atonc.insight.quantizing.loading import load, raised
+from atonc.insight.quantizing.mend import MendOptions
+from atonc.insight.quantizing.narrow import Narrowed
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.quantizing.one_by_one import one_by_one
-from atonc.insight.quantizing.precision import NarrowLayer, cheapest_first, why_eight
+from atonc.insight.quantizing.precision import NarrowLayer, as_many_as_fit, cheapest_first, why_eight
 from atonc.insight.quantizing.refine import output_error, refined
 from atonc.insight.quantizing.rounding import Moments, rounded
-from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.insight.quantizing.types import PrecisionPoint, QuantizeOptions
 from atonc.insight.quantizing.weights import FOUR, channel_scales
 from atonc.insight.quantizing.write import four_bit_tensor
 from atonc.insight.report.html.quantize_page import QuantizePageParts, page
@@ -191,6 +196,51 @@ def test_the_order_weighs_noise_against_what_is_saved() -> None:
         NarrowLayer("free", 10, 0.01, np.array([0.0])),
     ]
     assert cheapest_first(layers, signal, noise) == ("free", "large", "small", "loud")
+
+
+def test_a_layer_that_is_too_dear_does_not_bar_those_behind_it() -> None:
+    prices, asked = {"a": 1, "b": 9, "c": 1, "d": 2, "e": 1}, list[frozenset[str]]()
+
+    def fits(names: frozenset[str]) -> bool:
+        asked.append(names)
+        return sum(prices[name] for name in names) <= 4
+
+    assert as_many_as_fit(tuple(prices), fits) == {"a", "c", "d"} and len(asked) <= 9
+    assert as_many_as_fit(("a", "c", "d"), fits) == {"a", "c", "d"} and asked[-1] == {"a", "c", "d"}
+    assert as_many_as_fit(("b",), fits) == frozenset()
+
+
+def test_four_bits_stay_within_the_loss_unless_told_otherwise(narrow: Any) -> None:
+    """Both halves of the samples judge what the other taught; more loss allows more weights."""
+    (every, mixed), folder = (narrow[0][name] for name in ("4", "mixed")), narrow[1]
+    usual = atonc.quantize(save(folder, wide()), pictures(folder), bits="4", **FEW)
+    shares = []
+    for made, allowed in ((mixed, 0.5), (usual, 1.5), (every, np.inf)):
+        (chosen,) = [point for point in made.sizes if point.chosen]
+        assert chosen.snr_db >= made.sizes[0].snr_db - allowed
+        shares.append(chosen.share)
+    assert shares == sorted(shares) and every.sizes[-1].chosen and usual.sizes[0] == mixed.sizes[0]
+
+
+def test_a_way_is_judged_by_samples_that_did_not_teach_it() -> None:
+    """The verdict of two judges on one model is that of one judge with all samples."""
+    graph, random = FloatGraph(wide()), np.random.default_rng(5)
+    feeds = [{"x": random.uniform(0, 1, (1, *SHAPE)).astype(np.float32)} for _ in range(9)]
+    other = wide()
+    stored = other.graph.initializer[0]
+    stored.CopyFrom(numpy_helper.from_array(1.1 * numpy_helper.to_array(stored), stored.name))
+    halves = [QuantizationJudge.of(graph, some) for some in (feeds[:4], feeds[4:])]
+    whole, changed = QuantizationJudge.of(graph, feeds).verdict(other)
+    found, also = QuantizationJudge.together([(judge, other) for judge in halves])
+    assert np.array_equal(found.noise, whole.noise) and found.db == whole.db < 60 and also == pytest.approx(changed)
+
+
+def test_a_model_without_four_bits_says_so() -> None:
+    points = [PrecisionPoint(0, 0.0, 900, 30.0, (0.0, 0.0)), PrecisionPoint(4, 0.9, 500, 26.5, (-4.0, -3.0))]
+    for four, said in ((frozenset[str](), 1), (frozenset({"c"}), 0)):
+        chosen: Any = SimpleNamespace(tuning=Tuning(four=four))
+        notes = Narrowed(chosen, MendOptions(), tuple(points), (), {}).notes
+        assert len(notes) == said and all("3.5 dB lost" in note and "90 %" in note for note in notes)
 
 
 def test_wishes_that_make_no_sense_are_refused(tmp_path: Path) -> None:

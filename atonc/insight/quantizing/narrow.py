@@ -15,6 +15,7 @@ from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.mend import Mended, MendOptions
 from atonc.insight.quantizing.precision import (
     NarrowLayer,
+    as_many_as_fit,
     cheapest_first,
     saved_bytes,
     weight_bytes,
@@ -29,7 +30,7 @@ from atonc.machine.base.errors import CapacityError, InputError, UnsupportedErro
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
-MOST_WALKS = 40  # through the network, in search of layers that may have 4 bits together
+MOST_CHOICES = 40  # that are measured in search of layers that may have 4 bits together
 ASKED_SAMPLES = 16  # that say what each layer costs alone
 EIGHT_ONLY = frozenset[str]()  # no layer has 4 bits
 
@@ -82,6 +83,15 @@ class Narrowed:
     points: tuple[PrecisionPoint, ...]
     steps: tuple[Step, ...]
     alone_db: Mapping[str, float]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody who asked for 4 bits should know of a model that has none."""
+        if self.chosen.tuning.four:
+            return ()
+        all_four, eight = self.points[-1], self.points[0]
+        return (f"no weights have 4 bits: none keep within the loss (--max-loss none: {100 * all_four.share:.0f} % of "
+                f"the weights, {eight.snr_db - all_four.snr_db:.1f} dB lost)",)  # fmt: skip
 
 
 class PrecisionSearch:
@@ -225,6 +235,9 @@ class PrecisionSearch:
             return point.changed is not None and point.changed <= settings.max_changed + 1e-9
         return point.snr_db >= self.made[EIGHT_ONLY].point.snr_db - settings.four_bits_loss_db
 
+    def _fits(self, names: frozenset[str]) -> bool:
+        return (names in self.made or len(self.made) < MOST_CHOICES) and self._allowed(self.measure(names).point)
+
     def _smallest_flash(self) -> MeasuredChoice:
         """The best that fits; with a loss of the user's own, one that keeps to it."""
         settings = self.bench.settings
@@ -243,19 +256,8 @@ class PrecisionSearch:
         return max(allowed, key=lambda one: (one.point.snr_db, -one.point.flash_bytes))
 
     def _largest_share(self) -> MeasuredChoice:
-        """The least flash that loses no more than is allowed.
-
-        Layers are taken in their order, as many at once as are allowed among those that were taken before. One that is
-        too dear in that company keeps 8 bits, and those behind it in the order still have their turn.
-        """
-        taken, batches = EIGHT_ONLY, [self.order]
-        while batches and len(self.made) < MOST_WALKS:
-            batch = batches.pop()
-            if self._allowed(self.measure(taken.union(batch)).point):
-                taken |= frozenset(batch)
-            elif len(batch) > 1:
-                half = len(batch) // 2
-                batches += [batch[half:], batch[:half]]
+        """The least flash of all that was measured and loses no more than is allowed."""
+        as_many_as_fit(self.order, self._fits)
         allowed = [one for names, one in self.made.items() if self._allowed(one.point) or not names]
         return min(allowed, key=lambda one: (one.point.flash_bytes, -one.point.snr_db))
 

@@ -112,7 +112,11 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         steps=tuple(work.steps),
         front=tuple(front),
         float_nodes=work.plan(chosen.tuning).float_nodes,
-        notes=(*samples.notes, *still_outputs(graph.outputs, work.judge.expected)),
+        notes=(
+            *samples.notes,
+            *still_outputs(graph.outputs, work.judge.expected),
+            *(narrowed.notes if narrowed else ()),
+        ),
         sizes=narrowed.points if narrowed else (),
         tensors=tensors_of(work.graph, layers, narrowed.alone_db) if narrowed else (),
         widths=widened.points if widened else (),
