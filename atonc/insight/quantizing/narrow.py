@@ -30,7 +30,8 @@ from atonc.machine.base.errors import CapacityError, InputError, UnsupportedErro
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
-MOST_CHOICES = 40  # that are measured in search of layers that may have 4 bits together
+MOST_CHOICES = 30  # that are looked at in search of layers that may have 4 bits together
+HOPELESS_DB = 1.5  # beyond the loss that is allowed: what one half of the samples says so clearly needs no other
 ASKED_SAMPLES = 16  # that say what each layer costs alone
 EIGHT_ONLY = frozenset[str]()  # no layer has 4 bits
 
@@ -106,6 +107,7 @@ class PrecisionSearch:
         self.order: tuple[str, ...] = tuple(self.saved)
         self.alone_db: dict[str, float] = {}
         self.made: dict[frozenset[str], MeasuredChoice] = {}  # by the layers with 4 bits
+        self.hopeless = set[frozenset[str]]()  # which lose far too much
 
     def run(self) -> Narrowed:
         settings = self.bench.settings
@@ -113,7 +115,7 @@ class PrecisionSearch:
         self.made[EIGHT_ONLY] = self._start()
         self.made[frozenset(self.order)] = self._ways()
         if settings.four_bits_loss_db == ANY_LOSS and not settings.max_flash:
-            return self._narrowed(self.measure(self.order))
+            return self._narrowed(self.made[frozenset(self.order)])
         self.order = self._ordered()
         return self._narrowed(self._smallest_flash() if settings.max_flash else self._largest_share())
 
@@ -153,16 +155,21 @@ class PrecisionSearch:
     def _start(self) -> MeasuredChoice:
         return self._judged(self.eight.tuning, self.eight.walked, self.eight.layers, self.eight.signal)
 
-    def measure(self, names: Iterable[str]) -> MeasuredChoice:
+    def measure(self, names: Iterable[str], most_lost: float = ANY_LOSS) -> MeasuredChoice | None:
+        """Nothing for a choice that loses more on the samples that judge; the other half is not asked then."""
         tuning = self._tuning(names)
         if tuning.four not in self.made:
             with progress.part(f"4 bits in {count(len(tuning.four), 'layer')}"):
-                self.made[tuning.four] = self._measured(tuning, self.wishes)
+                layers, signal = self._walked(tuning, self.wishes)
+                if self.bench.settings.max_changed is None and signal.db < self.eight.signal.db - most_lost:
+                    self.hopeless.add(tuning.four)
+                    return None
+                self.made[tuning.four] = self._judged(tuning, self.wishes, layers, signal)
         return self.made[tuning.four]
 
-    def _measured(self, tuning: Tuning, wishes: MendOptions) -> MeasuredChoice:
+    def _walked(self, tuning: Tuning, wishes: MendOptions) -> tuple[Mended, Signal]:
         layers = self.bench.mended(tuning, wishes)
-        return self._judged(tuning, wishes, layers, self.bench.judge.signal(self.bench.model(tuning, layers)))
+        return layers, self.bench.judge.signal(self.bench.model(tuning, layers))
 
     def _judged(self, tuning: Tuning, wishes: MendOptions, layers: Mended, signal: Signal) -> MeasuredChoice:
         """One walk is luck by half a decibel or more: the halves of the samples teach and judge once more, exchanged.
@@ -196,7 +203,7 @@ class PrecisionSearch:
         best: MeasuredChoice | None = None
         for name, wishes in named.items():
             with progress.part(name):
-                found = self._measured(tuning, wishes)
+                found = self._judged(tuning, wishes, *self._walked(tuning, wishes))
             gain = None if best is None else found.both.gain_over(best.both)
             kept = gain is None or gain[0] > 0
             self.steps.append(Step(name, found.both.db, kept, gain))
@@ -236,7 +243,10 @@ class PrecisionSearch:
         return point.snr_db >= self.made[EIGHT_ONLY].point.snr_db - settings.four_bits_loss_db
 
     def _fits(self, names: frozenset[str]) -> bool:
-        return (names in self.made or len(self.made) < MOST_CHOICES) and self._allowed(self.measure(names).point)
+        if names in self.hopeless or (names not in self.made and len(self.made) + len(self.hopeless) >= MOST_CHOICES):
+            return False
+        found = self.measure(names, self.bench.settings.four_bits_loss_db + HOPELESS_DB)
+        return found is not None and self._allowed(found.point)
 
     def _smallest_flash(self) -> MeasuredChoice:
         """The best that fits; with a loss of the user's own, one that keeps to it."""
