@@ -117,9 +117,9 @@ INTRODUCTION = """# Weights of 4 bits by `atonc quantize --bits 4` and by onnxru
 
 Signal to noise of the outputs against float, mean over the outputs. 100 samples teach and choose: every choice of
 layers is learnt from either half and judged by the other, and the file that is written is learnt from all. Held samples
-are those of `quantize`, other pictures and windows than the 100. "Chip" is the emulated arithmetic of the NPU on 32
-of them (250 of tiny ones), not a board. onnxruntime 1.31 (`quantize_static`, QDQ, 4 bits by `TensorQuantOverrides`) rounds to the
-nearest by its own ranges, by channel, min-max, learning from the same 100. "Same layers" is the same flash by
+are those of `quantize`, other pictures and windows than the 100. "Chip" is the emulated arithmetic of the NPU on 32 of
+them (250 of tiny ones), not a board. onnxruntime 1.31 (`quantize_static`, QDQ, 4 bits by `TensorQuantOverrides`) rounds
+to the nearest by its own ranges, by channel, min-max, learning from the same 100. "Same layers" is the same flash by
 construction; "largest first" is how ST's model zoo searches: by size, until the flash is no more than ours. Intervals
 hold 95 % of draws of the samples. Depthwise and small layers keep 8 bits everywhere."""
 CLOSING = """What the figures do not say by themselves:

@@ -103,12 +103,11 @@ class QuantizeOptions:
         takes=Takes(choices=OBJECTIVES),
     )
     max_loss: str = option(
-        "", "--max-loss", RESULT, "what speed or flash may cost: dB, percent of first classes, none: any "
-        f"(default {MOST_LOSS_DB:g} dB, {FOUR_BITS_LOSS_DB:g} with --bits 4)", metavar="DB|SHARE", parse=loss,
+        "", "--max-loss", RESULT, "what speed or flash may cost: dB, percent of first classes, or none "
+        f"(default {MOST_LOSS_DB:g}, --bits 4: {FOUR_BITS_LOSS_DB:g})", metavar="DB|SHARE", parse=loss,
     )  # fmt: skip
     bits: str = option(
-        EIGHT_BITS, "--bits", RESULT, "of weights; 4, mixed: in as many layers as --max-loss allows",
-        takes=Takes(choices=BITS),
+        EIGHT_BITS, "--bits", RESULT, "of weights; 4: where --max-loss allows", takes=Takes(choices=BITS),
     )  # fmt: skip
     max_flash: int = option(
         0, "--max-flash", RESULT, "for constants; implies --bits mixed",
