@@ -50,7 +50,7 @@ ARGUMENTS = (
     argument("--loader", type=Path, metavar="ELF", help="a firmware around OpenMV's backend, for the virtual board"),
     argument("--zephyr-elf", type=Path, metavar="ELF", help="what Zephyr built of the module's sample"),
     argument("--embassy", type=Path, metavar="DIR", help="a crate embassy-stm32 with the driver's sources"),
-    argument("--headers", nargs="+", type=Path, default=(), metavar="DIR", help="of CMSIS and device, for the pack"),
+    argument("--system-headers", nargs="+", type=Path, default=(), metavar="DIR", help="for the pack: CMSIS, device"),
     WRITE,
 )
 
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> Report:
         found = [
             *_zephyr(fetched, folders["zephyr"], arguments.zephyr_elf, work),
             *_rust(fetched, folders["rust"], arguments.embassy, work),
-            *_cmsis(fetched, folders["cmsis"], arguments.headers, work),
+            *_cmsis(fetched, folders["cmsis"], arguments.system_headers, work),
         ]
     rows = [row((one.layout, one.what, "yes" if one.good else "**no**", in_a_cell(one.said))) for one in found]
     versions = [row((name.replace("+", "/"), f"`{commit}`")) for name, commit in commits.items()]

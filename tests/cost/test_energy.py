@@ -139,7 +139,7 @@ def test_published_figures_are_what_the_page_says() -> None:
     assert len(again) >= 20
     for one in again:
         row = known[one.row["model"], one.row["kind"], one.row["quantity"], one.value]
-        if row["how"] == one.how:
+        if row["how"] == one.how != energy.ON_OURS:  # programs of ours may change
             assert row["ours_likely"] == pytest.approx(one.ours.likely, abs=0.01), one.row["model"]
             assert row["ours_high"] == pytest.approx(one.ours.high, abs=0.01), one.row["model"]
     assert {row["kind"] for row in energy.published()} == {energy.MEASURED, energy.ESTIMATED}

@@ -121,7 +121,7 @@ def places_at_an_end(memory: BoardMemory, sizes: Sequence[int], low: bool = Fals
     free = _npu_ram(memory, low)
     found: list[Span] = []
     for size in sizes:
-        need = -(-(size + PREFETCH_BYTES) // LINE) * LINE
+        need = places_from(0, [size])[0][1]
         number = next((n for n, (start, end) in enumerate(free) if end - start >= need), None)
         if number is None:
             raise CapacityError(
@@ -132,6 +132,15 @@ def places_at_an_end(memory: BoardMemory, sizes: Sequence[int], low: bool = Fals
         start, end = free[number]
         found.append((start, start + need) if low else (end - need, end))
         free[number] = (start + need, end) if low else (start, end - need)
+    return found
+
+
+def places_from(start: int, sizes: Sequence[int]) -> list[Span]:
+    """A place for each, one behind the other."""
+    found: list[Span] = []
+    for size in sizes:
+        found.append((start, start + -(-(size + PREFETCH_BYTES) // LINE) * LINE))
+        start = found[-1][1]
     return found
 
 

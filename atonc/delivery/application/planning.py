@@ -85,9 +85,12 @@ def _of(network: AppNetwork, error: AtoncError) -> AtoncError:
 # ------------------------------------------------------------------------------------------------- places of their own
 
 
-def _kept(sources: Sequence[AppSource], memory: BoardMemory, low: bool = False) -> tuple[Kept, ...]:
+def _kept(
+    sources: Sequence[AppSource], memory: BoardMemory, low: bool = False, other_end: int | None = None
+) -> tuple[Kept, ...]:
     """A place for every input and output that must survive something; those of the network that keeps most lie beside
-    what all share, so that it works in both as in one piece."""
+    what all share, so that it works in both as in one piece. `other_end`: those of the network that keeps second most
+    lie from there on, at the other end of what all share, so that it does the same."""
     wanted = [
         (_size(one, tensor), one.name, tensor, survives)
         for one in sources
@@ -100,7 +103,11 @@ def _kept(sources: Sequence[AppSource], memory: BoardMemory, low: bool = False) 
     ]
     each = {one.name: sum(size for size, name, *_ in wanted if name == one.name) for one in sources}
     wanted.sort(key=lambda row: (each[row[1]], row[1], row[0]))
-    places = parts.places_at_an_end(memory, [row[0] for row in wanted], low)
+    second = sorted(each, key=lambda name: (-each[name], name))[1] if other_end is not None and len(each) > 1 else ""
+    moved = [row for row in wanted if row[1] == second]
+    wanted = [row for row in wanted if row[1] != second] + moved
+    places = parts.places_at_an_end(memory, [row[0] for row in wanted[: len(wanted) - len(moved)]], low)
+    places += parts.places_from(other_end or 0, [row[0] for row in moved])
     return tuple(Kept(name, tensor, span, who) for (_, name, tensor, who), span in zip(wanted, places, strict=True))
 
 
@@ -198,7 +205,7 @@ def _around_the_kept(
 ) -> ApplicationPlan:
     """All networks at that end of the NPU's RAM where the places of what must survive are: so whoever need not leave
     such a place alone works in it and beside it as in one piece. Only where sharing takes more than it has to; both
-    ends are tried, since borders of banks lie elsewhere for each."""
+    ends are tried, since borders of banks lie elsewhere for each, and places at both ends of what all share."""
     bound = least_ram([demand_of(shared, one) for one in shared.networks])
     padding = sum(one.span[1] - one.span[0] for one in shared.kept) - kept_bytes(shared) + parts.LINE + PREFETCH_BYTES
     taken = parts.size_of(shared.ram)
@@ -206,9 +213,12 @@ def _around_the_kept(
         size = round(room * bound) + padding
         if size >= taken:
             break
-        for low in (False, True):
-            begun = replace(shared, networks=(), kept=_kept(sources, shared.memory, low))
-            found = _all_within(begun, sources, alone, parts.region_at_an_end(shared.memory, size, low))
+        for low, both in ((False, False), (True, False), (False, True)):
+            region = parts.joined(parts.region_at_an_end(shared.memory, size, low))
+            if not region or both and len(region) > 1:
+                continue
+            kept = _kept(sources, shared.memory, low, region[0][0] if both else None)
+            found = _all_within(replace(shared, networks=(), kept=kept), sources, alone, region)
             if found is not None:
                 return found
     return shared

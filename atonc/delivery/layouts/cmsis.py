@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from atonc.compiler.emit.c.names import word
 from atonc.delivery.layouts import layout as ways
-from atonc.delivery.layouts.layout import LICENCE, TOOL, Layout, LayoutNetwork, LayoutRefusal
+from atonc.delivery.layouts.layout import LICENCE, TOOL, FolderLayout, LayoutNetwork, LayoutRefusal
 from atonc.delivery.layouts.runtime import runtime_files
 from atonc.delivery.layouts.sample_main import sample_main
 from atonc.machine.base.words import listed
@@ -168,7 +168,7 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         yield LayoutRefusal(f"the place of {listed(relative)} is known at run time only", rule, "leave -r out")
 
 
-LAYOUT = Layout(
+LAYOUT = FolderLayout(
     name="cmsis",
     title="a CMSIS pack and a csolution project",
     page="cmsis-pack.md",

@@ -14,7 +14,7 @@ from atonc.delivery.firmware.image import DEFAULT_BOARD
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.layouts import cmsis, openmv, rust, zephyr
 from atonc.delivery.layouts.folder import write_folder
-from atonc.delivery.layouts.layout import Layout, LayoutNetwork
+from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork
 from atonc.delivery.reloc.build import build
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.disk import write_files
@@ -24,19 +24,19 @@ from atonc.machine.base.progress import stage
 LAYOUTS = {layout.name: layout for layout in (zephyr.LAYOUT, openmv.LAYOUT, rust.LAYOUT, cmsis.LAYOUT)}
 
 
-def find_layout(name: str) -> Layout:
+def find_layout(name: str) -> FolderLayout:
     if name not in LAYOUTS:
         raise InputError(f"there is no layout {name[:40]!r}", rule=f"layouts: {', '.join(LAYOUTS)}")
     return LAYOUTS[name]
 
 
-def with_layout(options: Options, layout: Layout) -> Options:
+def with_layout(options: Options, layout: FolderLayout) -> Options:
     """What a layout wants of the compiler: the memories of its board, unless the user named others; an image."""
     board = layout.board if layout.board and options.board == DEFAULT_BOARD and not options.mpool else options.board
     return replace(options, board=board, relocatable=options.relocatable or layout.image is not None)
 
 
-def require_taken(layout: Layout, view: CompileView) -> None:
+def require_taken(layout: FolderLayout, view: CompileView) -> None:
     """Stops at the first thing that the layout cannot take; names the others too."""
     found = list(layout.refuses(LayoutNetwork(view, {})))
     if found:
@@ -48,7 +48,7 @@ def require_taken(layout: Layout, view: CompileView) -> None:
         raise error
 
 
-def layout_files(layout: Layout, view: CompileView) -> Mapping[str, bytes]:
+def layout_files(layout: FolderLayout, view: CompileView) -> Mapping[str, bytes]:
     """Path inside the folder -> contents."""
     require_taken(layout, view)
     generated = files_of(view)
@@ -56,7 +56,7 @@ def layout_files(layout: Layout, view: CompileView) -> Mapping[str, bytes]:
     return layout.files(LayoutNetwork(view, generated, image))
 
 
-def write_layout(layout: Layout, view: CompileView, folder: Path) -> CompileView:
+def write_layout(layout: FolderLayout, view: CompileView, folder: Path) -> CompileView:
     """`FOLDER/NAME_LAYOUT`, whole; the view that comes back names its files too."""
     written = write_folder(folder / layout.folder(view.name), layout_files(layout, view))
     return replace(view, files=(*view.files, *map(str, written)))

@@ -47,7 +47,7 @@ class LayoutNetwork:
 
     @cached_property
     def programs(self) -> tuple[StoredProgram, ...]:
-        """Of the epoch controller, in the order in which they run."""
+        """What the epoch controller runs, in that order."""
         blocks = self.network.blocks if self.network.epoch_controller else ()
         return tuple(StoredProgram(self.network, block) for block in blocks if not block.on_cpu)
 
@@ -79,7 +79,7 @@ class LayoutNetwork:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FolderLayout:
     """One way out. `image`: the network is compiled for a relocatable image, which is built with these options."""
 
     name: str

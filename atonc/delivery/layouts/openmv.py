@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from atonc.compiler.emit.c import images
-from atonc.delivery.layouts.layout import LICENCE, TOOL, Layout, LayoutNetwork, LayoutRefusal
+from atonc.delivery.layouts.layout import LICENCE, TOOL, FolderLayout, LayoutNetwork, LayoutRefusal
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.words import listed
 from atonc.machine.hw.board_file import find_board
@@ -123,7 +123,7 @@ def _constants(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         )
 
 
-LAYOUT = Layout(
+LAYOUT = FolderLayout(
     name="openmv",
     title="a relocatable image for ml.Model of the OpenMV N6, and a script that runs it",
     page="openmv.md",

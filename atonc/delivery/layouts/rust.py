@@ -16,7 +16,7 @@ from atonc.compiler.emit.c.blobs_h import StoredProgram
 from atonc.compiler.emit.c.buffers_info import Info
 from atonc.compiler.emit.c.names import word
 from atonc.delivery.layouts import layout as ways
-from atonc.delivery.layouts.layout import LICENCE, TOOL, Layout, LayoutNetwork, LayoutRefusal
+from atonc.delivery.layouts.layout import LICENCE, TOOL, FolderLayout, LayoutNetwork, LayoutRefusal
 from atonc.machine.base.words import listed
 from atonc.machine.hw.limits import CPU_CACHE_LINE, NPU_CACHE_LINE
 
@@ -335,7 +335,7 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         yield LayoutRefusal(f"{listed(odd)} has a type that Rust has not", "types of Rust's core", "--output-data-type")
 
 
-LAYOUT = Layout(
+LAYOUT = FolderLayout(
     name="rust",
     title="a no_std crate for embassy's NPU driver",
     page="rust.md",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from atonc.compiler.emit.c.names import word
 from atonc.delivery.layouts import layout as ways
-from atonc.delivery.layouts.layout import LICENCE, TOOL, Layout, LayoutNetwork, LayoutRefusal
+from atonc.delivery.layouts.layout import LICENCE, TOOL, FolderLayout, LayoutNetwork, LayoutRefusal
 from atonc.delivery.layouts.runtime import runtime_files
 from atonc.delivery.layouts.sample_main import sample_main
 from atonc.machine.base.words import listed
@@ -271,7 +271,7 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         yield LayoutRefusal(f"the place of {listed(relative)} is known at run time only", rule, "leave -r out")
 
 
-LAYOUT = Layout(
+LAYOUT = FolderLayout(
     name="zephyr",
     title="a Zephyr module with a devicetree overlay and a sample",
     page="zephyr.md",

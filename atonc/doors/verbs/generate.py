@@ -21,7 +21,7 @@ from atonc.machine.base.errors import InputError
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
     from atonc.compiler.place.explain import PlacementError
-    from atonc.delivery.layouts.layout import Layout
+    from atonc.delivery.layouts.layout import FolderLayout
 
 # all that `generate` is asked for: its form in `serve` follows from it
 DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, CiOptions, PictureOptions, ShownOptions)
@@ -112,7 +112,7 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
     return 1 if broken else 0
 
 
-def _layout(options: argparse.Namespace) -> Layout | None:
+def _layout(options: argparse.Namespace) -> FolderLayout | None:
     """The one that `generate` is asked for; other verbs have none."""
     if not getattr(options, "layout", ""):
         return None

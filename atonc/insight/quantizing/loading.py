@@ -217,6 +217,8 @@ def _constant_of(node: Any) -> Any:
 def _name_nodes(graph: Any) -> None:
     taken = set[str]()
     for index, node in enumerate(graph.node):
+        if not node.name and "/" in node.output[0]:  # what onnxruntime wrote out of one node keeps that node's tensor
+            node.name = node.output[0]
         if not node.name or node.name in taken:
             node.name = f"{node.op_type}_{index}"
         taken.add(node.name)

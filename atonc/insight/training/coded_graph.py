@@ -92,9 +92,12 @@ class _Reader:
         decoded = {name: node.input[0] for name, node in self.dequantised.items() if node.input[0] in self.quantised}
         groups = self._groups(decoded)
         activations = {
-            name: CodedActivation(name, *node.input[:3], groups[name], node.input[0] in self.inputs)
+            name: CodedActivation(
+                name=name, source=node.input[0], scale=node.input[1], zero=node.input[2], group=groups[name],
+                is_input=node.input[0] in self.inputs,
+            )
             for name, node in self.quantised.items()
-        }
+        }  # fmt: skip
         weights, biases = self._layers(decoded, groups)
         values = {v.name: v for v in self.model.graph.input}
         shapes = {n: tuple(d.dim_value for d in values[n].type.tensor_type.shape.dim) for n in self.inputs}
