@@ -31,6 +31,7 @@ from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.schedule.passes import ONE_PASS
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import SUM_LIMIT
+from atonc.machine.hw.safety.evidence.feature_readers import WHOLE
 
 _COPY = "coarser codes"
 _MOST_COARSE = 32.0  # codes of 8 bits, whatever the user allows: then 8 bits would do
@@ -38,8 +39,8 @@ _SIGMAS = 6.0  # of independent roundings, that their sum stays below
 
 
 def lower_in_one_pass(op: Op, weights: Tensor, context: Context) -> list[TaskGroup]:
-    if ONE_PASS in context.facts.without:
-        raise Refusal("CONV-MODE", f"--schedule-without {ONE_PASS}", "whole codes", "leave out the option")
+    if not is_allowed(context):
+        raise Refusal("CONV-MODE", "features of two bytes", "bytes, as the options ask", "leave out the option")
     x = context.tensor(op.inputs[0])
     coarse = context.coarse.get(x.name) or needed_codes(op, weights, context)
     source, copies, error = context.buffer(x.name), list[TaskGroup](), 0.0
@@ -52,6 +53,12 @@ def lower_in_one_pass(op: Op, weights: Tensor, context: Context) -> list[TaskGro
     means = context.semantics[op.name]
     context.explain(op, means.codes, means.error * WIDE_STEP + error, means.room)
     return [*copies, *groups]
+
+
+def is_allowed(context: Context) -> bool:
+    """Whether the user wants it, and trusts that convolvers take whole features of two bytes."""
+    trust = context.facts.target.trust
+    return ONE_PASS not in context.facts.without and trust.allows(trust.grade(WHOLE))
 
 
 def wide_layer(op: Op, weights: Tensor, context: Context, source: str, coarse: CoarseCodes) -> ConvLayer:

@@ -8,9 +8,8 @@ from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.sixteen.inner import require_centred
-from atonc.compiler.lower.sixteen.one_pass import needed_codes
+from atonc.compiler.lower.sixteen.one_pass import is_allowed, needed_codes
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
-from atonc.compiler.schedule.passes import ONE_PASS
 
 KINDS = ("conv", "dense")
 _CLIPS = ((LOWEST, HIGHEST), (0, HIGHEST))
@@ -19,7 +18,7 @@ _CLIPS = ((LOWEST, HIGHEST), (0, HIGHEST))
 def coarse_tensors(context: Context, but: frozenset[str]) -> Mapping[str, CoarseCodes]:
     """Written by one such layer and read by others only, each of which says how many bits its sums hold."""
     facts, found = context.facts, dict[str, CoarseCodes]()
-    if facts.numerics == "2.x" or ONE_PASS in facts.without:
+    if facts.numerics == "2.x" or not is_allowed(context):
         return found
     for name, tensor in facts.graph.tensors.items():
         if tensor.dtype != "int16" or name in but or name in facts.graph.outputs:
