@@ -24,7 +24,8 @@ DEEP = FeatureMode(simd=1, deep=True)
 PACKED = FeatureMode(simd=1, deep=True, packed_frame=True)
 CUT = 4  # bits off the sums, so that those of 96 channels fit 16 bits
 SHIFT = 5  # from there to codes
-WHOLE_CUT, WHOLE_SHIFT, SMALL = 7, 7, 3  # features of 16 bits: the same, and bits off the weights, so that 24 bits hold sums
+WHOLE_CUT, WHOLE_SHIFT = 7, 7  # the same of features of 16 bits
+SMALL = 3  # bits off the weights of those, so that 24 bits hold their sums
 ONE = (1, 1, 1, 1)
 NO_PADS = (0, 0, 0, 0)
 
