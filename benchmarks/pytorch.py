@@ -1,7 +1,8 @@
 """Do ten PyTorch modules become verified programs in one call each, and does the notebook run to its report?
 
-`atonc.torch.compile(module, example, samples)` exports each module of `shared/torch_modules.py`, quantises it with 32
-samples of noise, compiles it and verifies every layer on the emulator. Weights are those of a seed, so decibels are of
+What `atonc.torch.compile(module, example, samples)` does, in its two halves (`atonc.torch.quantize`, `atonc.compile`)
+to have the decibels: each module of `shared/torch_modules.py` is exported, quantised with 32 samples of noise and
+compiled, and every layer is verified on the emulator. Weights are those of a seed, so decibels are of
 noise through untrained layers: they say that nothing broke, not how good a network is. Milliseconds are predicted for
 the discovery kit; no program was run on a board. `examples/pytorch.ipynb` is executed cell by cell.
 """

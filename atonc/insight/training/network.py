@@ -3,7 +3,7 @@ in the compiled network has them here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,13 @@ from atonc.insight.quantizing.weights import EIGHT, FOUR, MOST_BIAS, CodeRange
 from atonc.insight.training.coded_graph import CodedActivation, CodedGraph, CodedWeights
 from atonc.insight.training.codes import HIGH, LOW, coded, range_form, rounded, weight_codes
 from atonc.insight.training.operators import OPERATORS, UntrainableForm, refusal
-from atonc.insight.training.types import BY_RANGE, FIXED, LEARNED, PLAIN, TO_EVEN, PrepareOptions
+from atonc.insight.training.types import BY_RANGE, LEARNED, PLAIN, TO_EVEN, PrepareOptions
 
 Ranges = dict[int, tuple[Tensor, Tensor]]  # by group: lowest and highest value
 
 
 class TrainingNetwork(nn.Module):
-    """The network as the chip computes it, on batches. `parameter_groups` are for an optimiser, `evaluated` in the same
-    arithmetic is what the exported file gives."""
+    """The network as the chip computes it, on batches; `parameter_groups` are for an optimiser."""
 
     def __init__(self, model: bytes, options: PrepareOptions | None = None) -> None:
         super().__init__()
@@ -83,18 +82,15 @@ class TrainingNetwork(nn.Module):
 
     def form(self, group: int) -> tuple[Tensor, Tensor]:
         """Scale and zero point of the activations of a group, as they are now."""
-        zero = getattr(self, f"zero_{group}")
-        kept = self.options.scales == FIXED or any(one.is_input for one in self.graph.members(group))
-        if self.options.scales == BY_RANGE and not kept:
+        zero, exponent = getattr(self, f"zero_{group}"), self.scales[str(group)]
+        if any(one.is_input for one in self.graph.members(group)):  # the application writes those codes
+            return torch.exp2(exponent), zero
+        if self.options.scales == BY_RANGE:
             scale, zero = range_form(
                 getattr(self, f"low_{group}"), getattr(self, f"high_{group}"), self.options.zero_points == PLAIN
             )
             exponent = torch.log2(scale)
-        else:
-            exponent = self.scales[str(group)]
-        if self.options.power_of_two and not any(one.is_input for one in self.graph.members(group)):
-            exponent = rounded(exponent)
-        return torch.exp2(exponent), zero
+        return torch.exp2(rounded(exponent) if self.options.power_of_two else exponent), zero
 
     def weight_form(self, name: str) -> tuple[Tensor, Tensor]:
         """Codes and scales of weights; scales leave room for the bias, as in the quantiser."""
@@ -126,8 +122,7 @@ class TrainingNetwork(nn.Module):
         """Outputs of a batch in the order of the module's; one tensor where there is one."""
         batched = [self._as_batch(name, value) for name, value in zip(self.graph.inputs, inputs, strict=True)]
         constants, forms = self._constants(), {one.group: self.form(one.group) for one in self._activations()}
-        sample: Callable[..., Any] = lambda *values: self._run(values, constants, forms)  # noqa: E731
-        found, ranges = torch.vmap(sample)(*batched)
+        found, ranges = torch.vmap(lambda *values: self._run(values, constants, forms))(*batched)
         if self.training and self.options.scales == BY_RANGE:
             self._follow(ranges)
         flat = tuple(value[:, 0] if self._single and value.ndim > 1 and value.shape[1] == 1 else value
