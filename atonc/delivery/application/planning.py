@@ -215,7 +215,7 @@ def _around_the_kept(
             break
         for low, both in ((False, False), (True, False), (False, True)):
             region = parts.joined(parts.region_at_an_end(shared.memory, size, low))
-            if not region or both and len(region) > 1:
+            if not region or (both and len(region) > 1):
                 continue
             kept = _kept(sources, shared.memory, low, region[0][0] if both else None)
             found = _all_within(replace(shared, networks=(), kept=kept), sources, alone, region)
