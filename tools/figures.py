@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from atonc.compiler.schedule.passes import ALL
+from atonc.compiler.schedule.passes import ALL, Pass
 from atonc.delivery.recordings import collection
 from atonc.machine.cost.band import limits
 from atonc.machine.hw.board_file import board_names, find_board
@@ -272,10 +272,13 @@ def pools() -> str:
 
 def passes() -> str:
     """Lists the passes of the schedule as the compiler does."""
-    words = {True: ("on", "yes"), False: ("off", "no")}
-    rows = (f"| `{one.name}` | {one.what} | {words[one.default][0]} | {words[one.seen][1]} |" for one in ALL)
+    rows = (f"| `{one.name}` | {one.what} | {'on' if one.default else 'off'} | {_seen(one)} |" for one in ALL)
     head = ("| pass | what | by default | published programs have what it makes |", "|---|---|---|---|")
     return "\n".join((*head, *rows))
+
+
+def _seen(one: Pass) -> str:
+    return f"its parts ({one.argument})" if one.argument else "yes" if one.seen else "no"
 
 
 def boards() -> str:
