@@ -217,7 +217,10 @@ def _around_the_kept(
             region = parts.joined(parts.region_at_an_end(shared.memory, size, low))
             if not region or (both and len(region) > 1):
                 continue
-            kept = _kept(sources, shared.memory, low, region[0][0] if both else None)
+            try:
+                kept = _kept(sources, shared.memory, low, region[0][0] if both else None)
+            except CapacityError:  # holes of what is reserved: other places than those of the plan so far
+                continue
             found = _all_within(replace(shared, networks=(), kept=kept), sources, alone, region)
             if found is not None:
                 return found
