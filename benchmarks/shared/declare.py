@@ -59,7 +59,6 @@ ONLY = argument("--only", nargs="+", default=(), metavar="TEXT", help="only thos
 FRESH = argument("--fresh", action="store_true", help="measure again what is kept already")
 FEW = argument("--few", action="store_true", help="a varied handful of models instead of all")
 SHARD = argument("--shard", default="0/1", metavar="K/N", help="every N-th model from the K-th on, from 0")
-FLOATS = argument("--floats", type=Path, metavar="DIR", help="measure the float models that lie there")
 KEEP = argument(
     "--keep", type=Path, metavar="FILE", help="records are kept here as they come, and a stopped run goes on from them"
 )

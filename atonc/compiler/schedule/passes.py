@@ -33,7 +33,7 @@ ALL = (  # those with a verb in the order in which they run
     Pass("borders", "windows on features of one byte, on a copy with its zero point around it", rounds_elsewhere=True),
     Pass(FUSE, "an operator behind another one in the same epoch"),
     Pass("lanes", "one convolution on several chains of units side by side", rounds_elsewhere=True),
-    Pass(ONE_PASS, "layers of 16 bits at once, on as many bits as 24-bit sums hold", argument="S9", rounds_elsewhere=True),
+    Pass(ONE_PASS, "layers of 16 bits at once, on as many bits as sums hold", argument="S9", rounds_elsewhere=True),
     Pass("pack", "tasks of different operators side by side", verb="pack_ops"),
     Pass(POOLS, "windows of a pooling behind the convolution that writes the picture; a part of fuse"),
     Pass("stripe", "rows of several convolutions in turn, where the tensors between them have no room on the chip"),
