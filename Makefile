@@ -10,7 +10,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help test quick demo lint unit docs screenshots release venv clean
+.PHONY: help test quick demo lint unit recording docs screenshots release venv clean
 
 # what somebody who adds an operator, a board or a column wants to know at once
 QUICK := tests/ops/test_functions_table.py tests/kernels/test_kernels_numbers.py tests/passes/test_passes_formats.py \
@@ -23,6 +23,7 @@ help:
 	@echo 'make test    ruff, mypy and pytest'
 	@echo 'make quick   ruff, and the tests of operators, boards and figures: under a minute'
 	@echo 'make lint    ruff and mypy only'
+	@echo 'make recording FILE=board.npz  into the folder recordings, and the pages made from it'
 	@echo 'make docs    the documentation as a site, in build/site'
 	@echo 'make screenshots  pictures of all pages, in build/screenshots: look at them'
 	@echo 'make release wheel and sdist, built twice and tried, in build/release; publishes nothing'
@@ -46,6 +47,10 @@ quick: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/atonc generate examples/digits/digits.tflite -n digits -o build/digits
 	$(BIN)/atonc validate examples/digits/digits.tflite --input examples/digits/test.npz --per-layer
+
+recording: $(STAMP)
+	$(BIN)/python -m atonc recordings add $(FILE) --to recordings
+	$(BIN)/python tools/gen_reference.py
 
 docs: $(STAMP)
 	$(BIN)/python tools/site.py build/site

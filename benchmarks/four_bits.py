@@ -1,15 +1,17 @@
 """`atonc quantize --bits` against onnxruntime's own weights of 4 bits at the same flash, on held samples.
 
-The folder is that of `quantize`, with two networks more. For each: the front of flash against error that `--bits mixed
---max-loss 1.5` measures, each of its points judged on held samples; onnxruntime's quantiser with 4 bits in the same
-layers; and with 4 bits in the largest layers until the flash is no more, as the model zoo of ST chooses them. The files
-with 4 bits everywhere and within the loss are compiled with their weights in RAM, and flash is counted.
+The folder is that of `quantize`, with two networks more. For each: the files that `--bits 8`, `--bits 4` and `--bits 4
+--max-loss none` write, learnt from all samples, on held samples, as nodes and in the chip's arithmetic; every choice of
+layers that was measured on the way; onnxruntime's quantiser with 4 bits in the same layers; and with 4 bits in the
+largest layers until the flash is no more, as the model zoo of ST chooses them. The files with 4 bits are compiled with
+their weights in RAM, and flash is counted.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +24,22 @@ from atonc.insight.quantizing.graph import FloatGraph, own_constants
 from atonc.insight.quantizing.islands import WEIGHTED
 from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.loading import load, raised
-from atonc.insight.quantizing.narrow import EightBits, MeasuredChoice, PrecisionSearch
+from atonc.insight.quantizing.narrow import EIGHT_ONLY, EightBits, PrecisionSearch
 from atonc.insight.quantizing.observe import outputs, threads
+from atonc.insight.quantizing.on_chip import chip_outputs
+from atonc.insight.quantizing.price import compiled_model
 from atonc.insight.quantizing.run import QuantizationWork
 from atonc.insight.quantizing.signal import Signal
-from atonc.insight.quantizing.types import MIXED_BITS, QuantizeOptions
+from atonc.insight.quantizing.types import FOUR_BITS, QuantizeOptions
 from atonc.machine.base.errors import AtoncError
-from benchmarks.quantize import Reader
+from benchmarks.quantize import Reader, like
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import FLOATS, KEEP, ONLY, WRITE, Report
 from benchmarks.shared.four_bits_table import table
 from benchmarks.shared.kept import read, write
 from benchmarks.shared.quantize_models import MODELS as PUBLISHED
 from benchmarks.shared.quantize_models import Model
-from benchmarks.shared.quantize_samples import samples
+from benchmarks.shared.quantize_samples import TINY, samples
 
 GROUP = "quantising"
 ARGUMENTS = (
@@ -45,7 +49,7 @@ ARGUMENTS = (
     WRITE,
 )
 
-LOSS = "1.5"  # dB against 8 bits
+CHIP_SAMPLES, CHIP_TINY_SAMPLES = 32, 250  # held ones that run in the chip's arithmetic; tiny ones run quickly
 LARGE = "ResNet, the larger one, 32x32", "mlcommons/tiny image_classification"
 MODELS = {
     "anomaly": PUBLISHED["anomaly"],
@@ -102,7 +106,7 @@ def measure(key: str, folder: Path) -> dict[str, Any]:
     (name,) = graph.inputs
     learnt, held = (samples(model, folder, graph.shapes[name], split) for split in ("learn", "held"))
     feeds, judged = ([{name: value} for value in values] for values in (learnt, held))
-    settings = QuantizeOptions(bits=MIXED_BITS, max_loss=LOSS, objective="accuracy", threads=1)
+    settings = QuantizeOptions(bits=FOUR_BITS, objective="accuracy", threads=1)
     work = QuantizationWork(graph, settings, feeds[::2], QuantizationJudge.of(graph, feeds[1::2]))
     work.mend()
     (tried,) = work.tune()
@@ -110,23 +114,29 @@ def measure(key: str, folder: Path) -> dict[str, Any]:
     narrowing = PrecisionSearch(work, start)
     found = narrowing.run()
     reference = outputs(graph.model, judged)
-    eight = Signal.of(reference, outputs(tried.model, judged))
+    every = narrowing.made[frozenset(narrowing.order)]
+    files = {"eight": work.learnt_again(tried, feeds)[1]}
+    for label, made in {"all": every, "mixed": found.chosen}.items():
+        work.walked = found.wishes if made.tuning.four else tried.state.walked
+        files[label] = work.learnt_again(work.narrowed(replace(found, chosen=made)), feeds)[1]
+    eight = Signal.of(reference, outputs(files["eight"], judged))
+    chip = {label: on_chip(file, reference, judged) for label, file in files.items()}
     rivals = Rivals(graph, name, learnt)
     row: dict[str, Any] = {"model": key, "what": model.what, "origin": model.origin, "held": len(judged)}
-    row |= {"eight_db": round(eight.db, 2), "learnt_eight_db": round(tried.signal.db, 2),
+    row |= {"eight_db": round(eight.db, 2), "learnt_eight_db": round(narrowing.made[EIGHT_ONLY].point.snr_db, 2),
+            "chip_eight_db": None if chip["eight"] is None else round(chip["eight"].db, 2),
             "flash_8": narrowing.whole_bytes, "layers": len(narrowing.order), "points": []}  # fmt: skip
-    for count in sorted(narrowing.made):
-        made = narrowing.made[count]
-        row["points"].append(_point(work, made, (key, reference, judged), eight) | {"chosen": made is found.chosen})
-    every = narrowing.made[len(narrowing.order)]
+    for names, made in narrowing.made.items():
+        row["points"].append({**made.point.as_dict(), "chosen": names == found.chosen.tuning.four})
     for label, made in {"all": every, "mixed": found.chosen}.items():
-        ours = Signal.of(reference, outputs(work.model(made.tuning, made.layers), judged))
-        row[label] = _point(work, made, (key, reference, judged), eight)
+        ours = Signal.of(reference, outputs(files[label], judged))
+        row[label] = {**made.point.as_dict(), **_figures((key, reference, judged), files[label], eight)}
+        row[label] |= _chip_figures(chip[label], chip["eight"])
         largest = _largest_first(narrowing, made.point.flash_bytes)
         for rival, layers in {"ort": sorted(made.tuning.four), "zoo": largest}.items():
             tensors = [made.layers[one][0].weights for one in layers]
             row[label][rival] = _rival(rivals, tensors, (key, reference, judged), ours)
-        row[label]["compiled_flash"] = packed_flash(work.model(made.tuning, made.layers))
+        row[label]["compiled_flash"] = packed_flash(files[label])
         print(key, label, row[label], flush=True)
     return row
 
@@ -137,13 +147,30 @@ def _largest_first(narrowing: PrecisionSearch, flash: int) -> list[str]:
     return by_size[:count]
 
 
-def _point(work: QuantizationWork, made: MeasuredChoice, held: tuple[str, Any, Any], eight: Signal) -> dict[str, Any]:
+def on_chip(model: Any, reference: Any, feeds: Any) -> Signal | None:
+    """Some held samples in the chip's arithmetic; nothing where the compiler refuses the file."""
+    try:
+        compiled = compiled_model(model, QuantizeOptions().board)
+    except AtoncError:
+        return None
+    values = sum(value.size for value in feeds[0].values())
+    count = CHIP_TINY_SAMPLES if values < TINY else CHIP_SAMPLES
+    return Signal.of(reference[:count], like(reference[:count], chip_outputs(compiled, feeds[:count])))
+
+
+def _figures(held: tuple[str, Any, Any], model: Any, eight: Signal) -> dict[str, Any]:
     key, reference, feeds = held
-    seen = outputs(work.model(made.tuning, made.layers), feeds)
+    seen = outputs(model, feeds)
     signal = Signal.of(reference, seen)
     gain = [round(end, 2) for end in signal.gain_over(eight)]
     changed = _changed(reference, seen) if key in CLASSIFIERS else None
-    return {**made.point.as_dict(), "held_db": round(signal.db, 2), "held_gain_db": gain, "held_changed": changed}
+    return {"held_db": round(signal.db, 2), "held_gain_db": gain, "held_changed": changed}
+
+
+def _chip_figures(found: Signal | None, eight: Signal | None) -> dict[str, Any]:
+    if found is None or eight is None:
+        return {"chip_db": None, "chip_gain_db": None}
+    return {"chip_db": round(found.db, 2), "chip_gain_db": [round(end, 2) for end in found.gain_over(eight)]}
 
 
 def _rival(rivals: Rivals, tensors: list[str], held: tuple[str, Any, Any], ours: Signal) -> dict[str, Any]:

@@ -136,7 +136,9 @@ def test_memory_of_the_application_is_a_symbol_in_the_files(sides: list[str], tm
 
 
 @pytest.mark.parametrize(
-    "gate", [["--max-ram", "1k"], ["--max-latency", "0.001"], ["--no-cpu"]], ids=["ram", "latency", "cpu"]
+    "gate",
+    [["--max-ram", "1k"], ["--max-latency", "0.001"], ["--max-energy", "0.1"], ["--no-cpu"]],
+    ids=["ram", "latency", "energy", "cpu"],
 )
 def test_a_broken_gate_ends_with_1_and_writes_nothing(
     gate: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -2,8 +2,8 @@
 files of benchmarks by `tools/gen_reference.py`, so that two pages cannot say two things.
 
 Each name below is one function of the results (those of docs/cases: case_figures.py). What they read: schedule.json,
-against_st.json, hw_cycles.json, st_scripts.json and pools.md under benchmarks/results, and the constants of the cycle
-model.
+against_st.json, hw_cycles.json, energy.json, st_scripts.json and pools.md under benchmarks/results, the constants of
+the cycle and energy models, and the folder of recordings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from atonc.compiler.schedule.passes import ALL
+from atonc.compiler.schedule.passes import ALL, Pass
+from atonc.delivery.recordings import collection
 from atonc.machine.cost.band import limits
 from atonc.machine.hw.board_file import board_names, find_board
 
@@ -28,9 +29,12 @@ from case_figures import CASES
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+RECORDINGS = ROOT / "recordings"
+POWER = ROOT / "atonc" / "machine" / "cost" / "power.toml"
 MACHINE = ROOT / "atonc" / "machine" / "hw" / "stm32n6.toml"
 REGION = re.compile(r"(<!-- figures: ([\w-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 _CONSTANT = re.compile(r"(?P<name>\w+) = (?P<value>[-\d.]+)\s+# (?P<tag>[PFLU]): (?P<why>.+)")
+_POWER = re.compile(r"(?P<name>\w+) = \[(?P<values>[-\d., ]+)\]\s+# (?P<tag>[PFLU]): (?P<why>.+)")
 OUTSIDE = 0x6000_0000  # where memories outside the chip begin, in the map of a Cortex-M
 Row = dict[str, Any]
 
@@ -268,10 +272,13 @@ def pools() -> str:
 
 def passes() -> str:
     """Lists the passes of the schedule as the compiler does."""
-    words = {True: ("on", "yes"), False: ("off", "no")}
-    rows = (f"| `{one.name}` | {one.what} | {words[one.default][0]} | {words[one.seen][1]} |" for one in ALL)
+    rows = (f"| `{one.name}` | {one.what} | {'on' if one.default else 'off'} | {_seen(one)} |" for one in ALL)
     head = ("| pass | what | by default | published programs have what it makes |", "|---|---|---|---|")
     return "\n".join((*head, *rows))
+
+
+def _seen(one: Pass) -> str:
+    return f"its parts ({one.argument})" if one.argument else "yes" if one.seen else "no"
 
 
 def boards() -> str:
@@ -305,6 +312,45 @@ def st_scripts_count() -> str:
     return f"{sum(row['passed'] for row in found)} of {len(found)}"
 
 
+# -------------------------------------------------------------------------------------------------------- recordings
+
+
+def recorded_times() -> str:
+    """Every recording of the repository, recorded beside predicted."""
+    return collection.latency_table(RECORDINGS)
+
+
+def energy_inside() -> str:
+    """How many measured energies lie inside their band."""
+    rows = [row for row in _results("energy")["rows"] if row["kind"] == "measured" and row["unit"] == "uJ"]
+    return f"{sum(row['inside'] for row in rows)} of {len(rows)}"
+
+
+def power_constants() -> str:
+    """Every constant of the energy model, with its range and its source."""
+    head = ("| constant | low | likely | high | tag | source |", "|---|---:|---:|---:|---|---|")
+    found = (_POWER.match(line) for line in POWER.read_text().splitlines())
+    return "\n".join((*head, *(_power_row(match) for match in found if match)))
+
+
+def _power_row(match: re.Match[str]) -> str:
+    low, likely, high = match["values"].split(", ")
+    return f"| `{match['name']}` | {low} | {likely} | {high} | {match['tag']} | {match['why']} |"
+
+
+def published_energies() -> str:
+    """Measured energies beside ours."""
+    head = ("| model | measured | where | ours, likely | band | inside |", "|---|---:|---|---:|---:|---|")
+    rows = [row for row in _results("energy")["rows"] if row["kind"] == "measured" and row["unit"] == "uJ"]
+    return "\n".join((*head, *(_energy_row(row) for row in rows)))
+
+
+def _energy_row(row: Row) -> str:
+    band = f"{row['ours_low']:,.0f} to {row['ours_high']:,.0f}"
+    figures = f"{row['published']:,.1f} uJ | {row['scope']} | {row['ours_likely']:,.0f} uJ | {band}"
+    return f"| {row['model']} | {figures} | {'yes' if row['inside'] else 'no'} |"
+
+
 FIGURES: Mapping[str, Callable[[], str]] = {
     "front": front,
     "speed": speed,
@@ -324,5 +370,9 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "boards": boards,
     "st-scripts": st_scripts,
     "st-scripts-count": st_scripts_count,
+    "recorded-times": recorded_times,
+    "energy-inside": energy_inside,
+    "power-constants": power_constants,
+    "published-energies": published_energies,
     **CASES,
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 from atonc.compiler.lower import rules as mapping
 from atonc.compiler.request.options import Options
 from atonc.delivery.application.options import AppOptions
+from atonc.delivery.recordings import collection
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.cli import cli
 from atonc.doors.verbs.flags import ST_ONLY, default_text
@@ -173,7 +174,9 @@ def _help(action: argparse.Action) -> str:
 def _silicon() -> Iterator[str]:
     features = evidence()
     yield "# What the silicon is known to do\n"
-    yield "No board has run our programs, so every form of them is compared with programs that ST's compiler made and"
+    ran = collection.ran_on_a_board(figures.RECORDINGS)
+    begins = "Boards ran few of our programs (see below)" if ran else "No board has run our programs"
+    yield f"{begins}, so every form of them is compared with programs that ST's compiler made and"
     yield f"people published: {behind()} as working"
     yield "demos. For every register field of every unit, in each role, the values that occur are kept"
     yield "(`atonc/machine/hw/safety/data/evidence.json`, by `tools/gen_evidence.py`). Files that people edited carry"
@@ -194,6 +197,10 @@ def _silicon() -> Iterator[str]:
     yield "many of them ST ships. `--silicon seen` allows what is seen, once or within. `--evidence FILE` adds"
     yield "what your own board answered: confirmed forms are seen, refuted ones unseen"
     yield "([the first hour with a board](first_hour.md)).\n"
+    yield "## Recorded on boards\n"
+    yield "From the folder `recordings` ([how to give one](recordings.md)). A byte that is not the emulator's is a"
+    yield "doubt about the program, the emulator or the board.\n"
+    yield f"{collection.evidence_table(figures.RECORDINGS)}\n"
     yield from _looks()
     yield "## Arguments\n"
     for argument in ARGUMENTS:

@@ -27,7 +27,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 WRONG = ["analyze", "absent.tflite"]  # the one that ends with an error
 # objects whose keys are names, not words of ours
 _MAPS = ("bound_by", "figures", "distances", "curves", "options", "with_form", "by_argument")
-_MAPS_INSIDE = {("errors", "outputs"), ("silicon", "epochs")}
+_MAPS_INSIDE = {("errors", "outputs"), ("silicon", "epochs"), ("energy", "parts")}
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
@@ -54,6 +54,7 @@ def commands(work: Path) -> Iterator[list[str]]:
     yield ["compare", out, "--against", str(base)]
     yield ["evaluate", tflite, "--data", str(DIGITS / "test.npz"), "--limit", "8", "-o", str(work / "evaluation")]
     yield ["app", "build", tflite, onnx, "-o", str(work / "app"), "--resident"]
+    yield ["compare", str(work / "app"), str(ROOT / "examples" / "two_networks.toml")]
     yield ["ops"]
     yield ["ops", "--type", "onnx"]
     yield ["board", "list"]

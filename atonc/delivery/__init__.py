@@ -1,8 +1,8 @@
-"""The way to a board: files of a network, pool files and linker fragments, firmware, relocatable images, the wire
-protocol, probes, deployment into an application; and trials of all of it on the virtual board or on a real one, with
-recordings of boards.
+"""The way to a board: files of a network, pool files and linker fragments, firmware, relocatable images, folders for
+other projects, the wire protocol, probes, deployment into an application; and trials of all of it on the virtual board
+or on a real one, with recordings of boards.
 
 May import: machine, compiler, insight.
-Rooms, from the ground up: boards, firmware, generate, application, reloc, wire, probes, deploy, doctor, trials,
-recordings, texts.
+Rooms, from the ground up: boards, firmware, generate, application, reloc, layouts, wire, probes, deploy, doctor,
+trials, recordings, texts.
 """

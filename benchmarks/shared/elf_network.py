@@ -42,6 +42,8 @@ class ElfNetwork:
         self._stack = self.board.core.register("SP")
         self._poke(_CODE, _SLEEP)
         self._free = _USER
+        self._users: dict[tuple[str, str, int], int] = {}
+        self._ready: set[str] = set()  # networks that an application initialises once
         if _NESTING in self.symbols:
             self._poke(self.symbols[_NESTING], bytes(4))
         for name in _BEFORE:
@@ -49,7 +51,7 @@ class ElfNetwork:
                 self.call(name)
 
     def run(self, network: CompiledNetwork, inputs: Sequence[bytes]) -> list[bytes]:
-        """The outputs of one inference."""
+        """The outputs of one inference; networks of an image may take turns."""
         run = self._start(network)
         users = {(user.direction, user.index): self._set(network.name, user) for user in network.user_buffers}
         for index, (info, data) in enumerate(zip(network.inputs, inputs, strict=True)):
@@ -70,6 +72,10 @@ class ElfNetwork:
         self.board.run()
         return core.register("R0")
 
+    def poison(self, start: int, end: int, random: np.random.Generator) -> None:
+        """Fills RAM with noise."""
+        self.board.poke(start, random.integers(0, 256, end - start, np.uint8))
+
     def _poke(self, address: int, data: bytes) -> None:
         self.board.poke(address, np.frombuffer(data, np.uint8))
 
@@ -78,8 +84,11 @@ class ElfNetwork:
         stem = network.stem
         if f"stai_{stem}_run" in self.symbols:
             context = self._symbol(rf"(network_)?{stem}_(ctx|context)")
-            self.call("stai_runtime_init")
-            self._expect_zero(self.call(f"stai_{stem}_init", context), "stai init")
+            if not self._ready:
+                self.call("stai_runtime_init")
+            prepare = f"stai_ext_{stem}_new_inference" if stem in self._ready else f"stai_{stem}_init"
+            self._expect_zero(self.call(prepare, context), prepare)
+            self._ready.add(stem)
             return lambda: self._expect_zero(self.call(f"stai_{stem}_run", context, _SYNC), "stai run")
         instance = self._symbol(rf"NN_Instance_{network.name}(\.\d+)?")
         self.call("LL_ATON_RT_RuntimeInit")
@@ -97,6 +106,9 @@ class ElfNetwork:
         for _ in range(_MOST_BLOCKS):
             answer = self.call("LL_ATON_RT_RunEpochBlock", instance)
             if answer == _DONE:
+                for name, *words in (("LL_ATON_RT_DeInit_Network", instance), ("LL_ATON_RT_RuntimeDeInit",)):
+                    if name in self.symbols:  # as LL_ATON_RT_Main does; images that never end lack them
+                        self.call(name, *words)
                 return
             if answer == _WAIT:
                 self.board.core.pc = _CODE
@@ -105,7 +117,10 @@ class ElfNetwork:
 
     def _set(self, name: str, user: ApplicationBuffer) -> int:
         """Memory for a buffer that the application brings."""
-        place, self._free = self._free, self._free + -(-user.size_bytes // _LINE) * _LINE
+        key = name, user.direction, user.index
+        if key not in self._users:
+            self._users[key], self._free = self._free, self._free + -(-user.size_bytes // _LINE) * _LINE
+        place = self._users[key]
         setter = f"LL_ATON_Set_User_{user.direction.capitalize()}_Buffer_{name}"
         self._expect_zero(self.call(setter, user.index, place, user.size_bytes), setter)
         return place

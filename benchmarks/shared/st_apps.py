@@ -50,7 +50,7 @@ exec {gcc} "${{left[@]}}"
 """
 _PLACE = "<path_to_stedge>/stedgeai.exe"
 # a source of CMSIS that is too large for snapshots of most repositories, and where it is
-_TABLES = (f"{OWNER}+stm32ai-modelzoo-services", "CommonTables/arm_common_tables.c")
+TABLES = (f"{OWNER}+stm32ai-modelzoo-services", "CommonTables/arm_common_tables.c")
 _TOOLS = ("objcopy", "size", "readelf")
 _PREFIX = "arm-none-eabi-"
 
@@ -101,7 +101,7 @@ APPS = (
 
 def rows(fetched: Path, work: Path) -> list[Row]:
     work.mkdir(parents=True, exist_ok=True)
-    tools = _tools(work / "tools")
+    tools = tools_in(work / "tools")
     found = []
     for app in APPS:
         found.append(_row(app, fetched / f"{OWNER}+{app.repository}" / "repo", work / app.repository, tools))
@@ -111,25 +111,25 @@ def rows(fetched: Path, work: Path) -> list[Row]:
 
 def _row(app: App, repository: Path, folder: Path, tools: Path) -> Row:
     git_files.unpack(repository, folder)
-    changed = [*_stand_in(folder / "Model"), *_unix_lines(folder / app.script), *_placed(folder / app.script)]
-    changed += git_files.borrow(repository.parents[1] / _TABLES[0] / "repo", _TABLES[1], folder, "arm_common_tables.c")
+    changed = [*stand_ins(folder / "Model"), *_unix_lines(folder / app.script), *_placed(folder / app.script)]
+    changed += git_files.borrow(repository.parents[1] / TABLES[0] / "repo", TABLES[1], folder, "arm_common_tables.c")
     script = (folder / app.script).read_text()
     called = "; ".join(line for line in script.splitlines() if re.match(r'(stedgeai|"\$generateCmd") ', line))
     try:
         result, passed = "; ".join((*_built(app, folder, tools), *changed)), True
     except (AtoncError, subprocess.CalledProcessError, KeyError) as error:
-        result, passed = _reason(error), False
+        result, passed = reason(error), False
     return Row(f"{OWNER}/{app.repository}", git_files.commit(repository)[:7], app.script, called, result, passed)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     if not isinstance(error, subprocess.CalledProcessError):
         return f"{type(error).__name__}: {error}"[:300]
     lines = re.findall(r"^.*(?:error|Error|undefined).*$", f"{error.stdout}{error.stderr}", re.MULTILINE)
     return f"{Path(error.cmd[0]).name} ends with {error.returncode}: {' / '.join(lines[:3])}"[:300]
 
 
-def _stand_in(models: Path) -> Iterator[str]:
+def stand_ins(models: Path) -> Iterator[str]:
     """A model of the corpus under the name of one that is not there; what to say about it."""
     said = []
     for script in models.glob("*.sh"):
@@ -160,15 +160,15 @@ def _placed(script: Path) -> Iterator[str]:
 def _built(app: App, folder: Path, tools: Path) -> Iterator[str]:
     environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
     script = folder / app.script
-    _run(["bash", script.name, app.model_file], script.parent, environment)
-    _run(["make", f"GCC_PATH={tools}", "-j2", *([app.target] if app.target else [])], folder / app.make, environment)
+    run_in(["bash", script.name, app.model_file], script.parent, environment)
+    run_in(["make", f"GCC_PATH={tools}", "-j2", *([app.target] if app.target else [])], folder / app.make, environment)
     images = sorted((folder / app.make).rglob("*.elf"), key=lambda path: path.stat().st_mtime_ns)
     yield f"linked ({images[-1].stat().st_size:,} bytes)"
     for name in app.networks:
         yield _same_outputs(images[-1], folder / app.model, name)
 
 
-def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+def run_in(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace")
     done.check_returncode()
 
@@ -189,7 +189,7 @@ def _same_outputs(image: Path, model: Path, name: str) -> str:
     return f"{name} of the image: {sum(map(len, found)):,} bytes of {len(found)} outputs equal those of `atonc run`"
 
 
-def _tools(folder: Path) -> Path:
+def tools_in(folder: Path) -> Path:
     """ST's name and the compiler of the Makefiles."""
     folder.mkdir(exist_ok=True)
     install(folder.parent / "installation", RELEASE)

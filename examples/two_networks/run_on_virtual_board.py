@@ -18,9 +18,9 @@ def main() -> int:
     build = Path(sys.argv[1])
     try:
         board = VirtualBoard(read_firmware(build / "firmware.elf"))
-        slots = json.loads((build / "networks" / "app.json").read_text())["slots"]
+        start = json.loads((build / "networks" / "app.json").read_text())["flash_start"]
         image = np.fromfile(build / "networks" / "app_flash.bin", np.uint8)
-        board.poke(min(slot["start"] for slot in slots), image)
+        board.poke(start, image)
         board.run()
     except AtoncError as error:
         print(error, file=sys.stderr)

@@ -152,4 +152,4 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, capsys: pytest.Cap
 def test_the_page_has_every_network_and_nothing_from_elsewhere(made: building.BuiltApplication) -> None:
     page = made.all_files["app_report.html"].decode()
     assert page.count("<svg") == 3 and 'href="first_report.html"' in page and "src=" not in page
-    assert "second runs behind every run of first" in page and "stays while second runs" in page
+    assert "second runs behind runs of first, 10 times a second" in page and "stays while second runs" in page

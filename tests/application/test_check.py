@@ -27,7 +27,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Planned:
     """What the files of a plan with survivors and weights in RAM say."""
     found, folder = plan("all"), tmp_path_factory.mktemp("files")
     for one in found.networks:
-        write_files(folder, files(c_network(building.network_view(one))))
+        write_files(folder, files(c_network(building.network_view(found, one))))
     touched = [touched_by(folder, one.name, BOARD) for one in found.networks]
     return found.application, [one.slot for one in found.networks], touched
 

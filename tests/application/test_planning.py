@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +15,14 @@ from atonc.delivery.application import building, planning, residents
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.bound import BufferLife, NetworkDemand, least_ram
 from atonc.delivery.application.figures import figures
-from atonc.delivery.application.types import FlashSlot, Reservation
+from atonc.delivery.application.plan_types import ApplicationPlan
+from atonc.delivery.application.read import checked, of_models
+from atonc.delivery.application.types import Application, FlashSlot, Reservation
 from atonc.machine.base.errors import CapacityError
 from tests.application.made import alone, application, plan, plan_of
+
+_CORPUS = os.environ.get("ATONC_CORPUS", Path(__file__).resolve().parents[3] / "shared" / "corpus")
+CORPUS = Path(_CORPUS) / "models"
 
 
 def test_networks_share_what_need_not_stay() -> None:
@@ -143,6 +150,11 @@ def pools_of(memory: BoardMemory) -> list[tuple[int, int]]:
     return [(pool.base, pool.base + pool.size_bytes) for pool in memory.pools if pool.writable]
 
 
+def own_pools(found: ApplicationPlan, name: str) -> list[tuple[int, int]]:
+    """What its compiler sees, neighbours joined."""
+    return parts.joined(pools_of(planning.room_for(found, name)))
+
+
 def test_a_network_never_sees_what_must_survive_it() -> None:
     """Small networks would hardly reach it: so the pools that they are compiled for are looked at."""
     found = plan("all")
@@ -151,7 +163,7 @@ def test_a_network_never_sees_what_must_survive_it() -> None:
         for other in one.survives:
             seen = pools_of(planning.room_for(found, other))
             assert not any(start < one.span[1] and one.span[0] < end for start, end in seen)
-        assert one.span in pools_of(planning.room_for(found, one.network))
+        assert any(low <= one.span[0] and one.span[1] <= high for low, high in own_pools(found, one.network))
     for name, other in (("first", "second"), ("second", "first")):
         seen = pools_of(planning.room_for(found, other))
         assert not any(start < high and low < end for start, end in seen for low, high in found.private[name])
@@ -161,3 +173,14 @@ def test_copies_of_weights_stay_out_of_ram_that_others_overwrite() -> None:
     memory = replace(plan().memory, overwritten=((0x3420_0000, 0x3430_0000),))
     free = free_spans({}, memory)
     assert free and not any(start < 0x3430_0000 and end > 0x3420_0000 for start, end in free)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus (set ATONC_CORPUS)")
+def test_a_network_works_in_the_place_of_its_own_survivor() -> None:
+    """Its input stays while the others run, and when it has read it the place is memory like any other."""
+    names = "spatial_cnn_int8", "flowers__mobilenet_v1_0.25_96_grayscale_tfs_int8", "micro_speech_quantized"
+    first, second, third = of_models([CORPUS / f"{name}.tflite" for name in names]).networks
+    networks = replace(first, outputs_survive=("all",)), replace(second, inputs_survive=("all",)), third
+    told = figures(plan_of(checked(Application("made", first.options.board, networks))))
+    assert told.kept_bytes > 9_000 and told.ram_bytes <= 1.02 * told.lower_bound_bytes
+    assert all(one.latency_ms <= planning.SLOWER_AROUND_KEPT * one.alone_ms for one in told.networks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +12,21 @@ import pytest
 from atonc.delivery.application import building
 from atonc.delivery.application.figures import figures
 from atonc.delivery.application.options import AppOptions
+from atonc.delivery.firmware import image as firmware
 from atonc.delivery.trials import app_running
 from atonc.delivery.trials.boarding import FirmwareError, Rig
+from atonc.insight.runs import runs
 from atonc.machine.base.disk import write_files
+from atonc.machine.emu.files.intel_hex import read_hex
+from atonc.machine.emu.files.network_c import read_network
+from benchmarks.shared.elf_network import ElfNetwork
 from tests.application.made import application, plan, plan_of
+from tests.application.test_sharing import built as shared_constants
 from tests.board.programs import needs_compiler
 
 pytestmark = needs_compiler
+HERE = Path(__file__).parent
+STAI = HERE.parent / "emit" / "stubs" / "stai.h"  # the published types, in our words
 Made = tuple[building.BuiltApplication, Path, Path]
 
 
@@ -33,6 +42,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.fixture(scope="module")
 def rig(made: Made) -> Rig:
     return app_running.make_rig(*made)
+
+
+def runtime_of(rig: Rig, work: Path) -> list[Path]:
+    """Objects that the rig was built of."""
+    return [path for path in (work / "runtime").glob("*.o") if rig.said]
 
 
 def test_networks_in_turns_give_the_bytes_of_each_alone(made: Made, rig: Rig) -> None:
@@ -56,8 +70,7 @@ def test_memory_that_the_application_brings(made: Made, rig: Rig, tmp_path: Path
     building.require_sound(found, files)
     brought = building.BuiltApplication(found, figures(found), contents=contents, all_files=files)
     write_files(tmp_path / "application", files)
-    common = [path for path in (work / "runtime").glob("*.o") if rig.said]  # the rig was built there
-    other = app_running.make_rig(brought, tmp_path / "application", tmp_path / "build", common)
+    other = app_running.make_rig(brought, tmp_path / "application", tmp_path / "build", runtime_of(rig, work))
     tried = app_running.run_in_turns(brought, tmp_path / "application", other, 2, seed=3)
     assert tried.equal, tried.first_difference
 
@@ -93,3 +106,42 @@ def test_flash_that_was_not_programmed_is_noticed_at_the_start(made: Made, rig: 
     rig.board.poke(built.contents[1].slot.start + 7, np.array([built.contents[1].data[7] ^ 1], np.uint8))
     with pytest.raises(FirmwareError, match="constants of second are not in flash"):
         rig.start()
+
+
+def test_networks_that_share_constants(made: Made, rig: Rig, tmp_path: Path) -> None:
+    """Weights in RAM are copied from there too; and a shared part that was not programmed is noticed."""
+    built = shared_constants(resident="all")
+    assert built.figures.saved_constants_bytes > 6_000 and built.figures.resident_bytes > 6_000
+    write_files(tmp_path / "application", built.all_files)
+    other = app_running.make_rig(built, tmp_path / "application", tmp_path / "build", runtime_of(rig, made[2]))
+    tried = app_running.run_in_turns(built, tmp_path / "application", other, 2, seed=4)
+    assert tried.equal, tried.first_difference
+    other = Rig(tmp_path / "build" / "firmware.elf", [], start=False)
+    for one in built.contents[:3]:
+        other.board.poke(one.slot.start, np.frombuffer(one.data, np.uint8))
+    with pytest.raises(FirmwareError, match="constants of codes are not in flash"):
+        other.start()
+
+
+def test_two_networks_behind_the_st_interface(made: Made, rig: Rig, tmp_path: Path) -> None:
+    """`--stai`: both link with the interface and run in turns on it."""
+    found, folder = plan(), tmp_path / "application"
+    write_files(folder, building.files_of_application(found, figures(found), AppOptions(stai=True))[0])
+    for file in (STAI, HERE / "stai_two.c"):
+        shutil.copy(file, folder)
+    names = [one.name for one in found.networks]
+    harness = [folder / "stai_two.c", *(folder / f"stai_{name}.c" for name in names)]
+    networks = [firmware.network_in(folder, name) for name in names]
+    common = runtime_of(rig, made[2])
+    image = firmware.build_firmware(networks, firmware.our_runtime(), tmp_path / "build", common, harness=harness)
+    host, random = ElfNetwork(image, list(read_hex(folder / "app_flash.hex"))), np.random.default_rng(1)
+    for turn in range(2):
+        for name in names:
+            for start, end in found.ram:
+                host.poison(start, end, random)
+            options = runs.RunOptions(folder, name=name, seed=turn)
+            net = runs.load(options)
+            chosen = runs.choose_inputs(net, options)
+            wanted = runs.execute(net, chosen, options).outputs
+            given = [chosen[info.name].tobytes() for info in net.inputs]
+            assert host.run(read_network(folder, name), given) == [wanted[info.name].tobytes() for info in net.outputs]

@@ -23,14 +23,19 @@ pytestmark = [needs_compiler, pytest.mark.skipif(shutil.which("cmake") is None, 
 
 
 def _firmware(tmp_path: Path, *options: str) -> Path:
+    return build_example(EXAMPLE, tmp_path, "arm-none-eabi.cmake", *options)
+
+
+def build_example(example: Path, tmp_path: Path, toolchain: str, *options: str) -> Path:
+    """The firmware of an example, made by the command of this Python."""
     command = tmp_path / "atonc"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m atonc "$@"\n')
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     build = str(tmp_path / "build")
-    configure = ["cmake", "-S", str(EXAMPLE), "-B", build, f"-DATONC={command}", f"-DATONC_PYTHON={sys.executable}"]
+    configure = ["cmake", "-S", str(example), "-B", build, f"-DATONC={command}", f"-DATONC_PYTHON={sys.executable}"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     for step in (
-        [*configure, *options, "-DCMAKE_TOOLCHAIN_FILE=arm-none-eabi.cmake"],
+        [*configure, *options, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"],
         ["cmake", "--build", build, "--parallel", "2"],
     ):
         done = subprocess.run(step, capture_output=True, text=True, timeout=600, env=environment, check=False)

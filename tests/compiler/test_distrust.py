@@ -16,6 +16,7 @@ from atonc.machine.hw.safety.evidence import Feature, Trust
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.seen import padding_grade
 from tests.compiler.golden_graphs import Sketch
+from tests.compiler.wide_networks import random_network
 
 IDS = [argument.id for argument in ARGUMENTS]
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "arguments.json"
@@ -43,7 +44,15 @@ def wide_windows() -> Graph:
     return net.graph()
 
 
-GRAPHS: dict[str, Callable[[], Graph]] = {"windows": windows, "wide windows": wide_windows}
+def sixteen_bits() -> Graph:
+    return random_network(3).graph("int16")
+
+
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    "windows": windows,
+    "wide windows": wide_windows,
+    "16 bits": sixteen_bits,
+}
 
 
 @pytest.mark.parametrize("argument", IDS)
@@ -54,7 +63,7 @@ def test_nothing_rests_on_an_argument_that_is_distrusted(name: str, argument: st
 
 def test_by_default_these_networks_rest_on_some() -> None:
     found = set().union(*(arguments(compiled(make())) for make in GRAPHS.values()))
-    assert {"S3", "S5"} <= found
+    assert {"S3", "S5", "S9"} <= found
 
 
 @pytest.mark.parametrize("argument", IDS)
@@ -68,6 +77,7 @@ def test_a_form_of_an_argument_is_unseen_without_it(argument: str) -> None:
         "S6": Feature("ARITH SHIFT RES", "AFFINE dual X2 Y2 O2", 14),
         "S7": Feature("reader and writer", "of one chain", "interleaved, no word in common"),
         "S8": Feature("CONVACC B", "5x3/1 simd1 F1", 3),
+        "S9": Feature("STRENG reads features", "simd2", "16 bits"),
     }
     feature = examples[argument]
     assert Trust().grade(feature).argument == argument

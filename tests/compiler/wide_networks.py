@@ -60,7 +60,8 @@ class NetworkBuilder:
         name = f"{kind}{len(self.steps)}"
         self.steps.append((kind, name, sources, attrs, weights))
         given = zip(*(self.values[source] for source in sources), strict=True)
-        self.values[name] = [_value(kind, values, attrs, weights) for values in given]
+        bias = 0.0 if weights is None else self._bias(name, len(weights))
+        self.values[name] = [_value(kind, values, attrs, weights, bias) for values in given]
         return name
 
     def graph(self, dtype: str) -> Graph:
@@ -76,7 +77,7 @@ class NetworkBuilder:
                 codes, scales = _weights(weights)
                 quant = Quantisation(scales, np.zeros(scales.size, np.int64), 0)
                 tensors[f"{name} w"] = Tensor(f"{name} w", codes.shape, "int8", quant, codes)
-                bias = np.rint(self._bias(name, scales) / (scales * tensors[sources[0]].scale)).astype(np.int64)
+                bias = np.rint(self._bias(name, scales.size) / (scales * tensors[sources[0]].scale)).astype(np.int64)
                 tensors[f"{name} b"] = Tensor(f"{name} b", bias.shape, "int32", None, bias.astype(np.int32))
                 inputs = (*sources, f"{name} w", f"{name} b")
             ops.append(Op(kind, name, inputs, (name,), attrs, (name,)))
@@ -88,10 +89,10 @@ class NetworkBuilder:
         tensors = [_tflite_tensor(graph, name) for name in graph.tensors] + [T("axes", (2,), "int32", data=[1, 2])]
         return build(tensors, [_tflite_op(graph, op) for op in graph.ops], ["x"], list(graph.outputs))
 
-    def _bias(self, name: str, scales: Real) -> Real:
+    def _bias(self, name: str, outputs: int) -> Real:
         """The same in both formats."""
         seed = sum(name.encode())
-        return np.random.default_rng(seed).normal(0, 0.1, scales.size)
+        return np.random.default_rng(seed).normal(0, 0.1, outputs)
 
     def _tensor(self, name: str, dtype: str, like: Tensor | None = None) -> Tensor:
         shape, quant = self.values[name][0].shape, like.quant if like else None
@@ -115,7 +116,9 @@ def _same(shape: tuple[int, ...], kernel: int, stride: int) -> tuple[int, int, i
     return sides[0][0], sides[1][0], sides[0][1], sides[1][1]
 
 
-def _value(kind: str, values: tuple[Real, ...], attrs: dict[str, Any], weights: Real | None) -> Real:
+def _value(
+    kind: str, values: tuple[Real, ...], attrs: dict[str, Any], weights: Real | None, bias: Real | float = 0.0
+) -> Real:
     x = values[0]
     if kind == "add":
         return x + values[1]
@@ -123,7 +126,7 @@ def _value(kind: str, values: tuple[Real, ...], attrs: dict[str, Any], weights: 
         return x.mean(axis=(1, 2))
     if kind == "dense":
         assert weights is not None
-        return x.reshape(1, -1) @ weights.T
+        return x.reshape(1, -1) @ weights.T + bias
     if kind in ("max_pool", "average_pool"):
         _, height, width, channels = x.shape
         cut = x[:, : height // 2 * 2, : width // 2 * 2].reshape(1, height // 2, 2, width // 2, 2, channels)
@@ -138,7 +141,7 @@ def _value(kind: str, values: tuple[Real, ...], attrs: dict[str, Any], weights: 
         found = np.einsum("yxcij,cij->yxc", windows, weights[..., 0])
     else:
         found = np.einsum("yxcij,oijc->yxo", windows, weights, optimize=True)
-    return np.maximum(found, 0.0)[None]
+    return np.maximum(found + bias, 0.0)[None]
 
 
 def random_network(seed: int, large: bool = False) -> NetworkBuilder:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from atonc.compiler.ir import Op, Tensor
-from atonc.compiler.ops.macs import macs, unit_macs
+from atonc.compiler.ops.macs import macs
 from atonc.compiler.price import program
 from atonc.machine.cost import network
 from atonc.machine.cost.band import band_of
 from atonc.machine.cost.network import NetworkCost, StepCost, cpu_cost
 from atonc.machine.hw.cycles import doubts
+from atonc.machine.hw.cycles.work import unit_macs
 from atonc.machine.hw.machine import stm32n6
 from tests.hw import cycles_epochs as e
 

@@ -284,6 +284,25 @@ def test_nobody_emulates_ciphertext(tmp_path: Path) -> None:
         load_initialisers(network)
 
 
+def test_what_needs_no_weights_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Times and programs of an encrypted folder are read off its registers; a firmware of it is refused."""
+    folder = str(written(encrypted(), tmp_path))
+    assert main(["explain", folder, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert any("weights are encrypted" in one for one in told["notes"]) and told["latency_ms"] > 0
+    assert main(["board", "build", folder, "-o", str(tmp_path / "firmware")]) == 2
+    assert "compile without --encrypt-weights" in capsys.readouterr().err
+
+
+def test_an_evaluation_says_that_it_is_of_plain_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = str(DIGITS.parent / "test.npz")
+    words = ["evaluate", str(DIGITS), "--data", data, "--limit", "2", "-o", str(tmp_path / "out"), "--processes", "1"]
+    for more, said in ((["--encrypt-weights"], True), ([], False)):
+        assert main([*words, *more, "--json"]) == 0
+        notes = json.loads(capsys.readouterr().out)["notes"]
+        assert any("on plain weights" in one for one in notes) == said
+
+
 @pytest.mark.parametrize("other", [{"resident": "all"}, {"relocatable": True}, {"no_npu": True}])
 def test_options_that_do_not_go_with_it(other: dict[str, object]) -> None:
     with pytest.raises(InputError, match="--encrypt-weights does not go with"):

@@ -23,8 +23,8 @@ UNKNOWN = {
     ("folder.py", "_layers"): {"on", "macs", "limit", "attributes", "error"},
     ("info_folder.py", "_layers"): {"macs", "limit", "attributes", "error"},
     ("ours.py", "_step"): {"macs", "nodes"},  # counted from the operator; its layer has the nodes
-    ("folder.py", "_step"): {"parts", "energy_uj", "nodes"},  # nodes follow in _views
-    ("info_folder.py", "_step"): {"parts", "energy_uj", "doubts", "chains", "modes", "links"},  # there is no program
+    ("folder.py", "_step"): {"parts", "nodes"},  # nodes follow in _views
+    ("info_folder.py", "_step"): {"parts", "activity", "doubts", "chains", "modes", "links"},  # there is no program
     ("ours.py", "network_view"): {"basis", "measured", "accuracy"},  # predicted; the others are added by who has them
     ("folder.py", "view_of"): {"basis", "measured", "accuracy", "coverage", "search", "decisions"},
     ("info_folder.py", "info_view"): {

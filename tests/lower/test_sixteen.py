@@ -12,7 +12,7 @@ from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.conv.coefficients import WHOLE_FORMAT
 from atonc.compiler.lower.conv.requantise import Accumulated
-from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, wide_rules
+from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.lower.rules import rule_of
 from atonc.compiler.lower.semantics.run import mapped_op
@@ -205,7 +205,7 @@ def test_rules_of_wide_results_are_as_exact_as_they_say() -> None:
     rng = np.random.default_rng(5)
     scale, offset = rng.uniform(0.1, 0.4, 12), rng.uniform(-40_000, 40_000, 12)
     acc = Accumulated(scale, offset, np.full(12, 80_000.0), offset, 1, 65536.0)
-    (rule,) = wide_rules(acc, [12], WHOLE_FORMAT)
+    (rule,) = wide_rules(acc, AS_CODES, [12], WHOLE_FORMAT)
     sums = rng.integers(-60_000, 60_000, (500, 12))
     exact = np.clip(np.rint(sums * scale + offset), LOWEST, HIGHEST)
     inside = np.abs(sums * scale) < HIGHEST - 2  # before the bias

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atonc.compiler.place.greedy import PackItem, Problem, pack_in_order
+from atonc.compiler.place.greedy import PackItem, Problem, pack, pack_in_order
 from atonc.compiler.place.pools import PoolWindow
 
 WINDOW = PoolWindow(0, 1 << 20)
@@ -35,3 +35,12 @@ def test_what_needs_the_npu_ram_passes_other_windows_by() -> None:
     problem = Problem((PackItem(512, 0, 0), PackItem(512, 0, 0, npu_ram_only=True)))
     assert pack_in_order(problem, (1, 0), [slow, fast], best_fit=False) == ([0, 1024], -1)
     assert pack_in_order(problem, (1, 0), [slow], best_fit=False) == (None, 1)
+
+
+def test_others_have_a_fixed_place_while_its_buffer_does_not_live() -> None:
+    """512 bytes at the end live in step 0 only: two other buffers fit into what is left and into its place."""
+    fixed = PackItem(512, 0, 0, address=512)
+    problem = Problem((fixed, PackItem(512, 0, 1), PackItem(512, 1, 1)))
+    found = pack(problem, [PoolWindow(0, 1024)])
+    assert found is not None and found[0] == [512, 0, 512]
+    assert pack(Problem((fixed, PackItem(512, 0, 1), PackItem(512, 0, 1))), [PoolWindow(0, 1024)]) is None

@@ -78,7 +78,7 @@ def test_folders(tmp_path: Path) -> None:
     folder.mkdir()
     refused(folder, "the folder is empty")
     (folder / "notes.txt").write_text("x")
-    refused(folder, "no picture among its 1 files")
+    refused(folder, "no picture among its 1 file")
     random = np.random.default_rng(0)
     for index in range(9):
         pillow.fromarray(random.integers(0, 256, (10, 14, 3), np.uint8)).save(folder / f"{index}.png")

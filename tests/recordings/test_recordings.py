@@ -188,3 +188,19 @@ def test_two_recordings_beside_each_other(tmp_path: Path) -> None:
 
 def test_the_hash_is_of_the_bytes() -> None:
     assert digest(np.arange(6, dtype=np.int8).reshape(2, 3).T) != digest(np.arange(6, dtype=np.int8).reshape(2, 3))
+
+
+def test_pages_take_their_rows_from_the_folder(tmp_path: Path) -> None:
+    """docs/latency.md and docs/silicon.md: a bundle that is added is a row, an emulated one no evidence."""
+    shared = tmp_path / "recordings"
+    assert collection.latency_table(shared) == "No recording has been given yet."
+    assert collection.evidence_table(shared) == "No recording of a board has been given yet."
+    collection.add(written(tmp_path, made(stated=Statement(VIRTUAL, "CC0-1.0"))), shared)
+    assert "(emulated)" in collection.latency_table(shared) and not collection.ran_on_a_board(shared)
+    assert "1 recording of the virtual board shows nothing" in collection.evidence_table(shared)
+    board = collection.add(written(tmp_path, made()), shared)
+    row = next(line for line in collection.latency_table(shared).splitlines() if board.name in line)
+    assert "stm32n6570-dk" in row and "| 1.000 | 1.000 | 1.00 |" in row  # recorded, predicted by its blocks, ratio
+    evidence = collection.evidence_table(shared)
+    assert board.name in evidence and "| 5 | 2 | 0 |" in evidence and "virtual" not in evidence
+    assert collection.ran_on_a_board(shared)

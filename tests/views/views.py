@@ -29,7 +29,7 @@ MEMORY = (
     "ram_bytes", "activations_bytes", "spilled_bytes", "resident_bytes", "prefetched_bytes", "relocatable_bytes",
     "weights_bytes",
 )  # fmt: skip
-TIME = ("cycles", "latency_ms", "latency_low_ms", "latency_high_ms")
+TIME = ("cycles", "latency_ms", "latency_low_ms", "latency_high_ms", "energy_uj")
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,7 @@ def _page(file: Path) -> Figures:
         "latency_ms": totals["latency_ms"],
         "latency_low_ms": totals["low_ms"],
         "latency_high_ms": totals["high_ms"],
+        "energy_uj": totals["energy_uj"],
         "ram_bytes": totals["ram"],
         "activations_bytes": totals["activations"],
         "spilled_bytes": totals["spilled"],
@@ -243,7 +244,7 @@ def _least(holds: Callable[[int], bool]) -> int:
 def python(build: Build) -> Figures:
     found = atonc.compile(build.model, verify=False, **build.options)
     memory = found.memory
-    time = {"cycles": found.cycles, "latency_ms": found.latency_ms}
+    time = {"cycles": found.cycles, "latency_ms": found.latency_ms, "energy_uj": found.energy.uj.likely}
     band = {"latency_low_ms": found.latency_low_ms, "latency_high_ms": found.latency_high_ms}
     return time | band | {key: getattr(memory, key) for key in MEMORY} | {
         "lower_bound_bytes": memory.lower_bound_bytes,

@@ -84,6 +84,8 @@ def _buffer(home: Placed, graph: Graph) -> dict[str, Any]:
     }
     if home.buffer.offset:
         data["stored_offset"] = home.buffer.offset  # memory holds code + offset
+    if home.buffer.coarse:  # memory holds round(code / 2^dropped_bits) + offset
+        data |= {"stored_offset": home.buffer.coarse.zero, "stored_dropped_bits": home.buffer.coarse.dropped}
     tensor = graph.tensors.get(home.buffer.name)
     if tensor is None:
         return data

@@ -15,6 +15,7 @@ from atonc.compiler.lower import rules
 from atonc.compiler.lower.facts import Facts
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.plan.aliases import root
+from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.evidence import untrusted
 from atonc.compiler.plan.policy import WIDE_STEP, NpuRamBudget
 from atonc.compiler.plan.task import TaskGroup, tasks_of
@@ -39,6 +40,7 @@ class Context:
         self.buffers: MutableMapping[str, Buffer] = {}
         self.aliases: MutableMapping[str, str] = {}  # tensor -> tensor in whose memory it lies
         self.shifted_copies: MutableMapping[str, str] = {}  # buffer -> its copy as code + 128
+        self.coarse: Mapping[str, CoarseCodes] = {}  # tensors of 16 bits that are stored on a coarser scale
         self.semantics: MutableMapping[str, Semantics] = {}  # by operator
         self.refused: list[RefusedForm] = []  # forms that were tried
         self.alternatives: list[Alternative] = []  # forms that cost more than the chosen one
@@ -46,7 +48,7 @@ class Context:
     def draft(self) -> Context:
         """An empty one above this context."""
         above = object.__new__(Context)
-        above.facts, above.names = self.facts, self.names
+        above.facts, above.names, above.coarse = self.facts, self.names, self.coarse
         above.buffers, above.aliases = _above(self.buffers), _above(self.aliases)
         above.shifted_copies, above.semantics = _above(self.shifted_copies), _above(self.semantics)
         above.refused, above.alternatives = [], []
@@ -55,7 +57,7 @@ class Context:
     def copy(self) -> Context:
         """The same, and what is written into it stays there."""
         other = object.__new__(Context)
-        other.facts, other.names = self.facts, self.names
+        other.facts, other.names, other.coarse = self.facts, self.names, self.coarse
         other.buffers, other.aliases = dict(self.buffers), dict(self.aliases)
         other.shifted_copies, other.semantics = dict(self.shifted_copies), dict(self.semantics)
         other.refused, other.alternatives = list(self.refused), list(self.alternatives)
@@ -126,7 +128,7 @@ class Context:
                 kind = BufferKind.OUTPUT
             size = tensor.elements * item_bytes(tensor)
             offset = 128 if kind == BufferKind.ACTIVATION and name in self.shifted else 0
-            self.buffers[name] = Buffer(name, size, kind, name, offset)
+            self.buffers[name] = Buffer(name, size, kind, name, offset, coarse=self.coarse.get(name))
         return name
 
     def may_share(self, output: str, source: str) -> bool:

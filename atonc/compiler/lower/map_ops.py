@@ -14,6 +14,7 @@ from atonc.compiler.lower.registry import Recipe, recipe_for
 from atonc.compiler.lower.same_bits import taking
 from atonc.compiler.lower.semantics.error_model import local_error
 from atonc.compiler.lower.semantics.run import farthest
+from atonc.compiler.lower.sixteen.storage import coarse_tensors
 from atonc.compiler.lower.stripes import lower_stripe
 from atonc.compiler.ops import kinds
 from atonc.compiler.ops.functions import FUNCTIONS
@@ -31,6 +32,14 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
+
+
+class NeedsWholeCodes(Exception):
+    """An operator cannot take or give tensors that are stored on a coarser scale."""
+
+    def __init__(self, tensors: frozenset[str]) -> None:
+        super().__init__(", ".join(sorted(tensors)))
+        self.tensors = tensors
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,20 @@ def map_ops(
 ) -> Mapped:
     """`decisions`: which operators run on the CPU for lack of evidence, and whose rows shall be computed in turn, where
     they can. `known`: the same network with other decisions, whose forms are taken over where nothing changed."""
+    fine: frozenset[str] = frozenset()
+    while True:
+        try:
+            return _mapped(facts, decisions, affinity, known, fine)
+        except NeedsWholeCodes as needs:  # each time of fewer tensors
+            fine |= needs.tensors
+
+
+def _mapped(
+    facts: Facts, decisions: Decisions, affinity: Affinity, known: Mapped | None, fine: frozenset[str]
+) -> Mapped:
+    """`fine`: tensors of 16 bits that must be stored as they are."""
     graph, context = facts.graph, Context(facts)
+    context.coarse = coarse_tensors(context, fine)
     again = _Known(known, facts)
     if known is not None:
         context.names = known.context.names  # scratch memories of both have names of their own
@@ -244,6 +266,8 @@ def _is_renaming(op: Op, context: Context) -> bool:
 
 def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> tuple[CpuPlan, CpuReason]:
     node = layer_name(op)
+    if coarse := context.coarse.keys() & {*op.inputs, *op.outputs}:
+        raise NeedsWholeCodes(frozenset(coarse))
     if op.kind not in kinds():
         raise UnsupportedError(
             f"operator {op.kind} is not supported", where=node, rule=refusal.rule, remedy="remove or replace the node"

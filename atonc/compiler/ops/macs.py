@@ -1,4 +1,4 @@
-"""Multiplications: what a model asks for, and what the units do for it. Nothing else counts them."""
+"""Multiplications that a model asks for; those of the units are counted in `hw/cycles/work.py`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from math import prod
 
 from atonc.compiler.ir import Graph, Op, Tensor
-from atonc.machine.hw.cycles.flow import element_counts
-from atonc.machine.hw.epoch import Epoch
-from atonc.machine.hw.units.convacc import ConvaccConfig
 
 
 def macs(op: Op, tensors: Mapping[str, Tensor]) -> int:
@@ -26,15 +23,3 @@ def macs(op: Op, tensors: Mapping[str, Tensor]) -> int:
 
 def graph_macs(graph: Graph) -> int:
     return sum(macs(op, graph.tensors) for op in graph.ops)
-
-
-def unit_macs(config: ConvaccConfig, outputs: int) -> int:
-    """Counts the multiplications of a unit that gives so many elements."""
-    return outputs * config.kernel_height * config.kernel_width * config.batch
-
-
-def epoch_macs(epoch: Epoch) -> int:
-    """Counts the multiplications of all units of an epoch, those with weights of zero included."""
-    flow = element_counts(epoch)
-    units = epoch.units.items()
-    return sum(unit_macs(c, flow[name].output.total) for name, c in units if isinstance(c, ConvaccConfig))

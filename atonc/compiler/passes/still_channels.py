@@ -20,7 +20,7 @@ Real = NDArray[np.float64]
 # Of a code: rounding of the sums in floating point is far below it, and a value so near the middle between two codes
 # is not taken for certain
 DOUBT = 1e-3
-MOST_BIAS = 2.0**30  # of its 32 bits
+MOST_BIAS = 2.0**30  # of its 32 bits, in units of what is multiplied: the other half is for the products
 MOST_UNIT = 0.25  # of a code, that a step of the accumulator may be: the new bias meets its code with room to spare
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from atonc.compiler.place.lifetimes import Lifetime
@@ -21,12 +22,17 @@ class ConstantLayout:
 def place_constants(constants: Sequence[Lifetime], board: BoardMemory, encrypted: bool = False) -> ConstantLayout:
     """Read-only memory first, then external RAM that the board wants used for constants. `encrypted`: those that only
     engines read come first, so that they are one region; the processor would see the others as ciphertext."""
-    homes = [*board.read_only, *(pool for pool in board.external_ram if pool.constants_preferred)]
+    homes = [pool for pool in board.read_only if not board.is_filled(pool)]
+    homes += [pool for pool in board.external_ram if pool.constants_preferred]
     limits = {pool.name: usable([pool]) for pool in homes}
     cursors = {name: start for name, (start, _) in limits.items()}
     addresses: dict[str, int] = {}
     left = []
     for constant in sorted(constants, key=_streamed_first if encrypted else _reading_order):
+        known = board.constants_at and board.constants_at.get(hashlib.sha256(constant.buffer.data).digest())
+        if known:
+            addresses[constant.buffer.name] = known
+            continue
         size = constant_room(constant.buffer)
         home = next((name for name, (_, end) in limits.items() if cursors[name] + size <= end), None)
         if home is None:

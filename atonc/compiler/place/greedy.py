@@ -30,11 +30,16 @@ class PackItem:
     alignment: int = 16
     traffic: int = 0
     npu_ram_only: bool = False
+    address: int = -1  # where it must lie: others may have its place while it does not live
 
 
 @dataclass(frozen=True)
 class Problem:
     items: tuple[PackItem, ...]
+
+    @cached_property
+    def has_fixed(self) -> bool:
+        return any(item.address >= 0 for item in self.items)
 
     @cached_property
     def live(self) -> NDArray[np.int64]:
@@ -134,10 +139,12 @@ def pack_in_order(
     problem: Problem, order: Sequence[int], windows: Sequence[PoolWindow], best_fit: bool, ceiling: int = _OVER
 ) -> tuple[list[int] | None, int]:
     """One buffer after the other; `ceiling` bounds how far each window is filled. Fails with the buffer to blame."""
-    addresses = [-1] * len(problem.items)
-    ends = list(addresses)
+    addresses = [item.address for item in problem.items]
+    ends = [item.address + item.size for item in problem.items]
     for number in order:
         item = problem.items[number]
+        if item.address >= 0:
+            continue
         busy = [(addresses[n], ends[n]) for n in problem.conflicts[number] if addresses[n] >= 0]
         busy.sort()
         for window in windows:
@@ -186,7 +193,8 @@ def attempts(problem: Problem) -> Iterator[tuple[list[int], bool]]:
 
 
 def extent_of(problem: Problem, addresses: Sequence[int], window: PoolWindow) -> int:
+    """How far a window is filled by what the packer was free to move."""
+    free = [(a, i.size) for a, i in zip(addresses, problem.items, strict=True) if i.address < 0]
     if window.downward:
-        return window.end - min(addresses, default=window.end)
-    ends = (a + i.size for a, i in zip(addresses, problem.items, strict=True))
-    return max(ends, default=window.start) - window.start
+        return window.end - min((a for a, _ in free), default=window.end)
+    return max((a + size for a, size in free), default=window.start) - window.start

@@ -40,9 +40,8 @@ def place(
     used = lifetimes(planned, exclude=user_allocated)
     constants = place_constants([life for life in used if life.buffer.kind == BufferKind.CONSTANT], board, encrypted)
     pins = _pins(used, board)
-    working = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
-    ram = [life for life in working if life.buffer.name not in pins]
-    problem = Problem(tuple(_items(ram)))
+    ram = [life for life in used if life.buffer.kind != BufferKind.CONSTANT] + list(constants.left)
+    problem = Problem(tuple(_items(ram, pins)))
     every = with_scratch(plans, planned.buffers)
     job = PackingProblem(
         problem, board, traffic_of(plans, every, aliases, ram, board), constants.ends, prefer == "speed"
@@ -50,15 +49,13 @@ def place(
     packing = pack(job)
     if packing is None:
         raise explain.PlacementError(explain.shortage(ram, problem, plans, board))
-    addresses = dict(constants.addresses) | pins
+    addresses = dict(constants.addresses)
     addresses |= {life.buffer.name: address for life, address in zip(ram, packing.addresses, strict=True)}
     reserved = {life.buffer.name: item.size for life, item in zip(ram, problem.items, strict=True)}
-    reserved |= {life.buffer.name: life.padded_bytes for life in working if life.buffer.name in pins}
-    whole = Problem(tuple(_items(working))) if pins else problem
     placed = _placed(used, addresses, reserved, every, board)
     placed |= _user_buffers(user_allocated, aliases, every, len(plans))
     memory = memory_use(placed.values(), banks_of(board.pools))
-    return Layout(placed, whole.lower_bound, memory, board.cached, packing.solver, packing.proven)
+    return Layout(placed, problem.lower_bound, memory, board.cached, packing.solver, packing.proven)
 
 
 def _pins(used: Sequence[Lifetime], board: BoardMemory) -> dict[str, int]:
@@ -79,13 +76,14 @@ def _pins(used: Sequence[Lifetime], board: BoardMemory) -> dict[str, int]:
     return found
 
 
-def _items(ram: Sequence[Lifetime]) -> Iterator[PackItem]:
+def _items(ram: Sequence[Lifetime], pins: Mapping[str, int]) -> Iterator[PackItem]:
     """Among small buffers mixed alignments leave holes that matter: there one alignment serves all."""
     small = sum(life.buffer.size_bytes for life in ram) < _SMALL_BYTES
     for life in ram:
         alignment = CPU_CACHE_LINE if small else life.alignment
         size = -(-life.padded_bytes // alignment) * alignment
-        yield PackItem(size, life.first, life.last, alignment, life.traffic_bytes, life.npu_ram_only)
+        fixed = pins.get(life.buffer.name, -1)
+        yield PackItem(size, life.first, life.last, alignment, life.traffic_bytes, life.npu_ram_only, fixed)
 
 
 def _placed(

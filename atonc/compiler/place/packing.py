@@ -80,7 +80,7 @@ def _regions(fast: Sequence[PoolWindow], whole: Sequence[PoolWindow]) -> list[li
 
 def _in_one_region(job: PackingProblem, windows: Sequence[PoolWindow]) -> Packing | None:
     problem, window = job.problem, windows[0]
-    if problem.lower_bound > window.size_bytes:
+    if problem.lower_bound > window.size_bytes and not problem.has_fixed:
         return None
     found = greedy.pack(problem, windows)
     extent = window.size_bytes + 1 if found is None else found[1]
@@ -89,8 +89,8 @@ def _in_one_region(job: PackingProblem, windows: Sequence[PoolWindow]) -> Packin
     if found is None:
         return None
     (addresses, extent), name = found, "greedy"
-    proven = extent == problem.lower_bound
-    if not proven and len(windows) == 1 and solve.available():
+    proven = extent == problem.lower_bound and not problem.has_fixed
+    if not proven and len(windows) == 1 and not problem.has_fixed and solve.available():
         solved = solve.smallest_peak(problem, window, addresses)
         if solved is not None:
             addresses, name, proven = solved.addresses, "cp-sat", solved.optimal
@@ -101,11 +101,11 @@ def _in_one_region(job: PackingProblem, windows: Sequence[PoolWindow]) -> Packin
 
 def _faster(job: PackingProblem, addresses: Sequence[int], window: PoolWindow) -> list[int]:
     """The same extent, but at the place and in the order that keeps the banks apart."""
-    if not window.downward:
+    if not window.downward and not job.problem.has_fixed:
         addresses = best_shift(job.problem, addresses, window, job.traffic, job.board)
-    sizes = [item.size for item in job.problem.items]
-    end = max((a + s for a, s in zip(addresses, sizes, strict=True)), default=window.start)
-    room = PoolWindow(min(addresses, default=window.start), end, npu_ram=window.npu_ram)
+    free = [(a, a + item.size) for a, item in zip(addresses, job.problem.items, strict=True) if item.address < 0]
+    start, end = min((low for low, _ in free), default=window.start), max((high for _, high in free), default=0)
+    room = PoolWindow(start, max(start, end), npu_ram=window.npu_ram)
     return spread(job.problem, addresses, [room], job.traffic, job.board)
 
 

@@ -28,8 +28,10 @@ class BoardMemory:
     pools: tuple[MemoryPool, ...]
     machine: Machine
     application_from: Mapping[str, int] = field(default_factory=dict)  # pool -> where applications keep frame buffers
-    # inputs and outputs with a place of their own, which nothing else of the network uses: start and end of each
+    # inputs and outputs with a place of their own, which others leave alone: start and end of each
     pinned: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # constants that are in flash already: the SHA-256 of their bytes -> address; nothing else goes into their pools
+    constants_at: Mapping[bytes, int] = field(default_factory=dict)
     # RAM in which other networks work between two runs: nothing that must stay lies there
     overwritten: tuple[tuple[int, int], ...] = ()
 
@@ -37,22 +39,22 @@ class BoardMemory:
     def read_only(self) -> tuple[MemoryPool, ...]:
         return tuple(pool for pool in self.pools if not pool.writable)
 
+    def is_filled(self, pool: MemoryPool) -> bool:
+        """Whether it holds constants that are there already."""
+        return any(pool.base <= place < pool.base + pool.size_bytes for place in self.constants_at.values())
+
     @property
     def external_ram(self) -> tuple[MemoryPool, ...]:
         return tuple(pool for pool in self.pools if pool.writable and is_external(pool))
 
     @property
     def on_chip(self) -> tuple[MemoryPool, ...]:
-        inside = (pool for pool in self.pools if pool.writable and not is_external(pool))
-        return tuple(pool for pool in inside if not self.is_pinned(pool))
-
-    def is_pinned(self, pool: MemoryPool) -> bool:
-        end = pool.base + pool.size_bytes
-        return any(start <= pool.base and end <= stop for start, stop in self.pinned.values())
+        return tuple(pool for pool in self.pools if pool.writable and not is_external(pool))
 
     @property
     def cached(self) -> frozenset[str]:
-        return frozenset(pool.name for pool in self.pools if is_external(pool))
+        """Pools whose constants are read through the NPU cache: a pool file may say that one is read past it."""
+        return frozenset(pool.name for pool in self.pools if is_external(pool) and pool.cacheable)
 
     def pools_at(self, start: int, end: int) -> list[tuple[MemoryPool, int]]:
         """The pools that [start, end) touches, each with the bytes in it, by address."""

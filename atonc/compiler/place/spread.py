@@ -38,7 +38,8 @@ def spread(
     """Moves one buffer at a time, as long as an epoch gets faster."""
     meter = Meter(traffic, board, [item.size for item in problem.items], list(addresses))
     for _ in range(_ROUNDS):
-        if not any([_improve(problem, meter, number, rooms, board) for number in meter.bound_items()]):
+        movable = [number for number in meter.bound_items() if problem.items[number].address < 0]
+        if not any([_improve(problem, meter, number, rooms, board) for number in movable]):
             break
     return meter.addresses
 

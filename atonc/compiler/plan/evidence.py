@@ -13,7 +13,7 @@ from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.limits import PREFETCH_BYTES
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.context import PoolKind
-from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade, neighbours
+from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade, feature_readers, neighbours
 from atonc.machine.hw.safety.evidence.epochs import ONE_CHAIN, reader_and_writer
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
@@ -24,7 +24,8 @@ relation = lru_cache(maxsize=1 << 12)(neighbours.relation)  # forms of one layer
 def untrusted(task: Task, trust: Trust) -> Graded | None:
     """The first form of its chain, its units or its engines that may not be used."""
     texts = chain_texts(task)
-    for feature in (*(Feature("chain", "", text) for text in texts), *side_by_side(texts), *_in_one_buffer(task)):
+    chains = (Feature("chain", "", text) for text in texts)
+    for feature in (*chains, *side_by_side(texts), *_in_one_buffer(task), *_feature_readers(task)):
         found = trust.grade(feature)
         if not trust.allows(found):
             return found
@@ -67,6 +68,13 @@ def _in_one_buffer(task: Task) -> Iterator[Feature]:
     for (name, one), other in product(task.engines.items(), task.engines.values()):
         if one.buffer == other.buffer and other.config.to_memory and not one.config.to_memory:
             yield reader_and_writer(relation(one.config, other.config), ONE_CHAIN, _role(task, name))
+
+
+def _feature_readers(task: Task) -> Iterator[Feature]:
+    for wire in task.wires:
+        if wire.source in task.engines and wire.target in task.units:
+            reader, unit = task.engines[wire.source].config, task.units[wire.target]
+            yield from feature_readers.read_for(reader, unit, wire.port)
 
 
 def side_by_side(texts: Iterable[str]) -> Iterator[Feature]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 
+from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.task import EngineUse, Purpose
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
@@ -37,6 +38,7 @@ class Buffer:
     data: bytes = field(default=b"", repr=False)  # contents of a constant
     four_bits: bool = False  # two values to a byte: no engine reads it like that, a copy in RAM is unpacked
     half_bytes: int = 0  # so many values of 4 bits, which engines read as they lie here; 0: bytes
+    coarse: CoarseCodes | None = None  # how codes of 16 bits are stored; None: as they are
 
 
 def taller_buffer(buffer: Buffer, more_bytes: int) -> Buffer:

@@ -364,5 +364,11 @@ class Gates:
         takes=RARE,
     )
     max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=float)
+    max_energy: float = option(
+        *(0.0, "--max-energy", GATES, "likely microjoules of an inference (default: any)"),
+        metavar="UJ",
+        parse=float,
+        takes=RARE,
+    )
     no_cpu: bool = option(False, "--no-cpu", GATES, "no operator on the CPU")
     no_spill: bool = option(False, "--no-spill", GATES, "no activations outside the chip")

@@ -21,17 +21,19 @@ class Pass:
     what: str
     default: bool = True  # on unless `--schedule-without` names it; otherwise off unless `--schedule-with` does
     seen: bool = True  # published programs have what it makes; otherwise `--silicon seen` refuses it
+    argument: str = ""  # where they have its parts only: the one of `docs/silicon.md` that it rests on
     rounds_elsewhere: bool = False  # what it costs decides between forms that round at other places
     verb: str = ""
 
 
 # of weights in RAM (`--resident`), which are no pass: what was seen of them
 KERNELS_IN_RAM = "15 published programs of one owner read kernels from the NPU's RAM, none with a recorded result"
-FUSE, POOLS, PREFETCH, TABLES = "fuse", "pools", "prefetch", "tables"
+FUSE, ONE_PASS, POOLS, PREFETCH, TABLES = "fuse", "one-pass", "pools", "prefetch", "tables"
 ALL = (  # those with a verb in the order in which they run
     Pass("borders", "windows on features of one byte, on a copy with its zero point around it", rounds_elsewhere=True),
     Pass(FUSE, "an operator behind another one in the same epoch"),
     Pass("lanes", "one convolution on several chains of units side by side", rounds_elsewhere=True),
+    Pass(ONE_PASS, "layers of 16 bits at once, on as many bits as 24-bit sums hold", argument="S9", rounds_elsewhere=True),
     Pass("pack", "tasks of different operators side by side", verb="pack_ops"),
     Pass(POOLS, "windows of a pooling behind the convolution that writes the picture; a part of fuse"),
     Pass("stripe", "rows of several convolutions in turn, where the tensors between them have no room on the chip"),

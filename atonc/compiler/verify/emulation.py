@@ -95,10 +95,13 @@ class Emulation:
         data = self.memory.read(home.address, tensor.elements * item_bytes(tensor))
         if home.buffer.offset:
             data -= np.uint8(home.buffer.offset)
-        return data.view(stored_type(tensor)).reshape(tensor.shape)
+        value = data.view(stored_type(tensor)).reshape(tensor.shape)
+        return value if home.buffer.coarse is None else home.buffer.coarse.codes(value).astype(value.dtype)
 
     def store(self, name: str, value: Array) -> None:
         tensor, home = self.graph.tensors[name], self.program.placed[name]
+        if home.buffer.coarse is not None:
+            value = home.buffer.coarse.stored(value)
         data = np.ascontiguousarray(value.astype(stored_type(tensor))).view(np.uint8).reshape(-1)
         if home.buffer.offset:
             data = data + np.uint8(home.buffer.offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from atonc.delivery.application import memory as parts
 from atonc.delivery.application.figures import ApplicationFigures, figures
 from atonc.delivery.application.flash import SlotContents
 from atonc.delivery.application.options import AppOptions
-from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
-from atonc.delivery.application.read import SLOTS_FORMAT, slots_rows, with_slots_of
+from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork, SharedConstants
+from atonc.delivery.application.read import SHARED, SLOTS_FORMAT, slots_rows, with_slots_of
 from atonc.delivery.application.residents import with_residents
-from atonc.delivery.application.types import Application
+from atonc.delivery.application.sharing import with_shared_constants
+from atonc.delivery.application.types import Application, FlashSlot, SharedSlot
 from atonc.delivery.application.ways_out import ways_out
 from atonc.delivery.generate.generating import c_network, files_of
 from atonc.machine.base import progress
@@ -79,7 +80,7 @@ def planned(application: Application) -> ApplicationPlan:
     """Shared memory first, then weights in what it leaves free."""
     sources = planning.read_all(application)
     try:
-        return with_residents(planning.plan(application, sources), sources)
+        return with_shared_constants(with_residents(planning.plan(application, sources), sources), sources)
     except CapacityError as error:
         error.details = tuple(ways_out(application, sources))
         raise
@@ -101,9 +102,10 @@ def files_of_application(
     contents = []
     for one in found.networks:
         with progress.part(f"network {one.name}"):
-            view = network_view(one)
+            view = network_view(found, one)
             files |= files_of(view, with_stai=options.stai)
-            contents.append(SlotContents(one.slot, _constants(view)))
+            contents.append(SlotContents(one.slot, _constants(view, one.slot.start)))
+    contents += [SlotContents(FlashSlot(name, one.start, one.end), one.data) for name, one in shared_parts(found)]
     whole = {
         "app_networks.h": c_text.header(found),
         "app_networks.c": c_text.source(found, contents),
@@ -119,20 +121,30 @@ def files_of_application(
     return files, tuple(contents)
 
 
-def network_view(one: PlannedNetwork) -> CompileView:
+def network_view(found: ApplicationPlan, one: PlannedNetwork) -> CompileView:
     """For its files: with the memories of the board under their own names, and its slot of the flash."""
     network = one.network
     board = parts.with_flash(memories(Options(board=network.options.board)), one.slot.start, one.slot.end)
+    if shared := [part for part in found.shared if one.name in part.networks]:
+        board = parts.with_shared(board, [(part.start, part.end) for part in shared], one.compiled.memory.constants_at)
     view = view_of(one.compiled, network.model, network.options, one.name)
     command = f"atonc app build, network {one.name}; alone: {reproduce.command(view.model, network.options, one.name)}"
     return replace(view, board=board, reproduce={**view.reproduce, "command": command})
 
 
-def _constants(view: CompileView) -> bytes:
-    found = images.raw_files(c_network(view))
-    if len(found) > 1:
+def _constants(view: CompileView, start: int) -> bytes:
+    """The bytes of its slot; what it shares with others is in the files of each."""
+    network = c_network(view)
+    names = {pool.base: f"{images.file_stem(network, pool)}.raw" for pool in images.by_pool(network)}
+    memory = view.compiled.memory
+    if set(names) - {start, *(pool.base for pool in memory.pools if memory.is_filled(pool))}:
         raise ModelError("constants in several memories", where=f"network {view.name}", rule="they lie in one slot")
-    return next(iter(found.values()), b"")
+    return images.raw_files(network)[names[start]] if start in names else b""
+
+
+def shared_parts(found: ApplicationPlan) -> Iterator[tuple[str, SharedConstants]]:
+    """Parts of the flash that several networks read, with names for C."""
+    yield from ((f"{SHARED}_{number}", one) for number, one in enumerate(found.shared, 1))
 
 
 def document(
@@ -142,6 +154,7 @@ def document(
     hashes = {one.slot.network: hashlib.sha256(one.data).hexdigest() for one in contents}
     return {
         "board": found.application.board,
+        "flash_start": flash.flash_image(contents)[0],
         "slots": list(slots_rows([one.slot for one in found.networks])),
         "networks": [
             row | {"model": network.network.model.name, "constants_sha256": hashes[network.name]}
@@ -153,6 +166,10 @@ def document(
             {"network": one.network, "tensor": one.tensor, "start": one.span[0], "end": one.span[1]}
             | {"survives": list(one.survives)}
             for one in found.kept
+        ],
+        "shared_constants": [
+            {"networks": list(one.networks), "start": one.start, "bytes": len(one.data), "saved": one.saved_bytes}
+            for one in found.shared
         ],
         "reserved": [{"name": one.name, "start": one.start, "end": one.end} for one in found.application.reserved],
     }
@@ -166,4 +183,5 @@ def require_sound(found: ApplicationPlan, files: Mapping[str, bytes]) -> None:
         write_files(Path(folder), files)
         touched = [check.touched_by(Path(folder), one.name, board) for one in found.networks]
     slots = [one.slot for one in found.networks]
-    check.require_sound(check.check(found.application, slots, touched, board))
+    shared = [SharedSlot(one.networks, one.start, one.end) for one in found.shared]
+    check.require_sound(check.check(found.application, slots, touched, board, shared))

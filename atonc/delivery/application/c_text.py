@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from atonc.delivery.application.flash import SlotContents
-from atonc.delivery.application.plan_types import ApplicationPlan, Kept
+from atonc.delivery.application.plan_types import ApplicationPlan, Kept, SharedConstants
+from atonc.delivery.application.read import SHARED
 from atonc.delivery.application.types import AppNetwork
 from atonc.machine.base.about import __version__
 
@@ -96,7 +97,7 @@ static uint32_t crc32(const volatile uint8_t *data, uint32_t size)
   return ~crc;
 }}
 
-int app_networks_check(void)
+{shared}int app_networks_check(void)
 {{
   for (int k = 0; k < APP_NETWORKS; k++) {{
     const app_network_t *one = &app_networks[k];
@@ -104,7 +105,7 @@ int app_networks_check(void)
       return k;
     }}
   }}
-  return -1;
+{check_shared}  return -1;
 }}
 
 int app_networks_init(void)
@@ -188,6 +189,21 @@ void app_network_run(int network)
 """
 
 
+_SHARED_TABLE = """/* Constants that several networks read; the first of them, address, bytes, CRC-32. */
+static const uint32_t shared_constants[][4] = {{
+{rows}}};
+
+"""
+
+_SHARED_CHECK = """  for (uint32_t k = 0; k < sizeof shared_constants / sizeof shared_constants[0]; k++) {
+    const uint32_t *one = shared_constants[k];
+    if (crc32((const volatile uint8_t *)(uintptr_t)one[1], one[2]) != one[3]) {
+      return (int)one[0];
+    }
+  }
+"""
+
+
 def header(found: ApplicationPlan) -> str:
     networks = found.application.networks
     numbers = "".join(f"  {number_of(one)} = {k},\n" for k, one in enumerate(networks))
@@ -213,7 +229,18 @@ def source(found: ApplicationPlan, contents: Sequence[SlotContents]) -> str:
     declared = "".join(f"LL_ATON_DECLARE_NAMED_NN_INSTANCE_AND_INTERFACE({one.name})\n" for one in networks)
     by_name = {one.slot.network: one for one in contents}
     rows = "".join(_row(one, by_name[one.name]) for one in networks)
-    return _SOURCE.format(version=__version__, declared=declared, rows=rows)
+    shared = [one for one in contents if one.slot.network.startswith(SHARED)]
+    parts = "".join(_shared_row(one, part) for one, part in zip(shared, found.shared, strict=True))
+    table = _SHARED_TABLE.format(rows=parts) if shared else ""
+    check = _SHARED_CHECK if shared else ""
+    return _SOURCE.format(version=__version__, declared=declared, rows=rows, shared=table, check_shared=check)
+
+
+def _shared_row(contents: SlotContents, part: SharedConstants) -> str:
+    return (
+        f"  {{APP_NETWORK_{part.networks[0].upper()}, {contents.slot.start:#010x}U, {len(contents.data)}U, "
+        f"{contents.crc32:#010x}U}}, /* {', '.join(part.networks)} */\n"
+    )
 
 
 def _row(network: AppNetwork, contents: SlotContents) -> str:

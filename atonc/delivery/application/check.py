@@ -7,12 +7,13 @@ in the calls of CPU layers, copies of weights, images of constants. What it may 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from atonc.compiler.plan.findings import Finding
-from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, Span
+from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, SharedSlot, Span
 from atonc.machine.base.errors import ModelError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.initialisers import load_initialisers
@@ -34,6 +35,7 @@ class TouchedMemory:
     inputs: tuple[Named, ...]
     outputs: tuple[Named, ...]
     others: tuple[Named, ...]  # whatever else is read or written
+    images: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)  # the contents of its constants
 
     @property
     def everything(self) -> tuple[Named, ...]:
@@ -52,12 +54,11 @@ def touched_by(folder: Path, name: str, board: Board) -> TouchedMemory:
         )
         for what, side in (("input", network.inputs), ("output", network.outputs), ("buffer", network.internals))
     ]
-    constants = tuple(
-        ("constants", (part.address, part.address + len(part.data))) for part in load_initialisers(network, None)
-    )
+    images = tuple((part.address, bytes(part.data)) for part in load_initialisers(network, None))
+    constants = tuple(("constants", (start, start + len(data))) for start, data in images)
     copies = tuple(("weights in RAM", (one.address, one.address + one.size_bytes)) for one in network.residents)
     others = (*buffers[2], *_params(found), *_engines(found), *_calls(found, board))
-    return TouchedMemory(name, constants, copies, buffers[0], buffers[1], others)
+    return TouchedMemory(name, constants, copies, buffers[0], buffers[1], others, images)
 
 
 def _params(found: EmulatedNetwork) -> Iterator[Named]:
@@ -98,17 +99,23 @@ def _numbers(value: Any) -> Iterator[int]:
 
 
 def check(
-    application: Application, slots: Sequence[FlashSlot], touched: Sequence[TouchedMemory], board: Board
+    application: Application,
+    slots: Sequence[FlashSlot],
+    touched: Sequence[TouchedMemory],
+    board: Board,
+    shared: Sequence[SharedSlot] = (),
 ) -> list[Finding]:
     """All findings; an empty list means that the plan is sound."""
+    named = [FlashSlot(" and ".join(one.networks), one.start, one.end) for one in shared]
     by_name = {one.network: one for one in touched}
     missing = [one.name for one in application.networks if one.name not in by_name]
     known = {slot.network: slot for slot in slots}
     return [
         *(Finding("every network has its files", name, "none found") for name in missing),
-        *_slots(slots, board),
-        *(finding for one in touched for finding in _of_one(one, application, known.get(one.network), board)),
-        *(finding for pair in combinations(touched, 2) for finding in _of_two(*pair)),
+        *_slots([*slots, *named], board),
+        *(finding for one in touched for finding in _of_one(one, application, _Flash(known, shared, one), board)),
+        *(finding for pair in combinations(touched, 2) for finding in _of_two(*pair, shared)),
+        *(finding for one in shared for finding in _same_bytes(one, touched)),
         *(finding for one in application.networks if one.name in by_name for finding in _survivors(one, by_name)),
     ]
 
@@ -139,17 +146,30 @@ def _slots(slots: Sequence[FlashSlot], board: Board) -> Iterator[Finding]:
         )
 
 
-def _of_one(one: TouchedMemory, application: Application, slot: FlashSlot | None, board: Board) -> Iterator[Finding]:
+class _Flash:
+    """The flash that a network may read."""
+
+    def __init__(self, slots: Mapping[str, FlashSlot], shared: Sequence[SharedSlot], one: TouchedMemory) -> None:
+        self.slot = slots.get(one.network)
+        own = [(self.slot.start, self.slot.end)] if self.slot else []
+        self.spans = [*own, *((part.start, part.end) for part in shared if one.network in part.networks)]
+
+    def holds(self, start: int, end: int) -> bool:
+        return any(low <= start and end <= high for low, high in self.spans)
+
+
+def _of_one(one: TouchedMemory, application: Application, flash: _Flash, board: Board) -> Iterator[Finding]:
+    slot = flash.slot
     if slot is None:
         yield Finding("every network has a slot of its own", one.network, "none")
     for what, (start, end) in one.constants:
-        if slot is not None and not (slot.start <= start and end <= slot.end):
+        if slot is not None and not flash.holds(start, end):
             yield Finding("constants lie in the slot of their network", one.network, f"{what} {_text((start, end))}")
     for what, (start, end) in one.everything:
         memory = board.memory_at(start)
         if memory is None or board.memory_at(end - 1) is None:
             yield Finding("buffers lie in memories of the board", one.network, f"{what} {_text((start, end))}")
-        elif memory.kind == FLASH and slot is not None and not (slot.start <= start and end <= slot.end):
+        elif memory.kind == FLASH and slot is not None and not flash.holds(start, end):
             yield Finding("networks read only their own slot", one.network, f"{what} {_text((start, end))}")
         for reservation in application.reserved:
             yield from _meet(
@@ -170,17 +190,32 @@ def _written(one: TouchedMemory) -> Iterator[Named]:
             yield what, (start, end)
 
 
-def _of_two(one: TouchedMemory, other: TouchedMemory) -> Iterator[Finding]:
+def _of_two(one: TouchedMemory, other: TouchedMemory, shared: Sequence[SharedSlot]) -> Iterator[Finding]:
+    both = [(s.start, s.end) for s in shared if {one.network, other.network} <= set(s.networks)]
     for mine, theirs in ((one, other), (other, one)):
         for kind, rule in (
             (mine.constants, "constants are nobody else's"),
             (mine.residents, "weights in RAM stay as they are"),
         ):
             for what, span in kind:
+                if any(low <= span[0] and span[1] <= high for low, high in both):
+                    continue
                 for named, touched in theirs.everything:
                     yield from _meet(
                         rule, (f"{what} of {mine.network}", span), (f"{named} of {theirs.network}", touched)
                     )
+
+
+def _same_bytes(slot: SharedSlot, touched: Sequence[TouchedMemory]) -> Iterator[Finding]:
+    """The files of each network that reads a shared part have the same image of it."""
+    found = {}
+    for one in touched:
+        if one.network in slot.networks:
+            found[one.network] = [(at, data) for at, data in one.images if slot.start <= at < slot.end]
+    first = next(iter(found.values()), [])
+    for name in slot.networks:
+        if not first or found.get(name) != first:
+            yield Finding("shared constants are the same for all who read them", name, _text((slot.start, slot.end)))
 
 
 def _survivors(network: AppNetwork, by_name: Mapping[str, TouchedMemory]) -> Iterator[Finding]:

@@ -42,6 +42,8 @@ class ApplicationFigures:
     resident_bytes: int
     free_on_chip_bytes: int  # that no network uses at any time
     free_flash_bytes: int
+    shared_constants_bytes: int = 0  # of flash that several networks read
+    saved_constants_bytes: int = 0  # that equal constants would have taken once more
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,6 +65,8 @@ def figures(found: ApplicationPlan) -> ApplicationFigures:
         resident_bytes=sum(one.resident_bytes for one in networks),
         free_on_chip_bytes=sum(end - start for span in on_chip for start, end in parts.left_of(span, found.ram)),
         free_flash_bytes=flash.base + flash.size_bytes - used_to,
+        shared_constants_bytes=sum(len(one.data) for one in found.shared),
+        saved_constants_bytes=sum(one.saved_bytes for one in found.shared),
     )
 
 

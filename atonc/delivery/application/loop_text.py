@@ -13,8 +13,9 @@ _TEXT = """/* app_loop.c: runs the networks of app_networks.h in order, written 
  *   void app_use_outputs(int network, uint32_t turn);
  *
  * A network that follows another runs behind it, once for every turn for which app_fill_inputs has something to do (one
- * crop of a detected object after the other); every other network has one turn, as often as the table says. Networks
- * work in the same RAM, so the lock is held from filling the inputs to reading the outputs, with all that follows.
+ * crop of a detected object after the other); where the table says fewer times a second than for the one that it
+ * follows, behind so many of its runs only. Every other network has one turn, as often as the table says. Networks work
+ * in the same RAM, so the lock is held from filling the inputs to reading the outputs, with all that follows.
  */
 
 #if defined(APP_LOOP_BARE_METAL) || defined(APP_LOOP_FREERTOS) || defined(APP_LOOP_THREADX)
@@ -40,17 +41,37 @@ static int run_turn(int network, uint32_t turn)
   return 1;
 }}
 
+/* Whether a follower runs behind this run of the network that it follows: behind the first, and then by the rates. */
+static int follows_now(int network)
+{{
+  static float owed[APP_NETWORKS]; /* runs of the other, as parts of one of its own, until it is due */
+  const float own = app_networks[network].per_second;
+  const float other = app_networks[app_networks[network].after].per_second;
+  if (own <= 0.0F || own >= other) {{
+    return own > 0.0F;
+  }}
+  const int due = owed[network] < 0.001F;
+  owed[network] += (due ? 1.0F : 0.0F) - own / other;
+  return due;
+}}
+
+/* Those that follow a network, each with all that follows it. */
+static void run_followers(int first)
+{{
+  for (int k = 0; k < APP_NETWORKS; k++) {{
+    if (app_networks[k].after == first && follows_now(k)) {{
+      for (uint32_t turn = 0U; run_turn(k, turn); turn++) {{
+        run_followers(k);
+      }}
+    }}
+  }}
+}}
+
 /* A network and those that follow it; called with the lock. */
 static void run_chain(int first)
 {{
-  if (!run_turn(first, 0U)) {{
-    return;
-  }}
-  for (int k = 0; k < APP_NETWORKS; k++) {{
-    if (app_networks[k].after == first) {{
-      for (uint32_t turn = 0U; run_turn(k, turn); turn++) {{
-      }}
-    }}
+  if (run_turn(first, 0U)) {{
+    run_followers(first);
   }}
 }}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.place import BoardMemory
@@ -69,25 +69,42 @@ def within(memory: BoardMemory, wanted: Sequence[Span]) -> BoardMemory:
 def _cut(memory: BoardMemory, pieces: Callable[[Span], Iterable[Span]]) -> BoardMemory:
     pools: list[MemoryPool] = []
     for pool in memory.pools:
-        if not pool.writable or memory.is_pinned(pool):
+        if not pool.writable:
             pools.append(pool)
             continue
-        found = [one for one in pieces((pool.base, pool.base + pool.size_bytes)) if one[1] - one[0] >= _LEAST_BYTES]
+        found = [one for one in pieces((pool.base, pool.base + pool.size_bytes)) if _worth(one, memory)]
         for number, (start, end) in enumerate(found, 1):
             name = pool.name if number == 1 else f"{pool.name}_{number}"
             pools.append(replace(pool, name=name, base=start, size_bytes=end - start))
     return replace(memory, pools=tuple(pools))
 
 
+def _worth(piece: Span, memory: BoardMemory) -> bool:
+    """Large enough for a buffer, or the place of one."""
+    homes = memory.pinned.values()
+    return piece[1] - piece[0] >= _LEAST_BYTES or any(piece[0] <= low and high <= piece[1] for low, high in homes)
+
+
 def with_flash(memory: BoardMemory, start: int, end: int) -> BoardMemory:
     """Constants go into this part of the flash only."""
     flash = flash_of(memory)
-    others = tuple(pool for pool in memory.pools if pool.writable)
+    others = tuple(pool for pool in memory.pools if pool.writable or memory.is_filled(pool))
     return replace(memory, pools=(*others, replace(flash, base=start, size_bytes=end - start)))
 
 
+def with_shared(memory: BoardMemory, spans: Sequence[Span], constants_at: Mapping[bytes, int]) -> BoardMemory:
+    """Parts of the flash in which constants lie that other networks read too."""
+    flash = flash_of(memory)
+    added = tuple(
+        replace(flash, name=f"{flash.name}_{start:08x}", postfix=f"{flash.symbol}_{start:08x}", base=start)
+        for start, _ in spans
+    )
+    sized = tuple(replace(pool, size_bytes=end - start) for pool, (start, end) in zip(added, spans, strict=True))
+    return replace(memory, pools=(*memory.pools, *sized), constants_at=constants_at)
+
+
 def flash_of(memory: BoardMemory) -> MemoryPool:
-    found = [pool for pool in memory.pools if not pool.writable]
+    found = [pool for pool in memory.pools if not pool.writable and not memory.is_filled(pool)]
     if len(found) != 1:
         raise CapacityError(
             f"{len(found)} memory pools for constants",
@@ -98,32 +115,46 @@ def flash_of(memory: BoardMemory) -> MemoryPool:
     return found[0]
 
 
-def places_from_the_end(memory: BoardMemory, sizes: Sequence[int]) -> list[Span]:
-    """A place for each in the NPU's own RAM, where engines may start anywhere: the last first, so that what is left is
-    in one piece. Engines may read ahead behind each."""
-    pools = sorted((pool for pool in memory.on_chip if memory.is_npu_ram(pool)), key=lambda pool: -pool.base)
-    free = [[pool.base, pool.base + pool.size_bytes] for pool in pools]
+def places_at_an_end(memory: BoardMemory, sizes: Sequence[int], low: bool = False) -> list[Span]:
+    """A place for each in the NPU's own RAM, where engines may start anywhere: from its end on, or from its start
+    (`low`), so that what is left is in one piece. Engines may read ahead behind each."""
+    free = _npu_ram(memory, low)
     found: list[Span] = []
     for size in sizes:
-        need = -(-(size + PREFETCH_BYTES) // LINE) * LINE
-        home = next((one for one in free if one[1] - one[0] >= need), None)
-        if home is None:
+        need = places_from(0, [size])[0][1]
+        number = next((n for n, (start, end) in enumerate(free) if end - start >= need), None)
+        if number is None:
             raise CapacityError(
                 f"{size:,} bytes that must survive find no place in the NPU's own RAM",
                 where=memory.name,
                 remedy="let fewer inputs and outputs survive, or reserve less of npuRAM3 to npuRAM6",
             )
-        home[1] -= need
-        found.append((home[1], home[1] + need))
+        start, end = free[number]
+        found.append((start, start + need) if low else (end - need, end))
+        free[number] = (start + need, end) if low else (start, end - need)
     return found
 
 
-def pinned(memory: BoardMemory, names: Sequence[str], spans: Sequence[Span]) -> BoardMemory:
-    """The memory of a network with places of its own for some inputs and outputs."""
-    source = {pool.base: pool for pool in memory.pools if pool.writable}
-    free = without(memory, list(spans))
-    pools = list(free.pools)
-    for number, (start, end) in enumerate(spans, 1):
-        pool = source[max(base for base in source if base <= start)]
-        pools.append(replace(pool, name=f"{pool.name}_kept_{number}", base=start, size_bytes=end - start))
-    return replace(free, pools=tuple(pools), pinned=dict(zip(names, spans, strict=True)))
+def places_from(start: int, sizes: Sequence[int]) -> list[Span]:
+    """A place for each, one behind the other."""
+    found: list[Span] = []
+    for size in sizes:
+        found.append((start, start + -(-(size + PREFETCH_BYTES) // LINE) * LINE))
+        start = found[-1][1]
+    return found
+
+
+def region_at_an_end(memory: BoardMemory, size: int, low: bool = False) -> list[Span]:
+    """So many bytes of the NPU's own RAM from its end, or from its start; fewer where it has not so many."""
+    found: list[Span] = []
+    for start, end in _npu_ram(memory, low):
+        need = min(end - start, -(-size // LINE) * LINE)
+        if need > 0:
+            found.append((start, start + need) if low else (end - need, end))
+            size -= need
+    return found
+
+
+def _npu_ram(memory: BoardMemory, low: bool) -> list[Span]:
+    pools = [(pool.base, pool.base + pool.size_bytes) for pool in memory.on_chip if memory.is_npu_ram(pool)]
+    return sorted(pools, reverse=not low)

@@ -13,7 +13,7 @@ from atonc.delivery.application import memory as parts
 from atonc.delivery.application.bound import live_bytes
 from atonc.delivery.application.figures import ApplicationFigures, demand_of
 from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
-from atonc.delivery.application.types import Span
+from atonc.delivery.application.types import Application, AppNetwork, Span
 from atonc.delivery.generate.generating import page_name
 from atonc.insight.report.html.page import plain_page, table
 from atonc.machine.base.words import listed, ms_text, size_text
@@ -59,14 +59,19 @@ def _sections(found: ApplicationPlan, told: ApplicationFigures) -> Iterator[tupl
 def _order(found: ApplicationPlan) -> str:
     """One network runs at a time: each waits for whoever runs, and followers for who they follow."""
     slowest = max(found.networks, key=lambda one: one.compiled.cost.latency_ms)
-    lines = [
-        f"{one.name} runs {f'behind every run of {one.after}' if one.after else f'{one.per_second:g} times a second'}"
-        for one in found.application.networks
-    ]
+    lines = [f"{one.name} runs {_when(one, found.application)}" for one in found.application.networks]
     wait = ms_text(slowest.compiled.cost.latency_ms)
     lines.append(f"One runs at a time, to its end: any other waits up to {wait} for {slowest.name}")
     lines += [f"{one.tensor} of {one.network} stays while {listed(one.survives)} runs" for one in found.kept]
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+
+def _when(one: AppNetwork, application: Application) -> str:
+    rate = f"{one.per_second:g} times a second"
+    if not one.after:
+        return rate
+    seldom = one.per_second < application.network(one.after).per_second
+    return f"behind runs of {one.after}, {rate}" if seldom else f"behind every run of {one.after}"
 
 
 def _map(found: ApplicationPlan) -> str:

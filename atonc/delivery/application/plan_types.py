@@ -61,12 +61,28 @@ class PlannedNetwork:
 
 
 @dataclass(frozen=True)
+class SharedConstants:
+    """A part of the flash that some networks read, every constant of it."""
+
+    networks: tuple[str, ...]
+    start: int
+    end: int  # with what engines may read ahead
+    addresses: Mapping[bytes, int] = field(repr=False)  # SHA-256 of a constant -> where it lies
+    data: bytes = field(repr=False)
+
+    @property
+    def saved_bytes(self) -> int:
+        return len(self.data) * (len(self.networks) - 1)
+
+
+@dataclass(frozen=True)
 class ApplicationPlan:
     application: Application
     memory: BoardMemory  # of the board, without what is reserved
     networks: tuple[PlannedNetwork, ...]
     kept: tuple[Kept, ...] = ()
     private: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)  # network -> RAM for weights that stay there
+    shared: tuple[SharedConstants, ...] = ()
 
     @property
     def ram(self) -> list[Span]:

@@ -20,6 +20,8 @@ from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import memory as parts
+from atonc.delivery.application.bound import least_ram
+from atonc.delivery.application.figures import demand_of
 from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, Kept, PlannedNetwork
 from atonc.delivery.application.types import ERASED_BYTES, Application, AppNetwork, FlashSlot, Span
 from atonc.machine.base import progress
@@ -29,6 +31,10 @@ from atonc.machine.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 # How much slower a network may get so that it works in the RAM of a larger one. The prediction itself is off by more
 # than that; RAM that two networks share is there for a third one, or for frame buffers.
 SLOWER = 1.02
+# And around what must survive, whose RAM is lost for every other network: there banks can be shared less well.
+SLOWER_AROUND_KEPT = 1.05
+# Shares of the lower bound that are tried, one after the other, for networks around what must survive.
+ROOMS = (1.0, 1.005, 1.015, 1.05, 1.15)
 # Room for a next version of a network in its slot: retrained weights have the same size, a wider last layer some more.
 GROWTH = 1.125
 
@@ -45,7 +51,8 @@ def plan(application: Application, sources: Sequence[AppSource]) -> ApplicationP
     kept = _kept(sources, memory)
     begun = ApplicationPlan(application, memory, (), kept)
     alone = _each_alone(begun, sources)
-    return _share(begun, sources, alone)
+    shared = _share(begun, sources, alone)
+    return _around_the_kept(shared, sources, alone) if kept else shared
 
 
 def verify_all(found: ApplicationPlan) -> ApplicationPlan:
@@ -78,8 +85,12 @@ def _of(network: AppNetwork, error: AtoncError) -> AtoncError:
 # ------------------------------------------------------------------------------------------------- places of their own
 
 
-def _kept(sources: Sequence[AppSource], memory: BoardMemory) -> tuple[Kept, ...]:
-    """A place for every input and output that must survive something; the largest first."""
+def _kept(
+    sources: Sequence[AppSource], memory: BoardMemory, low: bool = False, other_end: int | None = None
+) -> tuple[Kept, ...]:
+    """A place for every input and output that must survive something; those of the network that keeps most lie beside
+    what all share, so that it works in both as in one piece. `other_end`: those of the network that keeps second most
+    lie from there on, at the other end of what all share, so that it does the same."""
     wanted = [
         (_size(one, tensor), one.name, tensor, survives)
         for one in sources
@@ -90,8 +101,13 @@ def _kept(sources: Sequence[AppSource], memory: BoardMemory) -> tuple[Kept, ...]
         for tensor in edges
         if survives and ours  # else the application brings the memory, and keeps it as long as it wants
     ]
-    wanted.sort(key=lambda row: -row[0])
-    places = parts.places_from_the_end(memory, [row[0] for row in wanted])
+    each = {one.name: sum(size for size, name, *_ in wanted if name == one.name) for one in sources}
+    wanted.sort(key=lambda row: (each[row[1]], row[1], row[0]))
+    second = sorted(each, key=lambda name: (-each[name], name))[1] if other_end is not None and len(each) > 1 else ""
+    moved = [row for row in wanted if row[1] == second]
+    wanted = [row for row in wanted if row[1] != second] + moved
+    places = parts.places_at_an_end(memory, [row[0] for row in wanted[: len(wanted) - len(moved)]], low)
+    places += parts.places_from(other_end or 0, [row[0] for row in moved])
     return tuple(Kept(name, tensor, span, who) for (_, name, tensor, who), span in zip(wanted, places, strict=True))
 
 
@@ -105,11 +121,9 @@ def room_for(found: ApplicationPlan, name: str, only: Sequence[Span] | None = No
     these spans, and in places of its own."""
     others = [one.span for one in found.kept if one.network != name and name in one.survives]
     others += [span for other, spans in found.private.items() if other != name for span in spans]
-    own = [one for one in found.kept if one.network == name]
-    memory = parts.without(found.memory, others)
-    if own:
-        memory = parts.pinned(memory, [one.tensor for one in own], [one.span for one in own])
-    return memory if only is None else parts.within(memory, only)
+    own = {one.tensor: one.span for one in found.kept if one.network == name}
+    memory = parts.without(replace(found.memory, pinned=own), others)
+    return memory if only is None else parts.within(memory, [*only, *own.values()])
 
 
 # ------------------------------------------------------------------------------------------------------------ compiling
@@ -134,11 +148,11 @@ def _each_alone(begun: ApplicationPlan, sources: Sequence[AppSource]) -> list[Pl
     cursor = max([flash.base, *(slot.end for slot in known.values())])
     found = []
     for source in sources:
-        room = known.get(source.name) or FlashSlot(source.name, _erased(cursor), end)
+        room = known.get(source.name) or FlashSlot(source.name, erased(cursor), end)
         if room.start >= end:
             raise CapacityError("no flash is left for its constants", where=f"network {source.name}")
         made = compiled_for(source, room_for(begun, source.name), room)
-        slot = known.get(source.name) or _slot(source.network, room, _constants_end(made), end)
+        slot = known.get(source.name) or slot_for(source.network, room, made)
         cursor = max(cursor, slot.end)
         found.append(PlannedNetwork(source.network, made, made, slot))
     return found
@@ -150,21 +164,22 @@ def _constants_end(made: Compiled) -> int:
     return max((end for end in inside if end <= flash.base + flash.size_bytes), default=flash.base)
 
 
-def _slot(network: AppNetwork, room: FlashSlot, used_to: int, end: int) -> FlashSlot:
+def slot_for(network: AppNetwork, room: FlashSlot, made: Compiled) -> FlashSlot:
     """From the start of the room: what was asked for, or what is used and room to grow."""
     behind = PREFETCH_BYTES + XSPI_TAIL  # what engines may read ahead
-    need = used_to - room.start + behind
-    size = network.slot_bytes or round((used_to - room.start) * GROWTH) + behind
-    if size < need:
+    used = _constants_end(made) - room.start
+    size = network.slot_bytes or round(used * GROWTH) + behind
+    if size < used + behind:
         raise CapacityError(
-            f"{need:,} bytes of constants and read-ahead, its slot has {size:,}",
+            f"{used + behind:,} bytes of constants and read-ahead, its slot has {size:,}",
             where=f"network {network.name}",
-            remedy=f"slot = {_erased(need)}, or none",
+            remedy=f"slot = {erased(used + behind)}, or none",
         )
-    return FlashSlot(network.name, room.start, min(end, _erased(room.start + size)))
+    return FlashSlot(network.name, room.start, min(room.end, erased(room.start + size)))
 
 
-def _erased(address: int) -> int:
+def erased(address: int) -> int:
+    """The next address at which the flash can be erased."""
     return -(-address // ERASED_BYTES) * ERASED_BYTES
 
 
@@ -183,6 +198,52 @@ def _share(
         chosen[one.name] = better
         taken = parts.joined([*taken, *working(begun, better)])
     return replace(begun, networks=tuple(chosen[one.name] for one in alone))
+
+
+def _around_the_kept(
+    shared: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence[PlannedNetwork]
+) -> ApplicationPlan:
+    """All networks at that end of the NPU's RAM where the places of what must survive are: so whoever need not leave
+    such a place alone works in it and beside it as in one piece. Only where sharing takes more than it has to; both
+    ends are tried, since borders of banks lie elsewhere for each, and places at both ends of what all share."""
+    bound = least_ram([demand_of(shared, one) for one in shared.networks])
+    padding = sum(one.span[1] - one.span[0] for one in shared.kept) - kept_bytes(shared) + parts.LINE + PREFETCH_BYTES
+    taken = parts.size_of(shared.ram)
+    for room in ROOMS:
+        size = round(room * bound) + padding
+        if size >= taken:
+            break
+        for low, both in ((False, False), (True, False), (False, True)):
+            region = parts.joined(parts.region_at_an_end(shared.memory, size, low))
+            if not region or (both and len(region) > 1):
+                continue
+            try:
+                kept = _kept(sources, shared.memory, low, region[0][0] if both else None)
+            except CapacityError:  # holes of what is reserved: other places than those of the plan so far
+                continue
+            found = _all_within(replace(shared, networks=(), kept=kept), sources, alone, region)
+            if found is not None:
+                return found
+    return shared
+
+
+def _all_within(
+    begun: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence[PlannedNetwork], region: Sequence[Span]
+) -> ApplicationPlan | None:
+    """Nothing where a network does not fit there, or is slower there."""
+    chosen = {}
+    for source, one in sorted(zip(sources, alone, strict=True), key=lambda pair: -parts.size_of(pair[1].spans())):
+        found = compiled_within(begun, source, one.slot, region)
+        if found is None or found.cost.cycles > SLOWER_AROUND_KEPT * one.compiled.cost.cycles:
+            return None
+        chosen[one.name] = replace(one, compiled=found)
+    return replace(begun, networks=tuple(chosen[one.name] for one in alone))
+
+
+def kept_bytes(found: ApplicationPlan) -> int:
+    """Contents of what must survive, without padding."""
+    by_name = {one.name: one for one in found.networks}
+    return sum(by_name[one.network].compiled.program.placed[one.tensor].size_bytes for one in found.kept)
 
 
 def working(found: ApplicationPlan, one: PlannedNetwork) -> list[Span]:
@@ -208,7 +269,7 @@ def compiled_within(
 ) -> Compiled | None:
     """Nothing where it does not fit."""
     memory = room_for(begun, source.name, taken)
-    if not any(pool.writable and not memory.is_pinned(pool) for pool in memory.pools):
+    if not any(pool.writable for pool in memory.pools):
         return None
     try:
         return compiled_for(source, memory, slot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from atonc.machine.hw.board_file import find_board, split_choice
 from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
 
 MOST_NETWORKS = 16
+SHARED = "app_shared"  # parts of the flash that several networks read
 EVERYTHING = "all"  # a survivor of the runs of all other networks
 _TAKEN = ("app", "network", "default", EVERYTHING)  # files of the whole; what C calls a network without a name
-_KEYS = ("board", "resident", "reserve", "network")
+_KEYS = ("board", "resident", "share_constants", "reserve", "network")
 _NETWORK_KEYS = ("name", "model", "per_second", "after", "inputs_survive", "outputs_survive", "slot", "options")
 _RESERVE_KEYS = ("name", "memory", "address", "size")
 _MOST_PER_SECOND = 100_000
@@ -46,10 +47,14 @@ def read_application(path: Path) -> Application:
     if len(tables) > MOST_NETWORKS:
         raise table.wrong("network", f"{len(tables)} networks", rule=f"at most {MOST_NETWORKS}")
     networks = [_network(one, folder, board_name) for one in tables]
+    said = {one.name: one.per_second for one, own in zip(networks, tables, strict=True) if own.has("per_second")}
+    after = {one.name: one.after for one in networks}
+    networks = [replace(one, per_second=_rate(one.name, said, after)) for one in networks]
     networks = [_read_by_followers(one, own, networks) for one, own in zip(networks, tables, strict=True)]
     resident = room(table.text("resident")) if table.has("resident") else ""
     reserved = tuple(_reservation(one, board) for one in table.tables("reserve"))
-    return checked(Application(str(path), board_name, tuple(networks), reserved, resident))
+    share = table.has("share_constants") and table.flag("share_constants")
+    return checked(Application(str(path), board_name, tuple(networks), reserved, resident, share_constants=share))
 
 
 def of_models(models: Sequence[Path], options: Options | None = None) -> Application:
@@ -75,6 +80,8 @@ def checked(application: Application) -> Application:
         raise InputError(f"{len(names)} networks", where=application.file, rule=f"1 to {MOST_NETWORKS}")
     for name in names:
         check_name(name)
+        if name.lower().startswith(SHARED):
+            raise InputError(f"a network called {name!r}", where=application.file, rule=f"{SHARED}... is ours")
         if names.count(name) > 1 or name.lower() in (*_TAKEN, *(other.lower() for other in names if other != name)):
             raise InputError(
                 f"two things are called {name!r}",
@@ -136,6 +143,15 @@ def _network(table: TomlTable, folder: Path, board: str) -> AppNetwork:
         _names(table, "outputs_survive"),
         table.size("slot") if table.has("slot") else 0,
     )
+
+
+def _rate(name: str, said: Mapping[str, float], after: Mapping[str, str]) -> float:
+    """A follower of which nothing is said runs once behind every run of whom it follows."""
+    for _ in after:  # no longer than a chain can be: circles are refused later
+        if name in said or after.get(name, "") not in after:
+            break
+        name = after[name]
+    return said.get(name, 1.0)
 
 
 def _read_by_followers(network: AppNetwork, table: TomlTable, others: Sequence[AppNetwork]) -> AppNetwork:

@@ -44,6 +44,15 @@ class FlashSlot:
 
 
 @dataclass(frozen=True)
+class SharedSlot:
+    """Flash that several networks read."""
+
+    networks: tuple[str, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Application:
     file: str  # where it comes from, for messages
     board: str
@@ -51,6 +60,7 @@ class Application:
     reserved: tuple[Reservation, ...] = ()
     resident: str = ""  # weights in RAM, for all networks together: nothing, "all", or bytes
     slots: tuple[FlashSlot, ...] = ()  # of an earlier build, to be kept
+    share_constants: bool = False  # equal constants of several networks lie in one place
 
     def network(self, name: str) -> AppNetwork:
         return next(one for one in self.networks if one.name == name)

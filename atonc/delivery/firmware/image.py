@@ -151,7 +151,8 @@ def build_firmware(
     homes: tuple[Path, ...] = building.runtime_folder("harness"), building.runtime_folder("wire")
     sources = tuple(name if isinstance(name, Path) else building.runtime_folder(name) for name in harness)
     homes += tuple(dict.fromkeys(name.parent for name in harness if isinstance(name, Path)))
-    contents = runs(part for network in networks for part in network.contents) if with_contents else []
+    every = dict.fromkeys(part for network in networks for part in network.contents)
+    contents = runs(every) if with_contents else []
     units = [
         CompileUnit(sources, (*homes, folder, *runtime.includes), runtime.defines),
         *_kernels(networks, runtime),
@@ -284,10 +285,10 @@ def _code_place(board: Board) -> Placement:
 
 
 def _check_contents(networks: Sequence[ImageNetwork]) -> None:
-    """RAM may be shared by networks that take turns, constants not."""
-    parts = sorted((start, start + len(data), n.name) for n in networks for start, data in n.contents if data)
-    for (_, end, one), (start, _, other) in pairwise(parts):
-        if start < end:
+    """RAM may be shared by networks that take turns, constants only where they are the same."""
+    parts = sorted((start, data, n.name) for n in networks for start, data in n.contents if data)
+    for (before, data, one), (start, more, other) in pairwise(parts):
+        if start < before + len(data) and (before, data) != (start, more):
             raise InputError(
                 f"{one} and {other} both want their constants at {start:#010x}",
                 rule="every network in a firmware has its own place for constants",

@@ -56,6 +56,10 @@ def _gates(gates: Gates, view: CompileView) -> Iterator[tuple[str, float, bool, 
         *("--max-latency", gates.max_latency, cost.latency_ms <= gates.max_latency),
         f"latency is {time}, --max-latency allows {gates.max_latency:g} ms",
     )
+    yield (
+        *("--max-energy", gates.max_energy, cost.energy.uj.likely <= gates.max_energy),
+        f"energy is {cost.energy} an inference, estimated; --max-energy allows {gates.max_energy:g} uJ",
+    )
     yield "--no-cpu", gates.no_cpu, not on_cpu, f"{runs}, --no-cpu allows none"
     yield (
         *("--no-spill", gates.no_spill, not spilled),

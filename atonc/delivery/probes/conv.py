@@ -83,6 +83,15 @@ PROBES = (
         argument="S5",
     ),
     Probe(
+        "conv-3x3-whole-features",
+        "a 3x3 convolution of 16-bit numbers in memory with 8-bit kernels",
+        "published units of this mode get bytes that their reader extends; readers of 16-bit numbers stand in front of "
+        "16-bit kernels",
+        partial(convolutions, Conv(12, 12, 4, 4, 3, ONE, FeatureMode(simd=2, offset=1), whole=True)),
+        "control-conv-3x3",
+        argument="S9",
+    ),
+    Probe(
         "control-conv-5x3",
         "a convolution with windows of 5x3 over one channel",
         "151 published units",

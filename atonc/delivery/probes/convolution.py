@@ -24,6 +24,8 @@ DEEP = FeatureMode(simd=1, deep=True)
 PACKED = FeatureMode(simd=1, deep=True, packed_frame=True)
 CUT = 4  # bits off the sums, so that those of 96 channels fit 16 bits
 SHIFT = 5  # from there to codes
+WHOLE_CUT, WHOLE_SHIFT = 7, 7  # the same of features of 16 bits
+SMALL = 3  # bits off the weights of those, so that 24 bits hold their sums
 ONE = (1, 1, 1, 1)
 NO_PADS = (0, 0, 0, 0)
 
@@ -41,22 +43,25 @@ class Conv:
     mode: FeatureMode
     rows: int = 0
     stride: int = 1
+    whole: bool = False  # features are 16-bit numbers in memory, not bytes
 
     def weights(self, bench: ProbeBuilder) -> Array:
-        return bench.weights(self.kernels, self.rows or self.window, self.window, self.channels)
+        weights = bench.weights(self.kernels, self.rows or self.window, self.window, self.channels)
+        return weights >> SMALL if self.whole else weights
 
     def area(self, offset: int = 0) -> Area:
-        return replace(Area.whole(self.height, self.width, self.channels), offset=offset)
+        return replace(Area.whole(self.height, self.width, self.channels, 1 + self.whole), offset=offset)
 
     @property
     def feature_bytes(self) -> int:
-        return self.height * self.width * self.channels
+        return self.height * self.width * self.channels * (1 + self.whole)
 
     @property
     def unit(self) -> ConvaccConfig:
         shape = (self.kernels, self.rows or self.window, self.window, self.channels)
         part = Part(self.area(), np.zeros(shape, np.int16), self.pads, self.stride)
-        return changed(unit_config(part, self.mode, self.channels, self.kernels), out_shift=CUT)
+        cut = WHOLE_CUT if self.whole else CUT
+        return changed(unit_config(part, self.mode, self.channels, self.kernels), out_shift=cut)
 
     @property
     def results(self) -> int:
@@ -85,7 +90,7 @@ def add_convolution(
     reader = b.read(bench.constant(stream, memory), kernels or kernel_engine(len(stream), conv.mode))
     features = feature_engine(conv.area(lane * conv.feature_bytes), Frames(), conv.mode)
     sums = b.unit(conv.unit, b.read(INPUT, features), reader)
-    codes = b.unit(to_codes(SHIFT, conv.results), sums)
+    codes = b.unit(to_codes(WHOLE_SHIFT if conv.whole else SHIFT, conv.results), sums)
     b.write(codes, OUTPUT, contiguous(conv.results, write=True, offset=lane * conv.results))
 
 

@@ -11,6 +11,7 @@ from atonc.delivery.recordings import checks, files
 from atonc.delivery.recordings.recording import Recording
 from atonc.machine.base.disk import read_file, write_file, write_files
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.words import count
 
 TABLE = "INDEX.md"
 MAX_FILES = 10_000
@@ -43,18 +44,70 @@ def file_name(recording: Recording, content: bytes) -> str:
     return f"{board}-{hashlib.sha256(content).hexdigest()[:12]}.npz"
 
 
-def table(folder: Path) -> str:
+def collected(folder: Path) -> list[tuple[str, Recording]]:
+    """Every recording of a folder with the name of its file; none where there is no folder."""
     paths = sorted(folder.glob("*.npz"))
     if len(paths) > MAX_FILES:
         raise InputError(f"holds {len(paths):,} recordings, at most {MAX_FILES:,} are listed", where=str(folder))
-    return _HEAD + "".join(f"| {' | '.join(_row(path))} |\n" for path in paths)
+    return [(path.name, files.read(path)) for path in paths]
 
 
-def _row(path: Path) -> Sequence[str]:
-    one = files.read(path)
-    ran = one.ran_with
-    clocks = f"{ran.cpu_hz / 1e6:g} / {f'{ran.npu_hz / 1e6:g}' if ran.npu_hz else '?'} MHz"
-    board = f"{one.stated.board} (emulated)" if one.virtual else one.stated.board
-    unlike = f"{one.different:,}" if one.expects else "not compared"
+def table(folder: Path) -> str:
+    return _HEAD + "".join(f"| {' | '.join(_row(*one))} |\n" for one in collected(folder))
+
+
+def _row(name: str, one: Recording) -> Sequence[str]:
     inference = f"{min(one.milliseconds):.3f} ms"
-    return path.name, board, one.model_sha256[:12], clocks, str(one.samples), inference, unlike, one.stated.licence
+    samples, licence = str(one.samples), one.stated.licence
+    return name, _board(one), one.model_sha256[:12], _clocks(one), samples, inference, _unlike(one), licence
+
+
+def _board(one: Recording) -> str:
+    return f"{one.stated.board} (emulated)" if one.virtual else one.stated.board
+
+
+def _clocks(one: Recording) -> str:
+    ran = one.ran_with
+    return f"{ran.cpu_hz / 1e6:g} / {f'{ran.npu_hz / 1e6:g}' if ran.npu_hz else '?'} MHz"
+
+
+def _unlike(one: Recording) -> str:
+    return f"{one.different:,}" if one.expects else "not compared"
+
+
+def latency_table(folder: Path) -> str:
+    """Recorded beside predicted, for the page about latency."""
+    found = collected(folder)
+    if not found:
+        return "No recording has been given yet."
+    head = "| recording | ran on | model (SHA-256) | clocks CPU / NPU | recorded ms | predicted ms | ratio |"
+    return "\n".join([head, "|---|---|---|---|---:|---:|---:|", *(_latency_row(*one) for one in found)])
+
+
+def _latency_row(name: str, one: Recording) -> str:
+    recorded, predicted = min(one.milliseconds), sum(block.predicted_ms for block in one.blocks)
+    times = (f"{predicted:.3f}", f"{recorded / predicted:.2f}") if predicted else ("not told", "")
+    cells = (f"`{name}`", _board(one), one.model_sha256[:12], _clocks(one), f"{recorded:.3f}", *times)
+    return f"| {' | '.join(cells)} |"
+
+
+def evidence_table(folder: Path) -> str:
+    """What recordings show about the silicon: only boards show anything, and only where outputs were worked out."""
+    found = collected(folder)
+    shown = [(name, one) for name, one in found if not one.virtual]
+    if not shown:
+        emulated = f"; {count(len(found), 'recording')} of the virtual board shows nothing about it" if found else ""
+        return f"No recording of a board has been given yet{emulated}."
+    head = "| recording | ran on | program | clocks CPU / NPU | epochs | samples | bytes not emulated |"
+    return "\n".join([head, "|---|---|---|---|---:|---:|---:|", *(_evidence_row(*one) for one in shown)])
+
+
+def _evidence_row(name: str, one: Recording) -> str:
+    epochs = sum(block.last - block.first + 1 for block in one.blocks)
+    known = one.program[:12] or "not told"
+    cells = (f"`{name}`", one.stated.board, known, _clocks(one), str(epochs), str(one.samples), _unlike(one))
+    return f"| {' | '.join(cells)} |"
+
+
+def ran_on_a_board(folder: Path) -> bool:
+    return any(not one.virtual for _, one in collected(folder))

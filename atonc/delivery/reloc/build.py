@@ -60,6 +60,12 @@ def prepare(folder: Path, options: RelocOptions) -> Prepared:
 
 def build(toolchain: Toolchain, folder: Path, options: RelocOptions, work: Path) -> BuiltImage:
     """Compiles, links and lays out; intermediate files go to `work`."""
+    if options.split and options.cleans:
+        raise InputError(
+            "--clean-cache does not go with --split",
+            rule="an image knows where its own file lies, not where somebody put the other one",
+            remedy="leave one of the two out",
+        )
     ready = prepare(folder, options)
     name = image_name(options.name or ready.network.stem)
     elf = link_image(toolchain, ready.network, facts_of(ready, name, options), work, options.cpu)
@@ -120,4 +126,5 @@ def facts_of(ready: Prepared, name: str, options: RelocOptions) -> ImageFacts:
         pools=ready.pools,
         model_hash=ready.model_hash,
         blobs_in_params=options.blobs_in_params,
+        cleans=options.cleans,
     )

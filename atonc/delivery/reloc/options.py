@@ -17,6 +17,9 @@ class RelocOptions:
     secure: bool = option(True, "--no-secure", IMAGE, "for the non-secure state of the processor")
     split: bool = option(False, "--split", IMAGE, "parameters in a file of their own")
     blobs_in_params: bool = option(False, "--ecblob-in-params", IMAGE, "programs of the NPU beside the parameters")
+    cleans: bool = option(
+        False, "--clean-cache", IMAGE, "it cleans the processor's cache over itself: for loaders of files that do not"
+    )
     debug_info: bool = option(True, "--no-dbg-info", IMAGE, "for firmware without LL_ATON_EB_DBG_INFO")
     cpu: str = option(
         "cortex-m55", "--cpu", IMAGE, "cortex-m33: the virtual board", takes=Takes(choices=("cortex-m55", "cortex-m33"))

@@ -22,6 +22,7 @@ class ImageFacts:
     pools: PoolTable
     model_hash: bytes
     blobs_in_params: bool = False
+    cleans: bool = False  # the processor's cache over itself, before the NPU first reads it
 
 
 def conf_h(facts: ImageFacts) -> str:
@@ -43,6 +44,7 @@ def conf_h(facts: ImageFacts) -> str:
         "PARAMS": f"{pools.params_bytes}u",
         "EXT_RAM": f"{pools.ext_ram_bytes}u",
         "RUNTIME": f'"{facts.runtime}"',
+        "CLEANS": str(int(facts.cleans)),
         "POOLS": " ".join(rows),
     }
     return "".join(f"#define ATONC_IMAGE_{name} {value}\n" for name, value in values.items())

@@ -8,8 +8,11 @@ from typing import Any
 
 from atonc.delivery.recordings.checks import Fault
 from atonc.delivery.recordings.comparing import RecordingComparison
+from atonc.delivery.recordings.power import PowerTrace
+from atonc.delivery.recordings.power_windows import MeasuredEnergy
 from atonc.delivery.recordings.recording import Recording
 from atonc.machine.base.words import count
+from atonc.machine.cost.energy import Between, EnergyEstimate, amount
 
 
 def check_lines(recording: Recording, wrong: Sequence[Fault], missing: Sequence[Fault]) -> list[str]:
@@ -72,3 +75,41 @@ def check_json(recording: Recording, wrong: Sequence[Fault], missing: Sequence[F
 def compare_json(found: RecordingComparison) -> dict[str, Any]:
     blocks = [{**asdict(one), "ratio": one.ratio} for one in found.blocks]
     return {**asdict(found), "blocks": blocks, "equal": found.equal}
+
+
+def power_lines(trace: PowerTrace, found: MeasuredEnergy, estimate: EnergyEstimate | None) -> list[str]:
+    size = f"{len(trace.seconds):,} samples of {trace.what}, one every {1e6 * trace.step_s:.4g} us"
+    lines = [
+        f"{size}; {count(len(found.windows), 'inference')} by {found.found_by}",
+        f"measured       : {amount(found.uj)} +- {amount(found.within_uj)} an inference, {found.milliseconds:.3f} ms, "
+        f"{found.milliwatts:.1f} mW",
+    ]
+    if estimate is not None:
+        rails = (("core rail", estimate.core_uj), ("core and memories", estimate.uj))
+        lines += [f"estimated      : {_estimated(span, found)} ({rail})" for rail, span in rails]
+    return lines
+
+
+def _estimated(span: Between, found: MeasuredEnergy) -> str:
+    inside = "inside" if _holds(span, found) else "not inside"
+    return f"{amount(span.likely)}, {amount(span.low)} to {amount(span.high)}; the measured figure is {inside}"
+
+
+def _holds(span: Between, found: MeasuredEnergy) -> bool:
+    return span.low <= found.uj + found.within_uj and found.uj - found.within_uj <= span.high
+
+
+def power_json(trace: PowerTrace, found: MeasuredEnergy, estimate: EnergyEstimate | None) -> dict[str, Any]:
+    return {
+        "samples": len(trace.seconds),
+        "step_us": 1e6 * trace.step_s,
+        "columns": trace.what,
+        "found_by": found.found_by,
+        "energy_uj": found.uj,
+        "within_uj": found.within_uj,
+        "milliseconds": found.milliseconds,
+        "milliwatts": found.milliwatts,
+        "inferences": [asdict(window) for window in found.windows],
+        "estimate": estimate.as_dict() if estimate else None,
+        "inside": _holds(estimate.core_uj, found) if estimate else None,
+    }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from atonc.compiler.place import Layout
     from atonc.compiler.verify.verify import VerifyReport
     from atonc.machine.cost.band import PredictionBand
+    from atonc.machine.cost.energy import EnergyEstimate
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,11 @@ class Compilation:
     @property
     def latency_high_ms(self) -> float:
         return self.band.around(self.latency_ms)[1]
+
+    @property
+    def energy(self) -> EnergyEstimate:
+        """What an inference is estimated to take: `uj` and `core_uj` with low, likely and high, `milliwatts`."""
+        return self.view.cost.energy
 
     @property
     def prediction_error(self) -> float:

@@ -177,7 +177,7 @@ def summary(document: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of the lists; everything else is in the result."""
     memory, checked = document["memory"], document.get("validation")
     band = ("latency_low_ms", "latency_high_ms", "expected_error")
-    kept = ("latency_ms", *band, "cycles", "st_cycles", "macs", "epochs", "seconds", "verify", "board")
+    kept = ("latency_ms", *band, "energy_uj", "cycles", "st_cycles", "macs", "epochs", "seconds", "verify", "board")
     counted = {key: size for key, size in memory.items() if key.endswith("_bytes")}
     cpu = [{key: row[key] for key in ("node", "op", "rule", "seen", "remedy")} for row in document["cpu_ops"]]
     found = {key: document[key] for key in kept} | counted

@@ -26,7 +26,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "compare", help="two builds side by side: epochs, cycles, memory, layers, and accuracy on given inputs"
     )
     parser.set_defaults(verb=_compare)
-    place = "folder of a build, its C file, or a model"
+    place = "folder of a build, its C file, or a model; or an application"
     parser.add_argument("a", type=Path, metavar="A", help=f"{place}; with --against also a JSON document")
     parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the same; not with --against")
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too")
@@ -49,6 +49,8 @@ def _compare(options: argparse.Namespace) -> int:
         return _against(options)
     if options.b is None:
         raise InputError("one build alone", remedy="name a second one, or a baseline: --against BASELINE.json")
+    if any(place.suffix == ".toml" or (place / "app.json").is_file() for place in (options.a, options.b)):
+        return _applications(options)
     from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.insight.report import compare_text
 
@@ -64,6 +66,25 @@ def _compare(options: argparse.Namespace) -> int:
     elif not options.quiet:
         show(compare_text.lines(found, options.verbose))
     return _judged(options, list(_gates(options, found)))
+
+
+def _applications(options: argparse.Namespace) -> int:
+    """Two applications: figures of the whole and of every network; `--max-ratio` is about the time of a second."""
+    given = {"--input": options.input, "--html": options.html, "--min-cosine": options.min_cosine}
+    given["--seed"] = options.seed is not None
+    if wrong := next((flag for flag, value in given.items() if value), ""):
+        raise InputError(f"{wrong} with applications", where=str(options.a), remedy="compare their networks one by one")
+    from atonc.delivery.application import comparing
+
+    found = comparing.compare_applications(options.a, options.b)
+    if options.json:
+        print_document("compare-app", comparing.as_json(found))
+    elif not options.quiet:
+        show(list(comparing.text_lines(found)))
+    ratio = found[0].ratio
+    said = f"B runs {ratio or 0:.3f} times as long of every second as A, --max-ratio allows {options.max_ratio:g}"
+    gate = CheckResult("--max-ratio", ratio is None or ratio <= options.max_ratio, said)
+    return _judged(options, [gate] if options.max_ratio else [])
 
 
 def _gates(options: argparse.Namespace, found: Comparison) -> Iterator[CheckResult]:

@@ -16,6 +16,7 @@ from atonc.machine.base.frozen import dataclass
 TYPES = {"tflite": ".tflite", "onnx": ".onnx", "keras": ""}
 # ST's -O: what to spend memory for
 OPTIMISE = {"time": "speed", "balanced": "speed", "ram": "memory"}
+LAYOUTS = ("zephyr", "openmv", "rust", "cmsis")  # a test holds them against `delivery.layouts.every`
 _ALIGNED = "of the {}; any power of two up to 32"
 
 
@@ -136,6 +137,10 @@ class WrittenOptions:
     runtime: str = option(
         "", "--runtime", OUTPUT, "LL_ATON release for relocatable images, ours and ST's packager's", metavar="VERSION",
         takes=RARE,
+    )
+    layout: str = option(
+        "", "--layout", OUTPUT, "also a folder NAME_LAYOUT for another project (docs/generated-files.md)",
+        takes=Takes(choices=LAYOUTS, local=True, rare=True),
     )
     stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on", takes=RARE)
 

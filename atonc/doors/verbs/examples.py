@@ -95,6 +95,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc recordings compare board.npz st_ai_output  # beside the emulator",
         "atonc recordings compare board.npz other.npz  # two boards, or two clocks",
     ),
+    "recordings power": (
+        "atonc recordings power meter.csv --build out  # beside the estimate",
+        "atonc recordings power meter.csv --volts 3.3 --recording board.npz",
+    ),
     "recordings add": (
         "atonc recordings add board.npz  # into the folder recordings",
         "atonc recordings add board.npz --to shared  # for others to use",

@@ -21,6 +21,7 @@ from atonc.machine.base.errors import InputError
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
     from atonc.compiler.place.explain import PlacementError
+    from atonc.delivery.layouts.layout import FolderLayout
 
 # all that `generate` is asked for: its form in `serve` follows from it
 DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, CiOptions, PictureOptions, ShownOptions)
@@ -61,16 +62,19 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
         preflight.check_folder(place, model)
     for file in (options.trace, options.annotate, options.junit, options.sarif):
         preflight.check_file(file)
-    if options.relocatable is not None and folder is not None:
+    layout = _layout(options)
+    if (options.relocatable is not None or (layout is not None and layout.image is not None)) and folder is not None:
         preflight.check_compiler()
     from atonc.compiler.compile.pipeline import no_watch
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.compiler.place.explain import PlacementError
     from atonc.delivery.generate import generating
+    from atonc.delivery.layouts.every import require_taken, with_layout, write_layout
     from atonc.insight.report import compile_short, compile_text
     from atonc.insight.report.stage_text import Dump, Stopped
 
     wanted = compiler_options(options, options.verify)
+    wanted = wanted if layout is None else with_layout(wanted, layout)
     gates = declared_values(Gates, options)
     dump = Dump(options.dump, options.stop_after)
     try:
@@ -84,8 +88,11 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
     found = generating.judged(gates, view)
     broken = [gate.says for gate in found if not gate.holds]
     check_image(view, options)
+    if layout is not None:
+        require_taken(layout, view)
     if folder is not None and not broken:
         view = (_write_as_st if options.st else write)(view, folder, options)
+        view = view if layout is None else write_layout(layout, view, folder)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     if options.trace or options.annotate:
@@ -103,6 +110,15 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
         print(f"atonc: {sentence}", file=sys.stderr)
     ci.report(options, "analyze" if folder is None else "generate", model, [*_verified(view), *found])
     return 1 if broken else 0
+
+
+def _layout(options: argparse.Namespace) -> FolderLayout | None:
+    """The one that `generate` is asked for; other verbs have none."""
+    if not getattr(options, "layout", ""):
+        return None
+    from atonc.delivery.layouts.every import find_layout
+
+    return find_layout(options.layout)
 
 
 def _verified(view: CompileView) -> list[CheckResult]:

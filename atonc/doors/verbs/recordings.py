@@ -19,12 +19,25 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     compare.add_argument("other", type=Path, metavar="OTHER", help="a recording, or a folder as generate writes it")
     collect = _kind(kinds, "add", "into a folder of recordings that others may use")
     collect.set_defaults(verb=_add)
+    meter = "FILE.csv", "as a power meter exports it"
+    power = _kind(kinds, "power", "what an inference takes, as a power meter saw it", meter)
+    power.set_defaults(verb=_power)
+    power.add_argument("--recording", type=Path, metavar="FILE.npz", help="of the same run: when no marks say where")
+    power.add_argument("--build", type=Path, metavar="DIR", help="what ran, for the estimate beside it")
+    power.add_argument("--mark", default="", metavar="COLUMN", help="high while an inference runs")
+    power.add_argument("--volts", type=float, default=0.0, metavar="V", help="where the file has current only")
+    power.add_argument("--efficiency", type=float, default=1.0, metavar="SHARE", help="of regulators behind the meter")
     collect.add_argument("--to", type=Path, default=Path("recordings"), metavar="DIR", help="default recordings")
 
 
-def _kind(kinds: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str) -> argparse.ArgumentParser:
+def _kind(
+    kinds: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    what: str,
+    file: tuple[str, str] = ("FILE.npz", "written by --record"),
+) -> argparse.ArgumentParser:
     found: argparse.ArgumentParser = kinds.add_parser(name, help=what)
-    found.add_argument("file", type=Path, metavar="FILE.npz", help="written by --record")
+    found.add_argument("file", type=Path, metavar=file[0], help=file[1])
     found.add_argument("--json", action="store_true", help="one JSON document on standard output")
     return found
 
@@ -64,4 +77,20 @@ def _add(options: argparse.Namespace) -> int:
         print_document("recordings-add", {"file": target.name, "table": collection.TABLE})
     else:
         print(f"{target}, and its row in {options.to / collection.TABLE}")
+    return 0
+
+
+def _power(options: argparse.Namespace) -> int:
+    from atonc.delivery.recordings import beside, files, power, power_windows
+    from atonc.delivery.texts import recordings_text
+
+    recording = files.read(options.recording) if options.recording else None
+    trace = power.read(options.file, power.PowerOptions(options.volts, options.efficiency, options.mark))
+    found = power_windows.measure(trace, recording.milliseconds if recording else ())
+    estimate = beside.estimate(options.build, recording) if options.build else None
+    if options.json:
+        told = recordings_text.power_json(trace, found, estimate)
+        print_document("recordings-power", told, recording.model_sha256 if recording else None)
+    else:
+        show(recordings_text.power_lines(trace, found, estimate))
     return 0

@@ -92,7 +92,7 @@ def npu_kernel(context: Context, op: Op) -> Kernel:
         return sample_by_sample(context.graph, op, lambda values: mapped_op(context, op, values))
     source = context.tensor(changing[0])
     place = op.inputs.index(changing[0])
-    if meaning is not None and isinstance(meaning.codes, Layered):
+    if meaning is not None and isinstance(meaning.codes, Layered) and source.dtype != "int16":
         return of_one(LayerKernel(meaning.codes, source.elements), place)
     if meaning is not None and op.kind in _TABLES and source.dtype in ("int8", "uint8"):
         signed = source.dtype == "int8"

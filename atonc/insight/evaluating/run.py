@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from atonc.machine.base.frozen import dataclass
 MOST_WORST = 24
 UNITS = "units"  # folder with what is done, in the output folder
 FUNCTION = "atonc.insight.evaluating.work:compute"
+_IN_PLAIN = "--encrypt-weights: evaluated is the same program on plain weights, since the cipher is not public"
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     require_categories(metric, data, wanted.data)
     units = _units((model, float_model), data, (name, anchors), wanted, compiler)
     answers = _work(units, len(data.entries), wanted, kept)
+    if compiler.encrypt_weights:
+        data = replace(data, notes=(*data.notes, _IN_PLAIN))
     return summary(_origin(model, wanted, data), metric, data, answers)
 
 

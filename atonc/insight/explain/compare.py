@@ -11,7 +11,7 @@ from atonc.insight.explain.pairs import BY_NAME, LayerPair, pair_layers
 from atonc.insight.explain.types import CPU, HYBRID, NOTHING, NPU, LayerView, NetworkView
 from atonc.machine.base.frozen import dataclass
 
-TIMES = "times"  # unit of a ratio
+TIMES, MICROJOULES = "times", "uJ"  # units: of a ratio, of an inference
 
 
 @dataclass(frozen=True)
@@ -141,12 +141,19 @@ def _limits(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float,
         yield "against the absolute one", a.limit.times_absolute, b.limit.times_absolute, TIMES
 
 
+def _energy(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float, str]]:
+    """What both are estimated to take, where their files tell what their steps do."""
+    if a.energy.known and b.energy.known:
+        yield "energy, estimated", a.energy.uj.likely, b.energy.uj.likely, MICROJOULES
+
+
 def compare(a: NetworkView, b: NetworkView, outputs: tuple[OutputAgreement, ...] = ()) -> Comparison:
     figures = tuple(
         ComparedFigure(name, float(x), float(y), unit)
         for name, x, y, unit in (
             ("latency", a.latency_ms, b.latency_ms, "ms"),
             ("cycles", a.cycles, b.cycles, ""),
+            *_energy(a, b),
             *_limits(a, b),
             ("cycles by ST's estimate", a.st_cycles, b.st_cycles, ""),
             ("epochs", len(a.steps), len(b.steps), ""),

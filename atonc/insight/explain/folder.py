@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from atonc.compiler.ops.macs import epoch_macs
 from atonc.compiler.place.usage import memory_use
 from atonc.compiler.plan.types import FILLED, BufferKind
 from atonc.insight.explain import decide, flow, folder_memory, rules, tensors, vendor, wiring
@@ -32,7 +31,7 @@ from atonc.insight.explain.types import (
 )
 from atonc.insight.runs.safety import network_context
 from atonc.machine.base.build_folder import read_whole
-from atonc.machine.base.errors import AtoncError, InputError, plain
+from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError, plain
 from atonc.machine.cost.network import NetworkCost, StepCost, network_cost
 from atonc.machine.cost.saved_machine import build_machine
 from atonc.machine.emu.files.c_info import CInfo, fitting_c_info
@@ -40,11 +39,13 @@ from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.files.types import CompiledNetwork
 from atonc.machine.emu.network import EmulatedNetwork, NetworkStep, load, memory_of, plan_steps
 from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.cycles.work import epoch_macs
 from atonc.machine.hw.machine import Machine, stm32n6
 from atonc.machine.hw.safety.evidence import grade_program
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS
 from atonc.machine.hw.safety.evidence.summary import Summary, summarise
 
+_CIPHERED = "the weights are encrypted, or are to be: programs, buffers and times are shown, which need none of them"
 _LONG_COMMAND = 2000  # characters that are shown of it
 
 
@@ -69,11 +70,13 @@ def _folder_view(directory: Path, name: str | None, adjust: Adjust) -> NetworkVi
         return info_view(described, adjust(stm32n6()))
     try:
         return view_of(load(directory, name), adjust)
-    except InputError as missing:
-        return replace(view_of(_without_weights(directory, name, missing), adjust), notes=(str(missing),))
+    except (InputError, UnsupportedError) as missing:
+        found = _without_weights(directory, name, missing)
+        told = _CIPHERED if found.network.weights_encrypted else str(missing)
+        return replace(view_of(found, adjust), notes=(told,))
 
 
-def _without_weights(directory: Path, name: str | None, missing: InputError) -> EmulatedNetwork:
+def _without_weights(directory: Path, name: str | None, missing: AtoncError) -> EmulatedNetwork:
     """The program alone, if it lies outside the memories; else what was wrong at first."""
     try:
         network = read_network(directory, name)
@@ -227,6 +230,7 @@ def _step(step: NetworkStep, cost: StepCost, macs: int) -> StepView:
         bound_by=cost.bound_by,
         known=cost.known,
         macs=macs if step.epoch is None else epoch_macs(step.epoch),
+        activity=cost.activity,
         doubts={} if step.epoch is None else dict(cost.doubts),
         **wiring.figures(step.epoch),
     )

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from atonc.compiler.compile import reproduce
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.emit.info.costs import epoch_figures
 from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.frontends.coverage import CONVERSIONS, coverage
 from atonc.compiler.ir import Op, layer_name
@@ -39,13 +38,12 @@ from atonc.insight.explain.types import (
 )
 from atonc.insight.explain.work import layer_work
 from atonc.machine.cost.network import StepCost
-from atonc.machine.hw.mpool import MemoryPool
 
 
 def network_view(view: CompileView) -> NetworkView:
     compiled, used = view.compiled, view.memory.by_pool
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.scheduled.owners, strict=True))
-    steps = {step.number: (step, _step(step, cost, owner, view.board.pools)) for step, cost, owner in rows}
+    steps = {step.number: (step, _step(step, cost, owner)) for step, cost, owner in rows}
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own = own_steps(compiled, view.cost.steps)
     source = {node: op for op in compiled.source.ops for node in op.origin or (op.name,)}
@@ -106,7 +104,7 @@ def _ops(view: CompileView) -> Sequence[Op]:
     return view.compiled.graph.ops
 
 
-def _step(step: ProgramStep, cost: StepCost, owner: str, pools: tuple[MemoryPool, ...]) -> StepView:
+def _step(step: ProgramStep, cost: StepCost, owner: str) -> StepView:
     epoch = step.epoch
     return StepView(
         number=step.number,
@@ -119,7 +117,7 @@ def _step(step: ProgramStep, cost: StepCost, owner: str, pools: tuple[MemoryPool
         bound_by=cost.bound_by,
         known=cost.known,
         parts={} if epoch is None else dict(cost.parts),
-        energy_uj=0.0 if epoch is None else epoch_figures(epoch, pools).energy_uj,
+        activity=cost.activity,
         doubts={} if epoch is None else dict(cost.doubts),
         **wiring.figures(epoch),
     )
@@ -133,8 +131,8 @@ def _own(step: ProgramStep, cost: StepCost, steps: Steps) -> StepView:
     shared, whole = steps[step.number]
     if step is shared:
         return whole
-    energy = whole.energy_uj * cost.cycles / max(1, whole.cycles)
-    part = replace(whole, cycles=cost.cycles, milliseconds=cost.milliseconds, energy_uj=energy)
+    own = whole.activity.share(cost.cycles / max(1, whole.cycles))
+    part = replace(whole, cycles=cost.cycles, milliseconds=cost.milliseconds, activity=own)
     return replace(part, **wiring.figures(step.epoch))
 
 

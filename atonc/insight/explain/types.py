@@ -15,6 +15,8 @@ from atonc.insight.explain.loss import AccuracyReport
 from atonc.insight.explain.spread import Spread
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule
+from atonc.machine.cost.band import band_of
+from atonc.machine.cost.energy import Activity, EnergyEstimate, network_energy
 from atonc.machine.hw.machine import milliseconds
 from atonc.machine.hw.safety.evidence.summary import Summary
 
@@ -87,7 +89,7 @@ class StepView:
     units: Mapping[str, str] = field(default_factory=dict)  # unit -> what it does, in words
     macs: int = 0
     bytes_moved: int = 0
-    energy_uj: float = 0.0
+    activity: Activity = Activity()  # what draws power in it
     nodes: tuple[str, ...] = ()  # of a network that others compiled: what its epoch says that it computes
     doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
 
@@ -325,10 +327,10 @@ class NetworkView:
         """What ST's compiler estimates, or would; CPU steps count nothing there."""
         return sum(step.st_cycles for step in self.steps)
 
-    @property
-    def energy_uj(self) -> float:
-        """Energy of the NPU and the memories, by the powers that ST publishes; CPU steps are not in it."""
-        return sum(step.energy_uj for step in self.steps)
+    @cached_property
+    def energy(self) -> EnergyEstimate:
+        band = band_of((step.on in (CPU, HYBRID), step) for step in self.steps)
+        return network_energy((step.activity for step in self.steps), self.npu_mhz, self.cpu_mhz, band)
 
     @property
     def macs(self) -> int:

@@ -43,8 +43,16 @@ class QuantizationJudge:
 
     def verdict(self, model: Any) -> tuple[Signal, float]:
         """The same, and the share of the samples whose first class is another than in float."""
-        seen = self._seen(model, self.names)
-        return Signal.of(self._apart(self.reference), self._apart(seen)), self._changed(seen)
+        return self.together([(self, model)])
+
+    @staticmethod
+    def together(pairs: Sequence[tuple[QuantizationJudge, Any]]) -> tuple[Signal, float]:
+        """The verdict on a way to quantise: every model by a judge of its own, whose samples did not teach it."""
+        seen = [(judge, judge._seen(model, judge.names)) for judge, model in pairs]
+        expected = [values for judge, _ in seen for values in judge._apart(judge.reference)]
+        found = [values for judge, some in seen for values in judge._apart(some)]
+        changed = sum(judge._changed(some) * len(some) for judge, some in seen) / max(len(found), 1)
+        return Signal.of(expected, found), changed
 
     def signal_of_outputs(self, places: Sequence[int], seen: list[list[Array]]) -> Signal:
         """Judges outputs alone, which somebody else has computed for the samples at these places."""

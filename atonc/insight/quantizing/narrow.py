@@ -3,7 +3,7 @@ choice loses. Every point is a whole walk through the network, judged on samples
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -15,8 +15,8 @@ from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.mend import Mended, MendOptions
 from atonc.insight.quantizing.precision import (
     NarrowLayer,
+    as_many_as_fit,
     cheapest_first,
-    even_counts,
     saved_bytes,
     weight_bytes,
     why_eight,
@@ -24,14 +24,16 @@ from atonc.insight.quantizing.precision import (
 from atonc.insight.quantizing.price import QuantizationPrice
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.signal import Signal
-from atonc.insight.quantizing.types import FOUR_BITS, PrecisionPoint, QuantizeOptions, Step
+from atonc.insight.quantizing.types import ANY_LOSS, PrecisionPoint, QuantizeOptions, Step
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 
-POINTS = 5  # steps of the front, by what they save; a target adds those around it
-BISECTIONS = 4  # towards the loss that is allowed
+MOST_CHOICES = 30  # that are looked at in search of layers that may have 4 bits together
+HOPELESS_DB = 1.5  # beyond the loss that is allowed: what one half of the samples says so clearly needs no other
 ASKED_SAMPLES = 16  # that say what each layer costs alone
+EIGHT_ONLY = frozenset[str]()  # no layer has 4 bits
 
 
 class Workbench(Protocol):
@@ -44,7 +46,13 @@ class Workbench(Protocol):
 
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any: ...
 
-    def mended(self, tuning: Tuning, wishes: MendOptions, before: Mended | None = None) -> Mended: ...
+    def mended(
+        self,
+        tuning: Tuning,
+        wishes: MendOptions,
+        before: Mended | None = None,
+        teachers: Sequence[Feed] | None = None,
+    ) -> Mended: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +73,8 @@ class MeasuredChoice:
     point: PrecisionPoint
     tuning: Tuning
     layers: Mended
-    signal: Signal
+    signal: Signal  # of these layers, on the samples that judge
+    both: Signal  # of the choice: either half of the samples judges what the other taught
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +85,20 @@ class Narrowed:
     steps: tuple[Step, ...]
     alone_db: Mapping[str, float]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody who asked for 4 bits should know of a model that has none."""
+        if self.chosen.tuning.four:
+            return ()
+        all_four, eight = self.points[-1], self.points[0]
+        return (f"no weights have 4 bits: none keep within the loss (--max-loss none: {100 * all_four.share:.0f} % of "
+                f"the weights, {eight.snr_db - all_four.snr_db:.1f} dB lost)",)  # fmt: skip
+
 
 class PrecisionSearch:
     def __init__(self, bench: Workbench, eight: EightBits) -> None:
         self.bench, self.eight = bench, eight
+        self.learners = QuantizationJudge.of(bench.graph, bench.learn)
         layers = [layer for layer, _ in eight.layers.values() if not why_eight(bench.graph, layer)]
         self.saved = {layer.name: saved_bytes(bench.graph, layer) for layer in layers}
         self.whole_bytes = weight_bytes(eight.layers) if eight.cost.flash_bytes is None else eight.cost.flash_bytes
@@ -87,19 +106,17 @@ class PrecisionSearch:
         self.steps: list[Step] = []
         self.order: tuple[str, ...] = tuple(self.saved)
         self.alone_db: dict[str, float] = {}
-        self.made: dict[int, MeasuredChoice] = {}  # by how many layers of the order
+        self.made: dict[frozenset[str], MeasuredChoice] = {}  # by the layers with 4 bits
+        self.hopeless = set[frozenset[str]]()  # which lose far too much
 
     def run(self) -> Narrowed:
         settings = self.bench.settings
         self._require_possible()
-        every = self._ways()
-        if settings.precision == FOUR_BITS:
-            self.made = {0: self._start(), len(self.order): every}
-            return self._narrowed(every)
+        self.made[EIGHT_ONLY] = self._start()
+        self.made[frozenset(self.order)] = self._ways()
+        if settings.four_bits_loss_db == ANY_LOSS and not settings.max_flash:
+            return self._narrowed(self.made[frozenset(self.order)])
         self.order = self._ordered()
-        self.made = {0: self._start(), len(self.order): replace(every, tuning=self._tuning(len(self.order)))}
-        for count in even_counts(self.order, self.saved, POINTS):
-            self.measure(count)
         return self._narrowed(self._smallest_flash() if settings.max_flash else self._largest_share())
 
     def _require_possible(self) -> None:
@@ -128,44 +145,53 @@ class PrecisionSearch:
 
     # ---------------------------------------------------------------------------------------------------- measuring
 
-    def flash(self, names: Sequence[str]) -> int:
+    def flash(self, names: Iterable[str]) -> int:
         """Bytes of constants, with weights of 4 bits in these layers."""
         return self.whole_bytes - sum(self.saved[name] for name in names)
 
-    def _tuning(self, count: int) -> Tuning:
-        return replace(self.eight.tuning, four=frozenset(self.order[:count]))
+    def _tuning(self, names: Iterable[str]) -> Tuning:
+        return replace(self.eight.tuning, four=frozenset(names))
 
     def _start(self) -> MeasuredChoice:
-        _, changed = self._changed(self.bench.model(self.eight.tuning, self.eight.layers))
-        point = self._point((), self.eight.signal, changed)
-        return MeasuredChoice(point, self.eight.tuning, self.eight.layers, self.eight.signal)
+        return self._judged(self.eight.tuning, self.eight.walked, self.eight.layers, self.eight.signal)
 
-    def measure(self, count: int) -> MeasuredChoice:
-        if count not in self.made:
-            with progress.part(f"4 bits in {count} layers"):
-                self.made[count] = self._measured(self._tuning(count), self.wishes)
-        return self.made[count]
+    def measure(self, names: Iterable[str], most_lost: float = ANY_LOSS) -> MeasuredChoice | None:
+        """Nothing for a choice that loses more on the samples that judge; the other half is not asked then."""
+        tuning = self._tuning(names)
+        if tuning.four not in self.made:
+            with progress.part(f"4 bits in {count(len(tuning.four), 'layer')}"):
+                layers, signal = self._walked(tuning, self.wishes)
+                if self.bench.settings.max_changed is None and signal.db < self.eight.signal.db - most_lost:
+                    self.hopeless.add(tuning.four)
+                    return None
+                self.made[tuning.four] = self._judged(tuning, self.wishes, layers, signal)
+        return self.made[tuning.four]
 
-    def _measured(self, tuning: Tuning, wishes: MendOptions) -> MeasuredChoice:
+    def _walked(self, tuning: Tuning, wishes: MendOptions) -> tuple[Mended, Signal]:
         layers = self.bench.mended(tuning, wishes)
-        signal, changed = self._changed(self.bench.model(tuning, layers))
-        return MeasuredChoice(self._point(tuple(tuning.four), signal, changed), tuning, layers, signal)
+        return layers, self.bench.judge.signal(self.bench.model(tuning, layers))
 
-    def _changed(self, model: Any) -> tuple[Signal, float | None]:
-        signal, changed = self.bench.judge.verdict(model)
-        return signal, None if self.bench.settings.max_changed is None else changed
+    def _judged(self, tuning: Tuning, wishes: MendOptions, layers: Mended, signal: Signal) -> MeasuredChoice:
+        """One walk is luck by half a decibel or more: the halves of the samples teach and judge once more, exchanged.
 
-    def _point(self, names: tuple[str, ...], signal: Signal, changed: float | None) -> PrecisionPoint:
+        What is written in the end is learnt from all samples, so what the choice costs counts, not what one walk does.
+        """
+        bench = self.bench
+        exchanged = bench.mended(tuning, wishes, None, bench.judge.feeds)
+        pairs = (bench.judge, bench.model(tuning, layers)), (self.learners, bench.model(tuning, exchanged))
+        both, changed = QuantizationJudge.together(pairs)
+        gain = both.gain_over(self.made[EIGHT_ONLY].both) if self.made else (0.0, 0.0)
         values = {name: weights.codes.size for name, (_, weights) in self.eight.layers.items()}
-        share = sum(values[name] for name in names) / max(sum(values.values()), 1)
-        gain = signal.gain_over(self.eight.signal)
-        return PrecisionPoint(len(names), share, self.flash(names), signal.db, gain, changed)
+        share = sum(values[name] for name in tuning.four) / max(sum(values.values()), 1)
+        asked = None if bench.settings.max_changed is None else changed
+        point = PrecisionPoint(len(tuning.four), share, self.flash(tuning.four), both.db, gain, asked)
+        return MeasuredChoice(point, tuning, layers, signal, both)
 
     # ------------------------------------------------------------------------------------------------------ rounding
 
     def _ways(self) -> MeasuredChoice:
         """All layers that may have 4 bits, rounded to the nearest, then by what each way gains surely."""
-        settings, tuning = self.bench.settings, self._tuning(len(self.order))
+        settings, tuning = self.bench.settings, self._tuning(self.order)
         plain, walked = MendOptions(False, False), self.eight.walked
         named = {f"weights of 4 bits in {len(self.order)} layers, nearest rounding": plain}
         if settings.correct_bias:
@@ -177,10 +203,10 @@ class PrecisionSearch:
         best: MeasuredChoice | None = None
         for name, wishes in named.items():
             with progress.part(name):
-                found = self._measured(tuning, wishes)
-            gain = None if best is None else found.signal.gain_over(best.signal)
+                found = self._judged(tuning, wishes, *self._walked(tuning, wishes))
+            gain = None if best is None else found.both.gain_over(best.both)
             kept = gain is None or gain[0] > 0
-            self.steps.append(Step(name, found.signal.db, kept, gain))
+            self.steps.append(Step(name, found.both.db, kept, gain))
             if kept:
                 best, self.wishes = found, wishes
         assert best is not None
@@ -192,7 +218,7 @@ class PrecisionSearch:
         """By what each layer costs alone, behind layers of 8 bits, on samples to learn from."""
         feeds = self.bench.learn[:: -(-len(self.bench.learn) // ASKED_SAMPLES)]
         judge = QuantizationJudge.of(self.bench.graph, feeds)
-        tuning, layers = self._tuning(len(self.order)), self.eight.layers
+        tuning, layers = self._tuning(self.order), self.eight.layers
         alone = self.bench.mended(tuning, self.wishes, layers)
         base = judge.signal(self.bench.model(self.eight.tuning, layers))
         found = []
@@ -214,18 +240,24 @@ class PrecisionSearch:
         settings = self.bench.settings
         if settings.max_changed is not None:
             return point.changed is not None and point.changed <= settings.max_changed + 1e-9
-        return point.snr_db >= self.eight.signal.db - settings.max_loss_db
+        return point.snr_db >= self.made[EIGHT_ONLY].point.snr_db - settings.four_bits_loss_db
+
+    def _fits(self, names: frozenset[str]) -> bool:
+        if names in self.hopeless or (names not in self.made and len(self.made) + len(self.hopeless) >= MOST_CHOICES):
+            return False
+        found = self.measure(names, self.bench.settings.four_bits_loss_db + HOPELESS_DB)
+        return found is not None and self._allowed(found.point)
 
     def _smallest_flash(self) -> MeasuredChoice:
         """The best that fits; with a loss of the user's own, one that keeps to it."""
         settings = self.bench.settings
         fits = next(n for n in range(len(self.order) + 1) if self.flash(self.order[:n]) <= settings.max_flash)
-        self.measure(fits)
+        self.measure(self.order[:fits])
         room = [one for one in self.made.values() if one.point.flash_bytes <= settings.max_flash]
         best = max(room, key=lambda one: (one.point.snr_db, -one.point.flash_bytes))
         allowed = [one for one in room if self._allowed(one.point)] if settings.max_loss else [best]
         if not allowed:
-            lost = self.eight.signal.db - best.point.snr_db
+            lost = self.made[EIGHT_ONLY].point.snr_db - best.point.snr_db
             raise CapacityError(
                 f"within {settings.max_flash:,} bytes the least loss is {lost:.2f} dB against 8 bits",
                 where=f"--max-loss {settings.max_loss}",
@@ -234,17 +266,12 @@ class PrecisionSearch:
         return max(allowed, key=lambda one: (one.point.snr_db, -one.point.flash_bytes))
 
     def _largest_share(self) -> MeasuredChoice:
-        """The least flash that loses no more than is allowed, looked for between two measured points."""
-        for _ in range(BISECTIONS):
-            good = max(n for n, one in self.made.items() if self._allowed(one.point) or n == 0)
-            bad = min((n for n in self.made if n > good), default=good)
-            if bad - good <= 1:
-                break
-            self.measure((good + bad) // 2)
-        allowed = [one for n, one in self.made.items() if self._allowed(one.point) or n == 0]
+        """The least flash of all that was measured and loses no more than is allowed."""
+        as_many_as_fit(self.order, self._fits)
+        allowed = [one for names, one in self.made.items() if self._allowed(one.point) or not names]
         return min(allowed, key=lambda one: (one.point.flash_bytes, -one.point.snr_db))
 
     def _narrowed(self, chosen: MeasuredChoice) -> Narrowed:
-        points = [self.made[count] for count in sorted(self.made)]
+        points = sorted(self.made.values(), key=lambda one: (-one.point.flash_bytes, -one.point.snr_db))
         marked = tuple(replace(one.point, chosen=one is chosen) for one in points)
         return Narrowed(chosen, self.wishes, marked, tuple(self.steps), self.alone_db)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -62,10 +62,20 @@ def cheapest_first(layers: Sequence[NarrowLayer], signal: Array, noise: Array) -
     return tuple(found)
 
 
-def even_counts(order: Sequence[str], saved: Mapping[str, int], points: int) -> list[int]:
-    """How many of the layers, so that what they save grows in even steps; none and all among them."""
-    sums = np.cumsum([0, *(saved[name] for name in order)])
-    return sorted({int(np.argmin(np.abs(sums - sums[-1] * k / points))) for k in range(points + 1)} | {len(order)})
+def as_many_as_fit(order: Sequence[str], fits: Callable[[frozenset[str]], bool]) -> frozenset[str]:
+    """Layers in their order, as many at once as fit beside those that were taken before.
+
+    One that does not fit in that company is left out, and those behind it in the order still have their turn.
+    """
+    taken, batches = frozenset[str](), [tuple(order)]
+    while batches:
+        batch = batches.pop()
+        if fits(taken.union(batch)):
+            taken = taken.union(batch)
+        elif len(batch) > 1:
+            half = len(batch) // 2
+            batches += [batch[half:], batch[:half]]
+    return taken
 
 
 def tensors_of(graph: FloatGraph, layers: Mended, alone_db: Mapping[str, float]) -> tuple[TensorPrecision, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from atonc.insight.quantizing.widen import Widened, WidthSearch, require_groups
 from atonc.insight.quantizing.write import write
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
+from atonc.machine.base.errors import CapacityError
 from atonc.machine.base.frozen import dataclass
 
 WALKS = {
@@ -50,7 +52,8 @@ WALKS = {
     MendOptions(False, True): "biases corrected",
 }
 METHODS = ("minmax", "percentile", "careful", "mse", "output")  # the plain first: who cuts more must earn it
-USUAL = ("minmax", "percentile")  # with nearest rounding: what other tools do
+# With nearest rounding these learn nothing. Our percentile is not onnxruntime's: see `ranges.PERCENTILE`.
+PLAIN = ("minmax", "percentile")
 RANGES = {"careful": "output, a quarter cut at most"}
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
 NOTHING = MendOptions(False, False)
@@ -94,7 +97,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         narrowed = work.narrow(chosen)
         chosen = work.narrowed(narrowed)
     elif settings.wide:
-        widened = work.widen(chosen)
+        widened = work.widen([chosen, tried[0]])
         chosen = work.widened(widened) if widened.chosen.tuning.wide else chosen
     if narrowed or chosen.tuning.wide:
         front = [*(replace(one, chosen=False) for one in front), chosen.candidate]
@@ -111,7 +114,11 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         steps=tuple(work.steps),
         front=tuple(front),
         float_nodes=work.plan(chosen.tuning).float_nodes,
-        notes=(*samples.notes, *still_outputs(graph.outputs, work.judge.expected)),
+        notes=(
+            *samples.notes,
+            *still_outputs(graph.outputs, work.judge.expected),
+            *(narrowed.notes if narrowed else ()),
+        ),
         sizes=narrowed.points if narrowed else (),
         tensors=tensors_of(work.graph, layers, narrowed.alone_db) if narrowed else (),
         widths=widened.points if widened else (),
@@ -151,7 +158,7 @@ class QuantizationWork:
         self.layers: Mended = {}
         self.walked = NOTHING  # how those were made
         self.method = settings.calibration
-        self.usual: list[Signal] = []  # what other tools reach
+        self.plain: list[Signal] = []  # what plain ranges reach
         self.best: Signal | None = None  # with what is kept so far
         self.seen: dict[str, Seen] = {}
         self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
@@ -199,8 +206,8 @@ class QuantizationWork:
             found = self.judge.signal(self.model(Tuning()))
             if self._better(f"ranges by {RANGES.get(method, method)}, nearest rounding", found):
                 kept = method
-            if method in USUAL:
-                self.usual.append(found)
+            if method in PLAIN:
+                self.plain.append(found)
         self.method = kept
 
     def _heads(self) -> None:
@@ -227,15 +234,22 @@ class QuantizationWork:
             if self._better(WALKS[wishes], self.judge.signal(self.model(Tuning(), trial))):
                 self.layers, self.walked = trial, wishes
 
-    def mended(self, tuning: Tuning, wishes: MendOptions, before: Mended | None = None) -> Mended:
-        """`before`: what every layer is read behind, where each is asked alone."""
+    def mended(
+        self,
+        tuning: Tuning,
+        wishes: MendOptions,
+        before: Mended | None = None,
+        teachers: Sequence[Feed] | None = None,
+    ) -> Mended:
+        """`before`: what every layer is read behind, where each is asked alone. `teachers`: not the usual samples."""
         bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers, tuning.four)
         layers = {name: (layer, nearest(self.graph, layer, bounds)) for name, (layer, _) in self.layers.items()}
         if wishes == NOTHING:
             return layers
         largest = max(int(np.prod(shape, dtype=np.int64)) for shape in self.graph.shapes.values())
         count = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
-        feeds = self.learn[:: -(-len(self.learn) // count)]
+        taught = self.learn if teachers is None else teachers
+        feeds = taught[:: -(-len(taught) // count)]
         written = layers if before is None else before
         return mend(self.graph, self.model(tuning, written), layers, feeds, wishes, bounds, before)
 
@@ -319,10 +333,10 @@ class QuantizationWork:
             return TriedModel(candidate, model, tuning, self.state, cost.by_layer, signal, layers, cost)
 
     def _sound(self, signal: Signal) -> bool:
-        """Whether it is no less sure to be as good as what other tools make than the best without tuning."""
+        """Whether it is no less sure to be as good as plain ranges and nearest rounding than the best untuned one."""
         best = self.best
         return best is None or all(
-            signal.gain_over(usual)[0] >= min(0.0, best.gain_over(usual)[0]) for usual in self.usual
+            signal.gain_over(plain)[0] >= min(0.0, best.gain_over(plain)[0]) for plain in self.plain
         )
 
     # ----------------------------------------------------------------------------------------------------- narrowing
@@ -347,13 +361,22 @@ class QuantizationWork:
             candidate, model, chosen.tuning, self.state, cost.by_layer, chosen.signal, chosen.layers, cost
         )
 
-    def widen(self, tried: TriedModel) -> Widened:
-        """Activations of 16 bits in the model that was chosen."""
+    def widen(self, starts: Sequence[TriedModel]) -> Widened:
+        """Activations of 16 bits in the model that was chosen; in the one before tuning where that is too far off."""
+        for tried in starts[:-1]:
+            with suppress(CapacityError):
+                return self._widened_from(tried)
+        return self._widened_from(starts[-1])
+
+    def _widened_from(self, tried: TriedModel) -> Widened:
         self._back_to(tried.state)
         widths = WidthPlan.of(self.graph, self.plan(tried.tuning))
         require_groups(widths, self.settings.wide)
         start = EightBits(tried.tuning, tried.layers, self.walked, tried.signal, tried.cost)
-        return WidthSearch(self, start, widths).run()
+        found = WidthSearch(self, start, widths).run()
+        if found.chosen.tuning.wide:
+            self.walked = found.wishes
+        return found
 
     def widened(self, found: Widened) -> TriedModel:
         one = found.chosen

@@ -53,7 +53,7 @@ def _of_folder(
         if arrays:
             return [feed for file in arrays for feed in _of_file(file, shapes)], []
         raise InputError(
-            "the folder is empty" if not files else f"no picture among its {len(files)} files",
+            "the folder is empty" if not files else f"no picture among its {count(len(files), 'file')}",
             where=str(path),
             rule=f"pictures end in {', '.join(PICTURES)}; arrays in .npz or .npy",
             remedy="name the folder that holds the samples",

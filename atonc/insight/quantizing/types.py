@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from math import log10
+from math import inf, log10
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ CALIBRATIONS = ("output", "mse", "minmax", "percentile", "entropy")
 OBJECTIVES = ("accuracy", "balanced", "speed")
 EIGHT_BITS, FOUR_BITS, MIXED_BITS = BITS = ("8", "4", "mixed")
 MOST_LOSS_DB = 0.5  # that speed or flash may cost where nothing else is said
+FOUR_BITS_LOSS_DB = 1.5  # the same where 4 bits are asked for
+NO_LIMIT, ANY_LOSS = "none", inf
 LEAST_SAMPLES, USUAL_SAMPLES = 8, 100
 
 
@@ -37,9 +39,11 @@ def number(text: str) -> float:
 
 
 def loss(text: str) -> str:
-    """Decibels, or percent of the samples; nothing where it is left to us."""
-    number(text.strip().removesuffix("%").strip() or "0")
-    return text.strip()
+    """Decibels, percent of the samples, or `none` where any loss will do; nothing where it is left to us."""
+    word = text.strip()
+    if word != NO_LIMIT:
+        number(word.removesuffix("%").strip() or "0")
+    return word
 
 
 def wide_target(text: str) -> str:
@@ -99,11 +103,11 @@ class QuantizeOptions:
         takes=Takes(choices=OBJECTIVES),
     )
     max_loss: str = option(
-        "", "--max-loss", RESULT, "what speed or flash may cost: dB, or percent of first classes "
-        f"(default {MOST_LOSS_DB:g} dB)", metavar="DB|SHARE", parse=loss,
+        "", "--max-loss", RESULT, "what speed or flash may cost: dB, percent of first classes, or none "
+        f"(default {MOST_LOSS_DB:g}, --bits 4: {FOUR_BITS_LOSS_DB:g})", metavar="DB|SHARE", parse=loss,
     )  # fmt: skip
     bits: str = option(
-        EIGHT_BITS, "--bits", RESULT, "of weights; mixed: 4 where cheapest", takes=Takes(choices=BITS),
+        EIGHT_BITS, "--bits", RESULT, "of weights; 4: where --max-loss allows", takes=Takes(choices=BITS),
     )  # fmt: skip
     max_flash: int = option(
         0, "--max-flash", RESULT, "for constants; implies --bits mixed",
@@ -143,12 +147,8 @@ class QuantizeOptions:
                 rule="layers with 16-bit activations have weights of 8 bits on the NPU",
                 remedy="leave out --bits and --max-flash, or --wide",
             )
-        if self.max_flash < 0 or (self.max_flash and self.bits == FOUR_BITS):
-            raise InputError(
-                "a flash that is to be met leaves a choice, --bits 4 leaves none" if self.max_flash > 0 else
-                "a size cannot be below 0",
-                where="--max-flash", remedy="use --bits mixed",
-            )  # fmt: skip
+        if self.max_flash < 0:
+            raise InputError("a size cannot be below 0", where="--max-flash")
 
     @property
     def precision(self) -> str:
@@ -163,7 +163,18 @@ class QuantizeOptions:
 
     @property
     def max_loss_db(self) -> float:
-        return float(self.max_loss) if self.max_loss and self.max_changed is None else MOST_LOSS_DB
+        """What speed may cost: where 4 bits are asked for, the loss that is allowed is theirs, below the usual int8."""
+        return MOST_LOSS_DB if self.precision != EIGHT_BITS else self._allowed_db(MOST_LOSS_DB)
+
+    @property
+    def four_bits_loss_db(self) -> float:
+        """What weights of 4 bits may cost."""
+        return self._allowed_db(FOUR_BITS_LOSS_DB if self.bits == FOUR_BITS else MOST_LOSS_DB)
+
+    def _allowed_db(self, usual: float) -> float:
+        if self.max_loss == NO_LIMIT:
+            return ANY_LOSS
+        return float(self.max_loss) if self.max_loss and self.max_changed is None else usual
 
     @property
     def max_changed(self) -> float | None:
@@ -203,7 +214,7 @@ class QuantizedCandidate:
     cycles: int | None
     refusal: str = ""
     chosen: bool = False
-    sound: bool = True  # no less sure to be as good as what other tools make than the untuned one
+    sound: bool = True  # no less sure to be as good as plain ranges and nearest rounding than the untuned one
     span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
 
     def as_dict(self) -> dict[str, Any]:

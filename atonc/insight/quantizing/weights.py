@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.compiler.ir import Array
+from atonc.compiler.passes.still_channels import MOST_BIAS
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.layers import LinearLayer
 from atonc.machine.base.frozen import dataclass
 
 SHARES = (1.0, 0.97, 0.94, 0.9, 0.86, 0.82)
 WHOLE = (1.0,)
-MOST_BIAS = 2.0**30  # of its 32 bits, in units of what is multiplied: the other half is for the products
 FOUR_BIT_SHARES = tuple(np.linspace(1.0, 0.4, 25).tolist())  # with 16 codes a good deal of the range is worth cutting
 SPREADS = (36.0, 6.0)  # of the scales of a layer: channels within a factor of 6 share a shift without loss
 

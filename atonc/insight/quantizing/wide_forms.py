@@ -47,13 +47,14 @@ class WidthPlan:
         sides = {node.name: found for node in graph.nodes if (found := _sides(graph, plan, coded, node))}
         writers = {_written(graph, coded, node): node.name for node in graph.nodes if node.name in sides}
         readers = {name for node in graph.nodes if node.name in sides for name in graph.activations(node)}
+        floats = {name for node in graph.nodes if node.name in plan.float_nodes for name in graph.activations(node)}
+        readers |= floats | set(graph.outputs)  # what computes in float reads either width
         pairs = [*plan.same, *((output, name) for output, names in plan.concats for name in names)]
         groups = []
         for members in scale_groups(plan, pairs):
             makers = [graph.producer.get(name) for name in members]
-            inside = not set(members) & {*graph.inputs, *graph.outputs}
-            made = all(m is not None and (is_move(m) or n in writers) for n, m in zip(members, makers, strict=True))
-            if inside and made and readers & set(members):
+            made = all(_made(graph, n, m, writers) for n, m in zip(members, makers, strict=True))
+            if made and readers & set(members):
                 groups.append(tuple(members))
         return WidthPlan(tuple(groups), sides)
 
@@ -76,6 +77,11 @@ class WidthPlan:
 
     def nodes(self, taken: Collection[str]) -> frozenset[str]:
         return frozenset(node for node, names in self.sides.items() if not set(taken).isdisjoint(names))
+
+
+def _made(graph: FloatGraph, name: str, maker: Any, writers: Collection[str]) -> bool:
+    """By an operator with a form for 16 bits, a move, or the application."""
+    return name in graph.inputs if maker is None else is_move(maker) or name in writers
 
 
 def wide_forms(graph: FloatGraph, plan: ScalePlan, seen: Mapping[str, Seen], wide: frozenset[str]) -> WideForms:

@@ -13,7 +13,7 @@ import numpy as np
 
 from atonc.insight.quantizing.assign import Tuning
 from atonc.insight.quantizing.judge import QuantizationJudge
-from atonc.insight.quantizing.mend import Mended
+from atonc.insight.quantizing.mend import Mended, MendOptions
 from atonc.insight.quantizing.narrow import ASKED_SAMPLES, EightBits, Workbench
 from atonc.insight.quantizing.on_chip import chip_outputs
 from atonc.insight.quantizing.price import QuantizationPrice, compiled_model, price_of
@@ -26,6 +26,8 @@ from atonc.machine.base.frozen import dataclass
 
 CHIP_SAMPLES = 24  # of those that judge, in the chip's arithmetic
 BATCH = 4  # a step adds one group, or a quarter of those that are wide already: large networks end in some twenty steps
+
+WAYS = ((True, True), (True, False), (False, True), (False, False))  # weights rounded by learning, biases mended
 
 Group = tuple[str, ...]
 
@@ -52,12 +54,14 @@ class MeasuredWidths:
 class Widened:
     chosen: MeasuredWidths
     points: tuple[WidePoint, ...]
+    wishes: MendOptions  # how its weights were made
 
 
 class WidthSearch:
     def __init__(self, bench: Workbench, eight: EightBits, widths: WidthPlan) -> None:
         self.bench, self.eight, self.widths = bench, eight, widths
         self.target = bench.settings.wide_db
+        self.walked = eight.walked  # how weights are made
         self.lost_db: Mapping[Group, float] = {}
         self.tried: list[tuple[WidePoint, MeasuredWidths]] = []
         self.kept: list[MeasuredWidths] = []  # one on top of the other
@@ -67,10 +71,26 @@ class WidthSearch:
         best = self._noted((), self._start())
         self.kept.append(best)
         if not self._met(best):
-            every = self._measured(frozenset(name for group in self.widths.groups for name in group))
+            every = self._every()
             self._require_possible(every)
             self._climb(every)
         return self._widened()
+
+    def _every(self) -> MeasuredWidths:
+        """All that may be wide is. Weights are all that is left to lose then: how they are rounded is asked anew."""
+        wide = frozenset(name for group in self.widths.groups for name in group)
+        settings, found = self.bench.settings, self._measured(wide)
+        for wishes in (MendOptions(*way) for way in WAYS):
+            allowed = settings.correct_rounding >= wishes.rounding and settings.correct_bias >= wishes.biases
+            if wishes == self.eight.walked or not allowed:
+                continue
+            before, self.walked = self.walked, wishes
+            trial = self._measured(wide)
+            if trial.worst_db > found.worst_db:
+                found = trial
+            else:
+                self.walked = before
+        return found
 
     def _climb(self, every: MeasuredWidths) -> None:
         waiting, size = self._ordered(every), 1
@@ -105,7 +125,7 @@ class WidthSearch:
                 f"with 16 bits wherever they are known to run the worst output reaches {reached:.2f} dB "
                 f"({share(reached):.3g} % of float), with 8 bits {self.tried[0][0].worst_db:.2f} dB",
                 where=f"--wide {self.bench.settings.wide}",
-                rule="inputs and outputs of the model, functions by table and weights keep 8 bits",
+                rule="functions by table, what is next to them, and weights keep 8 bits",
                 remedy=f"ask for that much: --wide {np.floor(reached * 10) / 10:g}, or train with quantisation",
             )
 
@@ -118,7 +138,7 @@ class WidthSearch:
     def _measured(self, wide: frozenset[str]) -> MeasuredWidths:
         tuning = replace(self.eight.tuning, wide=wide)
         with progress.part(f"16 bits in {len(wide)} tensors"):
-            return self._judged(tuning, self.bench.mended(tuning, self.eight.walked))
+            return self._judged(tuning, self.bench.mended(tuning, self.walked))
 
     def _with(self, batch: Sequence[Group]) -> MeasuredWidths:
         return self._measured(self.widths.closed(self.kept[-1].tuning.wide.union(*batch)))
@@ -174,7 +194,7 @@ class WidthSearch:
             replace(point, kept=any(one is kept for kept in self.kept), chosen=one is self.kept[-1])
             for point, one in self.tried
         )
-        return Widened(self.kept[-1], points)
+        return Widened(self.kept[-1], points, self.walked)
 
 
 def worst_db(signal: Signal) -> float:
@@ -192,6 +212,6 @@ def require_groups(widths: WidthPlan, wide: str) -> None:
         raise UnsupportedError(
             "no activation may have 16 bits",
             where=f"--wide {wide}",
-            rule="tensors between convolutions, dense layers, sums, products and means may; inputs and outputs stay",
+            rule="tensors that convolutions, dense layers, sums, products and means read or write may",
             remedy="leave --wide out",
         )

@@ -7,9 +7,9 @@ from typing import Any
 
 from atonc.compiler.compile.reproduce import MODEL_HASH
 from atonc.insight.explain.band import error_band
-from atonc.insight.explain.compare import TIMES, ComparedFigure, Comparison
+from atonc.insight.explain.compare import MICROJOULES, TIMES, ComparedFigure, Comparison
 from atonc.insight.explain.types import PREDICTED, LayerView, NetworkView
-from atonc.insight.report import columns
+from atonc.insight.report import columns, energy_text
 from atonc.insight.report.marks import Mark
 from atonc.insight.report.summary import SummaryRow, summary_lines
 from atonc.machine.base.words import count, elided
@@ -121,7 +121,7 @@ def _short(name: str) -> str:
 
 
 def _shown(figure: ComparedFigure) -> tuple[str, str]:
-    digits = {"ms": 3, TIMES: 2}.get(figure.unit, 0)
+    digits = {"ms": 3, TIMES: 2, MICROJOULES: 1}.get(figure.unit, 0)
     return f"{figure.a:,.{digits}f}", f"{figure.b:,.{digits}f}"
 
 
@@ -138,7 +138,8 @@ def side(view: NetworkView) -> dict[str, Any]:
     names = {"model": view.model, "model_sha256": view.reproduce.get(MODEL_HASH), "tool": view.tool, "clocks": clocks}
     outputs = [{"name": name, "cos": cosine} for name, cosine, *_ in view.verified.outputs] if view.verified else []
     verify = {"outputs": outputs} if view.verified else None
-    return {**names, "latency_ms": view.latency_ms, **band, "memory": view.memory.as_dict(), "verify": verify}
+    energy = energy_text.as_json(view.energy)
+    return {**names, "latency_ms": view.latency_ms, **band, **energy, "memory": view.memory.as_dict(), "verify": verify}
 
 
 def as_json(found: Comparison) -> dict[str, Any]:

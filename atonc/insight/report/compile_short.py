@@ -11,7 +11,7 @@ from atonc.compiler.frontends.coverage import coverage
 from atonc.compiler.lower.rules import RULES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.explain.rules import bound_in_short
-from atonc.insight.report import encryption_text, silicon_text
+from atonc.insight.report import encryption_text, energy_text, silicon_text
 from atonc.insight.report.compile_text import CpuStep, cpu_steps, edge_text, memory_notes, report_lines
 from atonc.insight.report.marks import Mark, Marked, head, note
 from atonc.insight.report.summary import (
@@ -136,11 +136,15 @@ def summary(view: CompileView, broken: Sequence[str] = ()) -> list[str]:
             flash_row(view.memory),
             cpu_row([OnCpu(r.node, r.op, ms) for r, ms in on_cpu], cost.latency_ms),
             _verified(view),
-            SummaryRow("gates", f"{count(len(broken), 'gate')} broken", Mark.ALARM) if broken else None,
+            _gates(broken) if broken else energy_text.row(cost.energy),
             files_row(view.files),
             next_row(_next(view)),
         )
     )
+
+
+def _gates(broken: Sequence[str]) -> SummaryRow:
+    return SummaryRow("gates", f"{count(len(broken), 'gate')} broken", Mark.ALARM)
 
 
 def _verified(view: CompileView) -> SummaryRow:

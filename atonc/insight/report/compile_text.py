@@ -17,7 +17,7 @@ from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.explain import encryption
-from atonc.insight.report import encryption_text, silicon_text
+from atonc.insight.report import encryption_text, energy_text, silicon_text
 from atonc.insight.report.epoch_table import EpochRow, epoch_table
 from atonc.insight.report.error_text import error_data, error_lines
 from atonc.insight.report.marks import Mark, Marked, head, note
@@ -272,6 +272,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "st_cycles": cost.st_cycles,
         "latency_ms": cost.latency_ms,
         **cost.band.as_data(cost.latency_ms),
+        **energy_text.as_json(cost.energy),
         "clocks": {"npu_mhz": cost.npu_mhz, "cpu_mhz": cost.cpu_mhz},
         "bound_by": dict(cost.bound_by),
         "memory": {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from atonc.insight.explain.band import span_of
 from atonc.insight.explain.rules import bound_in_short
 from atonc.insight.explain.types import CPU, HYBRID, NOTHING, Decision, LayerView, NetworkView
+from atonc.insight.report import energy_text
 from atonc.insight.report.marks import Mark, Marked, head
 from atonc.insight.report.summary import (
     NAME,
@@ -101,6 +102,7 @@ def summary(network: NetworkView, known: Known) -> list[str]:
             ram_row(network.memory),
             flash_row(network.memory),
             cpu_row([OnCpu(one.name, one.kind, one.milliseconds) for one in on_cpu], network.latency_ms),
+            energy_text.row(network.energy),
             next_row(step) if step else None,
         )
     )

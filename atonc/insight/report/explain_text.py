@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from atonc.insight.explain.band import error_band, span_of
 from atonc.insight.explain.types import CPU, HYBRID, NOTHING, PREDICTED, Decision, LayerView, NetworkView
-from atonc.insight.report import columns, silicon_text
+from atonc.insight.report import columns, energy_text, silicon_text
 from atonc.insight.report.marks import Mark, Marked, head, note
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.words import count, elided
@@ -44,7 +44,7 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
         f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}",
         f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by " + _shares(network),
         f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes",
-        *([f"energy of NPU and memories, by ST's powers: {network.energy_uj:,.2f} uJ"] if network.energy_uj else []),
+        *energy_text.lines(network.energy),
         *band_lines(network),
         *limit_lines(network),
         *map(note, network.notes),
@@ -138,7 +138,7 @@ def as_json(
         "clocks": {"npu_mhz": network.npu_mhz, "cpu_mhz": network.cpu_mhz},
         "bound_by": dict(network.bound_by),
         "limit": network.limit.as_dict() if network.limit else None,
-        "energy_uj": network.energy_uj,
+        **energy_text.as_json(network.energy),
         "notes": list(network.notes),
         "coverage": _coverage_data(network),
         "silicon": network.silicon.as_dict() if network.silicon else None,

@@ -112,7 +112,8 @@ def _flash(result: Quantised) -> SummaryRow | None:
     if chosen is None:
         return None
     whole = max(point.flash_bytes for point in result.sizes)
-    return SummaryRow("flash", f"{chosen.flash_bytes:,} bytes, {whole:,} with 8 bits (where 4 bits stay packed)")
+    saved = f"{whole - chosen.flash_bytes:,} fewer than with 8 bits" if chosen.layers else "as with 8 bits"
+    return SummaryRow("flash", f"{chosen.flash_bytes:,} bytes, {saved} (where 4 bits stay packed)")
 
 
 def time_text(candidate: QuantizedCandidate) -> str:

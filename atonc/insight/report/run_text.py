@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atonc.compiler.ir import Array
+from atonc.insight.report import energy_text
 from atonc.insight.report.epoch_table import SLOWEST, EpochRow, epoch_table
 from atonc.insight.report.marks import Mark, Marked, head
 from atonc.insight.report.summary import SummaryRow, latency_row, summary_lines
@@ -120,7 +121,7 @@ def cost_lines(cost: NetworkCost) -> list[str]:
     ]
     if cost.unknown:
         lines.append(f"no measured constant for: {', '.join(cost.unknown)} (marked ~, guessed)")
-    return lines
+    return [*lines, *energy_text.lines(cost.energy)]
 
 
 def _output_lines(view: RunView) -> list[str]:
@@ -230,6 +231,7 @@ def as_json(view: RunView) -> dict[str, Any]:
         "st_cycles": cost.st_cycles,
         "latency_ms": cost.latency_ms,
         **cost.band.as_data(cost.latency_ms),
+        **energy_text.as_json(cost.energy),
         "bound_by": dict(cost.bound_by),
         "seconds": result.seconds,
     }

@@ -13,11 +13,13 @@ from atonc.insight.report.marks import note
 from atonc.insight.sweeping.run import Sweep, SweepResult
 from atonc.machine.base.errors import plain
 from atonc.machine.base.words import count
+from atonc.machine.cost.energy import amount
 
 FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with their titles in the text
     "latency_ms": lambda value: f"{value:.3f} ms",
     "latency_low_ms": lambda value: f"{value:.3f}",
     "latency_high_ms": lambda value: f"{value:.3f} ms",
+    "energy_uj": amount,
     "ram_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "weights_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "cpu_layers": str,
@@ -26,7 +28,8 @@ FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with th
     "outputs_db": lambda value: f"{value:.1f} dB",
 }
 _TITLES = {
-    "latency_ms": "latency", "latency_low_ms": "at least", "latency_high_ms": "at most", "ram_bytes": "RAM",
+    "latency_ms": "latency", "latency_low_ms": "at least", "latency_high_ms": "at most", "energy_uj": "energy",
+    "ram_bytes": "RAM",
     "weights_bytes": "weights", "cpu_layers": "on CPU",
     "times_practical": "x practical", "times_absolute": "x absolute", "outputs_db": "accuracy",
 }  # fmt: skip

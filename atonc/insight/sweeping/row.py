@@ -86,6 +86,7 @@ def figures_of(view: CompileView) -> dict[str, Any]:
     return {
         "latency_ms": cost.latency_ms,
         **cost.band.as_data(cost.latency_ms),
+        "energy_uj": cost.energy.uj.likely,
         "cpu_ms": cost.cpu_ms,
         "cycles": cost.cycles,
         "macs": view.macs,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.band import PredictionBand, band_of
+from atonc.machine.cost.energy import Activity, EnergyEstimate, epoch_activity, network_energy
 from atonc.machine.cost.saved_machine import build_machine
 from atonc.machine.hw.cycles import hardware, st_estimate
 from atonc.machine.hw.cycles.doubts import doubts
@@ -38,6 +39,7 @@ class StepCost:
     known: bool = True
     parts: Mapping[str, float] = field(default_factory=dict)  # of an epoch, by the hardware model
     doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
+    activity: Activity = Activity()  # what draws power in it
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ class NetworkCost:
     def band(self) -> PredictionBand:
         """How far the latency may be off."""
         return band_of((step.cpu_ms > 0, step) for step in self.steps)
+
+    @cached_property
+    def energy(self) -> EnergyEstimate:
+        return network_energy((step.activity for step in self.steps), self.npu_mhz, self.cpu_mhz, self.band)
 
     @property
     def cpu_ms(self) -> float:
@@ -151,6 +157,7 @@ def epoch_cost(
         origin,
         parts=real.detail,
         doubts=doubts(epoch, target.machine, target.programmed_by, real),
+        activity=epoch_activity(epoch, target, real),
     )
 
 
@@ -160,7 +167,7 @@ def cpu_cost(calls: Sequence[CallCost], machine: Machine, origin: str) -> StepCo
     cycles = on_cpu + round(sum(call.npu_cycles for call in calls))
     known = all(call.known for call in calls)
     times = machine.milliseconds(cycles), machine.milliseconds(on_cpu)
-    return StepCost(0, "", cycles, "cpu", *times, origin, known)
+    return StepCost(0, "", cycles, "cpu", *times, origin, known, activity=Activity(*times))
 
 
 def nothing(origin: str) -> StepCost:

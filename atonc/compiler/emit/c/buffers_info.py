@@ -8,7 +8,7 @@ from math import prod
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.ir import Tensor
-from atonc.compiler.plan.types import BufferKind
+from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import PREFETCH_BYTES
 
@@ -96,7 +96,7 @@ def tensor_info(network: CNetwork, name: str, epoch: int) -> Info:
     shift = home.buffer.offset
     if shift:  # memory holds code + 128: seen from outside an unsigned tensor with another zero point
         type_, unsigned = "UINT8", 1
-    scales, offsets = _quantisation(tensor, shift)
+    scales, offsets = _quantisation(tensor, home.buffer)
     position, user = _position(network, name, tensor), network.user_of(name) is not None
     return Info(
         buffer=name,
@@ -145,11 +145,13 @@ def _bytes_info(network: CNetwork, name: str, epoch: int = 0, param: bool = Fals
     )
 
 
-def _quantisation(tensor: Tensor, shift: int) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Scales and zero points; none where a zero point does not fit the table's 16 bits."""
+def _quantisation(tensor: Tensor, buffer: Buffer) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Scales and zero points of what memory holds; none where a zero point does not fit the table's 16 bits."""
     if tensor.quant is None:
         return (), ()
-    offsets = tuple(int(zero) + shift for zero in tensor.quant.zero_points)
+    if buffer.coarse:
+        return (tensor.scale * buffer.coarse.step,), (buffer.coarse.zero,)
+    offsets = tuple(int(zero) + buffer.offset for zero in tensor.quant.zero_points)
     if any(not _INT16[0] <= offset <= _INT16[1] for offset in offsets):
         return (), ()
     return tuple(map(float, tensor.quant.scales)), offsets

@@ -10,12 +10,13 @@ from atonc.compiler.emit.info.memory import InfoMemory
 from atonc.compiler.emit.info.nodes import NodeIds
 from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.ir import Graph, Op
-from atonc.compiler.ops.macs import epoch_macs, macs, unit_macs
+from atonc.compiler.ops.macs import macs
 from atonc.compiler.plan.types import CpuPlan
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw.cycles import element_counts, st_estimate
 from atonc.machine.hw.cycles.flow import StreamFlow
+from atonc.machine.hw.cycles.work import epoch_macs, unit_macs
 from atonc.machine.hw.ec.ec_program import with_words
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.limits import BUS_BYTES
@@ -45,11 +46,6 @@ class StepFigures:
     unit_mw: float
     memory_mw: float
     accesses: Mapping[str, StepTraffic]  # by pool
-
-    @property
-    def energy_uj(self) -> float:
-        """Powers are those at 1 GHz."""
-        return (self.unit_mw + self.memory_mw) * self.max_cycles / 1e6
 
 
 _IDLE = StepFigures(0, 0, 0, 0.0, 0.0, {})

@@ -69,7 +69,7 @@ def _may_pay(layer: ConvLayer, plain: Form) -> bool:
 
 
 def _has_form(layer: ConvLayer) -> bool:
-    if layer.op.kind != "conv" or layer.ring is not None or layer.features_shifted:
+    if layer.op.kind != "conv" or layer.ring is not None or layer.features_shifted or layer.coarse:
         return False
     if layer.weights.shape[1:3] != (3, 3) or layer.dilation != (1, 1) or layer.stride not in ((1, 1), (2, 2)):
         return False

@@ -59,7 +59,7 @@ def _most(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -> 
 
 
 def _largest(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int, subtracted: int) -> int:
-    low, high = (end - subtracted for end in ends(layer.features_shifted))
+    low, high = (end - subtracted for end in ends(layer))
     sums: dict[tuple[int, int], Ints] = {}
     for part in parts:
         own = extreme_sums(part.weights, low, high)[first : first + count]

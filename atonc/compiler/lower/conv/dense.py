@@ -82,7 +82,7 @@ def lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
 def _closer_shifted(layer: ConvLayer) -> bool:
     """Whether features without sign are worth a copy: all channels fit one pass, nothing is rounded in between."""
     plain = layer.weights.shape[1:3] == (1, 1) and layer.stride == (1, 1) and not any(layer.padding)
-    if layer.features_shifted or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
+    if layer.features_shifted or layer.coarse or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
         return False
     if layer.area.channels < SOME_CHANNELS or layer.whole_bytes:
         return False
@@ -230,7 +230,8 @@ def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -
         for aligned in dict.fromkeys((layer.alignment, 1)):
             if tiling := choose(parts, channels, count, modes, target, Constraints(share, aligned, bands=layer.bands)):
                 return tiling
-    free = Constraints(bands=layer.bands, whole=1 if layer.out_bytes == 1 else WIDE_ALIGNMENT)
+    whole = 1 if layer.out_bytes == 1 else WIDE_ALIGNMENT
+    free = Constraints(bands=layer.bands, whole=whole, aligned=WIDE_ALIGNMENT if layer.coarse else 1)
     within = free._replace(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge else free
     if layer.huge and choose(parts, channels, count, modes, target, within) is None:
         within = free
@@ -355,6 +356,6 @@ def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
 def _with_kernels(layer: ConvLayer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:
     channels = parts[0].weights.shape[3]  # those of the layer, or twice as many where pixels go in pairs
     modes = [mode for mode in layer.modes() if mode.offset == subtracted]
-    within = Constraints(memory_loops=False, bands=layer.bands)
+    within = Constraints(memory_loops=False, bands=layer.bands, aligned=WIDE_ALIGNMENT if layer.coarse else 1)
     tiling = choose(parts, channels, kernels, modes, layer.made_for, within)
     return tiling if tiling is not None and tiling.kernels == kernels else None

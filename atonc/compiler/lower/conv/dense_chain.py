@@ -94,7 +94,8 @@ def _features(parts: tuple[Part, ...], tiling: Tiling, unit: int, groups: int) -
     """Frames: for every group of kernels all passes."""
     start = tiling.slots.start(_readers(parts, tiling)[unit])
     view = _each(parts, tiling)[unit].area.channels_from(start, tiling.batch)
-    return feature_engine(view, Frames(tiling.passes, tiling.slots.step, groups, 0), tiling.mode)
+    step = tiling.slots.step * view.element_bytes
+    return feature_engine(view, Frames(tiling.passes, step, groups, 0), tiling.mode)
 
 
 def kernel_stream(sets: Sets) -> Buffer:

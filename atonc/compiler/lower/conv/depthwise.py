@@ -301,6 +301,8 @@ def _bands(
     if cut.joined:
         return []  # such units leave out lines of the whole picture
     writes, reads = (ALIGNED, ALIGNED // 2) if layer.large else (BUS_BYTES, 1)
+    if layer.coarse:
+        writes = reads = ALIGNED
     found = []
     for some, place in row_tiles(parts, target, count, writes, reads, together, layer.trust):
         configs = chain_configs(some, cut.mode, cut.batch, cut.kernels, len(some))
@@ -370,7 +372,7 @@ def add_units(b: TaskBuilder, layer: ConvLayer, context: Context, blocks: Depthw
         tail = ""
         for unit, part in enumerate(chain, 1):
             view = frame(part).channels_from(blocks.channel, cut.batch)
-            frames = Frames(cut.repeats, 0, blocks.count, cut.batch)
+            frames = Frames(cut.repeats, 0, blocks.count, cut.batch * view.element_bytes)
             features = b.read(layer.source, feature_engine(view, frames, cut.mode))
             config = changed(next(configs), out_shift=out_shift if unit == len(chain) else 0)
             tail = b.unit(config, features, kernels, tail or None)

@@ -47,7 +47,8 @@ def kernel_reader(kernels: Buffer, mode: FeatureMode) -> StrengConfig:
 def feature_engine(view: Area, frames: Frames, mode: FeatureMode) -> StrengConfig:
     """Features are always read in a loop, even if it turns only once."""
     if not mode.deep:
-        return require_seen(engine(view, frames, signed=mode.simd == 2, looped=True))
+        signed = mode.simd == 2 and view.element_bytes == 1
+        return require_seen(engine(view, frames, signed=signed, looped=True))
     depth = 0 if mode.packed_frame else -(-view.channels // 3)
     if depth and view.height == view.width == 1:  # a step that is never taken, as long as those that were seen
         view = replace(view, pixel=-(-3 * depth // PACKED) * PACKED)

@@ -145,7 +145,7 @@ def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[s
 
 def _pooled(layer: ConvLayer, job: ChainJob, lanes: int) -> list[LanePiece]:
     """The job in frames of few kernels; nothing where that needs roundings in between."""
-    like, reads = replace(job.tiling, kernels=POOLED), ALIGNED // 2 if layer.huge else 1
+    like, reads = replace(job.tiling, kernels=POOLED), layer.reads
     tiling = narrower(job.parts, layer.area.channels, like, layer.modes(), layer.made_for, lanes, reads)
     if tiling is None or tiling.passes > 1:
         return []
@@ -211,7 +211,7 @@ def _cut(job: ChainJob, layer: ConvLayer, lanes: int, pieces: int, by_rows: bool
 
 
 def _narrow(layer: ConvLayer, job: ChainJob, lanes: int) -> ChainJob | None:
-    reads = ALIGNED // 2 if layer.huge else 1
+    reads = layer.reads
     tiling = narrower(job.parts, layer.area.channels, job.tiling, layer.modes(), layer.made_for, lanes, reads)
     return None if tiling is None else replace(job, tiling=tiling)
 
@@ -229,7 +229,8 @@ def _by_kernels(layer: ConvLayer, job: ChainJob, pieces: int) -> list[LanePiece]
 
 
 def _by_rows(layer: ConvLayer, job: ChainJob, pieces: int, together: int) -> list[LanePiece]:
-    writes, reads = (ALIGNED, ALIGNED // 2) if layer.huge else (BUS_BYTES, EVEN if job.tiling.mode.deep else 1)
+    writes = ALIGNED if layer.huge or layer.coarse else BUS_BYTES
+    reads = max(layer.row_reads, EVEN if job.tiling.mode.deep else 1)
     tiling, found = job.tiling, []
     for parts, target in row_tiles(job.parts, job.target, pieces, writes, reads, together, layer.trust):
         configs = chain_configs(parts, tiling.mode, tiling.batch, tiling.kernels, tiling.units, tiling.passes)

@@ -35,8 +35,10 @@ from atonc.compiler.lower.conv.transposed import transposed_phases
 from atonc.compiler.lower.conv.typical_sums import Codes
 from atonc.compiler.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
 from atonc.compiler.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
-from atonc.compiler.lower.conv.wide_results import wide_rules
+from atonc.compiler.lower.conv.wide_lines import line_rules
+from atonc.compiler.lower.conv.wide_results import wide_end, wide_rules
 from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, NpuRamBudget
 from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
@@ -89,6 +91,9 @@ class ConvLayer:
     skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
     ring: Ring | None = None  # `out` is what its windows give
     out_bytes: int = 1  # of a result
+    coarse: CoarseCodes | None = None  # how features of two bytes are stored; None: they are bytes
+    never_negative: bool = False  # no feature of two bytes is below its zero
+    coarse_out: CoarseCodes | None = None  # how results of two bytes are stored; None: as codes
     known: dict[tuple[str, Any], Any] = field(default_factory=dict, init=False)  # what was computed before
 
     @property
@@ -142,6 +147,16 @@ class ConvLayer:
     def alignment(self) -> int:
         """Parts of the output begin at channels that are multiples of this."""
         return ALIGNED if self.large else 1 if self.out_bytes == 1 else WIDE_ALIGNMENT
+
+    @property
+    def reads(self) -> int:
+        """Parts of the input begin at channels that are multiples of this."""
+        return WIDE_ALIGNMENT if self.coarse is not None else ALIGNED // 2 if self.huge else 1
+
+    @property
+    def row_reads(self) -> int:
+        """Rows that chains of their own read begin at multiples of so many bytes."""
+        return ALIGNED if self.coarse is not None else ALIGNED // 2 if self.huge else 1
 
     @property
     def magnitudes(self) -> NDArray[np.int64]:
@@ -206,7 +221,13 @@ class ConvLayer:
         return [b if b.mean_error <= max(a.mean_error, SAFE_ERROR) else a for a, b in zip(rules, safe, strict=True)]
 
     def _best_rules(self, acc: Accumulated, counts: list[int], within: Coefficients) -> Sequence[Requantisation]:
-        return best_rules(acc, self.clip, counts, within) if self.out_bytes == 1 else wide_rules(acc, counts, within)
+        if self.out_bytes == 1:
+            return best_rules(acc, self.clip, counts, within)
+        end = wide_end(self.clip, self.coarse_out)
+        if self.coarse is None:
+            return wide_rules(acc, end, counts, within)
+        lines, exact = line_rules(acc, end, counts), wide_rules(acc, end, counts, within)
+        return [line or other for line, other in zip(lines, exact, strict=True)]
 
     @property
     def codes(self) -> int:
@@ -235,7 +256,7 @@ class ConvLayer:
         offset = self.offset + self.scale * weight_sums(self.weights) * (subtracted - self.zero)
         shown = matters(self.scale, offset, self.codes)
         if roundings == 1:
-            low, high = ends(self.features_shifted)
+            low, high = ends(self)
             largest = self.magnitudes.astype(np.float64) * max(high - subtracted, subtracted - low)
             return self.scale, offset, np.minimum(largest, shown)
         needed = self.possible(subtracted) if self.numerics == "2.x" else expected(self, subtracted, shown)
@@ -306,6 +327,8 @@ class ConvLayer:
         (Parts may have padding of their own where zeros widen their windows; it meets no weight.) Of high bytes, each
         is 256 codes: one too many, and the bias that makes up for it leaves 16 bits.
         """
+        if self.coarse is not None:
+            return [FeatureMode(2, offset=self.coarse.zero or 1)]
         padded = any(self.padding) or any(self.border) or (self.out_bytes == 2 and self.zero == 0)
         exactly = padded or self.op.kind == "transpose_conv" or bool(self.cut)
         trust = self.made_for.trust

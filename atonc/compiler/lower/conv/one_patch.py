@@ -25,5 +25,5 @@ def one_patch(layer: ConvLayer) -> ConvLayer:
         return tuple(codes.reshape(1, 1, values) for codes in layer.typical())
 
     weights = layer.weights.reshape(outputs, 1, 1, values)
-    area = Area.whole(1, 1, values)
+    area = Area.whole(1, 1, values, layer.area.element_bytes)
     return replace(layer, area=area, weights=weights, stride=(1, 1), dilation=(1, 1), typical=typical)

@@ -123,6 +123,8 @@ def pad_first(
 ) -> tuple[list[TaskGroup], ConvLayer]:
     """Epochs that write the padded copy, and the layer that reads it without padding, or only up to so many rows.
     `shifted`: the copy is stored as code + 128."""
+    if layer.coarse:
+        raise Refusal("CONV-PADDING", "features of two bytes", "padding by the unit", "read them byte by byte")
     (top, left, bottom, right), left_over = _borders(layer, most_rows)
     area = layer.area
     height, width = area.height + top + bottom, area.width + left + right

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.conv.typical_sums import Shown, farthest, largest_sums, with_border
 from atonc.compiler.lower.conv.weight_sums import extreme_sums
+from atonc.compiler.plan.coarse import HIGHEST, LOWEST
 from atonc.compiler.plan.policy import EXPECTED_MARGIN, UNSEEN_MARGIN
 
 if TYPE_CHECKING:
@@ -17,14 +18,17 @@ if TYPE_CHECKING:
 Real = NDArray[np.float64]
 
 
-def ends(features_shifted: bool) -> tuple[int, int]:
+def ends(layer: ConvLayer) -> tuple[int, int]:
     """The lowest and the highest number that units read."""
-    return (0, 255) if features_shifted else (-128, 127)
+    if layer.coarse is not None:
+        low = layer.coarse.zero if layer.never_negative else int(layer.coarse.stored(np.array(LOWEST)))
+        return low, int(layer.coarse.stored(np.array(HIGHEST)))
+    return (0, 255) if layer.features_shifted else (-128, 127)
 
 
 def possible(layer: ConvLayer, subtracted: int) -> Real:
     """Per output channel: no input takes any partial sum further."""
-    low, high = ends(layer.features_shifted)
+    low, high = ends(layer)
     return extreme_sums(layer.weights, low - subtracted, high - subtracted).astype(np.float64)
 
 
@@ -40,7 +44,7 @@ def expected(layer: ConvLayer, subtracted: int, shown: Real) -> Real:
 
 def margin(layer: ConvLayer) -> float:
     """More where typical inputs leave most of the format unused: other inputs will not."""
-    low, high = ends(layer.features_shifted)
+    low, high = ends(layer)
     reach = max(high - layer.zero, layer.zero - low)
     return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / farthest(layer.pictures, layer.zero))
 

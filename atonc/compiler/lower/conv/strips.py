@@ -107,6 +107,8 @@ def _lies_outside(layer: ConvLayer, context: Context) -> bool:
 
 
 def _on_a_copy(lower: Lower, band: ConvLayer, context: Context) -> list[TaskGroup]:
+    if band.coarse:
+        raise Refusal("CONV-LINES", "features of two bytes", "no copy of them", "read them byte by byte")
     area = Area.whole(band.area.height, band.area.width, band.area.channels)
     shape, strides = (area.height, area.width, area.channels), (area.line, area.pixel, 1)
     copied = context.scratch(area.height * area.line, "rows of features")

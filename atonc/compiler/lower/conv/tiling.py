@@ -122,7 +122,7 @@ def choose(
 
 @memoise
 def _outline(part: Part) -> Outline:
-    step = FLAT if part.area.contiguous else EVEN
+    step = FLAT if part.area.contiguous or part.area.element_bytes > 1 else EVEN
     return Outline(replace(part.area, offset=part.area.offset % step), part.window, part.padding, part.stride)
 
 
@@ -178,7 +178,8 @@ def _trusted(
     trust = target.trust
     if any(untrusted_unit(config, "", trust) for config in configs):
         return False
-    frames = Frames(c.slots.passes, c.slots.step, max(1, outputs // c.kernels), 0)
+    step = c.slots.step * parts[0].area.element_bytes
+    frames = Frames(c.slots.passes, step, max(1, outputs // c.kernels), 0)
     for unit in range(c.units):
         area = parts[unit if len(parts) > 1 else 0].area
         view = area.channels_from(c.slots.start(unit if len(parts) == 1 else 0), c.slots.batch)
@@ -347,14 +348,14 @@ def _bank_cycles(parts: tuple[Outline, ...], batch: int, units: int, timing: Tim
     the bus each, or two where they lie across its words."""
     total = 0.0
     for part in parts if len(parts) > 1 else parts * units:
-        area = part.area
-        if batch == area.pixel:
-            total += timing.read_beat * area.height * -(-area.width * batch // BUS_BYTES)
+        area, run = part.area, batch * part.area.element_bytes
+        if run == area.pixel:
+            total += timing.read_beat * area.height * -(-area.width * run // BUS_BYTES)
             continue
         step = gcd(area.pixel, BUS_BYTES)
         starts = range(area.offset % step, BUS_BYTES, step)
-        beats = sum(-(-(start + batch) // BUS_BYTES) for start in starts) / len(starts)
-        beat = timing.single_read_beat if batch <= BUS_BYTES else timing.read_beat
+        beats = sum(-(-(start + run) // BUS_BYTES) for start in starts) / len(starts)
+        beat = timing.single_read_beat if run <= BUS_BYTES else timing.read_beat
         total += beat * beats * area.height * area.width
     return total
 

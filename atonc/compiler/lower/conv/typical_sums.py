@@ -12,7 +12,7 @@ from atonc.compiler.lower.conv.weight_sums import Weights
 from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
-Codes = NDArray[np.int16]  # also those of features that are stored as code + 128
+Codes = NDArray[np.signedinteger[Any]]  # also those of features that are stored as code + 128
 
 SAMPLES = 256  # positions at which sums are looked at
 STOPS = 24  # between channels, where a pass might end

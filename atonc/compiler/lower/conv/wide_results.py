@@ -4,12 +4,15 @@
 
 Published programs scale sums to 16 bits with addends of 16 bits only, so C holds less than a code of the bias and B the
 whole codes. Without any B the second unit falls away. Results without their bias may leave 16 bits where those with it
-do not: then x counts pairs of codes, and w is 2.
+do not: then x counts pairs of codes, or fours, and w is 2 or 4.
+
+A third unit ends results that have a ReLU or are stored on a coarser scale (`WideEnd`): the codes before it reach both
+ends of 16 bits exactly where the clip is, so saturation clips, and the unit moves and shifts them into place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +20,7 @@ import numpy as np
 from atonc.compiler.lower.conv.coefficients import Coefficients
 from atonc.compiler.lower.conv.requantise import Accumulated, Ints, Requantisation, best_rules, coefficient_unit
 from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
@@ -24,16 +28,73 @@ from atonc.machine.hw.fixed import finish
 from atonc.machine.hw.units.arith import ArithConfig
 
 CODES = 1 << 16  # that results have
-WIDEST = (1 << 15) - 1
+WIDEST = HIGHEST
 MOST_SHIFT = 14  # with which an addend of 16 bits holds a code
 WHOLE = 1e18  # whole codes stand apart from the addends: no bound
+MOST_WEIGHT = 4  # w
+SCALAR = ArithConfig(
+    a=1, bytes_x=2, out_bytes_x=2, bytes_y=2, out_bytes_y=2, out_bytes=2, rounded=1, saturated=1, round_mode=1
+)  # one stream of 16 bits, and coefficients for all of it
+
+
+@dataclass(frozen=True)
+class WideEnd:
+    """What becomes of 16-bit results before they are written: stored = sat16(round((gain * code + moved + added) >>
+    shift))."""
+
+    gain: int = 1  # steps of a result for a code
+    moved: int = 0  # what a code of 0 has in front of the last unit
+    shift: int = 0
+    coarse: CoarseCodes | None = None
+
+    @property
+    def has_unit(self) -> bool:
+        return self.shift > 0
+
+    @property
+    def added(self) -> int:
+        """By the last unit."""
+        return (self.coarse.zero if self.coarse else 0) * (1 << self.shift) - self.moved
+
+    def unit(self) -> ArithConfig:
+        return changed(SCALAR, c=self.added >> 1, shift_c=1, shift_out=self.shift)
+
+    def codes(self, results: Ints) -> Ints:
+        """Those that memory stands for."""
+        if self.has_unit:
+            results = finish(results + self.added, self.shift, 2, True, True)
+        return self.coarse.codes(results) if self.coarse else results
+
+    @property
+    def error(self) -> float:
+        """In codes."""
+        return 0.5 * (1 << self.shift) / self.gain if self.has_unit else 0.0
+
+
+AS_CODES = WideEnd()
+
+
+def wide_end(clip: tuple[int, int] | None, coarse: CoarseCodes | None) -> WideEnd:
+    """A ReLU counts half codes from the lowest number on, so that it is the lower end of 16 bits and the highest code
+    the upper one."""
+    low, high = (max(LOWEST, int(clip[0])), min(HIGHEST, int(clip[1]))) if clip else (LOWEST, HIGHEST)
+    dropped = coarse.dropped if coarse else 0
+    if (low, high) == (0, HIGHEST):
+        return WideEnd(2, LOWEST, dropped + 1, coarse)
+    if low > LOWEST or high < HIGHEST:
+        seen = f"a clip at {low} and {high}"
+        raise Refusal("wide clip", seen, f"0 and {HIGHEST}, or none", "clip in a step of its own")
+    if coarse is None or dropped:
+        return WideEnd(1, 0, dropped, coarse)
+    return WideEnd(1, coarse.zero, 0, coarse)
 
 
 @dataclass(frozen=True)
 class WideRequantisation(Requantisation):
     """`addends` are biases in steps of the products, however long; errors count in steps of `WIDE_STEP` codes."""
 
-    weight: int = 1  # w: 1 or 2
+    weight: int = 1  # w: a power of two
+    end: WideEnd = AS_CODES
 
     @property
     def whole(self) -> Ints:
@@ -48,37 +109,44 @@ class WideRequantisation(Requantisation):
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         part = slice(first, first + count)
-        cut = self.shift + self.weight - 1
-        scale = _wide(coefficient_unit(self.factors[part], self.rest[part], batch, pixels, cut), self.rest[part])
+        rest = self.rest[part]
+        scale = widened(coefficient_unit(self.factors[part], rest, batch, pixels, self._cut), rest)
+        last = [self.end.unit()] if self.end.has_unit else []
         if not self.whole.any():  # of all channels: lanes of a chain have equal units
-            return [scale]
+            return [scale, *last]
         whole = self.whole[part]
         if np.abs(self.whole).max() <= WIDEST:
             add = coefficient_unit(np.full(count, 2 * self.weight), whole, batch, pixels, 1)
-            return [scale, changed(_wide(add, whole), shift_c=1)]
+            return [scale, changed(widened(add, whole), shift_c=1), *last]
         add = coefficient_unit(np.full(count, 8 * self.weight), whole >> 1, batch, pixels, 3)  # 8*w*x + (B/2 << 4)
-        return [scale, changed(_wide(add, whole >> 1), shift_c=4)]
+        return [scale, changed(widened(add, whole >> 1), shift_c=4), *last]
+
+    @property
+    def _cut(self) -> int:
+        """Bits behind the products."""
+        return self.shift + self.weight.bit_length() - 1
 
     def ariths(self, count: int) -> int:
-        return 2 if self.whole.any() else 1
+        return 1 + int(self.whole.any()) + int(self.end.has_unit)
 
     def apply(self, sums: Ints) -> Ints:
         return self.wide(finish(sums.astype(np.int64), self.out_shift, 2, True, True))
 
     def wide(self, acc: Ints) -> Ints:
         """From sums of 16 bits."""
-        scaled = finish(acc * self.factors + self.rest, self.shift + self.weight - 1, 2, True, True)
-        return np.clip(self.weight * scaled + self.whole, -WIDEST - 1, WIDEST)
+        scaled = finish(acc * self.factors + self.rest, self._cut, 2, True, True)
+        return self.end.codes(np.clip(self.weight * scaled + self.whole, -WIDEST - 1, WIDEST))
 
 
 def weighed(rule: WideRequantisation, reach: float) -> tuple[WideRequantisation, float]:
     """The same for results that go so far without their bias, and the codes that this costs."""
     if not rule.whole.any() or reach <= WIDEST:
         return rule, 0.0
-    return replace(rule, weight=2), 0.5 + max(0.0, reach - 2 * WIDEST)
+    weight = MOST_WEIGHT if rule.end.gain > 1 and reach > 2 * WIDEST else 2
+    return replace(rule, weight=weight), weight / 4 + max(0.0, reach - weight * WIDEST)
 
 
-def _wide(unit: ArithConfig, addends: Ints) -> ArithConfig:
+def widened(unit: ArithConfig, addends: Ints) -> ArithConfig:
     """Results of 16 bits, and addends of as many."""
     unit = changed(unit, combine_bc=0, out_bytes=2)
     if not unit.is_vector:
@@ -89,11 +157,28 @@ def _wide(unit: ArithConfig, addends: Ints) -> ArithConfig:
     return changed(unit, a=1, table=rows.tobytes())
 
 
-def wide_rules(acc: Accumulated, counts: Sequence[int], within: Coefficients) -> list[WideRequantisation]:
+def placed(acc: Accumulated, end: WideEnd) -> Accumulated:
+    """In front of the last unit."""
+    scale, offset, usual = acc.scale * end.gain, acc.offset * end.gain + end.moved, acc.usual * end.gain + end.moved
+    return replace(acc, scale=scale, offset=offset, usual=usual)
+
+
+def stretched(counts: Sequence[int]) -> Iterator[slice]:
+    """Stretches of so many channels, one behind the other."""
+    first = 0
+    for count in counts:
+        yield slice(first, first + count)
+        first += count
+
+
+def wide_rules(
+    acc: Accumulated, end: WideEnd, counts: Sequence[int], within: Coefficients
+) -> list[WideRequantisation]:
     """Rules for stretches of so many channels, one behind the other."""
-    found, first = [], 0
-    for rule in best_rules(acc, None, counts, within._replace(addend=WHOLE, shift=MOST_SHIFT)):
-        wide = WideRequantisation(rule.out_shift, rule.factors, rule.addends, max(rule.shift, 1))
+    found, acc = [], placed(acc, end)
+    rules = best_rules(acc, None, counts, within._replace(addend=WHOLE, shift=MOST_SHIFT))
+    for rule, some in zip(rules, stretched(counts), strict=True):
+        wide = WideRequantisation(rule.out_shift, rule.factors, rule.addends, max(rule.shift, 1), end=end)
         if rule.shift < 1:
             wide = replace(wide, factors=rule.factors * 2, addends=rule.addends * 2)
         if abs(wide.factors).max(initial=0) > WIDEST:
@@ -101,10 +186,9 @@ def wide_rules(acc: Accumulated, counts: Sequence[int], within: Coefficients) ->
             raise Refusal("coefficients", seen, f"{WIDEST}", "check the scales: they differ beyond all use")
         most = 2 * WIDEST << wide.shift  # what two steps of 16 bits hold; beyond, another way to read features may do
         lost = max(0, int(np.abs(wide.addends).max(initial=0)) - most) / 2.0**wide.shift
-        some = slice(first, first + wide.factors.size)
-        first = some.stop
         wide = replace(wide, addends=np.clip(wide.addends, -most, most))
         wide, more = weighed(wide, float((np.abs(acc.scale[some]) * acc.needed[some]).max(initial=0.0)))
-        error, mean = ((one + lost + more) / WIDE_STEP for one in (rule.error, rule.mean_error))
+        own = (rule.error, rule.mean_error)
+        error, mean = (((one + lost + more) / end.gain + end.error) / WIDE_STEP for one in own)
         found.append(replace(wide, error=error, mean_error=mean))
     return found

@@ -35,7 +35,7 @@ def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
 def _room(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
     """Without end where no input saturates a sum; else that of typical inputs. Too little of it is no form."""
     shift = piece.rule.out_shift
-    if possible(piece, *ends(layer.features_shifted)).room(shift) >= 1:
+    if possible(piece, *ends(layer)).room(shift) >= 1:
         return inf
     if layer.numerics == "2.x":
         return 0.0  # as the vendor has it, and nobody promises more

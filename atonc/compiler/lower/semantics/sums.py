@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
-from atonc.compiler.lower.conv.wide_results import WideRequantisation
+from atonc.compiler.lower.conv.wide_lines import INNER, LONG, WideLine
+from atonc.compiler.lower.conv.wide_results import WideEnd, WideRequantisation
 from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limited, shifted
 from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
@@ -149,13 +150,23 @@ def picture(flat: Ints, area: Area) -> Ints:
 
 
 def requantised(rule: Requantisation | TwoSteps, sums: Ints) -> Ints:
+    if isinstance(rule, WideLine):
+        total = shifted(sums * rule.factors, INNER) + (rule.terms << LONG)
+        return _ended(rule.end, limited(shifted(total, rule.last), 16))
     if isinstance(rule, WideRequantisation):
-        scaled = limited(shifted(sums * rule.factors + rule.rest, rule.shift + rule.weight - 1), 16)
-        return limited(rule.weight * scaled + rule.whole, 16)
+        halved = rule.weight.bit_length() - 1
+        scaled = limited(shifted(sums * rule.factors + rule.rest, rule.shift + halved), 16)
+        return _ended(rule.end, limited(rule.weight * scaled + rule.whole, 16))
     if isinstance(rule, Requantisation):
         return clipped(limited(shifted(sums * rule.factors + rule.addends, rule.shift), 8), rule.clip)
     middle = limited(shifted(sums * rule.factors, rule.shift), 16)
     return clipped(limited(shifted(middle * rule.bias_factor + rule.addends, rule.bias_shift), 8), rule.clip)
+
+
+def _ended(end: WideEnd, results: Ints) -> Ints:
+    if end.has_unit:
+        results = limited(shifted(results + end.added, end.shift), 16)
+    return end.coarse.codes(results) if end.coarse else results
 
 
 @dataclass(eq=False)

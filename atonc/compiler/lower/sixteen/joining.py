@@ -11,18 +11,18 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.compiler.lower.conv.wide_results import SCALAR
 from atonc.compiler.lower.conv.wide_windows import SUM
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import limited
+from atonc.compiler.plan.coarse import HIGHEST, LOWEST
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.units.arith import ArithConfig
 
 Ints = NDArray[np.int64]
 
-LOWEST, HIGHEST = -(1 << 15), (1 << 15) - 1
 _LONG = 4  # bits that an addend is shifted by where 16 bits are too few for it, as seen
-SCALAR = changed(SUM, dual_input=0, b=0)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from atonc.compiler.lower.semantics.arithmetic import Ints, ints
 from atonc.compiler.lower.sixteen.halves import Halves, halves_of, never_negative
 from atonc.compiler.lower.sixteen.inner import inside, lower_inner, require_centred, scratch_tensor
 from atonc.compiler.lower.sixteen.joining import HIGHEST, WideSum, wide_clip
+from atonc.compiler.lower.sixteen.one_pass import lower_in_one_pass
 from atonc.compiler.lower.sixteen.pair import pair_of
 from atonc.compiler.lower.sixteen.streams import two_through
 from atonc.compiler.plan.policy import WIDE_STEP, objective
@@ -40,6 +41,7 @@ from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
 
+ONE_PASS, TWO_PASSES = "codes of fewer bits in one pass", "high and low bytes"
 ONE_EPOCH, TWO_LAYERS = "both halves in one epoch", "a layer for each half"
 _MOST_WEIGHT = 8  # u and v: beyond, halves are too coarse to be worth it
 _ROUNDING = 0.5  # codes: of the second unit of the low half
@@ -88,7 +90,18 @@ def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
     if not (weights.is_constant and weights.dtype == "int8" and weights.quant is not None):
         seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
         raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights to int8 (16x8)")
-    signs = (True, False) if never_negative(x.name, context.graph) else (False,)
+    one = attempt(context, partial(lower_in_one_pass, op, weights))
+    if x.name in context.coarse or y.name in context.coarse:
+        return context.take(one)
+    two = attempt(context, partial(_in_two_passes, op, weights))
+    tried = {ONE_PASS: one, TWO_PASSES: two}
+    offers = [Offer(form, label, _price(form)) for label, form in tried.items() if isinstance(form, Form)]
+    context.refused += [one] if isinstance(one, RefusedForm) else []
+    return take_best(context, offers) if offers else context.take(two)
+
+
+def _in_two_passes(op: Op, weights: Tensor, context: Context) -> list[TaskGroup]:
+    signs = (True, False) if never_negative(op.inputs[0], context.graph) else (False,)
     draws = [partial(_cheaper, op, weights, unsigned) for unsigned in signs]
     return choose(context, in_order(AS_STORED, draws), blame_last=True)
 

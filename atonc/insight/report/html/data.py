@@ -22,7 +22,7 @@ from atonc.insight.explain.types import (
     TensorView,
     Verified,
 )
-from atonc.insight.report import accuracy_text, silicon_text
+from atonc.insight.report import accuracy_text, energy_text, silicon_text
 from atonc.insight.report.columns import COLUMNS
 from atonc.insight.report.explain_text import layer_data
 from atonc.insight.report.html.graph import graph_data
@@ -58,7 +58,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "npu": network.count(NPU),
             "cpu": network.count(CPU),
             "hybrid": network.count(HYBRID),
-            "energy_uj": network.energy_uj,
+            **energy_text.as_json(network.energy),
             "low_ms": band.around(network.latency_ms)[0],
             "high_ms": band.around(network.latency_ms)[1],
             "st_cycles": network.st_cycles,

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.cycles import traffic
+from atonc.machine.hw.cycles import traffic, work
 from atonc.machine.hw.cycles.flow import KERNELS, StreamFlow, UnitFlow, element_counts
 from atonc.machine.hw.cycles.result import Bound, EpochCycles, slowest
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.limits import BUS_BYTES, PRODUCTS
-from atonc.machine.hw.machine import CPU_RAM, FLASH, Machine, MemoryBank, stm32n6
+from atonc.machine.hw.machine import CPU_RAM, Machine, MemoryBank, stm32n6
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
@@ -36,14 +36,14 @@ def epoch_cycles(
         return EpochCycles(round(programming), 0, "programming" if programming else "", {"programming": programming})
     flow = element_counts(epoch)
     units = slowest(_unit_bounds(epoch, flow, machine))
-    beats = _beats(epoch, flow)
+    beats = work.beats(epoch, flow)
     moved = [*_bank_bounds(epoch, beats, machine), *_interface_bounds(epoch, beats, machine)]
     core = slowest([units, *_stream_bounds(epoch, flow, machine), *moved])
     external = _external(epoch, flow, machine, warm_cache)
     body = max(core.cycles, external.cycles) + min(core.cycles, external.kernels) / external.kernel_sets
     programming = programming_cycles(epoch, machine, programmed_by)
-    work = slowest([core, Bound(external.cycles, external.name)])
-    label = "programming" if programming > work.cycles else work.label
+    longest = slowest([core, Bound(external.cycles, external.name)])
+    label = "programming" if programming > longest.cycles else longest.label
     detail = {
         "fixed": machine.timing.epoch,
         "units": units.cycles,
@@ -124,15 +124,6 @@ def _stream_bounds(epoch: Epoch, flow: StreamFlow, machine: Machine) -> list[Bou
     return bounds
 
 
-def _beats(epoch: Epoch, flow: StreamFlow) -> dict[str, float]:
-    """Counts the beats on the bus of every engine, for what it really moves."""
-    return {
-        name: traffic.beats(engine)
-        * (1.0 if engine.to_memory else flow.delivered(epoch, name) / max(1, engine.elements))
-        for name, engine in epoch.engines().items()
-    }
-
-
 def _interface_bounds(epoch: Epoch, beats: Mapping[str, float], machine: Machine) -> list[Bound]:
     """An interface moves a beat each way at a time, for all of its engines."""
     carried: dict[tuple[int, bool], float] = {}
@@ -201,11 +192,11 @@ def _external(epoch: Epoch, flow: StreamFlow, machine: Machine, warm_cache: bool
 
 def _external_stream(engine: StrengConfig, words: int, bank: MemoryBank, machine: Machine, warm_cache: bool) -> float:
     per_byte = machine.external_cycles_per_byte(bank)
-    if not (bank.kind == FLASH and engine.cacheable and engine.cache_allocate and not engine.to_memory):
+    if not work.is_cached(engine, bank):
         return per_byte * words * engine.bytes_per_element
     # cached: memory is read once, every access then pays a beat on the bus and, where it jumps, a turn-round
     part = words / max(1, engine.elements)
-    fetched = 0 if warm_cache else min(words * engine.bytes_per_element, traffic.distinct_bytes(engine))
+    fetched = 0 if warm_cache else work.fetched_bytes(engine, words)
     turns = machine.timing.cache_discontinuity * (traffic.jumps(engine) + 1)
     return per_byte * fetched + (machine.timing.cache_beat * traffic.beats(engine) + turns) * part
 

@@ -5,45 +5,16 @@
 #include "app_networks.h"
 #include "board_network.h"
 
-static void describe(uint32_t index) {
-    const NN_Interface_TypeDef *network = app_networks[index].instance->network;
-    board_print("ATONC NET ");
-    board_print_number(index);
-    board_print(" ");
-    board_print(app_networks[index].name);
-    board_print("\n");
-    board_print_buffers("ATONC IN ", index, network->input_buffers_info());
-    board_print_buffers("ATONC OUT ", index, network->output_buffers_info());
-}
-
-static void run(uint32_t index) {
+static void run(NN_Instance_TypeDef *network, uint32_t index) {
     const uint32_t start = board_cycles();
     app_network_run((int)index);
-    if (board_failed(app_networks[index].instance))
+    if (board_failed(network))
         return;
     board_print("ATONC RUN ");
     board_print_number(index);
     board_print(" OK ");
     board_print_number(board_cycles() - start);
     board_print("\n");
-}
-
-static void set_buffer(const board_host_t *command) {
-    const NN_Interface_TypeDef *network = app_networks[command->network].instance->network;
-    void *buffer = (void *)(uintptr_t)command->address;
-    board_print_buffer_result(command->command == BOARD_SET_INPUT
-                                  ? network->input_setter(command->index, buffer, command->size)
-                                  : network->output_setter(command->index, buffer, command->size));
-}
-
-static void obey(void) {
-    const board_host_t command = board_host;
-    if (command.network >= APP_NETWORKS)
-        board_print("ATONC ERROR no such network\n");
-    else if (command.command == BOARD_RUN)
-        run(command.network);
-    else
-        set_buffer(&command);
 }
 
 int main(void) {
@@ -56,17 +27,14 @@ int main(void) {
         board_stop(BOARD_FAILED);
         return 1;
     }
+    NN_Instance_TypeDef *networks[APP_NETWORKS];
     int bad = board_failed(NULL);
-    for (uint32_t k = 0; k < APP_NETWORKS && !bad; k++) {
-        describe(k);
-        bad = board_failed(app_networks[k].instance);
+    for (uint32_t k = 0; k < APP_NETWORKS; k++) {
+        networks[k] = app_networks[k].instance;
+        board_describe(k, networks[k]->network);
+        bad = bad || board_failed(networks[k]);
     }
-    for (;;) {
-        board_stop(BOARD_READY);
-        if (board_host.command == BOARD_QUIT)
-            break;
-        obey();
-    }
+    board_obey(networks, APP_NETWORKS, run);
     app_networks_deinit();
     return bad;
 }

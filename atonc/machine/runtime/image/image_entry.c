@@ -4,6 +4,7 @@
  * image_conf.h is written by the build (atonc/delivery/reloc/sources.py).
  */
 #include "image.h"
+#include "mcu_cache.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -28,10 +29,30 @@ static const LL_Buffer_InfoTypeDef *no_buffers(void) { return NULL; }
 static const LL_Streng_EncryptionTypedef *no_encryption(void) { return NULL; }
 #endif
 
+#if ATONC_IMAGE_CLEANS
+#define PARAMS_OFFSET 12u /* word of the header */
+#define OFFSET_BITS 0x0FFFFFFFu
+#define IN_FLASH(address) ((address) >> 28 == 7u)
+
+/* A loader that read the file into RAM may have left it in the processor's cache, where the NPU does not see it. */
+static bool network_init(void) {
+    static bool cleaned;
+    const uint32_t start = atonc_image_context.file_addr;
+    if (!cleaned && !IN_FLASH(start)) {
+        const uint32_t params = ((const uint32_t *)start)[PARAMS_OFFSET] & OFFSET_BITS;
+        mcu_cache_clean_range(start, start + params + atonc_image_context.params_bin_sz);
+    }
+    cleaned = true;
+    return FUNCTION(EC_Network_Init)();
+}
+#else
+#define network_init FUNCTION(EC_Network_Init)
+#endif
+
 PLACED(".atonc_image_flags") const uint32_t atonc_image_flags = ATONC_IMAGE_FLAGS;
 
 PLACED(".atonc_image_entries") const uintptr_t atonc_image_entries[ATONC_IMAGE_ENTRIES + 1] = {
-    (uintptr_t)FUNCTION(EC_Network_Init),
+    (uintptr_t)network_init,
     (uintptr_t)FUNCTION(EC_Inference_Init),
     (uintptr_t)FUNCTION(Set_User_Input_Buffer),
     (uintptr_t)FUNCTION(Get_User_Input_Buffer),

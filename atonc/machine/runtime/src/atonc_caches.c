@@ -69,20 +69,25 @@ LL_ATON_WEAK int mcu_cache_clean_invalidate_range(uint32_t start_addr, uint32_t 
 
 #ifdef ATONC_IS_CORTEX_M
 /* Applications made for ST's HAL switch the clock on here; the HAL's handle starts with the address of the unit. */
-LL_ATON_WEAK void HAL_CACHEAXI_MspInit(void *handle);
-LL_ATON_WEAK void HAL_CACHEAXI_MspDeInit(void *handle);
+#ifdef STM32N6xx_HAL_CACHEAXI_H /* the HAL's header came with stm32n6xx.h and declares both */
+typedef CACHEAXI_HandleTypeDef cache_handle_t;
+#else
+typedef void cache_handle_t;
+#endif
+LL_ATON_WEAK void HAL_CACHEAXI_MspInit(cache_handle_t *handle);
+LL_ATON_WEAK void HAL_CACHEAXI_MspDeInit(cache_handle_t *handle);
 
 LL_ATON_WEAK void npu_cache_enable_clocks_and_reset(void) {
     uintptr_t handle[16] = {CACHE_BASE};
     if (HAL_CACHEAXI_MspInit != NULL) {
-        HAL_CACHEAXI_MspInit(handle);
+        HAL_CACHEAXI_MspInit((void *)handle);
     }
 }
 
 LL_ATON_WEAK void npu_cache_disable_clocks_and_reset(void) {
     uintptr_t handle[16] = {CACHE_BASE};
     if (HAL_CACHEAXI_MspDeInit != NULL) {
-        HAL_CACHEAXI_MspDeInit(handle);
+        HAL_CACHEAXI_MspDeInit((void *)handle);
     }
 }
 

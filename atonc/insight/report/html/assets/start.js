@@ -1,6 +1,7 @@
 // Head, inputs and outputs, verification, how far to trust it, how to reproduce it; then everything is drawn once.
 (function () {
   const t = D.totals, known = D.basis === "predicted", band = `${milliseconds(t.low_ms)} to ${milliseconds(t.high_ms)}`;
+  const energy = uj => uj >= 1000 ? (uj / 1000).toFixed(2) + " mJ" : uj.toFixed(1) + " \u00b5J";
   function tiles() {
     const found = [[milliseconds(t.latency_ms), known ? `predicted (${band})` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.ram), "RAM"], [bytes(t.weights), "weights"]];
     if (t.ram !== t.activations) found.splice(4, 0, ...Object.entries(t.ram_by_use).map(([use, size]) => [bytes(size), use + " in RAM"]));
@@ -8,7 +9,7 @@
     if (D.measured) found.splice(1, 0, [milliseconds(D.measured.ms), "measured on a board"]);
     if (known && t.st_cycles) found.push([t.st_cycles >= 1e8 ? (t.st_cycles / 1e6).toFixed(1) + " M" : format(t.st_cycles), "cycles by ST's estimate"]);
     if (t.macs) found.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
-    if (t.energy_uj) found.push([t.energy_uj >= 100 ? (t.energy_uj / 1000).toFixed(2) + " mJ" : t.energy_uj.toFixed(2) + " \u00b5J", "energy of the NPU, estimated"]);
+    if (t.energy_uj) found.push([energy(t.energy.likely_uj), `an inference, estimated (${energy(t.energy.low_uj)} to ${energy(t.energy.high_uj)})`]);
     const top = Object.entries(D.bound_by)[0];
     if (top) found.push([top[0], `bounds ${(100 * top[1]).toFixed(0)} % of the time`]);
     return found.map(([value, name]) => el("div", { class: "tile" }, el("b", {}, value), el("span", {}, name)));
@@ -41,6 +42,8 @@
   if (known) say("latency", `${band}: how far the model of the hardware, calibrated on boards, may be off here.`,
     ...(D.uncertain.length ? [el("ul", {}, ...D.uncertain.map(([what, part]) => el("li", {}, `${(100 * part).toFixed(0)} % of the predicted time: ${what}.`)))] : []));
   else say("latency", "what ST's compiler estimated; it leaves out what the CPU takes and waits of the memories that boards show.");
+  if (t.energy_uj) say("energy", `${energy(t.energy.low_uj)} to ${energy(t.energy.high_uj)} an inference, ${energy(t.energy.core_uj)} of the likely figure on the core rail; not measured. It is ${t.energy.source}.`,
+    el("details", {}, el("summary", {}, "What draws it"), el("ul", {}, ...Object.entries(t.energy.parts).map(([what, [low, likely, high]]) => el("li", {}, `${what}: ${energy(likely)} (${energy(low)} to ${energy(high)})`)))));
   if (D.measured) say("board", `${D.measured.source}: ${milliseconds(D.measured.ms)}, ${(D.measured.ms / (t.latency_ms || 1)).toFixed(3)} of the prediction.`);
   if (D.silicon) say("silicon", `${D.silicon.head}. ${D.silicon.strength}.`, ...(D.silicon.groups.length ? [el("details", {}, el("summary", {}, "Which forms, and what allows them"), ...D.silicon.groups.map(([what, epochs, forms]) => el("details", { class: "inner" }, el("summary", {}, `${what} (${epochs} epochs)`), el("ul", {}, ...forms.map(text => el("li", {}, text))))))] : []));
   if (D.search.length > 1) say("search", `${D.search.length} programs were built, and this one was the best.`, el("details", {}, el("summary", {}, "What was tried"), el("ul", {}, ...D.search.map(([why, cycles, peak, verdict]) => el("li", {}, `${why}: ${cycles ? `${number(cycles)} cycles, ${number(peak)} bytes at the peak; ` : ""}${verdict}`)))));

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.safety.evidence.feature_readers import WHOLE
 from atonc.machine.hw.safety.evidence.grades import Feature, Grade
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, SeenWords, evidence, grade
 
@@ -268,6 +269,19 @@ ARGUMENTS = (
         "a window of 5x3 over three channels that is right with stride 2 and wrong with stride 1",
         ("conv-5x3-three-channels",),
         _other_stride,
+    ),
+    Argument(
+        "S9",
+        "Features of two whole bytes",
+        "16-bit numbers from memory as features of a CONVACC with 16-bit features and 8-bit kernels (activations of 16 "
+        "bits in one pass)",
+        "A unit takes as many low bytes of a word as it is set to, whoever made the word. What an engine does with a "
+        "byte before it sends it, extending its sign, is over then.",
+        "The mode occurs in about 3,370 units, with features of 9 bits behind the zero point at most; engines send "
+        "whole 16-bit numbers to the same port of units with 16-bit kernels.",
+        "a convolution that is right where the high byte only repeats the sign, and wrong elsewhere",
+        ("conv-3x3-whole-features",),
+        lambda feature: feature == WHOLE,
     ),
 )
 

@@ -15,6 +15,7 @@ from atonc.machine.hw.safety.evidence import (
     arith,
     convacc,
     copies,
+    feature_readers,
     interfaces,
     pool,
     ports,
@@ -86,7 +87,7 @@ def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
         yield "", Feature(sets.NAME, "", sets.written(view.chains.values()))
     yield from _counts(view)
     yield from _tables(view)
-    for part in (ports, copies, interfaces):
+    for part in (ports, copies, interfaces, feature_readers):
         yield from part.features(view)
     yield from _neighbours(view)
 

@@ -1,0 +1,71 @@
+"""All layouts, and how a compiled network becomes the files of one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware.building import find_toolchain
+from atonc.delivery.firmware.image import DEFAULT_BOARD
+from atonc.delivery.generate.generating import files_of
+from atonc.delivery.layouts import cmsis, openmv, rust, zephyr
+from atonc.delivery.layouts.folder import write_folder
+from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork
+from atonc.delivery.reloc.build import build
+from atonc.delivery.reloc.options import RelocOptions
+from atonc.machine.base.disk import write_files
+from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.machine.base.progress import stage
+
+LAYOUTS = {layout.name: layout for layout in (zephyr.LAYOUT, openmv.LAYOUT, rust.LAYOUT, cmsis.LAYOUT)}
+
+
+def find_layout(name: str) -> FolderLayout:
+    if name not in LAYOUTS:
+        raise InputError(f"there is no layout {name[:40]!r}", rule=f"layouts: {', '.join(LAYOUTS)}")
+    return LAYOUTS[name]
+
+
+def with_layout(options: Options, layout: FolderLayout) -> Options:
+    """What a layout wants of the compiler: the memories of its board, unless the user named others; an image."""
+    board = layout.board if layout.board and options.board == DEFAULT_BOARD and not options.mpool else options.board
+    return replace(options, board=board, relocatable=options.relocatable or layout.image is not None)
+
+
+def require_taken(layout: FolderLayout, view: CompileView) -> None:
+    """Stops at the first thing that the layout cannot take; names the others too."""
+    found = list(layout.refuses(LayoutNetwork(view, {})))
+    if found:
+        first = found[0]
+        error = UnsupportedError(
+            first.seen, where=f"--layout {layout.name}, network {view.name}", rule=first.rule, remedy=first.remedy
+        )
+        error.details = tuple(f"also: {one.seen} ({one.rule}; {one.remedy})" for one in found[1:])
+        raise error
+
+
+def layout_files(layout: FolderLayout, view: CompileView) -> Mapping[str, bytes]:
+    """Path inside the folder -> contents."""
+    require_taken(layout, view)
+    generated = files_of(view)
+    image = _image(view.name, generated, layout.image) if layout.image is not None else b""
+    return layout.files(LayoutNetwork(view, generated, image))
+
+
+def write_layout(layout: FolderLayout, view: CompileView, folder: Path) -> CompileView:
+    """`FOLDER/NAME_LAYOUT`, whole; the view that comes back names its files too."""
+    written = write_folder(folder / layout.folder(view.name), layout_files(layout, view))
+    return replace(view, files=(*view.files, *map(str, written)))
+
+
+def _image(name: str, generated: Mapping[str, bytes], options: RelocOptions) -> bytes:
+    stage("building the image")
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        folder, work = Path(temporary, "generated"), Path(temporary, "work")
+        work.mkdir()
+        write_files(folder, generated)
+        return build(find_toolchain(), folder, replace(options, name=name), work).image.data

@@ -1,0 +1,134 @@
+"""What a layout is: its name, its files, and the networks that it cannot take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.c import buffers_info, images
+from atonc.compiler.emit.c.blobs_h import StoredProgram
+from atonc.compiler.emit.c.buffers_info import Info
+from atonc.compiler.emit.c.network import CNetwork
+from atonc.delivery.generate.generating import c_network
+from atonc.delivery.reloc.options import RelocOptions
+from atonc.machine.base.about import __version__
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count, listed
+
+TOOL = f"atonc {__version__}"
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+
+
+@dataclass(frozen=True)
+class LayoutRefusal:
+    """Why a network cannot go this way out."""
+
+    seen: str
+    rule: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class LayoutNetwork:
+    """A compiled network with the files that `generate` made of it."""
+
+    view: CompileView
+    generated: Mapping[str, bytes]
+    image: bytes = b""  # relocatable, where the layout has one
+
+    @property
+    def name(self) -> str:
+        return self.view.name
+
+    @cached_property
+    def network(self) -> CNetwork:
+        return c_network(self.view)
+
+    @cached_property
+    def programs(self) -> tuple[StoredProgram, ...]:
+        """What the epoch controller runs, in that order."""
+        blocks = self.network.blocks if self.network.epoch_controller else ()
+        return tuple(StoredProgram(self.network, block) for block in blocks if not block.on_cpu)
+
+    @cached_property
+    def inputs(self) -> list[Info]:
+        return buffers_info.inputs(self.network)
+
+    @cached_property
+    def outputs(self) -> list[Info]:
+        return buffers_info.outputs(self.network)
+
+    def address(self, info: Info) -> int:
+        return self.network.home(info.buffer).address
+
+    @property
+    def memory_images(self) -> Mapping[str, bytes]:
+        """Constants by file, as `generate` writes them."""
+        return images.raw_files(self.network)
+
+    def base_of(self, file: str) -> int:
+        """Where such a file begins in memory."""
+        found = {f"{images.file_stem(self.network, pool)}.raw": pool.base for pool in images.by_pool(self.network)}
+        return found[file]
+
+    @property
+    def sources(self) -> Mapping[str, bytes]:
+        """What a C compiler needs of the generated files."""
+        return {file: data for file, data in self.generated.items() if file.endswith((".c", ".h"))}
+
+
+@dataclass(frozen=True)
+class FolderLayout:
+    """One way out. `image`: the network is compiled for a relocatable image, which is built with these options."""
+
+    name: str
+    title: str
+    page: str  # of the documentation
+    files: Callable[[LayoutNetwork], Mapping[str, bytes]]  # path inside the folder -> contents
+    refuses: Callable[[LayoutNetwork], Iterator[LayoutRefusal]]  # looked at before anything is written
+    board: str = ""  # whose memories the network gets, unless the user names a board
+    image: RelocOptions | None = None
+
+    def folder(self, network: str) -> str:
+        return f"{network}_{self.name}"
+
+
+def refuse_cpu_layers(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:
+    """Layers that the processor computes, with the reason of each kind."""
+    if not given.network.cpu_blocks:
+        return
+    kinds = sorted({reason.op for reason in given.view.compiled.mapped.reasons})
+    layers = count(len(given.network.cpu_blocks), "layer")
+    yield LayoutRefusal(
+        f"on the CPU: {layers} ({listed(kinds) or 'moved data'})",
+        rule,
+        "cut them off: --input-data-type int8, --output-data-type int8, --cut-output-tensors; `atonc explain` says why "
+        "each is there, --no-cpu stops where one is",
+    )
+
+
+def refuse_movable(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:
+    """Memory whose address is known at run time only."""
+    parts = given.network.program.movable
+    if parts:
+        names = listed([part.symbol for part in parts])
+        yield LayoutRefusal(
+            f"the place of {names} is known at run time only",
+            rule,
+            "leave out -r, --no-inputs-allocation and --no-outputs-allocation, and pools of relative mode",
+        )
+
+
+def refuse_residents(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:
+    copied = given.network.memory.resident_bytes
+    if copied:
+        yield LayoutRefusal(f"{copied:,} bytes of weights are to be copied to RAM first", rule, "leave --resident out")
+
+
+def refuse_ram_constants(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:
+    """Constants that somebody must copy to RAM before the first inference."""
+    found = images.ram_ranges(given.network)
+    if found:
+        pools = listed(sorted({part.pool.name for part in found}))
+        yield LayoutRefusal(f"constants lie in {pools}, which forget them", rule, "a board or pool file with flash")

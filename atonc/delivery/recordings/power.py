@@ -1,0 +1,213 @@
+"""A power recording: time beside power, or beside current and voltage, as meters export it. Files come from strangers:
+units are read from the header or the file is refused, and nothing is guessed.
+
+Read are CSV files with a header. ST's capture script for the STM32N6 (`time,VDDCORE,...,seq_name,...`) is known by its
+columns: seconds, watts behind the regulator, and the name of the step that runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atonc.machine.base.disk import read_file
+from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
+
+MAX_BYTES, MAX_ROWS, MAX_COLUMNS, MAX_HEADER = 1 << 28, 5_000_000, 64, 4000
+LEAST_ROWS = 4
+MOST_WATTS = 100.0  # a board that takes more is another board, or its unit another unit
+_ZIP = b"PK\x03\x04"
+_UNITS = {
+    "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+    "current": {"a": 1.0, "ma": 1e-3, "ua": 1e-6, "na": 1e-9},
+    "voltage": {"v": 1.0, "mv": 1e-3},
+    "power": {"w": 1.0, "mw": 1e-3, "uw": 1e-6},
+}
+_KINDS = {"timestamp": "time", "t": "time", "i": "current", "u": "voltage", "v": "voltage", "p": "power"}
+_NAME = re.compile(r"(?P<name>[a-z]+(?: [a-z]+)*?)\s*(?:[(\[_ ]\s*(?P<unit>[munµ]?[savw])\s*[)\]]?)?", re.IGNORECASE)
+_RAILS = ("VDDCORE", "VDDA1V8", "VDDIO", "VDDA1V8_AON")  # columns of ST's script, in watts
+STEP_NAME, INFERENCE, DRY_RUN = "seq_name", "nn inference", "dry run"  # its column of steps, and words in it
+MARKS = ("mark", "inference", "trigger", "d0", STEP_NAME)
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PowerTrace:
+    """Seconds and watts; `marked`: where an inference runs, if the file says so."""
+
+    seconds: Array = field(repr=False)
+    watts: Array = field(repr=False)
+    marked: NDArray[np.bool_] | None = field(repr=False)
+    what: str  # the columns that were used, in words
+
+    @property
+    def step_s(self) -> float:
+        return float(np.median(np.diff(self.seconds)))
+
+
+@dataclass(frozen=True)
+class PowerOptions:
+    """What the file may not say."""
+
+    volts: float = 0.0
+    efficiency: float = 1.0  # of regulators between the meter and the chip
+    mark: str = ""  # the column that is high, or names the inference, while one runs
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.volts <= 60:
+            raise InputError(f"--volts is {self.volts:g}", rule="a supply of up to 60 V")
+        if not 0 < self.efficiency <= 1:
+            raise InputError(f"--efficiency is {self.efficiency:g}", rule="a share above 0 and at most 1")
+
+
+def read(path: Path, options: PowerOptions) -> PowerTrace:
+    where, stored = str(path), read_file(path, MAX_BYTES)
+    if stored.startswith(_ZIP) or path.suffix.lower() == ".stpm":
+        remedy = "unpack it with any ZIP tool, or export from the tool, and give the CSV with the samples"
+        rule = "what lies inside a .stpm is not published, so CSV files are read only"
+        raise InputError("is a packed session of a power monitor", where=where, rule=rule, remedy=remedy)
+    try:
+        text = stored.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("is no text in UTF-8", where=where, rule="a CSV file with a header") from None
+    return _trace(text, options, where)
+
+
+def _trace(text: str, options: PowerOptions, where: str) -> PowerTrace:
+    lines = (line for line in io.StringIO(text) if line.strip() and not line.startswith("#"))
+    first = next(lines, "")
+    sep = max(",;\t", key=first.count)
+    names = _header(first, sep, where)
+    known = _st_columns(names) or _unit_columns(names, where)
+    used = _used(known, options, where)
+    mark = _mark_column(names, options.mark, where)
+    columns = _columns(csv.reader(lines, delimiter=sep), names, {*used, *filter(None, (mark,))}, where)
+
+    def read(kind: str) -> Array:
+        name, factor = known[kind]
+        return _numbers(columns[name], name, sep == ";", where) * factor
+
+    seconds = read("time")
+    if not (np.diff(seconds) > 0).all():
+        place = int(np.flatnonzero(np.diff(seconds) <= 0)[0]) + 2
+        raise InputError(f"time stands still or goes backwards at sample {place}", where=where, remedy="record again")
+    if "power" in known:
+        watts, what = read("power"), known["power"][0]
+    elif "voltage" in known:
+        watts, what = read("current") * read("voltage"), f"{known['current'][0]} x {known['voltage'][0]}"
+    else:
+        watts, what = read("current") * options.volts, f"{known['current'][0]} x {options.volts:g} V"
+    watts = watts * options.efficiency
+    if np.abs(watts).max() > MOST_WATTS:
+        seen = f"{np.abs(watts).max():,.0f} W in {what}"
+        raise InputError(seen, where=where, rule=f"at most {MOST_WATTS:g} W", remedy="look at the unit in the header")
+    marked = _marked(columns[mark], mark, sep == ";", where) if mark else None
+    return PowerTrace(seconds, watts, marked, what)
+
+
+def _header(line: str, sep: str, where: str) -> list[str]:
+    names = [name.strip().strip('"') for name in line.split(sep)] if len(line) <= MAX_HEADER else []
+    if not 2 <= len(names) <= MAX_COLUMNS or len(set(names)) < len(names):
+        rule = f"the first line names 2 to {MAX_COLUMNS} different columns: time beside power or current"
+        raise InputError("has no header", where=where, rule=rule)
+    return names
+
+
+def _columns(rows: Iterator[list[str]], names: list[str], wanted: set[str], where: str) -> dict[str, list[str]]:
+    """Cells of the columns that are used, and of no others: captures have twenty."""
+    places = [(names.index(name), list[str]()) for name in names if name in wanted]
+    number = 0
+    try:
+        for number, row in enumerate(rows, 1):
+            if len(row) != len(names):
+                raise InputError(f"sample {number} has {len(row)} cells, the header {len(names)}", where=where)
+            if number > MAX_ROWS:
+                remedy = "export the part with the inferences"
+                raise InputError(f"has more than {MAX_ROWS:,} samples", where=where, remedy=remedy)
+            for place, cells in places:
+                cells.append(row[place])
+    except csv.Error as error:
+        raise InputError(f"sample {number + 1} is no line of a CSV file: {str(error)[:60]}", where=where) from None
+    if number < LEAST_ROWS:
+        raise InputError(f"has {number} samples", where=where, rule=f"at least {LEAST_ROWS}")
+    return {names[place]: cells for place, cells in places}
+
+
+Known = dict[str, tuple[str, float]]  # kind -> column, factor to seconds, amperes, volts or watts
+
+
+def _st_columns(names: list[str]) -> Known:
+    """Knows the columns of ST's script; nothing in other files."""
+    rails = [rail for rail in _RAILS if rail in names]
+    return {"time": ("time", 1.0), "power": (rails[0], 1.0)} if rails and {"time", STEP_NAME} <= set(names) else {}
+
+
+def _unit_columns(names: list[str], where: str) -> Known:
+    found: Known = {}
+    for column in names:
+        match = _NAME.fullmatch(column)
+        word = (match["name"] if match else column or "?").split()[-1].lower()
+        kind = _KINDS.get(word, word)
+        if kind not in _UNITS or kind in found:
+            continue
+        unit = (match["unit"] or "").replace("µ", "u").lower() if match else ""
+        if unit not in _UNITS[kind]:
+            units = ", ".join(_UNITS[kind])
+            remedy = f"name the column as in `{kind} ({units.split(', ')[1]})`"
+            raise InputError(f"column {column[:40]!r} has no unit", where=where, rule=f"one of {units}", remedy=remedy)
+        found[kind] = column, _UNITS[kind][unit]
+    return found
+
+
+def _used(known: Known, options: PowerOptions, where: str) -> list[str]:
+    """The columns that give seconds and watts."""
+    if "time" not in known:
+        raise InputError("has no column of time", where=where, remedy="name it as in `time (ms)`")
+    if "power" not in known and "current" not in known:
+        raise InputError("has no column of power or current", where=where, remedy="name it as in `current (mA)`")
+    if not {"power", "voltage"} & known.keys() and not options.volts:
+        raise InputError("has current but no voltage", where=where, remedy="say what the meter supplied: --volts 3.3")
+    return [name for name, _ in known.values()]
+
+
+def _numbers(cells: list[str], name: str, comma: bool, where: str) -> Array:
+    """`comma`: it is the point of a number, where semicolons part the columns."""
+    try:
+        found = np.array([float(cell.replace(",", ".") if comma else cell) for cell in cells])
+    except ValueError as error:
+        raise InputError(f"column {name[:40]!r}: {str(error)[:60]}", where=where) from None
+    if not np.isfinite(found).all():
+        place = int(np.flatnonzero(~np.isfinite(found))[0]) + 1
+        raise InputError(f"column {name[:40]!r} has no number at sample {place}", where=where, remedy="record again")
+    return found
+
+
+def _mark_column(names: list[str], asked: str, where: str) -> str:
+    by_name = {name.lower(): name for name in names}
+    if asked and asked.lower() not in by_name:
+        raise InputError(f"has no column {asked[:40]!r}", where=where, rule=f"one of {', '.join(names)[:200]}")
+    return by_name.get(asked.lower()) or next((by_name[mark] for mark in MARKS if mark in by_name), "")
+
+
+def _marked(cells: list[str], name: str, comma: bool, where: str) -> NDArray[np.bool_]:
+    if name == STEP_NAME:
+        return _steps_marked([cell.strip().replace("_", " ") for cell in cells], where)
+    levels = _numbers(cells, name, comma, where)
+    return levels > (levels.min() + levels.max()) / 2
+
+
+def _steps_marked(cells: list[str], where: str) -> NDArray[np.bool_]:
+    """ST's application may run the network at several clocks, each under a name: those are not averaged."""
+    wanted = sorted({cell for cell in set(cells) if cell.startswith(INFERENCE) and DRY_RUN not in cell})
+    if len(wanted) > 1:
+        seen = f"has inferences of several kinds: {', '.join(wanted)[:120]}"
+        raise InputError(seen, where=where, rule="all inferences ran alike", remedy="keep the lines of one of them")
+    return np.array([cell in wanted for cell in cells])
