@@ -154,7 +154,7 @@ _INTRODUCTION = (
     "application does, in turns, since the board has neither camera nor display. Nothing here ran on a real board.",
     "",
     "Built by hand on 2026-11-17 from commits d841264 (ReID), bc42481 (face) and 1c2aeec (hand). Not as published,",
-    "since copies of the repositories lack large files: `arm_common_tables.c` is that of stm32ai-modelzoo-services, and",
+    "since copies of them lack large files: `arm_common_tables.c` is that of stm32ai-modelzoo-services, and",
     "ReID's detector is st_yolo_x_nano_192 instead of tiny_yolo_v2_224; Debian's compiler wanted other names for some",
     "options.",
     "",
