@@ -237,12 +237,12 @@ class PrecisionSearch:
         return self.saved[name] / max(self.whole_bytes, 1) + time
 
     def _allowed(self, point: PrecisionPoint) -> bool:
-        """Surely: of many choices the largest that seems to fit is one that was lucky, so the far end of what it may
-        lose counts."""
+        """By one standard error, half of its interval: of many choices the largest that seems to fit was lucky."""
         settings = self.bench.settings
         if settings.max_changed is not None:
             return point.changed is not None and point.changed <= settings.max_changed + 1e-9
-        return point.gain_db[0] >= -settings.four_bits_loss_db
+        mean, least = point.snr_db - self.made[EIGHT_ONLY].point.snr_db, point.gain_db[0]
+        return (mean + least) / 2 >= -settings.four_bits_loss_db
 
     def _fits(self, names: frozenset[str]) -> bool:
         if names in self.hopeless or (names not in self.made and len(self.made) + len(self.hopeless) >= MOST_CHOICES):
@@ -260,8 +260,8 @@ class PrecisionSearch:
         allowed = [one for one in room if self._allowed(one.point)] if settings.max_loss else [best]
         if not allowed:
             raise CapacityError(
-                f"within {settings.max_flash:,} bytes the least loss is up to {-best.point.gain_db[0]:.2f} dB against "
-                "8 bits",
+                f"within {settings.max_flash:,} bytes the least loss is up to {-best.point.gain_db[0]:.2f} dB "
+                "against 8 bits",
                 where=f"--max-loss {settings.max_loss}",
                 remedy="allow more loss or more flash, or give one of the two alone",
             )
