@@ -106,7 +106,7 @@ def lines(found: Sweep) -> list[str]:
     for row in [head, *rows] if rows else []:
         out.append(row[0].ljust(widths[0]) + "".join(f"  {c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)))
     if rows:
-        out.append("* the front: no other row of the same file is better in one of these and as good in the others")
+        out.append("* the front: no other row of its file is better in time, RAM or accuracy and as good in the others")
     for result in found.refused:
         out += ["", f"no figures: {name(found, result)}", f"  {result.why_not}"]
     return out

@@ -69,13 +69,13 @@ def read_plan(path: Path) -> SweepPlan:
     return SweepPlan(
         str(path),
         rows,
-        table.flag("verify") if table.has("verify") else False,
-        table.flag("accuracy") if table.has("accuracy") else False,
-        folder / table.text("float") if table.has("float") else None,
-        folder / table.text("inputs") if table.has("inputs") else None,
-        int(table.number("samples", 1, 1000)) if table.has("samples") else 0,
-        tuple(varied),
-        applications,
+        verify=table.flag("verify") if table.has("verify") else False,
+        accuracy=table.flag("accuracy") if table.has("accuracy") else False,
+        float_model=folder / table.text("float") if table.has("float") else None,
+        inputs=folder / table.text("inputs") if table.has("inputs") else None,
+        samples=int(table.number("samples", 1, 1000)) if table.has("samples") else 0,
+        varied=tuple(varied),
+        applications=applications,
     )
 
 
