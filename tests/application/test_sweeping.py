@@ -50,8 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(folder: Path, text: str) -> Path:
-    (folder / "sweep.txt").write_text(text)
-    return folder / "sweep.txt"
+    (folder / "sweep.toml").write_text(text)
+    return folder / "sweep.toml"
 
 
 def test_rows_have_the_figures_of_the_build_and_are_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,6 +89,7 @@ def _require_no_models(table: TomlTable) -> None:
 def _files(table: TomlTable, folder: Path, key: str, suffixes: tuple[str, ...]) -> Iterator[Path]:
     """Files, or patterns of files; each once."""
     seen: set[Path] = set()
+    own = Path(table.file).resolve()  # a pattern of applications may find the file of the sweep
     patterns = _texts(table, key)
     if not patterns:
         example = f'write {key} = ["a{suffixes[-1]}", "folder/*{suffixes[0]}"]'
@@ -98,6 +99,7 @@ def _files(table: TomlTable, folder: Path, key: str, suffixes: tuple[str, ...]) 
         base, rest = (Path(place.anchor), pattern[len(place.anchor) :]) if place.is_absolute() else (folder, pattern)
         wild = any(sign in pattern for sign in "*?[")
         found = sorted(p for p in base.glob(rest) if p.suffix.lower() in suffixes) if wild else [base / rest]
+        found = [p for p in found if not wild or p.resolve() != own]
         if not found:
             rule = f"{key} end in {' or '.join(suffixes)}"
             raise table.wrong(key, f"{pattern[:80]!r} finds no {key[:-1]}", rule=rule)
