@@ -277,6 +277,23 @@ def test_a_sweep_is_drawn_and_sorted(browser: Any, tmp_path: Path, size: tuple[i
         assert "is broken" in page.inner_text("#refused")
 
 
+def test_a_sweep_of_applications_shows_the_time_of_a_second(browser: Any, tmp_path: Path) -> None:
+    times = {"busy_ms": 20.0, "busy_low_ms": 18.0, "busy_high_ms": 23.0, "npu_load": 0.0174, "flash_load": 0.01}
+    figures = {**times, "ram_bytes": 4096, "lower_bound_bytes": 4000, "flash_bytes": 9216, "cpu_layers": 1, "notes": []}
+    rows = [
+        SweepResult("app.toml", "b", "", {"resident": kept}, {**figures, "busy_ms": ms}, on_front=best)
+        for kept, ms, best in (("", 20.0, False), ("all", 19.0, True))
+    ]
+    (tmp_path / "sweep.html").write_bytes(sweep_page(Sweep("s.toml", tuple(rows), ("resident",), False, 0)))
+    with Window(browser, tmp_path / "sweep.html", (1600, 900), ready="#front-plot circle") as page:
+        assert page.locator("#front-plot circle").count() == 2
+        assert "predicted time of a second (ms)" in page.inner_html("#front-plot")
+        head, first = page.inner_text("#table thead"), page.inner_text("#table tbody tr:first-child")
+        assert all(title in head for title in ("of a second", "NPU", "flash read", "no plan below"))
+        assert all(cell in first for cell in ("app.toml resident=all", "1.7\u00a0%", "18.0"))
+        assert "undefined" not in page.inner_text("body") and "NaN" not in page.inner_html("body")
+
+
 @WINDOWS
 def test_two_builds_share_a_page(browser: Any, digits: NetworkView, tmp_path: Path, size: tuple[int, int]) -> None:
     path = tmp_path / "compare.html"

@@ -21,7 +21,7 @@ from atonc.delivery.application import memory as parts
 from atonc.delivery.application.figures import ApplicationFigures, figures
 from atonc.delivery.application.flash import SlotContents
 from atonc.delivery.application.options import AppOptions
-from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork, SharedConstants
+from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork, SharedConstants
 from atonc.delivery.application.read import SHARED, SLOTS_FORMAT, slots_rows, with_slots_of
 from atonc.delivery.application.residents import with_residents
 from atonc.delivery.application.sharing import with_shared_constants
@@ -77,13 +77,18 @@ def build(application: Application, folder: Path | None, options: AppOptions | N
 
 
 def planned(application: Application) -> ApplicationPlan:
-    """Shared memory first, then weights in what it leaves free."""
+    """Where it does not fit, the error has the ways out, each of which is planned too."""
     sources = planning.read_all(application)
     try:
-        return with_shared_constants(with_residents(planning.plan(application, sources), sources), sources)
+        return planned_from(application, sources)
     except CapacityError as error:
         error.details = tuple(ways_out(application, sources))
         raise
+
+
+def planned_from(application: Application, sources: Sequence[AppSource]) -> ApplicationPlan:
+    """Shared memory first, then weights in what it leaves free."""
+    return with_shared_constants(with_residents(planning.plan(application, sources), sources), sources)
 
 
 def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, ...]:

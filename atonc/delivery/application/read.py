@@ -11,7 +11,7 @@ from typing import Any
 
 from atonc.compiler.emit.write import check_name
 from atonc.compiler.request.options import Options, room
-from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, Reservation
+from atonc.delivery.application.types import AppChanges, Application, AppNetwork, FlashSlot, Reservation
 from atonc.machine.base.declare import arguments, did_you_mean
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError, plain
@@ -27,33 +27,36 @@ _KEYS = ("board", "resident", "share_constants", "reserve", "network")
 _NETWORK_KEYS = ("name", "model", "per_second", "after", "inputs_survive", "outputs_survive", "slot", "options")
 _RESERVE_KEYS = ("name", "memory", "address", "size")
 _MOST_PER_SECOND = 100_000
-_OWN = ("board", "mpool", "resident", "keep_free", "verify", "relocatable")  # the application's own to say
-_FILES = ("evidence", "decisions")
+OWN = ("board", "mpool", "resident", "keep_free", "verify", "relocatable")  # the application's own to say
+FILES = ("evidence", "decisions")
 SLOTS_FORMAT = "atonc application 1"
 _NO_NAME = re.compile(r"\W", re.ASCII)
 
 
-def read_application(path: Path) -> Application:
-    """Everything that the file says; a mistake is told with its line and key."""
+def read_application(path: Path, changes: AppChanges | None = None) -> Application:
+    """Everything that the file says, with these changes; a mistake is told with its line and key."""
+    changes = changes or AppChanges()
     table = parse_toml(read_text(path, MAX_BYTES), str(path))
     table.finish(_KEYS)
     folder = path.absolute().parent
     name = table.text("board") if table.has("board") else Options().board
-    board_name = _board_name(folder, name)
+    board_name = changes.board or _board_name(folder, name)
     board = find_board(board_name).require_npu()
     tables = table.tables("network")
     if not tables:
         raise table.wrong("network", "names no network", remedy='write [[network]] with name and model = "file.tflite"')
     if len(tables) > MOST_NETWORKS:
         raise table.wrong("network", f"{len(tables)} networks", rule=f"at most {MOST_NETWORKS}")
-    networks = [_network(one, folder, board_name) for one in tables]
+    networks = [_network(one, folder, board_name, changes) for one in tables]
     said = {one.name: one.per_second for one, own in zip(networks, tables, strict=True) if own.has("per_second")}
     after = {one.name: one.after for one in networks}
     networks = [replace(one, per_second=_rate(one.name, said, after)) for one in networks]
     networks = [_read_by_followers(one, own, networks) for one, own in zip(networks, tables, strict=True)]
-    resident = room(table.text("resident")) if table.has("resident") else ""
+    resident = table.text("resident") if table.has("resident") else ""
+    resident = room(resident if changes.resident is None else changes.resident)
     reserved = tuple(_reservation(one, board) for one in table.tables("reserve"))
     share = table.has("share_constants") and table.flag("share_constants")
+    share = share if changes.share_constants is None else changes.share_constants
     return checked(Application(str(path), board_name, tuple(networks), reserved, resident, share_constants=share))
 
 
@@ -129,9 +132,9 @@ def _require_no_circle(network: AppNetwork, application: Application) -> None:
 # ------------------------------------------------------------------------------------------------------------ networks
 
 
-def _network(table: TomlTable, folder: Path, board: str) -> AppNetwork:
+def _network(table: TomlTable, folder: Path, board: str, changes: AppChanges) -> AppNetwork:
     table.finish(_NETWORK_KEYS)
-    options = _options(table, folder, board)
+    options = _options(table, folder, board, changes.options)
     after = table.text("after") if table.has("after") else ""
     return AppNetwork(
         table.text("name"),
@@ -161,20 +164,20 @@ def _read_by_followers(network: AppNetwork, table: TomlTable, others: Sequence[A
     return replace(network, outputs_survive=tuple(one.name for one in others if one.after == network.name))
 
 
-def _options(table: TomlTable, folder: Path, board: str) -> Options:
+def _options(table: TomlTable, folder: Path, board: str, instead: Mapping[str, Any]) -> Options:
     inner = table.table("options") if table.has("options") else None
     given: dict[str, Any] = dict(inner.data) if inner else {}
-    for key in _OWN:
+    for key in OWN:
         if key in given and inner is not None:
             raise inner.wrong(key, "is said for the whole application", remedy="write it above the first [[network]]")
-    for key in _FILES:
+    for key in FILES:
         if key in given and inner is not None:
             given[key] = str(_below(inner, key, inner.text(key), folder))
     if inner is not None and isinstance(given.get("calibration"), list):
         named = [str(name) for name in given["calibration"]]
         given["calibration"] = [str(_below(inner, "calibration", name, folder)) for name in named]
     try:
-        found: Options = arguments(Options, {**given, "board": board})
+        found: Options = arguments(Options, {**given, **instead, "board": board})
     except InputError as error:
         where = inner.where() if inner else table.where()
         raise InputError(error.what, where=where, rule=error.rule, remedy=error.remedy) from None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 from atonc.compiler.request.options import Options
 from atonc.machine.base.frozen import dataclass
@@ -64,3 +67,13 @@ class Application:
 
     def network(self, name: str) -> AppNetwork:
         return next(one for one in self.networks if one.name == name)
+
+
+@dataclass(frozen=True)
+class AppChanges:
+    """What is said instead of what an application file says: a sweep varies it."""
+
+    board: str = ""  # empty: as the file says
+    resident: str | None = None
+    share_constants: bool | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # of every network

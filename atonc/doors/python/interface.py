@@ -232,16 +232,16 @@ def explain_accuracy(
 
 
 def sweep(file: str | PathLike[str], **options: Any) -> SweepTable:
-    """Models x input sizes x options x boards as a .toml file names them (docs/sweep.md): every row with its figures.
+    """Models or applications x sizes x options x boards as a .toml file names them (docs/sweep.md): a row for each.
 
     The options are those of `atonc.insight.sweeping.options.SweepOptions`; nothing is written but the cache of rows.
     """
     from pathlib import Path
 
+    from atonc.delivery.application.sweeping import sweep as run_all
     from atonc.doors.python.results import SweepTable
     from atonc.insight.report.progress_bar import in_notebook
     from atonc.insight.sweeping.options import SweepOptions
-    from atonc.insight.sweeping.run import sweep as run_all
     from atonc.machine.base.declare import arguments
 
     with in_notebook():

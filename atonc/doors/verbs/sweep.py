@@ -1,4 +1,4 @@
-"""`atonc sweep`: models x sizes x options x boards as a table, a page and files."""
+"""`atonc sweep`: models x sizes x options x boards, or applications, as a table, a page and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from atonc.insight.sweeping.options import SweepOptions
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "sweep",
-        help="models x input sizes x options x boards: a table, and a page with what no other row beats",
+        help="models or applications x sizes x options x boards: a table, and a page with what no other row beats",
         description="Compiles every combination that a file names. Rows are kept: an interrupted sweep goes on.",
     )
     parser.set_defaults(verb=_sweep)
@@ -25,11 +25,11 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    from atonc.delivery.application.sweeping import sweep
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
     from atonc.insight.report.html import sweep_page
     from atonc.insight.report.terminal import show
-    from atonc.insight.sweeping.run import sweep
     from atonc.machine.base.disk import write_files
 
     wanted = declared_values(SweepOptions, options)

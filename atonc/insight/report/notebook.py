@@ -174,16 +174,19 @@ def interval_plot(found: Evaluation) -> str:
 
 
 def sweep_plot(found: Sweep) -> str:
-    """RAM against latency; what no other row of the same model beats is marked."""
+    """RAM against time; what no other row of the same file beats is marked."""
     from atonc.insight.report.html.scatter import ScatterDot, scatter
     from atonc.insight.report.sweep_text import name
+    from atonc.insight.sweeping.front import BUSY, time_of
 
     rows = [(number, row, row.figures) for number, row in enumerate(found.results, 1) if row.figures is not None]
+    time = time_of(rows[0][2]) if rows else ""
     dots = [
-        ScatterDot(str(number), figures["latency_ms"], figures["ram_bytes"] / 1024, name(found, row), row.on_front)
+        ScatterDot(str(number), figures[f"{time}_ms"], figures["ram_bytes"] / 1024, name(found, row), row.on_front)
         for number, row, figures in rows
     ]
-    return scatter(dots, "predicted latency (ms)", "RAM (KiB)") if dots else ""
+    across = "predicted time of a second (ms)" if time == BUSY else "predicted latency (ms)"
+    return scatter(dots, across, "RAM (KiB)") if dots else ""
 
 
 def both_timelines(found: Comparison) -> str:

@@ -108,12 +108,16 @@ def sweep_tables(found: Sweep) -> Tables:
 
 
 def sweep_line(found: Sweep) -> str:
+    from atonc.insight.sweeping.front import BUSY, time_of
+
     compiled = [result.figures for result in found.results if result.figures is not None]
     best = ""
     if compiled:
-        keys = "latency_ms", "latency_low_ms", "latency_high_ms"
+        name = time_of(compiled[0])
+        keys = f"{name}_ms", f"{name}_low_ms", f"{name}_high_ms"
         time, low, high = min(tuple(one[key] for key in keys) for one in compiled)
-        best = f"; the fastest {time:.3f} ms predicted ({low:.3f} to {high:.3f})"
+        of = " of a second" if name == BUSY else ""
+        best = f"; the fastest {time:.3f} ms{of} predicted ({low:.3f} to {high:.3f})"
     rows = count(len(found.results), "row")
     return f"{_name(found.file)}: {rows}, {len(compiled)} compiled, {len(found.refused)} refused{best}"
 

@@ -19,9 +19,17 @@ FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with th
     "latency_ms": lambda value: f"{value:.3f} ms",
     "latency_low_ms": lambda value: f"{value:.3f}",
     "latency_high_ms": lambda value: f"{value:.3f} ms",
+    "busy_ms": lambda value: f"{value:.3f} ms",
+    "busy_low_ms": lambda value: f"{value:.3f}",
+    "busy_high_ms": lambda value: f"{value:.3f} ms",
     "energy_uj": amount,
+    "energy_uj_per_second": amount,
+    "npu_load": lambda value: f"{100 * value:.1f} %",
+    "flash_load": lambda value: f"{100 * value:.1f} %",
     "ram_bytes": lambda value: f"{value / 1024:,.0f} KiB",
+    "lower_bound_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "weights_bytes": lambda value: f"{value / 1024:,.0f} KiB",
+    "flash_bytes": lambda value: f"{value / 1024:,.0f} KiB",
     "cpu_layers": str,
     "times_practical": lambda value: f"{value:.2f}",
     "times_absolute": lambda value: f"{value:.2f}",
@@ -29,8 +37,9 @@ FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with th
 }
 _TITLES = {
     "latency_ms": "latency", "latency_low_ms": "at least", "latency_high_ms": "at most", "energy_uj": "energy",
-    "ram_bytes": "RAM",
-    "weights_bytes": "weights", "cpu_layers": "on CPU",
+    "busy_ms": "of a second", "busy_low_ms": "at least", "busy_high_ms": "at most", "energy_uj_per_second": "energy/s",
+    "npu_load": "NPU", "flash_load": "flash read", "ram_bytes": "RAM", "lower_bound_bytes": "no plan below",
+    "weights_bytes": "weights", "flash_bytes": "flash", "cpu_layers": "on CPU",
     "times_practical": "x practical", "times_absolute": "x absolute", "outputs_db": "accuracy",
 }  # fmt: skip
 _MOST_NAME = 44
@@ -97,7 +106,7 @@ def lines(found: Sweep) -> list[str]:
     for row in [head, *rows] if rows else []:
         out.append(row[0].ljust(widths[0]) + "".join(f"  {c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)))
     if rows:
-        out.append("* the front: no other row of the same model is better in one of these and as good in the others")
+        out.append("* the front: no other row of its file is better in time, RAM or accuracy and as good in the others")
     for result in found.refused:
         out += ["", f"no figures: {name(found, result)}", f"  {result.why_not}"]
     return out
@@ -111,7 +120,7 @@ def _cell(result: SweepResult, key: str) -> str:
 
 def name(found: Sweep, result: SweepResult, whole: bool = False) -> str:
     """What tells the row from others; on a line of text a long name of a model is cut."""
-    boards = {other.board for other in found.results}
+    boards = {other.board for other in found.results} - {""}  # a file that cannot be read names none
     model = result.model if whole else result.model[:_MOST_NAME]
     parts = [model, result.size, Path(result.board).name if len(boards) > 1 else ""]
     varied = ((key, result.options.get(key)) for key in found.varied)

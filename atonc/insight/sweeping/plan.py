@@ -16,17 +16,20 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
 
 MOST_ROWS = 10_000
-KEYS = ("models", "boards", "sizes", "options", "accuracy", "float", "inputs", "samples", "verify")
+KEYS = ("models", "applications", "boards", "sizes", "options", "accuracy", "float", "inputs", "samples", "verify")
 MODELS = (".onnx", ".tflite")
+APPLICATIONS = (".toml",)
+OF_MODELS = ("models", "sizes", "accuracy", "float", "inputs", "samples")  # keys that say nothing about applications
+SHARE = "share_constants"  # of a whole application, beside the options of the compiler
 OWN_KEYS = ("board", "fixed_shapes", "verify", "calibration")  # with a key of their own, or files of one model
 
 
 @dataclass(frozen=True)
 class SweepRow:
-    """One compilation."""
+    """One compilation, or one plan of an application."""
 
-    model: Path
-    board: str
+    model: Path  # or the application file
+    board: str  # empty: the one that the application file names
     size: str  # free dimensions, as --fix-parametric-shapes takes them
     options: Mapping[str, Any]
 
@@ -41,54 +44,71 @@ class SweepPlan:
     inputs: Path | None = None
     samples: int = 0
     varied: tuple[str, ...] = field(default_factory=tuple)  # options that differ between rows
+    applications: bool = False  # what the rows are of
 
 
 def read_plan(path: Path) -> SweepPlan:
     table = parse_toml(read_text(path, MAX_BYTES), str(path))
     _require_known(table, table.data, KEYS)
     folder = path.absolute().parent
+    applications = table.has("applications")
+    key, suffixes = ("applications", APPLICATIONS) if applications else ("models", MODELS)
+    if applications:
+        _require_no_models(table)
     options = table.table("options") if table.has("options") else None
-    combinations = list(_combinations(options))
-    boards = [_board(folder, name) for name in _texts(table, "boards")] or [Options().board]
+    combinations = list(_combinations(options, (SHARE,) if applications else ()))
+    boards = [_board(folder, name) for name in _texts(table, "boards")] or ["" if applications else Options().board]
     sizes = [_size(table, one) for one in _list(table, "sizes")] or [""]
-    models = list(_models(table, folder))
-    rows = tuple(SweepRow(*cells) for cells in product(models, boards, sizes, combinations))
+    files = list(_files(table, folder, key, suffixes))
+    rows = tuple(SweepRow(*cells) for cells in product(files, boards, sizes, combinations))
     if len(rows) > MOST_ROWS:
-        raise table.wrong("models", f"{len(rows):,} rows", rule=f"at most {MOST_ROWS:,}", remedy="split the sweep")
+        raise table.wrong(key, f"{len(rows):,} rows", rule=f"at most {MOST_ROWS:,}", remedy="split the sweep")
     for row in rows:
         _require_options(row, table)
     varied = [name for name in (combinations[0] if combinations else {}) if _differs(combinations, name)]
     return SweepPlan(
         str(path),
         rows,
-        table.flag("verify") if table.has("verify") else False,
-        table.flag("accuracy") if table.has("accuracy") else False,
-        folder / table.text("float") if table.has("float") else None,
-        folder / table.text("inputs") if table.has("inputs") else None,
-        int(table.number("samples", 1, 1000)) if table.has("samples") else 0,
-        tuple(varied),
+        verify=table.flag("verify") if table.has("verify") else False,
+        accuracy=table.flag("accuracy") if table.has("accuracy") else False,
+        float_model=folder / table.text("float") if table.has("float") else None,
+        inputs=folder / table.text("inputs") if table.has("inputs") else None,
+        samples=int(table.number("samples", 1, 1000)) if table.has("samples") else 0,
+        varied=tuple(varied),
+        applications=applications,
     )
 
 
-def _models(table: TomlTable, folder: Path) -> Iterator[Path]:
+def _require_no_models(table: TomlTable) -> None:
+    for key in OF_MODELS:
+        if table.has(key):
+            rule = "a sweep is of models or of applications, and this key is of models"
+            raise table.wrong(key, f"{key} beside applications", rule=rule, remedy="write a second file")
+
+
+def _files(table: TomlTable, folder: Path, key: str, suffixes: tuple[str, ...]) -> Iterator[Path]:
     """Files, or patterns of files; each once."""
     seen: set[Path] = set()
-    patterns = _texts(table, "models")
+    own = Path(table.file).resolve()  # a pattern of applications may find the file of the sweep
+    patterns = _texts(table, key)
     if not patterns:
-        raise table.wrong("models", "no models", remedy='write models = ["a.tflite", "folder/*.onnx"]')
+        example = f'write {key} = ["a{suffixes[-1]}", "folder/*{suffixes[0]}"]'
+        raise table.wrong(key, f"no {key}", remedy=example)
     for pattern in patterns:
         place = Path(pattern)
         base, rest = (Path(place.anchor), pattern[len(place.anchor) :]) if place.is_absolute() else (folder, pattern)
         wild = any(sign in pattern for sign in "*?[")
-        found = sorted(p for p in base.glob(rest) if p.suffix.lower() in MODELS) if wild else [base / rest]
+        found = sorted(p for p in base.glob(rest) if p.suffix.lower() in suffixes) if wild else [base / rest]
+        found = [p for p in found if not wild or p.resolve() != own]
         if not found:
-            raise table.wrong("models", f"{pattern[:80]!r} finds no model", rule=f"models end in {' or '.join(MODELS)}")
-        for model in found:
-            if not model.is_file():
-                raise table.wrong("models", f"there is no file {pattern[:80]!r}")
-            if model.resolve() not in seen:
-                seen.add(model.resolve())
-                yield model
+            rule = f"{key} end in {' or '.join(suffixes)}"
+            raise table.wrong(key, f"{pattern[:80]!r} finds no {key[:-1]}", rule=rule)
+        for file in found:
+            if not file.is_file():
+                raise table.wrong(key, f"there is no file {pattern[:80]!r}")
+            if file.resolve() not in seen:
+                seen.add(file.resolve())
+                yield file
 
 
 def _board(folder: Path, name: str) -> str:
@@ -106,12 +126,13 @@ def _size(table: TomlTable, value: Any) -> str:
     return ",".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def _combinations(options: TomlTable | None) -> Iterator[dict[str, Any]]:
+def _combinations(options: TomlTable | None, more: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """`more`: names that are no options of the compiler."""
     if options is None:
         yield {}
         return
     names = [member.name for member, _ in declared(Options) if member.name not in OWN_KEYS]
-    _require_known(options, options.data, (*names, "on_cpu", "on_npu"))
+    _require_known(options, options.data, (*names, "on_cpu", "on_npu", *more))
     tuples = {member.name for member, _ in declared(Options) if member.default == ()} | {"on_cpu", "on_npu"}
     choices = [_choices(value, name in tuples) for name, value in options.data.items()]
     for values in product(*choices):
@@ -132,7 +153,8 @@ def compiler_options(row: SweepRow, verify: bool) -> Options:
     from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
     from atonc.machine.base.declare import arguments
 
-    given = {**row.options, "board": row.board, "fixed_shapes": parse_fixed_shapes(row.size), "verify": verify}
+    given = {name: value for name, value in row.options.items() if name != SHARE}
+    given |= {"board": row.board or Options().board, "fixed_shapes": parse_fixed_shapes(row.size), "verify": verify}
     found: Options = arguments(Options, given)
     return found
 
@@ -141,6 +163,8 @@ def _require_options(row: SweepRow, table: TomlTable) -> None:
     """A wrong option is a mistake of the file, not a row."""
     from atonc.machine.hw.board_file import find_board
 
+    if not isinstance(row.options.get(SHARE, False), bool):
+        raise table.wrong(SHARE, f"{str(row.options[SHARE])[:40]!r} is not true or false")
     try:
         find_board(compiler_options(row, False).board)
     except InputError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +25,8 @@ _FILES = ("mpool", "evidence")  # options that name one
 def unit_of(plan: SweepPlan, row: SweepRow) -> WorkUnit:
     """Every file that takes part by its place in `files`, so that the result does not depend on where it lies."""
     files, options = [row.model], dict[str, Any](row.options)
-    names: dict[str, Any] = {"options": options, "size": row.size, "verify": plan.verify, "board": row.board}
-    if row.board.endswith(".toml"):
-        choice, at, place = row.board.rpartition("@")
-        names["board"], names["board_file"] = f"{choice}{at}", len(files)
-        files += _board_files(Path(place))
+    names: dict[str, Any] = {"options": options, "size": row.size, "verify": plan.verify}
+    names |= add_board(row.board, files)
     for option in _FILES:
         if options.get(option):
             names[f"{option}_file"] = len(files)
@@ -42,6 +41,21 @@ def unit_of(plan: SweepPlan, row: SweepRow) -> WorkUnit:
     return WorkUnit(title, tuple(files), names)
 
 
+def add_board(board: str, files: list[Path]) -> dict[str, Any]:
+    """What a unit says of its board; the board's own files are put to the others."""
+    if not board.endswith(".toml"):
+        return {"board": board}
+    choice, at, place = board.rpartition("@")
+    number = len(files)
+    files += _board_files(Path(place))
+    return {"board": f"{choice}{at}", "board_file": number}
+
+
+def board_of(unit: WorkUnit) -> str:
+    given = unit.options
+    return str(given["board"]) + (str(unit.files[given["board_file"]]) if "board_file" in given else "")
+
+
 def _board_files(file: Path) -> list[Path]:
     """The file of a board and those that it is based on: the result depends on all of them."""
     found = [file]
@@ -54,9 +68,13 @@ def _board_files(file: Path) -> list[Path]:
 
 
 def compute(unit: WorkUnit) -> bytes:
-    """Figures, or the reason why there are none: a model that is refused is a result too."""
+    return figures_or_reason(unit, _figures)
+
+
+def figures_or_reason(unit: WorkUnit, measure: Callable[[WorkUnit], dict[str, Any]]) -> bytes:
+    """Figures, or the reason why there are none: what is refused is a result too."""
     try:
-        found: dict[str, Any] = {"figures": _figures(unit)}
+        found: dict[str, Any] = {"figures": measure(unit)}
     except InternalError:
         raise
     except AtoncError as error:
@@ -64,6 +82,7 @@ def compute(unit: WorkUnit) -> bytes:
     text = json.dumps(found, sort_keys=True)
     for file in unit.files:  # the same wherever the files are
         text = text.replace(json.dumps(str(file))[1:-1], json.dumps(file.name)[1:-1])
+    text = text.replace(json.dumps(os.path.join(unit.files[0].parent, ""))[1:-1], "")
     return text.encode()
 
 
@@ -100,8 +119,7 @@ def figures_of(view: CompileView) -> dict[str, Any]:
 
 def _options(unit: WorkUnit) -> Options:
     given, files = unit.options, unit.files
-    board = given["board"] + (str(files[given["board_file"]]) if "board_file" in given else "")
-    options = compiler_options(SweepRow(files[0], board, given["size"], given["options"]), given["verify"])
+    options = compiler_options(SweepRow(files[0], board_of(unit), given["size"], given["options"]), given["verify"])
     places = {option: given[f"{option}_file"] for option in _FILES if f"{option}_file" in given}
     named: dict[str, Any] = {option: str(files[place]) for option, place in places.items()}
     return replace(options, **named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ from typing import Any
 from atonc.insight import workers
 from atonc.insight.sweeping.front import on_front
 from atonc.insight.sweeping.options import SweepOptions
-from atonc.insight.sweeping.plan import SweepPlan, SweepRow, read_plan
-from atonc.insight.sweeping.row import FUNCTION, unit_of
+from atonc.insight.sweeping.plan import SweepPlan, SweepRow
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, InputError, plain
 from atonc.machine.base.frozen import dataclass
 
+UnitOf = Callable[[SweepPlan, SweepRow], workers.WorkUnit]
 _FAILED = "failed"  # not refused: the next run tries it again
 
 
@@ -25,7 +25,7 @@ _FAILED = "failed"  # not refused: the next run tries it again
 class SweepResult:
     """A row with its figures, or with the reason why it has none."""
 
-    model: str
+    model: str  # or the application file
     board: str
     size: str
     options: Mapping[str, Any]
@@ -48,11 +48,8 @@ class Sweep:
         return tuple(result for result in self.results if result.figures is None)
 
 
-def sweep(file: Path, options: SweepOptions | None = None) -> Sweep:
-    return run(read_plan(file), options or SweepOptions())
-
-
-def run(plan: SweepPlan, options: SweepOptions) -> Sweep:
+def run(plan: SweepPlan, options: SweepOptions, unit_of: UnitOf, function: str) -> Sweep:
+    """`unit_of` says what a row depends on, `function` (`module:function`, for other processes) computes it."""
     units = [unit_of(plan, row) for row in plan.rows]
     cache = Path(options.cache) if options.cache else workers.default_folder()
     if options.scheduler:
@@ -62,7 +59,7 @@ def run(plan: SweepPlan, options: SweepOptions) -> Sweep:
     progress.stage("rows", 0, len(units))
     rows = workers.stream(
         units,
-        FUNCTION,
+        function,
         scheduler=options.scheduler or None,
         processes=options.processes or None,
         cache=cache,
