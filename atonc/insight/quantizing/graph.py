@@ -60,6 +60,12 @@ class FloatGraph:
         return str(third) if third in self.constants else ""
 
 
+def copied(model: Any) -> Any:
+    copy = type(model)()
+    copy.CopyFrom(model)
+    return copy
+
+
 def attribute(node: Any, name: str, default: Any) -> Any:
     from onnx import helper
 

@@ -22,7 +22,7 @@ from atonc.insight.quantizing.precision import (
     why_eight,
 )
 from atonc.insight.quantizing.price import QuantizationPrice
-from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.samples import Feed, Teachers
 from atonc.insight.quantizing.signal import Signal
 from atonc.insight.quantizing.types import ANY_LOSS, PrecisionPoint, QuantizeOptions, Step
 from atonc.machine.base import progress
@@ -47,11 +47,7 @@ class Workbench(Protocol):
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any: ...
 
     def mended(
-        self,
-        tuning: Tuning,
-        wishes: MendOptions,
-        before: Mended | None = None,
-        teachers: Sequence[Feed] | None = None,
+        self, tuning: Tuning, wishes: MendOptions, before: Mended | None = None, teachers: Teachers = None
     ) -> Mended: ...
 
 

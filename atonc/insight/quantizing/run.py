@@ -14,7 +14,7 @@ from atonc.insight.quantizing.assign import Tuning, assign
 from atonc.insight.quantizing.calibrate import calibrate
 from atonc.insight.quantizing.choice import allowed, candidate_of, choose, faster, slowed
 from atonc.insight.quantizing.equalise import equalise
-from atonc.insight.quantizing.graph import FloatGraph, own_constants
+from atonc.insight.quantizing.graph import FloatGraph, copied, own_constants
 from atonc.insight.quantizing.heads import unlike_heads
 from atonc.insight.quantizing.islands import WEIGHTED, ScalePlan, make_plan
 from atonc.insight.quantizing.judge import QuantizationJudge
@@ -27,7 +27,7 @@ from atonc.insight.quantizing.precision import tensors_of
 from atonc.insight.quantizing.price import QuantizationPrice, price
 from atonc.insight.quantizing.range_check import first_norm, require_trained_range, still_outputs
 from atonc.insight.quantizing.ranges import Seen
-from atonc.insight.quantizing.samples import Feed, Samples, read_samples
+from atonc.insight.quantizing.samples import Feed, Samples, Teachers, read_samples
 from atonc.insight.quantizing.signal import Signal
 from atonc.insight.quantizing.types import (
     EIGHT_BITS,
@@ -235,11 +235,7 @@ class QuantizationWork:
                 self.layers, self.walked = trial, wishes
 
     def mended(
-        self,
-        tuning: Tuning,
-        wishes: MendOptions,
-        before: Mended | None = None,
-        teachers: Sequence[Feed] | None = None,
+        self, tuning: Tuning, wishes: MendOptions, before: Mended | None = None, teachers: Teachers = None
     ) -> Mended:
         """`before`: what every layer is read behind, where each is asked alone. `teachers`: not the usual samples."""
         bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers, tuning.four)
@@ -256,7 +252,7 @@ class QuantizationWork:
     def _equalise(self) -> None:
         """The same with equalised channels, mended as was best without."""
         before = self.state
-        copy = FloatGraph(_copied(self.graph.model))
+        copy = FloatGraph(copied(self.graph.model))
         if not equalise(copy, layers_of(copy), self.seen):
             return
         self._start(copy)
@@ -357,9 +353,8 @@ class QuantizationWork:
         model = self.model(chosen.tuning, chosen.layers)
         cost = price(model, self.settings.board)
         candidate = replace(candidate_of(chosen.tuning.name, chosen.signal, cost), chosen=True)
-        return TriedModel(
-            candidate, model, chosen.tuning, self.state, cost.by_layer, chosen.signal, chosen.layers, cost
-        )
+        made = candidate, model, chosen.tuning, self.state, cost.by_layer, chosen.signal, chosen.layers, cost
+        return TriedModel(*made)
 
     def widen(self, starts: Sequence[TriedModel]) -> Widened:
         """Activations of 16 bits in the model that was chosen; in the one before tuning where that is too far off."""
@@ -400,9 +395,3 @@ class QuantizationWork:
         if not better:
             return old, tried.model, tried.layers
         return replace(found, snr_db=old.snr_db, chosen=old.chosen), model, layers
-
-
-def _copied(model: Any) -> Any:
-    copy = type(model)()
-    copy.CopyFrom(model)
-    return copy

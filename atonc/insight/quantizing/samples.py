@@ -19,6 +19,7 @@ from atonc.machine.base.words import count
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")
 ARRAYS = (".npz", ".npy")
 Feed = dict[str, Array]
+Teachers = Sequence[Feed] | None  # samples to learn from; None: those that always teach
 
 
 @dataclass(frozen=True)
