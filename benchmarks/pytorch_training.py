@@ -96,7 +96,8 @@ def run(arguments: argparse.Namespace) -> Report:
     wanted = [task.name for task in TASKS if asked_for(arguments.only, task.name)]
     seeds = range(1, arguments.count + 1)  # by 0 the numbers above were chosen
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
-        rows = sum(pool.map(measured, *zip(*[(name, seed) for name in wanted for seed in seeds], strict=True)), [])
+        found = [pool.submit(measured, name, seed) for name in wanted for seed in seeds]
+        rows = [row for one in found for row in one.result()]
     joined = [together(rows, task, bits) for task in wanted for bits in QUANTIZE]
     return Report(page(rows, joined, arguments.count), not joined or not all(row.good for row in joined))
 
@@ -203,7 +204,7 @@ def page(rows: list[TrainingRow], joined: list[TrainingRow], seeds: int) -> str:
 
 {first} of {len(joined)}: at least as many right answers as both other ways. {good} of {len(joined)}: neither of them
 is better by more than chance, and chip and training give the same answer for {AGREEMENT:.0%} of the samples or more.
-{EPOCHS} epochs with Adam, {WEIGHT_RATE:g} falling to 0 for weights and {SCALE_RATE:g} for scales (which are logarithms);
+{EPOCHS} epochs with Adam, {WEIGHT_RATE:g} falling to 0 for weights, {SCALE_RATE:g} for scales (which are logarithms);
 {SOFT:.0%} of the loss are the float module's answers; torch {torch.__version__}. Losses are cross entropies of held
 samples with their labels; "(outside)": the chip's is outside the 95 % of training's. Intervals are of the same samples.
 
