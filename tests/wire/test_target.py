@@ -153,7 +153,7 @@ def test_wrong_build_options(
 
 def test_two_networks_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["board", "build", str(folder), str(folder), "-o", str(tmp_path / "a.elf")]) == 2
-    assert "both want their constants" in capsys.readouterr().err
+    assert "every network in a firmware has its own name" in capsys.readouterr().err
 
 
 def test_the_hash_sees_the_programs(folder: Path, tmp_path: Path) -> None:

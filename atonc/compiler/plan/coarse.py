@@ -16,8 +16,7 @@ from atonc.machine.base.frozen import dataclass
 
 Ints = NDArray[np.int64]
 
-BITS = 16
-LOWEST, HIGHEST = -(1 << BITS - 1), (1 << BITS - 1) - 1
+LOWEST, HIGHEST = int(np.iinfo(np.int16).min), int(np.iinfo(np.int16).max)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from atonc.machine.hw.units.arith import ArithConfig
 
 INNER = 8  # bits that products lose before the addend: the most that was seen
 LONG = 4  # bits that addends are shifted by: the most that was seen
-MOST_CODES = 16.0  # codes off: beyond, two units
+MOST_OFF = 16.0  # codes off: beyond, two units
 _USUAL_PART = 0.25  # of the largest error: what values are off in the middle
 
 
@@ -82,7 +82,7 @@ def _line(acc: Accumulated, some: slice, end: WideEnd) -> WideLine | None:
     # sums are rounded as often as they go on with 16 bits, then products, and results where others do too
     largest = float((0.5 * acc.sums * np.abs(steep) + gains + added).max()) + 2.0 ** -(last + 1)
     error = largest / end.gain + end.error
-    if largest / end.gain > MOST_CODES:
+    if largest / end.gain > MOST_OFF:
         return None
     own = error / WIDE_STEP
     return WideLine(
