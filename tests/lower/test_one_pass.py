@@ -10,7 +10,7 @@ import pytest
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.conv.requantise import Accumulated
-from atonc.compiler.lower.conv.wide_lines import MOST_CODES, WideLine, line_rules
+from atonc.compiler.lower.conv.wide_lines import MOST_OFF, WideLine, line_rules
 from atonc.compiler.lower.conv.wide_results import AS_CODES, WideEnd, wide_end
 from atonc.compiler.lower.map_ops import map_ops
 from atonc.compiler.lower.registry import Refusal
@@ -106,7 +106,7 @@ def test_one_unit_is_as_exact_as_it_says(name: str) -> None:
 
 def test_biases_beyond_the_addends_take_two_units() -> None:
     assert line_of(ENDS["ReLU"], farthest=200_000.0)[0] is None
-    assert MOST_CODES < WIDE_STEP
+    assert MOST_OFF < WIDE_STEP
 
 
 def network(seed: int = 3) -> Graph:

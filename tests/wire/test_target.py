@@ -156,6 +156,12 @@ def test_two_networks_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.C
     assert "every network in a firmware has its own name" in capsys.readouterr().err
 
 
+def test_two_networks_at_one_address(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["generate", str(DIGITS), "-n", "other", "-o", str(tmp_path / "other"), "-q"]) == 0
+    assert cli.main(["board", "build", str(folder), str(tmp_path / "other"), "-o", str(tmp_path / "a.elf")]) == 2
+    assert "both want their constants" in capsys.readouterr().err
+
+
 def test_the_hash_sees_the_programs(folder: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     network = firmware.network_in(copy)
