@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from atonc.delivery.wire.links import open_link
 from atonc.delivery.wire.packets import NARROW
 from atonc.doors.cli import cli
 from atonc.insight.validating.validating import synthetic_samples
+from atonc.machine.base.errors import InputError
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS, digits, steps_of_digits
 
@@ -156,10 +159,11 @@ def test_two_networks_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.C
     assert "every network in a firmware has its own name" in capsys.readouterr().err
 
 
-def test_two_networks_at_one_address(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["generate", str(DIGITS), "-n", "other", "-o", str(tmp_path / "other"), "-q"]) == 0
-    assert cli.main(["board", "build", str(folder), str(tmp_path / "other"), "-o", str(tmp_path / "a.elf")]) == 2
-    assert "both want their constants" in capsys.readouterr().err
+def test_constants_share_a_place_only_where_they_are_the_same() -> None:
+    one, same, other = (SimpleNamespace(name=str(n), contents=[(64, data)]) for n, data in enumerate((b"1", b"1", b"2")))
+    firmware._check_contents(cast(Any, [one, same]))
+    with pytest.raises(InputError, match="both want their constants"):
+        firmware._check_contents(cast(Any, [one, other]))
 
 
 def test_the_hash_sees_the_programs(folder: Path, tmp_path: Path) -> None:
