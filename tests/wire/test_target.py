@@ -160,7 +160,8 @@ def test_two_networks_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.C
 
 
 def test_constants_share_a_place_only_where_they_are_the_same() -> None:
-    one, same, other = (SimpleNamespace(name=str(n), contents=[(64, data)]) for n, data in enumerate((b"1", b"1", b"2")))
+    contents = enumerate((b"1", b"1", b"2"))
+    one, same, other = (SimpleNamespace(name=str(n), contents=[(64, data)]) for n, data in contents)
     firmware._check_contents(cast(Any, [one, same]))
     with pytest.raises(InputError, match="both want their constants"):
         firmware._check_contents(cast(Any, [one, other]))
