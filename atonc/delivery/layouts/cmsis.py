@@ -162,10 +162,7 @@ def _file_lines(include: str, paths: Iterable[str]) -> Iterator[str]:
 
 def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
     yield from ways.refuse_ram_constants(given, "the sample copies no constants to RAM")
-    relative = [part.symbol for part in given.network.program.relative]
-    if relative:
-        rule = "the project is linked with every address known"
-        yield LayoutRefusal(f"the place of {listed(relative)} is known at run time only", rule, "leave -r out")
+    yield from ways.refuse_open_places(given, "the project is linked with every address known")
 
 
 LAYOUT = FolderLayout(

@@ -132,3 +132,10 @@ def refuse_ram_constants(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefu
     if found:
         pools = listed(sorted({part.pool.name for part in found}))
         yield LayoutRefusal(f"constants lie in {pools}, which forget them", rule, "a board or pool file with flash")
+
+
+def refuse_open_places(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:
+    """Memory whose address somebody chooses at run time."""
+    found = [part.symbol for part in given.network.program.relative]
+    if found:
+        yield LayoutRefusal(f"the place of {listed(found)} is known at run time only", rule, "leave -r out")

@@ -265,10 +265,7 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         rule = f"Zephyr's partitions of the discovery kit end at {_PARTITIONS_END:#x}"
         yield LayoutRefusal(f"{listed(low)} would lie in them", rule, f"--board {BOARD}, or weights behind them")
     yield from ways.refuse_ram_constants(given, "the sample copies no constants to RAM")
-    relative = [part.symbol for part in given.network.program.relative]
-    if relative:
-        rule = "the devicetree says where memories are before anything is built"
-        yield LayoutRefusal(f"the place of {listed(relative)} is known at run time only", rule, "leave -r out")
+    yield from ways.refuse_open_places(given, "the devicetree says where memories are before anything is built")
 
 
 LAYOUT = FolderLayout(
