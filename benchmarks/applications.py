@@ -75,7 +75,8 @@ def _planned(number: int, chosen: Sequence[Path]) -> list[tuple[str, bool]] | No
             print(f"drawn again: {str(error)[:160]}", flush=True)
             return None
         views = [building.network_view(found, one) for one in found.networks]
-        building.require_sound(found, {name: data for view in views for name, data in files(c_network(view)).items()})
+        every = {name: data for view in views for name, data in files(c_network(view)).items()}
+        building.require_sound(found, building.ApplicationFiles(every, ()))
         made.append(_measured((number, board, ", ".join(model.stem[:24] for model in chosen)), found))
         print(made[-1][0], flush=True)
     return made

@@ -85,7 +85,7 @@ def _application(case: Case, folder: Path) -> building.BuiltApplication:
 
 
 def _sources(built: building.BuiltApplication) -> dict[str, bytes]:
-    return {name: data for name, data in built.all_files.items() if name.endswith((".c", ".h"))}
+    return {name: data for name, data in built.output.files.items() if name.endswith((".c", ".h"))}
 
 
 def _tried(case: Case, folder: Path, inputs: int) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _turns(image: Path, built: building.BuiltApplication, inputs: int) -> Iterat
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        write_files(folder, built.all_files)
+        write_files(folder, built.output.files)
         host = ElfNetwork(image, list(read_hex(folder / "app_flash.hex")))
         compared = 0
         for turn in range(inputs):

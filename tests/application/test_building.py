@@ -29,47 +29,48 @@ needs_compiler = pytest.mark.skipif(shutil.which(toolchain.GCC) is None, reason=
 @pytest.fixture(scope="module")
 def made() -> building.BuiltApplication:
     found = plan()
-    files, contents = building.files_of_application(found, figures(found), AppOptions())
-    return building.BuiltApplication(found, figures(found), contents=contents, all_files=files)
+    return building.BuiltApplication(
+        found, figures(found), building.files_of_application(found, figures(found), AppOptions())
+    )
 
 
 def test_the_image_has_every_network_in_its_slot(made: building.BuiltApplication) -> None:
-    base, image = flash.flash_image(made.contents)
-    assert image == made.all_files["app_flash.bin"] and base == made.contents[0].slot.start
-    for one in made.contents:
-        raw = made.all_files[f"{one.slot.network}_atonbuf.xSPI2.raw"]
+    base, image = flash.flash_image(made.output.contents)
+    assert image == made.output.files["app_flash.bin"] and base == made.output.contents[0].slot.start
+    for one in made.output.contents:
+        raw = made.output.files[f"{one.slot.network}_atonbuf.xSPI2.raw"]
         start = one.slot.start - base
         assert image[start : start + len(raw)] == raw == one.data
-    gap = image[len(made.contents[0].data) : made.contents[1].slot.start - base]
+    gap = image[len(made.output.contents[0].data) : made.output.contents[1].slot.start - base]
     assert gap and set(gap) == {0xFF}
 
 
 def test_the_map_knows_the_image(made: building.BuiltApplication) -> None:
-    told = json.loads(made.all_files["app.json"])
+    told = json.loads(made.output.files["app.json"])
     assert [one["network"] for one in told["slots"]] == ["first", "second"]
-    header = made.all_files["app_addresses.h"].decode()
-    script = made.all_files["app_flash.ld"].decode()
-    for one in made.contents:
+    header = made.output.files["app_addresses.h"].decode()
+    script = made.output.files["app_flash.ld"].decode()
+    for one in made.output.contents:
         assert f"APP_FLASH_{one.slot.network.upper()}_CRC32 {zlib.crc32(one.data):#010x}UL" in header
         assert f"_app_flash_{one.slot.network}_start = {one.slot.start:#010x}" in script
 
 
 def test_the_hex_file_is_the_same(made: building.BuiltApplication, tmp_path: Path) -> None:
     file = tmp_path / "app_flash.hex"
-    file.write_bytes(made.all_files["app_flash.hex"])
-    assert dict(read_hex(file)) == {one.slot.start: one.data for one in made.contents}
+    file.write_bytes(made.output.files["app_flash.hex"])
+    assert dict(read_hex(file)) == {one.slot.start: one.data for one in made.output.contents}
 
 
 def test_one_network_is_replaced_and_the_others_bytes_stay(made: building.BuiltApplication, tmp_path: Path) -> None:
     """The second becomes another network; the first one's slot is the same to the byte, and so is where both begin."""
-    (tmp_path / "app.json").write_bytes(made.all_files["app.json"])
+    (tmp_path / "app.json").write_bytes(made.output.files["app.json"])
     second = application().networks[1]
     other = replace(second, options=replace(second.options, numerics="2.x"))  # other roundings, other constants
     changed = replace(application(), networks=(application().networks[0], other))
     found = plan_of(building.with_slots_of(changed, tmp_path / "app.json"))
-    _, contents = building.files_of_application(found, figures(found), AppOptions())
-    assert contents[0] == made.contents[0]
-    assert contents[1].slot == made.contents[1].slot and contents[1].data != made.contents[1].data
+    contents = building.files_of_application(found, figures(found), AppOptions()).contents
+    assert contents[0] == made.output.contents[0]
+    assert contents[1].slot == made.output.contents[1].slot and contents[1].data != made.output.contents[1].data
 
 
 def test_files_that_touch_anothers_memory_are_not_written(made: building.BuiltApplication) -> None:
@@ -77,9 +78,9 @@ def test_files_that_touch_anothers_memory_are_not_written(made: building.BuiltAp
     first, second = made.plan.networks
     lone = plan_of(replace(application(), networks=(replace(first.network, inputs_survive=(), outputs_survive=()),)))
     spoiled = replace(made.plan, networks=(replace(first, compiled=lone.networks[0].compiled), second))
-    files, _ = building.files_of_application(spoiled, figures(made.plan), AppOptions())
+    output = building.files_of_application(spoiled, figures(made.plan), AppOptions())
     with pytest.raises(ModelError, match="findings"):
-        building.require_sound(spoiled, files)
+        building.require_sound(spoiled, output)
 
 
 _FREERTOS = {
@@ -110,7 +111,7 @@ def test_loops_compile_without_a_warning(
     made: building.BuiltApplication, tmp_path: Path, kind: str, headers: dict[str, str]
 ) -> None:
     """Against the declarations of each system that the loop uses, written from its manual."""
-    write_files(tmp_path, made.all_files)
+    write_files(tmp_path, made.output.files)
     write_files(tmp_path, {name: text.encode() for name, text in headers.items()})
     unit = toolchain.CompileUnit(
         (tmp_path / "app_loop.c", tmp_path / "app_networks.c"),
@@ -150,6 +151,6 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_the_page_has_every_network_and_nothing_from_elsewhere(made: building.BuiltApplication) -> None:
-    page = made.all_files["app_report.html"].decode()
+    page = made.output.files["app_report.html"].decode()
     assert page.count("<svg") == 3 and 'href="first_report.html"' in page and "src=" not in page
     assert "second runs behind runs of first, 10 times a second" in page and "stays while second runs" in page

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need proc
 @pytest.fixture(scope="module")
 def new() -> dict[str, bytes]:
     found = plan()
-    return dict(building.files_of_application(found, figures(found), AppOptions())[0])
+    return dict(building.files_of_application(found, figures(found), AppOptions()).files)
 
 
 def visible(folder: Path) -> dict[str, bytes]:

@@ -36,9 +36,9 @@ def application(share: bool = True, resident: str = "") -> Application:
 @cache
 def built(share: bool = True, resident: str = "") -> building.BuiltApplication:
     found = building.planned(application(share, resident))
-    files, contents = building.files_of_application(found, figures(found), AppOptions())
-    building.require_sound(found, files)
-    return building.BuiltApplication(found, figures(found), contents=contents, all_files=files)
+    output = building.files_of_application(found, figures(found), AppOptions())
+    building.require_sound(found, output)
+    return building.BuiltApplication(found, figures(found), output)
 
 
 def test_flash_is_saved_and_programs_stay() -> None:
@@ -47,27 +47,27 @@ def test_flash_is_saved_and_programs_stay() -> None:
     saved = once.figures.saved_constants_bytes
     assert saved == sum(len(one.data) * (len(one.networks) - 1) for one in once.plan.shared)
     assert saved > 6_000 and twice.figures.saved_constants_bytes == 0
-    sizes = [sum(len(one.data) for one in made.contents) for made in (once, twice)]
+    sizes = [sum(len(one.data) for one in made.output.contents) for made in (once, twice)]
     assert sizes[1] - sizes[0] >= 0.9 * saved
     for mine, theirs in zip(once.plan.networks, twice.plan.networks, strict=True):
         assert mine.compiled.cost.cycles == theirs.compiled.cost.cycles
-    told = json.loads(once.all_files["app.json"])
+    told = json.loads(once.output.files["app.json"])
     assert told["shared_constants"][0]["saved"] == saved and told["flash_start"] == once.plan.shared[0].start
 
 
 def test_both_read_the_same_bytes(tmp_path: Path) -> None:
-    write_files(tmp_path, built().all_files)
+    write_files(tmp_path, built().output.files)
     part = built().plan.shared[0]
     for name in part.networks:
         net = load(tmp_path, name)
         assert net.memory.read(part.start, len(part.data)).tobytes() == part.data
-    base, image = flash.flash_image(built().contents)
+    base, image = flash.flash_image(built().output.contents)
     assert image[part.start - base :][: len(part.data)] == part.data
 
 
 def test_planted_faults_are_found(tmp_path: Path) -> None:
     plan, board = built().plan, find_board(built().plan.application.board)
-    write_files(tmp_path, built().all_files)
+    write_files(tmp_path, built().output.files)
     touched = [check.touched_by(tmp_path, one.name, board) for one in plan.networks]
     slots = [one.slot for one in plan.networks]
     shared = [SharedSlot(one.networks, one.start, one.end) for one in plan.shared]

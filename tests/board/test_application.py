@@ -33,9 +33,10 @@ Made = tuple[building.BuiltApplication, Path, Path]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     found, folder = plan("all"), tmp_path_factory.mktemp("application")
-    files, contents = building.files_of_application(found, figures(found), AppOptions())
-    write_files(folder, files)
-    built = building.BuiltApplication(found, figures(found), contents=contents, all_files=files)
+    built = building.BuiltApplication(
+        found, figures(found), building.files_of_application(found, figures(found), AppOptions())
+    )
+    write_files(folder, built.output.files)
     return built, folder, tmp_path_factory.mktemp("build")
 
 
@@ -66,10 +67,10 @@ def test_memory_that_the_application_brings(made: Made, rig: Rig, tmp_path: Path
     second = replace(second, options=replace(second.options, outputs_allocation=False))
     found = plan_of(replace(built.plan.application, networks=(first, second)))
     assert {(one.network, one.tensor) for one in found.kept} == {("first", "probabilities"), ("second", "image")}
-    files, contents = building.files_of_application(found, figures(found), AppOptions())
-    building.require_sound(found, files)
-    brought = building.BuiltApplication(found, figures(found), contents=contents, all_files=files)
-    write_files(tmp_path / "application", files)
+    output = building.files_of_application(found, figures(found), AppOptions())
+    building.require_sound(found, output)
+    brought = building.BuiltApplication(found, figures(found), output)
+    write_files(tmp_path / "application", output.files)
     other = app_running.make_rig(brought, tmp_path / "application", tmp_path / "build", runtime_of(rig, work))
     tried = app_running.run_in_turns(brought, tmp_path / "application", other, 2, seed=3)
     assert tried.equal, tried.first_difference
@@ -101,10 +102,10 @@ def test_flash_that_was_not_programmed_is_noticed_at_the_start(made: Made, rig: 
     built, _, work = made
     assert (work / "firmware.elf").is_file() and rig.said
     rig = Rig(work / "firmware.elf", [], start=False)
-    for one in built.contents:
+    for one in built.output.contents:
         rig.board.poke(one.slot.start, np.frombuffer(one.data, np.uint8))
-    rig.board.poke(built.contents[1].slot.start + 7, np.array([built.contents[1].data[7] ^ 1], np.uint8))
-    with pytest.raises(FirmwareError, match="constants of second are not in flash"):
+    rig.board.poke(built.output.contents[1].slot.start + 7, np.array([built.output.contents[1].data[7] ^ 1], np.uint8))
+    with pytest.raises(FirmwareError, match="what belongs to second is not in flash"):
         rig.start()
 
 
@@ -112,21 +113,21 @@ def test_networks_that_share_constants(made: Made, rig: Rig, tmp_path: Path) -> 
     """Weights in RAM are copied from there too; and a shared part that was not programmed is noticed."""
     built = shared_constants(resident="all")
     assert built.figures.saved_constants_bytes > 6_000 and built.figures.resident_bytes > 6_000
-    write_files(tmp_path / "application", built.all_files)
+    write_files(tmp_path / "application", built.output.files)
     other = app_running.make_rig(built, tmp_path / "application", tmp_path / "build", runtime_of(rig, made[2]))
     tried = app_running.run_in_turns(built, tmp_path / "application", other, 2, seed=4)
     assert tried.equal, tried.first_difference
     other = Rig(tmp_path / "build" / "firmware.elf", [], start=False)
-    for one in built.contents[:3]:
+    for one in built.output.contents[:3]:
         other.board.poke(one.slot.start, np.frombuffer(one.data, np.uint8))
-    with pytest.raises(FirmwareError, match="constants of codes are not in flash"):
+    with pytest.raises(FirmwareError, match="what belongs to codes is not in flash"):
         other.start()
 
 
 def test_two_networks_behind_the_st_interface(made: Made, rig: Rig, tmp_path: Path) -> None:
     """`--stai`: both link with the interface and run in turns on it."""
     found, folder = plan(), tmp_path / "application"
-    write_files(folder, building.files_of_application(found, figures(found), AppOptions(stai=True))[0])
+    write_files(folder, building.files_of_application(found, figures(found), AppOptions(stai=True)).files)
     for file in (STAI, HERE / "stai_two.c"):
         shutil.copy(file, folder)
     names = [one.name for one in found.networks]

@@ -23,11 +23,13 @@ from atonc.delivery.application.flash import SlotContents
 from atonc.delivery.application.options import AppOptions
 from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork, SharedConstants
 from atonc.delivery.application.read import SHARED, SLOTS_FORMAT, slots_rows, with_slots_of
+from atonc.delivery.application.relocatable import image_of, require_fits, with_images
 from atonc.delivery.application.residents import with_residents
 from atonc.delivery.application.sharing import with_shared_constants
 from atonc.delivery.application.types import Application, FlashSlot, SharedSlot
 from atonc.delivery.application.ways_out import ways_out
 from atonc.delivery.generate.generating import c_network, files_of
+from atonc.delivery.reloc.image import Image
 from atonc.machine.base import progress
 from atonc.machine.base.about import __version__
 from atonc.machine.base.build_folder import write_whole
@@ -38,6 +40,21 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import find_board
 
 NAME = "app"  # of the files of the whole
+_TOLD = (".json", ".txt", ".html")  # of a relocatable network: the rest of its files is in its image
+
+
+@dataclass(frozen=True)
+class ApplicationFiles:
+    """What a build makes of a plan."""
+
+    files: Mapping[str, bytes]  # of the folder
+    contents: tuple[SlotContents, ...]  # of the flash
+    images: Mapping[str, Image] = field(default_factory=dict)  # of relocatable networks
+    inside: Mapping[str, bytes] = field(default_factory=dict)  # what the images were made of: no part of the firmware
+
+    @property
+    def all_files(self) -> dict[str, bytes]:
+        return {**self.files, **self.inside}
 
 
 @dataclass(frozen=True)
@@ -46,14 +63,13 @@ class BuiltApplication:
 
     plan: ApplicationPlan
     figures: ApplicationFigures
+    output: ApplicationFiles = field(repr=False)
     gates: tuple[CheckResult, ...] = ()
     files: tuple[str, ...] = ()  # as they were written
-    contents: tuple[SlotContents, ...] = ()
-    all_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     trial: Mapping[str, Any] | None = None  # what the virtual board showed, if it was asked
 
     def as_dict(self) -> dict[str, Any]:
-        return document(self.plan, self.figures, self.contents) | {
+        return document(self.plan, self.figures, self.output.contents) | {
             "gates": [gate.says for gate in self.gates if not gate.holds],
             "files": list(self.files),
             "trial": self.trial,
@@ -68,22 +84,27 @@ def build(application: Application, folder: Path | None, options: AppOptions | N
     found = planning.verify_all(planned(application))
     told = figures(found)
     gates = _gates(told, options)
-    files, contents = files_of_application(found, told, options)
-    require_sound(found, files)
+    made = files_of_application(found, told, options)
+    require_sound(found, made)
     written: Sequence[Path] = ()
     if folder is not None and all(gate.holds for gate in gates):
-        written = write_whole(folder, files, NAME)
-    return BuiltApplication(found, told, gates, tuple(map(str, written)), contents, files)
+        written = write_whole(folder, made.files, NAME)
+    return BuiltApplication(found, told, made, gates, tuple(map(str, written)))
 
 
 def planned(application: Application) -> ApplicationPlan:
     """Where it does not fit, the error has the ways out, each of which is planned too."""
-    sources = planning.read_all(application)
+    application, sources = read_with_room(application)
     try:
         return planned_from(application, sources)
     except CapacityError as error:
         error.details = tuple(ways_out(application, sources))
         raise
+
+
+def read_with_room(application: Application) -> tuple[Application, list[AppSource]]:
+    """Networks as they were read, and room for the images of those that are relocatable."""
+    return with_images(application, planning.read_all(application))
 
 
 def planned_from(application: Application, sources: Sequence[AppSource]) -> ApplicationPlan:
@@ -102,14 +123,25 @@ def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, 
 
 def files_of_application(
     found: ApplicationPlan, told: ApplicationFigures, options: AppOptions
-) -> tuple[Mapping[str, bytes], tuple[SlotContents, ...]]:
+) -> ApplicationFiles:
     files: dict[str, bytes] = {}
+    inside: dict[str, bytes] = {}
+    images: dict[str, Image] = {}
     contents = []
     for one in found.networks:
         with progress.part(f"network {one.name}"):
             view = network_view(found, one)
-            files |= files_of(view, with_stai=options.stai)
-            contents.append(SlotContents(one.slot, _constants(view, one.slot.start)))
+            if one.network.relocatable is not None:
+                image = images[one.name] = image_of(view)
+                require_fits(one.network, image, one.slot, found.application.exec_ram(one.name))
+                every = files_of(view)
+                files |= {name: data for name, data in every.items() if name.endswith(_TOLD)}
+                inside |= {name: data for name, data in every.items() if not name.endswith(_TOLD)}
+                files[f"{one.name}_rel.bin"] = image.data
+                contents.append(SlotContents(one.slot, image.data))
+            else:
+                files |= files_of(view, with_stai=options.stai)
+                contents.append(SlotContents(one.slot, _constants(view, one.slot.start)))
     contents += [SlotContents(FlashSlot(name, one.start, one.end), one.data) for name, one in shared_parts(found)]
     whole = {
         "app_networks.h": c_text.header(found),
@@ -123,13 +155,16 @@ def files_of_application(
     files["app_flash.hex"] = flash.hex_text(contents, parts.flash_of(found.memory))
     head = {"format": SLOTS_FORMAT, "atonc": __version__}
     files["app.json"] = write.to_json(head | document(found, told, contents))
-    return files, tuple(contents)
+    return ApplicationFiles(files, tuple(contents), images, inside)
 
 
 def network_view(found: ApplicationPlan, one: PlannedNetwork) -> CompileView:
     """For its files: with the memories of the board under their own names, and its slot of the flash."""
     network = one.network
-    board = parts.with_flash(memories(Options(board=network.options.board)), one.slot.start, one.slot.end)
+    board = memories(Options(board=network.options.board, relocatable=network.options.relocatable))
+    if network.relocatable is not None:  # its loader shall see no RAM that belongs to others
+        board = parts.only_on_chip(board, planning.granted(found, one.name))
+    board = parts.with_flash(board, one.slot.start, one.slot.end)
     if shared := [part for part in found.shared if one.name in part.networks]:
         board = parts.with_shared(board, [(part.start, part.end) for part in shared], one.compiled.memory.constants_at)
     view = view_of(one.compiled, network.model, network.options, one.name)
@@ -180,13 +215,15 @@ def document(
     }
 
 
-def require_sound(found: ApplicationPlan, files: Mapping[str, bytes]) -> None:
+def require_sound(found: ApplicationPlan, made: ApplicationFiles) -> None:
     """What the files say is held against what the application asks for."""
     progress.stage("checking the plan")
     board = find_board(found.application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
-        write_files(Path(folder), files)
-        touched = [check.touched_by(Path(folder), one.name, board) for one in found.networks]
+        write_files(Path(folder), made.all_files)
+        touched = [
+            check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks
+        ]
     slots = [one.slot for one in found.networks]
     shared = [SharedSlot(one.networks, one.start, one.end) for one in found.shared]
     check.require_sound(check.check(found.application, slots, touched, board, shared))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from atonc.delivery.application import c_relocatable
 from atonc.delivery.application.flash import SlotContents
 from atonc.delivery.application.plan_types import ApplicationPlan, Kept, SharedConstants
 from atonc.delivery.application.read import SHARED
@@ -43,7 +44,7 @@ typedef struct {{
   float per_second; /* as the application file says */
   int after;        /* the network whose results it works on, or -1 */
   uint32_t flash_address;
-  uint32_t flash_bytes; /* constants, from the start of the slot */
+  uint32_t flash_bytes; /* constants, from the start of the slot; 0: an image, which its loader checks */
   uint32_t flash_crc32;
 }} app_network_t;
 
@@ -52,8 +53,8 @@ extern const app_network_t app_networks[APP_NETWORKS];
 /* The first network whose constants are not in flash as they were built, or -1. */
 int app_networks_check(void);
 
-/* Checks, initialises the runtime once and every network; -1, or the network whose constants are wrong: then nothing
- * was initialised. */
+/* Checks, initialises the runtime once and every network; -1, or the network whose constants or image are wrong: then
+ * nothing was initialised. */
 int app_networks_init(void);
 void app_networks_deinit(void);
 
@@ -62,9 +63,17 @@ void *app_network_output(int network, uint32_t index);
 uint32_t app_network_input_bytes(int network, uint32_t index);
 uint32_t app_network_output_bytes(int network, uint32_t index);
 
+/* Lists of all inputs and outputs: names, shapes, scales, zero points; the last has no name. */
+const LL_Buffer_InfoTypeDef *app_network_inputs(int network);
+const LL_Buffer_InfoTypeDef *app_network_outputs(int network);
+
+/* Memory of the application, for networks that were compiled without memory for inputs or outputs. */
+LL_ATON_User_IO_Result_t app_network_set_input(int network, uint32_t index, void *buffer, uint32_t bytes);
+LL_ATON_User_IO_Result_t app_network_set_output(int network, uint32_t index, void *buffer, uint32_t bytes);
+
 /* One inference; the network is then ready for the next. */
 void app_network_run(int network);
-
+{install}
 #ifdef __cplusplus
 }}
 #endif
@@ -76,12 +85,12 @@ _SOURCE = """/* app_networks.c: written by atonc {version}. Do not edit. */
 
 #include "app_networks.h"
 
-#include <stddef.h>
+#include <stddef.h>{includes}
 
 {declared}
 const app_network_t app_networks[APP_NETWORKS] = {{
 {rows}}};
-
+{images}
 static uint32_t crc32(const volatile uint8_t *data, uint32_t size)
 {{
   static const uint32_t nibbles[16] = {{
@@ -114,17 +123,17 @@ int app_networks_init(void)
   if (wrong >= 0) {{
     return wrong;
   }}
-  LL_ATON_RT_RuntimeInit();
+{install_all}  LL_ATON_RT_RuntimeInit();
   for (int k = 0; k < APP_NETWORKS; k++) {{
     LL_ATON_RT_Init_Network(app_networks[k].instance);
   }}
-  return -1;
+{begun}  return -1;
 }}
 
 void app_networks_deinit(void)
 {{
-  for (int k = 0; k < APP_NETWORKS; k++) {{
-    LL_ATON_RT_DeInit_Network(app_networks[k].instance);
+{ended}  for (int k = 0; k < APP_NETWORKS; k++) {{
+{if_installed}    LL_ATON_RT_DeInit_Network(app_networks[k].instance);
   }}
   LL_ATON_RT_RuntimeDeInit();
 }}
@@ -140,45 +149,41 @@ static const LL_Buffer_InfoTypeDef *buffer_at(const LL_Buffer_InfoTypeDef *list,
   return NULL;
 }}
 
-static const LL_Buffer_InfoTypeDef *input_at(int network, uint32_t index)
+static void *address_of(const LL_Buffer_InfoTypeDef *found)
 {{
-  return buffer_at(app_networks[network].instance->network->input_buffers_info(), index);
-}}
-
-static const LL_Buffer_InfoTypeDef *output_at(int network, uint32_t index)
-{{
-  return buffer_at(app_networks[network].instance->network->output_buffers_info(), index);
-}}
-
-void *app_network_input(int network, uint32_t index)
-{{
-  const LL_Buffer_InfoTypeDef *found = input_at(network, index);
   return found == NULL ? NULL : (void *)LL_Buffer_addr_start(found);
+}}
+
+static uint32_t bytes_of(const LL_Buffer_InfoTypeDef *found)
+{{
+  return found == NULL ? 0U : LL_Buffer_len(found);
+}}
+
+{edges}void *app_network_input(int network, uint32_t index)
+{{
+  return address_of(buffer_at(app_network_inputs(network), index));
 }}
 
 void *app_network_output(int network, uint32_t index)
 {{
-  const LL_Buffer_InfoTypeDef *found = output_at(network, index);
-  return found == NULL ? NULL : (void *)LL_Buffer_addr_start(found);
+  return address_of(buffer_at(app_network_outputs(network), index));
 }}
 
 uint32_t app_network_input_bytes(int network, uint32_t index)
 {{
-  const LL_Buffer_InfoTypeDef *found = input_at(network, index);
-  return found == NULL ? 0U : LL_Buffer_len(found);
+  return bytes_of(buffer_at(app_network_inputs(network), index));
 }}
 
 uint32_t app_network_output_bytes(int network, uint32_t index)
 {{
-  const LL_Buffer_InfoTypeDef *found = output_at(network, index);
-  return found == NULL ? 0U : LL_Buffer_len(found);
+  return bytes_of(buffer_at(app_network_outputs(network), index));
 }}
 
 void app_network_run(int network)
 {{
   NN_Instance_TypeDef *instance = app_networks[network].instance;
   LL_ATON_RT_RetValues_t state;
-  do {{
+{nothing}  do {{
     state = LL_ATON_RT_RunEpochBlock(instance);
     if (state == LL_ATON_RT_WFE) {{
       LL_ATON_OSAL_WFE();
@@ -188,6 +193,18 @@ void app_network_run(int network)
 }}
 """
 
+
+_EDGES = """const LL_Buffer_InfoTypeDef *app_network_{name}s(int network)
+{{
+  return app_networks[network].instance->network->{name}_buffers_info();
+}}
+
+LL_ATON_User_IO_Result_t app_network_set_{name}(int network, uint32_t index, void *buffer, uint32_t bytes)
+{{
+  return app_networks[network].instance->network->{name}_setter(index, buffer, bytes);
+}}
+
+"""
 
 _SHARED_TABLE = """/* Constants that several networks read; the first of them, address, bytes, CRC-32. */
 static const uint32_t shared_constants[][4] = {{
@@ -207,7 +224,13 @@ _SHARED_CHECK = """  for (uint32_t k = 0; k < sizeof shared_constants / sizeof s
 def header(found: ApplicationPlan) -> str:
     networks = found.application.networks
     numbers = "".join(f"  {number_of(one)} = {k},\n" for k, one in enumerate(networks))
-    return _HEADER.format(version=__version__, kept=_kept_text(found.kept), numbers=numbers, count=len(networks))
+    return _HEADER.format(
+        version=__version__,
+        kept=_kept_text(found.kept),
+        numbers=numbers,
+        count=len(networks),
+        install=c_relocatable.declared(found) if c_relocatable.relocatable(found) else "",
+    )
 
 
 def _kept_text(kept: Sequence[Kept]) -> str:
@@ -226,14 +249,31 @@ def number_of(network: AppNetwork) -> str:
 
 def source(found: ApplicationPlan, contents: Sequence[SlotContents]) -> str:
     networks = found.application.networks
-    declared = "".join(f"LL_ATON_DECLARE_NAMED_NN_INSTANCE_AND_INTERFACE({one.name})\n" for one in networks)
+    fixed = [one for one in networks if one.relocatable is None]
+    declared = "".join(f"LL_ATON_DECLARE_NAMED_NN_INSTANCE_AND_INTERFACE({one.name})\n" for one in fixed)
     by_name = {one.slot.network: one for one in contents}
     rows = "".join(_row(one, by_name[one.name]) for one in networks)
     shared = [one for one in contents if one.slot.network.startswith(SHARED)]
     parts = "".join(_shared_row(one, part) for one, part in zip(shared, found.shared, strict=True))
     table = _SHARED_TABLE.format(rows=parts) if shared else ""
     check = _SHARED_CHECK if shared else ""
-    return _SOURCE.format(version=__version__, declared=declared, rows=rows, shared=table, check_shared=check)
+    images = len(fixed) < len(networks)
+    edges = "".join(_EDGES.format(name=name) for name in ("input", "output"))
+    return _SOURCE.format(
+        version=__version__,
+        includes=c_relocatable.INCLUDES if images else "",
+        declared=declared + c_relocatable.instances(found),
+        rows=rows,
+        images=c_relocatable.table(found) if images else "",
+        shared=table,
+        check_shared=check,
+        install_all=c_relocatable.INSTALL_ALL if images else "",
+        begun="  initialised = true;\n" if images else "",
+        ended="  initialised = false;\n" if images else "",
+        if_installed=c_relocatable.IF_INSTALLED if images else "",
+        edges=c_relocatable.functions() if images else edges,
+        nothing=c_relocatable.NOTHING_INSTALLED if images else "",
+    )
 
 
 def _shared_row(contents: SlotContents, part: SharedConstants) -> str:
@@ -244,10 +284,12 @@ def _shared_row(contents: SlotContents, part: SharedConstants) -> str:
 
 
 def _row(network: AppNetwork, contents: SlotContents) -> str:
+    """Of an image the loader checks the contents, so that another one may take its place."""
+    checked = contents if network.relocatable is None else SlotContents(contents.slot, b"")
     after = f"APP_NETWORK_{network.after.upper()}" if network.after else "-1"
     return (
         f'  {{"{network.name}", &NN_Instance_{network.name}, {float(network.per_second)!r}F, {after},\n'
-        f"   {contents.slot.start:#010x}U, {len(contents.data)}U, {contents.crc32:#010x}U}},\n"
+        f"   {contents.slot.start:#010x}U, {len(checked.data)}U, {checked.crc32:#010x}U}},\n"
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from atonc.compiler.plan.findings import Finding
 from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, SharedSlot, Span
+from atonc.delivery.reloc.image import Image
 from atonc.machine.base.errors import ModelError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.initialisers import load_initialisers
@@ -36,14 +37,15 @@ class TouchedMemory:
     outputs: tuple[Named, ...]
     others: tuple[Named, ...]  # whatever else is read or written
     images: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)  # the contents of its constants
+    pools: tuple[Named, ...] = ()  # of a relocatable image: what its loader takes for its own
 
     @property
     def everything(self) -> tuple[Named, ...]:
-        return (*self.constants, *self.residents, *self.inputs, *self.outputs, *self.others)
+        return (*self.constants, *self.residents, *self.inputs, *self.outputs, *self.others, *self.pools)
 
 
-def touched_by(folder: Path, name: str, board: Board) -> TouchedMemory:
-    """Reads the files of one network."""
+def touched_by(folder: Path, name: str, board: Board, image: Image | None = None) -> TouchedMemory:
+    """Reads the files of one network, and the image that was made of them."""
     found = load(folder, name)
     network = found.network
     buffers = [
@@ -58,7 +60,12 @@ def touched_by(folder: Path, name: str, board: Board) -> TouchedMemory:
     constants = tuple(("constants", (start, start + len(data))) for start, data in images)
     copies = tuple(("weights in RAM", (one.address, one.address + one.size_bytes)) for one in network.residents)
     others = (*buffers[2], *_params(found), *_engines(found), *_calls(found, board))
-    return TouchedMemory(name, constants, copies, buffers[0], buffers[1], others, images)
+    pools = tuple(
+        (f"pool {pool.name} of the image", (pool.destination, pool.destination + pool.size_bytes))
+        for pool in (image.pools if image is not None else ())
+        if pool.destination and pool.size_bytes  # those without an address get one from the loader
+    )
+    return TouchedMemory(name, constants, copies, buffers[0], buffers[1], others, images, pools)
 
 
 def _params(found: EmulatedNetwork) -> Iterator[Named]:

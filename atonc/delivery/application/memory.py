@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.pools import outside_chip
 from atonc.delivery.application.types import Span
 from atonc.machine.base.errors import CapacityError
 from atonc.machine.hw.limits import PREFETCH_BYTES
@@ -66,23 +67,30 @@ def within(memory: BoardMemory, wanted: Sequence[Span]) -> BoardMemory:
     return _cut(memory, lambda span: inside(span, roomy))
 
 
-def _cut(memory: BoardMemory, pieces: Callable[[Span], Iterable[Span]]) -> BoardMemory:
+def only_on_chip(memory: BoardMemory, wanted: Sequence[Span]) -> BoardMemory:
+    """Of the RAM on the chip exactly these spans, however small."""
+    return _cut(memory, lambda span: [span] if outside_chip(span[0]) else inside(span, wanted), least=1)
+
+
+def _cut(
+    memory: BoardMemory, pieces: Callable[[Span], Iterable[Span]], least: int = _LEAST_BYTES
+) -> BoardMemory:
     pools: list[MemoryPool] = []
     for pool in memory.pools:
         if not pool.writable:
             pools.append(pool)
             continue
-        found = [one for one in pieces((pool.base, pool.base + pool.size_bytes)) if _worth(one, memory)]
+        found = [one for one in pieces((pool.base, pool.base + pool.size_bytes)) if _worth(one, memory, least)]
         for number, (start, end) in enumerate(found, 1):
             name = pool.name if number == 1 else f"{pool.name}_{number}"
             pools.append(replace(pool, name=name, base=start, size_bytes=end - start))
     return replace(memory, pools=tuple(pools))
 
 
-def _worth(piece: Span, memory: BoardMemory) -> bool:
+def _worth(piece: Span, memory: BoardMemory, least: int) -> bool:
     """Large enough for a buffer, or the place of one."""
     homes = memory.pinned.values()
-    return piece[1] - piece[0] >= _LEAST_BYTES or any(piece[0] <= low and high <= piece[1] for low, high in homes)
+    return piece[1] - piece[0] >= least or any(piece[0] <= low and high <= piece[1] for low, high in homes)
 
 
 def with_flash(memory: BoardMemory, start: int, end: int) -> BoardMemory:
@@ -133,6 +141,14 @@ def places_at_an_end(memory: BoardMemory, sizes: Sequence[int], low: bool = Fals
         found.append((start, start + need) if low else (end - need, end))
         free[number] = (start + need, end) if low else (start, end - need)
     return found
+
+
+def place_for_code(memory: BoardMemory, size: int) -> Span | None:
+    """So many bytes of the chip for the processor: at the end of a pool, and not of the NPU's own RAM if others do."""
+    need = -(-size // LINE) * LINE
+    pools = sorted(memory.on_chip, key=lambda pool: (memory.is_npu_ram(pool), -pool.base))
+    ends = (pool.base + pool.size_bytes for pool in pools if pool.size_bytes >= need)
+    return next(((end - need, end) for end in ends), None)
 
 
 def places_from(start: int, sizes: Sequence[int]) -> list[Span]:

@@ -18,6 +18,7 @@ from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.passes import order
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.explain import PlacementError
+from atonc.compiler.place.pools import movable_outside
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.bound import least_ram
@@ -37,6 +38,7 @@ SLOWER_AROUND_KEPT = 1.05
 ROOMS = (1.0, 1.005, 1.015, 1.05, 1.15)
 # Room for a next version of a network in its slot: retrained weights have the same size, a wider last layer some more.
 GROWTH = 1.125
+BEHIND = PREFETCH_BYTES + XSPI_TAIL  # of a slot: what engines may read ahead
 
 
 def read_all(application: Application) -> list[AppSource]:
@@ -119,11 +121,20 @@ def _size(source: AppSource, tensor: str) -> int:
 def room_for(found: ApplicationPlan, name: str, only: Sequence[Span] | None = None) -> BoardMemory:
     """The RAM of one network: what the board has, without the places of others that must survive it; `only`: inside
     these spans, and in places of its own."""
-    others = [one.span for one in found.kept if one.network != name and name in one.survives]
-    others += [span for other, spans in found.private.items() if other != name for span in spans]
     own = {one.tensor: one.span for one in found.kept if one.network == name}
-    memory = parts.without(replace(found.memory, pinned=own), others)
+    memory = parts.without(replace(found.memory, pinned=own), _of_others(found, name))
     return memory if only is None else parts.within(memory, [*only, *own.values()])
+
+
+def _of_others(found: ApplicationPlan, name: str) -> list[Span]:
+    """What must survive this network, and weights of others in RAM."""
+    kept = [one.span for one in found.kept if one.network != name and name in one.survives]
+    return [*kept, *(span for other, spans in found.private.items() if other != name for span in spans)]
+
+
+def granted(found: ApplicationPlan, name: str) -> list[Span]:
+    """RAM of the plan in which this network, or its next version, leaves all others alone."""
+    return [piece for span in found.ram for piece in parts.left_of(span, _of_others(found, name))]
 
 
 # ------------------------------------------------------------------------------------------------------------ compiling
@@ -131,6 +142,7 @@ def room_for(found: ApplicationPlan, name: str, only: Sequence[Span] | None = No
 
 def compiled_for(source: AppSource, memory: BoardMemory, slot: FlashSlot, resident: str = "") -> Compiled:
     options = replace(source.network.options, verify=False, resident=resident)
+    memory = movable_outside(memory) if options.relocatable else memory
     with progress.part(f"network {source.name}"):
         try:
             return compile_canonical(
@@ -166,14 +178,13 @@ def _constants_end(made: Compiled) -> int:
 
 def slot_for(network: AppNetwork, room: FlashSlot, made: Compiled) -> FlashSlot:
     """From the start of the room: what was asked for, or what is used and room to grow."""
-    behind = PREFETCH_BYTES + XSPI_TAIL  # what engines may read ahead
     used = _constants_end(made) - room.start
-    size = network.slot_bytes or round(used * GROWTH) + behind
-    if size < used + behind:
+    size = network.slot_bytes or round(used * GROWTH) + BEHIND
+    if size < used + BEHIND:
         raise CapacityError(
-            f"{used + behind:,} bytes of constants and read-ahead, its slot has {size:,}",
+            f"{used + BEHIND:,} bytes of constants and read-ahead, its slot has {size:,}",
             where=f"network {network.name}",
-            remedy=f"slot = {erased(used + behind)}, or none",
+            remedy=f"slot = {erased(used + BEHIND)}, or none",
         )
     return FlashSlot(network.name, room.start, min(room.end, erased(room.start + size)))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from atonc.compiler.emit.write import check_name
 from atonc.compiler.request.options import Options, room
-from atonc.delivery.application.types import AppChanges, Application, AppNetwork, FlashSlot, Reservation
+from atonc.delivery.application.types import AppChanges, Application, AppNetwork, FlashSlot, LoadMode, Reservation
 from atonc.machine.base.declare import arguments, did_you_mean
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError, plain
@@ -24,9 +24,13 @@ SHARED = "app_shared"  # parts of the flash that several networks read
 EVERYTHING = "all"  # a survivor of the runs of all other networks
 _TAKEN = ("app", "network", "default", EVERYTHING)  # files of the whole; what C calls a network without a name
 _KEYS = ("board", "resident", "share_constants", "reserve", "network")
-_NETWORK_KEYS = ("name", "model", "per_second", "after", "inputs_survive", "outputs_survive", "slot", "options")
+_NETWORK_KEYS = (
+    *("name", "model", "per_second", "after", "inputs_survive", "outputs_survive"),
+    *("slot", "relocatable", "exec_ram", "options"),
+)
 _RESERVE_KEYS = ("name", "memory", "address", "size")
 _MOST_PER_SECOND = 100_000
+_LOAD_MODES = tuple(mode.value for mode in LoadMode)
 OWN = ("board", "mpool", "resident", "keep_free", "verify", "relocatable")  # the application's own to say
 FILES = ("evidence", "decisions")
 SLOTS_FORMAT = "atonc application 1"
@@ -134,7 +138,10 @@ def _require_no_circle(network: AppNetwork, application: Application) -> None:
 
 def _network(table: TomlTable, folder: Path, board: str, changes: AppChanges) -> AppNetwork:
     table.finish(_NETWORK_KEYS)
-    options = _options(table, folder, board, changes.options)
+    mode = LoadMode(table.text("relocatable", _LOAD_MODES)) if table.has("relocatable") else None
+    if table.has("exec_ram") and mode is None:
+        raise table.wrong("exec_ram", "only relocatable images need it", remedy='relocatable = "xip", or leave it out')
+    options = replace(_options(table, folder, board, changes.options), relocatable=mode is not None)
     after = table.text("after") if table.has("after") else ""
     return AppNetwork(
         table.text("name"),
@@ -145,6 +152,8 @@ def _network(table: TomlTable, folder: Path, board: str, changes: AppChanges) ->
         _names(table, "inputs_survive"),
         _names(table, "outputs_survive"),
         table.size("slot") if table.has("slot") else 0,
+        relocatable=mode,
+        exec_bytes=table.size("exec_ram") if table.has("exec_ram") else 0,
     )
 
 

@@ -19,10 +19,9 @@ from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork, SharedConstants
-from atonc.delivery.application.planning import compiled_for, erased, slot_for
+from atonc.delivery.application.planning import BEHIND, compiled_for, erased, slot_for
 from atonc.delivery.application.types import FlashSlot
 from atonc.machine.base.errors import InputError, ModelError
-from atonc.machine.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 
 _LEAST_BYTES = 64  # a smaller constant is not worth a look
 
@@ -59,6 +58,8 @@ def _laid_out(found: ApplicationPlan) -> list[SharedConstants]:
     buffers: dict[bytes, Buffer] = {}
     users: dict[bytes, list[str]] = {}
     for one in found.networks:
+        if one.network.relocatable is not None:  # an image has all of its constants in itself
+            continue
         for digest, home in _constants(one.compiled.program):
             buffers.setdefault(digest, home.buffer)
             users.setdefault(digest, []).append(one.name)
@@ -73,7 +74,7 @@ def _laid_out(found: ApplicationPlan) -> list[SharedConstants]:
         for digest in digests:
             addresses[digest] = start + len(image)
             image += buffers[digest].data.ljust(constant_room(buffers[digest]), b"\0")
-        cursor = start + len(image) + PREFETCH_BYTES + XSPI_TAIL
+        cursor = start + len(image) + BEHIND
         parts_found.append(SharedConstants(names, start, cursor, addresses, bytes(image)))
     return parts_found
 

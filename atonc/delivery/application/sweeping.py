@@ -90,7 +90,7 @@ def compute(unit: WorkUnit) -> bytes:
 
 def _measured(unit: WorkUnit) -> dict[str, Any]:
     application = read_application(unit.files[0], _changes(models.board_of(unit), unit.options["options"]))
-    found = building.planned_from(application, planning.read_all(application))
+    found = building.planned_from(*building.read_with_room(application))
     return figures_of(planning.verify_all(found) if unit.options["verify"] else found)
 
 

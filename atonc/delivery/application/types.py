@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,13 @@ Span = tuple[int, int]  # first address, and the first one behind
 ERASED_BYTES = 1 << 16  # what the flash loaders of both boards erase at once: slots begin and end there
 
 
+class LoadMode(Enum):
+    """Where the code of a relocatable image runs."""
+
+    XIP = "xip"  # in flash
+    COPY = "copy"  # in RAM
+
+
 @dataclass(frozen=True)
 class Reservation:
     """Memory of the application, such as frame buffers: no network uses it."""
@@ -21,6 +29,7 @@ class Reservation:
     name: str
     start: int
     end: int
+    image: str = ""  # the network whose relocatable image has its data there, and its code where that is copied
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,8 @@ class AppNetwork:
     inputs_survive: tuple[str, ...] = ()  # networks that run while the application fills its inputs
     outputs_survive: tuple[str, ...] = ()  # networks that run while the application still reads its outputs
     slot_bytes: int = 0  # of flash; 0: what it needs, with room to grow
+    relocatable: LoadMode | None = None  # in its slot is an image that can be updated without the firmware
+    exec_bytes: int = 0  # of RAM for that image; 0: what it needs, with room to grow
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,10 @@ class Application:
 
     def network(self, name: str) -> AppNetwork:
         return next(one for one in self.networks if one.name == name)
+
+    def exec_ram(self, name: str) -> Reservation:
+        """RAM of the image of a relocatable network."""
+        return next(one for one in self.reserved if one.image == name)
 
 
 @dataclass(frozen=True)

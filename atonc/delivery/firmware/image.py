@@ -140,10 +140,12 @@ def build_firmware(
     harness: Sequence[str | Path] = STEPWISE,
     with_contents: bool = False,
     board: Board | None = None,
+    taken: Sequence[tuple[int, int]] = (),
 ) -> Path:
     """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave, `harness` who
     tells the networks to run: files of the runtime's folder, or others with their headers beside them.
-    `with_contents`: constants are in the file too, for whoever loads nothing else."""
+    `with_contents`: constants are in the file too, for whoever loads nothing else. `taken`: addresses that are somebody
+    else's, besides those of the networks."""
     toolchain = building.find_toolchain()
     _check_contents(networks)
     folder.mkdir(parents=True, exist_ok=True)
@@ -163,7 +165,7 @@ def build_firmware(
     objects = building.compile_units(toolchain, units, folder)
     symbols = dict(pair for network in networks for pair in network.symbols)
     fixed = [address for address, _ in contents]
-    placement, elf = place(networks, board), folder / "firmware.elf"
+    placement, elf = place(networks, board, taken), folder / "firmware.elf"
     return building.link(toolchain, [*common, *objects], elf, placement, symbols=symbols, fixed=fixed)
 
 
@@ -253,9 +255,11 @@ def own_files(network: ImageNetwork) -> list[Path]:
 # --------------------------------------------------------------------------------------------------------- placement
 
 
-def place(networks: Iterable[ImageNetwork], board: Board | None = None) -> Placement:
+def place(
+    networks: Iterable[ImageNetwork], board: Board | None = None, taken: Sequence[tuple[int, int]] = ()
+) -> Placement:
     """Code and data where no buffer of any network lies."""
-    used = [part for network in networks for part in network.ranges]
+    used = [*(part for network in networks for part in network.ranges), *taken]
     board = board or find_board(DEFAULT_BOARD)
     for start, end in board.data_places():
         if not any(first < end and start < last for first, last in used):

@@ -58,7 +58,7 @@ def _rows(built: BuiltApplication) -> Iterator[SummaryRow | None]:
 def _slots(built: BuiltApplication) -> str:
     told = built.figures
     size = sum(one.slot_bytes for one in told.networks)
-    used = sum(len(one.data) for one in built.contents)
+    used = sum(len(one.data) for one in built.output.contents)
     saved = f", {size_text(told.saved_constants_bytes)} saved by sharing" if told.saved_constants_bytes else ""
     return f"{count(len(told.networks), 'slot')} of {size_text(size)} with {size_text(used)} of constants{saved}"
 

@@ -20,6 +20,7 @@ from atonc.delivery.application.memory import gaps
 from atonc.delivery.application.options import AppOptions
 from atonc.delivery.application.types import Application, Span
 from atonc.delivery.firmware import image as firmware
+from atonc.delivery.trials import loading
 from atonc.delivery.trials.boarding import Rig
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.frozen import dataclass
@@ -71,20 +72,30 @@ def try_application(built: BuiltApplication, each: int, seed: int = 0) -> Applic
     """`each`: inferences of every network. The files are those of the build, in a folder of their own."""
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         folder = Path(temporary) / "application"
-        write_files(folder, built.all_files)
+        write_files(folder, built.output.all_files)
         rig = make_rig(built, folder, Path(temporary) / "build")
         return run_in_turns(built, folder, rig, each, seed)
 
 
 def make_rig(built: BuiltApplication, folder: Path, work: Path, common: Sequence[Path] | None = None) -> Rig:
     """The board with the firmware of the application, waiting."""
-    names = [one.name for one in built.plan.networks]
-    networks = [firmware.network_in(folder, name) for name in names]
+    images = built.output.images
+    networks = [firmware.network_in(folder, one.name) for one in built.plan.networks if one.name not in images]
     board = find_board(built.plan.application.board)
     stage("building the firmware")
     harness = (*firmware.APPLICATION, folder.absolute() / "app_networks.c")
-    elf = firmware.build_firmware(networks, firmware.our_runtime(), work, common, harness=harness, board=board)
-    return Rig(elf, networks, described=board)
+    elf = firmware.build_firmware(
+        *(networks, loading.loader_runtime() if images else firmware.our_runtime(), work, common),
+        harness=harness,
+        board=board,
+        taken=[*built.plan.ram, *((one.start, one.end) for one in built.plan.application.reserved if one.image)],
+    )
+    rig = Rig(elf, networks, described=board, start=False)
+    for one in built.plan.networks:
+        if one.name in images:
+            rig.board.poke(one.slot.start, np.frombuffer(images[one.name].data, np.uint8))
+    rig.start()
+    return rig
 
 
 def run_in_turns(built: BuiltApplication, folder: Path, rig: Rig, each: int, seed: int) -> ApplicationTrial:

@@ -79,24 +79,18 @@ void board_print_buffer_result(LL_ATON_User_IO_Result_t result) {
     board_print("\n");
 }
 
-void board_describe(uint32_t index, const NN_Interface_TypeDef *network) {
+void board_describe(uint32_t index, const char *name, const LL_Buffer_InfoTypeDef *inputs,
+                    const LL_Buffer_InfoTypeDef *outputs) {
     board_print("ATONC NET ");
     board_print_number(index);
     board_print(" ");
-    board_print(network->network_name);
+    board_print(name);
     board_print("\n");
-    board_print_buffers("ATONC IN ", index, network->input_buffers_info());
-    board_print_buffers("ATONC OUT ", index, network->output_buffers_info());
+    board_print_buffers("ATONC IN ", index, inputs);
+    board_print_buffers("ATONC OUT ", index, outputs);
 }
 
-static void set_buffer(const NN_Interface_TypeDef *network, const board_host_t *command) {
-    void *buffer = (void *)(uintptr_t)command->address;
-    board_print_buffer_result(command->command == BOARD_SET_INPUT
-                                  ? network->input_setter(command->index, buffer, command->size)
-                                  : network->output_setter(command->index, buffer, command->size));
-}
-
-void board_obey(NN_Instance_TypeDef *const *networks, uint32_t count, board_run_t *run) {
+void board_obey(uint32_t count, board_act_t *act) {
     for (;;) {
         board_stop(BOARD_READY);
         const board_host_t command = board_host;
@@ -104,9 +98,7 @@ void board_obey(NN_Instance_TypeDef *const *networks, uint32_t count, board_run_
             return;
         if (command.network >= count)
             board_print("ATONC ERROR no such network\n");
-        else if (command.command == BOARD_RUN)
-            run(networks[command.network], command.network);
         else
-            set_buffer(networks[command.network]->network, &command);
+            act(&command);
     }
 }

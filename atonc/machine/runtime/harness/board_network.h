@@ -13,12 +13,13 @@
 int board_failed(const NN_Instance_TypeDef *network);
 void board_print_buffers(const char *what, uint32_t network, const LL_Buffer_InfoTypeDef *list);
 /* Name, inputs and outputs of a network. */
-void board_describe(uint32_t index, const NN_Interface_TypeDef *network);
+void board_describe(uint32_t index, const char *name, const LL_Buffer_InfoTypeDef *inputs,
+                    const LL_Buffer_InfoTypeDef *outputs);
 /* One inference and its line "ATONC RUN ..."; the network is then ready for the next. */
 void board_run(NN_Instance_TypeDef *network, uint32_t index);
 void board_print_buffer_result(LL_ATON_User_IO_Result_t result);
-/* Does what the host says, until it quits; `run` makes one inference of networks[index]. */
-typedef void board_run_t(NN_Instance_TypeDef *network, uint32_t index);
-void board_obey(NN_Instance_TypeDef *const *networks, uint32_t count, board_run_t *run);
+/* Lets `act` do what the host says with one of so many networks, until it quits. */
+typedef void board_act_t(const board_host_t *command);
+void board_obey(uint32_t count, board_act_t *act);
 
 #endif

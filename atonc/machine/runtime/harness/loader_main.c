@@ -207,32 +207,24 @@ static void set_buffer(const board_host_t *command) {
                                   : ll_aton_reloc_set_output(network, command->index, buffer, command->size));
 }
 
-static void obey(void) {
-    const board_host_t command = board_host;
-    if (command.network >= IMAGES)
-        board_print("ATONC ERROR no such network\n");
-    else if (command.command == BOARD_INSTALL)
-        install(command.network);
-    else if (ll_aton_reloc_is_valid(&networks[command.network]) != 1)
+static void act(const board_host_t *command) {
+    if (command->command == BOARD_INSTALL)
+        install(command->network);
+    else if (ll_aton_reloc_is_valid(&networks[command->network]) != 1)
         board_print("ATONC ERROR nothing is installed there\n");
-    else if (command.command == BOARD_RUN)
-        board_run(&networks[command.network], command.network);
-    else if (command.command == BOARD_PROFILE)
-        profile(command.network);
+    else if (command->command == BOARD_RUN)
+        board_run(&networks[command->network], command->network);
+    else if (command->command == BOARD_PROFILE)
+        profile(command->network);
     else
-        set_buffer(&command);
+        set_buffer(command);
 }
 
 int main(void) {
     board_print("ATONC LOADER runtime " LL_ATON_VERSION_NAME "\n");
     LL_ATON_RT_RuntimeInit();
     const int bad = board_failed(NULL);
-    for (;;) {
-        board_stop(BOARD_READY);
-        if (board_host.command == BOARD_QUIT)
-            break;
-        obey();
-    }
+    board_obey(IMAGES, act);
     LL_ATON_RT_RuntimeDeInit();
     return bad;
 }

@@ -13,16 +13,28 @@ ATONC_NETWORKS(DECLARE)
 static NN_Instance_TypeDef *const networks[] = {ATONC_NETWORKS(INSTANCE)};
 #define NETWORKS (sizeof networks / sizeof networks[0])
 
+static void act(const board_host_t *command) {
+    NN_Instance_TypeDef *one = networks[command->network];
+    void *buffer = (void *)(uintptr_t)command->address;
+    if (command->command == BOARD_RUN)
+        board_run(one, command->network);
+    else
+        board_print_buffer_result(command->command == BOARD_SET_INPUT
+                                      ? one->network->input_setter(command->index, buffer, command->size)
+                                      : one->network->output_setter(command->index, buffer, command->size));
+}
+
 int main(void) {
     board_print("ATONC BOARD runtime " LL_ATON_VERSION_NAME "\n");
     LL_ATON_RT_RuntimeInit();
     int bad = board_failed(NULL);
     for (uint32_t k = 0; k < NETWORKS && !bad; k++) {
         LL_ATON_RT_Init_Network(networks[k]);
-        board_describe(k, networks[k]->network);
+        const NN_Interface_TypeDef *one = networks[k]->network;
+        board_describe(k, one->network_name, one->input_buffers_info(), one->output_buffers_info());
         bad = board_failed(networks[k]);
     }
-    board_obey(networks, NETWORKS, board_run);
+    board_obey(NETWORKS, act);
     for (uint32_t k = 0; k < NETWORKS; k++)
         LL_ATON_RT_DeInit_Network(networks[k]);
     LL_ATON_RT_RuntimeDeInit();

@@ -1,0 +1,127 @@
+"""Networks that are updated in the field: a relocatable image in the slot of each, and RAM for its data and code.
+
+How large an image is and how much RAM it takes is known when it is linked. So each is built once before the plan is
+made, compiled with all RAM of the board: its slot, and a part of the RAM that no network uses, have these sizes with
+room to grow. The image that ships is built of the planned network, and has to fit into both.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from atonc.compiler.compile.analyzing import view_of
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.pipeline import memories
+from atonc.compiler.emit.c.files import files
+from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.pools import outside_chip
+from atonc.compiler.request.options import Options
+from atonc.delivery.application import memory as parts
+from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork
+from atonc.delivery.application.planning import BEHIND, GROWTH, compiled_for, erased
+from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, LoadMode, Reservation, Span
+from atonc.delivery.firmware.building import find_toolchain
+from atonc.delivery.generate.generating import c_network
+from atonc.delivery.reloc.build import build
+from atonc.delivery.reloc.image import Image
+from atonc.delivery.reloc.options import RelocOptions
+from atonc.machine.base import progress
+from atonc.machine.base.disk import write_files
+from atonc.machine.base.errors import CapacityError
+
+
+def with_images(
+    application: Application, sources: Sequence[AppSource]
+) -> tuple[Application, list[AppSource]]:
+    """The application with room for the images of its relocatable networks; the same where it has none."""
+    memory = memories(Options(board=application.board))
+    networks, reserved = list[AppNetwork](), list(application.reserved)
+    for source in sources:
+        network = source.network
+        if network.relocatable is not None:
+            free = parts.without(memory, [(one.start, one.end) for one in reserved])
+            image = _first_image(source, free)
+            reserved.append(_exec_ram(network, image, free))
+            network = replace(network, slot_bytes=network.slot_bytes or _slot_bytes(image))
+        networks.append(network)
+    asked = replace(application, networks=tuple(networks), reserved=tuple(reserved))
+    return asked, [replace(one, network=network) for one, network in zip(sources, networks, strict=True)]
+
+
+def image_of(view: CompileView) -> Image:
+    """Compiles and links it."""
+    with progress.part(f"network {view.name}"), tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        progress.stage("building the image")
+        folder, work = Path(temporary) / "network", Path(temporary) / "work"
+        work.mkdir()
+        write_files(folder, files(c_network(view)))
+        options = RelocOptions(name=view.name, secure=view.options.secure)
+        return build(find_toolchain(), folder, options, work).image
+
+
+def exec_bytes(network: AppNetwork, image: Image) -> int:
+    """RAM that it takes when it is installed."""
+    return image.copy_bytes if network.relocatable == LoadMode.COPY else image.xip_bytes
+
+
+def edge_bytes(one: PlannedNetwork) -> tuple[list[int], list[int]]:
+    """Bytes of every input and output, as they lie in memory."""
+    program, graph = one.compiled.program, one.compiled.graph
+    inputs, outputs = ([program.placed[name].size_bytes for name in edges] for edges in (graph.inputs, graph.outputs))
+    return inputs, outputs
+
+
+def external_ram(found: ApplicationPlan, one: PlannedNetwork) -> Span:
+    """What a loader is given of the RAM outside the chip: from the start of the pool, as the program counts, to the end
+    of what any network has there."""
+    pools = [pool for pool in one.compiled.memory.pools if pool.writable and outside_chip(pool.base)]
+    for pool in pools:
+        ends = [end for start, end in found.ram if pool.base <= start < pool.base + pool.size_bytes]
+        if ends:
+            return pool.base, max(ends)
+    return 0, 0
+
+
+def require_fits(network: AppNetwork, image: Image, slot: FlashSlot, ram: Reservation) -> None:
+    needs = len(image.data) + BEHIND
+    if needs > slot.end - slot.start:
+        raise CapacityError(
+            f"an image of {len(image.data):,} bytes and read-ahead, its slot has {slot.end - slot.start:,}",
+            where=f"network {network.name}",
+            remedy=f"slot = {erased(needs)}, and the firmware is built anew",
+        )
+    if (size := exec_bytes(network, image)) > ram.end - ram.start:
+        raise CapacityError(
+            f"its image takes {size:,} bytes of RAM, {ram.end - ram.start:,} are kept for it",
+            where=f"network {network.name}",
+            remedy=f"exec_ram = {_in_lines(size)}, and the firmware is built anew",
+        )
+
+
+def _first_image(source: AppSource, memory: BoardMemory) -> Image:
+    flash, network = parts.flash_of(memory), source.network
+    whole = FlashSlot(source.name, flash.base, flash.base + flash.size_bytes)
+    return image_of(view_of(compiled_for(source, memory, whole), network.model, network.options, source.name))
+
+
+def _slot_bytes(image: Image) -> int:
+    return erased(round(len(image.data) * GROWTH) + BEHIND)
+
+
+def _exec_ram(network: AppNetwork, image: Image, memory: BoardMemory) -> Reservation:
+    size = network.exec_bytes or _in_lines(round(exec_bytes(network, image) * GROWTH))
+    place = parts.place_for_code(memory, size)
+    if place is None:
+        raise CapacityError(
+            f"{size:,} bytes of RAM for its image find no place in one piece on the chip",
+            where=f"network {network.name}",
+            remedy='relocatable = "xip" takes less than "copy"; or reserve less',
+        )
+    return Reservation(f"image of {network.name}", *place, image=network.name)
+
+
+def _in_lines(size: int) -> int:
+    return -(-size // parts.LINE) * parts.LINE
