@@ -10,7 +10,7 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.application import building, planning
 from atonc.delivery.application.plan_types import ApplicationPlan
 from atonc.delivery.application.read import checked
-from atonc.delivery.application.types import Application, AppNetwork
+from atonc.delivery.application.types import Application, AppNetwork, LoadMode
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 TFLITE, ONNX = DIGITS / "digits.tflite", DIGITS / "digits.onnx"
@@ -22,6 +22,19 @@ def application(resident: str = "") -> Application:
     first = AppNetwork("first", TFLITE, options, 30.0, outputs_survive=("second",), inputs_survive=("second",))
     second = AppNetwork("second", ONNX, options, 10.0, after="first", inputs_survive=("first",))
     return checked(Application("made", options.board, (first, second), resident=resident))
+
+
+def with_image(mode: LoadMode = LoadMode.XIP, resident: str = "") -> Application:
+    """The second one as a relocatable image."""
+    found = application(resident)
+    first, second = found.networks
+    options = replace(second.options, relocatable=True)
+    return replace(found, networks=(first, replace(second, relocatable=mode, options=options)))
+
+
+def built(found: Application) -> building.BuiltApplication:
+    """Its files in memory, checked."""
+    return building.build(found, None)
 
 
 @cache

@@ -18,12 +18,14 @@ from atonc.compiler.emit.c import images
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import c_text, check, flash, loop_text, page, planning
 from atonc.delivery.application import memory as parts
+from atonc.delivery.application.app_map import MAP, MAP_FORMAT
 from atonc.delivery.application.figures import ApplicationFigures, figures
 from atonc.delivery.application.flash import SlotContents
+from atonc.delivery.application.image_place import place_of, places
 from atonc.delivery.application.options import AppOptions
 from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork, SharedConstants
-from atonc.delivery.application.read import SHARED, SLOTS_FORMAT, slots_rows, with_slots_of
-from atonc.delivery.application.relocatable import image_of, require_fits, with_images
+from atonc.delivery.application.read import SHARED, slots_rows, with_slots_of
+from atonc.delivery.application.relocatable import image_board, image_of, require_fits, split_files, with_images
 from atonc.delivery.application.residents import with_residents
 from atonc.delivery.application.sharing import with_shared_constants
 from atonc.delivery.application.types import Application, FlashSlot, SharedSlot
@@ -40,7 +42,6 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import find_board
 
 NAME = "app"  # of the files of the whole
-_TOLD = (".json", ".txt", ".html")  # of a relocatable network: the rest of its files is in its image
 
 
 @dataclass(frozen=True)
@@ -133,11 +134,10 @@ def files_of_application(
             view = network_view(found, one)
             if one.network.relocatable is not None:
                 image = images[one.name] = image_of(view)
-                require_fits(one.network, image, one.slot, found.application.exec_ram(one.name))
-                every = files_of(view)
-                files |= {name: data for name, data in every.items() if name.endswith(_TOLD)}
-                inside |= {name: data for name, data in every.items() if not name.endswith(_TOLD)}
-                files[f"{one.name}_rel.bin"] = image.data
+                require_fits(one.network, image, one.slot, place_of(found, one).exec_ram)
+                told_files, sources = split_files(files_of(view), one.name, image)
+                files |= told_files
+                inside |= sources
                 contents.append(SlotContents(one.slot, image.data))
             else:
                 files |= files_of(view, with_stai=options.stai)
@@ -153,18 +153,18 @@ def files_of_application(
     files = {"app_report.html": page.page(found, told)} | {k: v.encode() for k, v in whole.items()} | files
     files["app_flash.bin"] = flash.flash_image(contents)[1]
     files["app_flash.hex"] = flash.hex_text(contents, parts.flash_of(found.memory))
-    head = {"format": SLOTS_FORMAT, "atonc": __version__}
-    files["app.json"] = write.to_json(head | document(found, told, contents))
+    head = {"format": MAP_FORMAT, "atonc": __version__}
+    files[MAP] = write.to_json(head | document(found, told, contents))
     return ApplicationFiles(files, tuple(contents), images, inside)
 
 
 def network_view(found: ApplicationPlan, one: PlannedNetwork) -> CompileView:
     """For its files: with the memories of the board under their own names, and its slot of the flash."""
     network = one.network
-    board = memories(Options(board=network.options.board, relocatable=network.options.relocatable))
-    if network.relocatable is not None:  # its loader shall see no RAM that belongs to others
-        board = parts.only_on_chip(board, planning.granted(found, one.name))
-    board = parts.with_flash(board, one.slot.start, one.slot.end)
+    if network.relocatable is not None:
+        board = image_board(network.options.board, place_of(found, one))
+    else:
+        board = parts.with_flash(memories(Options(board=network.options.board)), one.slot.start, one.slot.end)
     if shared := [part for part in found.shared if one.name in part.networks]:
         board = parts.with_shared(board, [(part.start, part.end) for part in shared], one.compiled.memory.constants_at)
     view = view_of(one.compiled, network.model, network.options, one.name)
@@ -211,6 +211,7 @@ def document(
             {"networks": list(one.networks), "start": one.start, "bytes": len(one.data), "saved": one.saved_bytes}
             for one in found.shared
         ],
+        "relocatable": [one.as_dict() for one in places(found)],
         "reserved": [{"name": one.name, "start": one.start, "end": one.end} for one in found.application.reserved],
     }
 

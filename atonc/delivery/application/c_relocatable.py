@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
-from atonc.delivery.application.planning import granted
-from atonc.delivery.application.relocatable import edge_bytes, external_ram
-from atonc.delivery.application.types import LoadMode
+from atonc.delivery.application.image_place import ImageEdge, ImagePlace
 
 INCLUDES = """
 #include <string.h>
@@ -149,23 +146,17 @@ NOTHING_INSTALLED = """  if (instance->network == NULL) {
 """
 
 
-def declared(found: ApplicationPlan) -> str:
-    return DECLARED.format(names=", ".join(one.name for one in relocatable(found)))
+def declared(places: Sequence[ImagePlace]) -> str:
+    return DECLARED.format(names=", ".join(one.network for one in places)) if places else ""
 
 
-def relocatable(found: ApplicationPlan) -> list[PlannedNetwork]:
-    return [one for one in found.networks if one.network.relocatable is not None]
-
-
-def instances(found: ApplicationPlan) -> str:
+def instances(places: Sequence[ImagePlace]) -> str:
     """As fixed networks have them in their own files."""
-    return "".join(f"static NN_Instance_TypeDef NN_Instance_{one.name};\n" for one in relocatable(found))
+    return "".join(f"static NN_Instance_TypeDef NN_Instance_{one.network};\n" for one in places)
 
 
-def table(found: ApplicationPlan) -> str:
-    networks = relocatable(found)
-    lists = "".join(_lists(found, one) for one in networks)
-    rows = "".join(_row(found, one) for one in networks)
+def table(places: Sequence[ImagePlace]) -> str:
+    lists, rows = "".join(map(_lists, places)), "".join(map(_row, places))
     return f"{_TABLE}{lists}static const app_image_t images[] = {{\n{rows}}};\nstatic bool initialised;\n"
 
 
@@ -173,27 +164,26 @@ def functions() -> str:
     return f"{_FUNCTIONS}{''.join(_EDGES.format(name=name) for name in ('input', 'output'))}\n"
 
 
-def _lists(found: ApplicationPlan, one: PlannedNetwork) -> str:
-    ram = ", ".join(f"{{{start:#010x}U, {end - start}U}}" for start, end in granted(found, one.name))
-    inputs, outputs = (_bytes(sizes) for sizes in edge_bytes(one))
+def _lists(one: ImagePlace) -> str:
+    ram = ", ".join(f"{{{start:#010x}U, {end - start}U}}" for start, end in one.ram)
     return (
-        f"static const app_range_t ram_of_{one.name}[] = {{{ram}, {{0U, 0U}}}};\n"
-        f"static const uint32_t inputs_of_{one.name}[] = {{{inputs}0U}};\n"
-        f"static const uint32_t outputs_of_{one.name}[] = {{{outputs}0U}};\n"
+        f"static const app_range_t ram_of_{one.network}[] = {{{ram}, {{0U, 0U}}}};\n"
+        f"static const uint32_t inputs_of_{one.network}[] = {{{_bytes(one.inputs)}0U}};\n"
+        f"static const uint32_t outputs_of_{one.network}[] = {{{_bytes(one.outputs)}0U}};\n"
     )
 
 
-def _bytes(sizes: Sequence[int]) -> str:
-    return "".join(f"{size}U, " for size in sizes)
+def _bytes(edges: Sequence[ImageEdge]) -> str:
+    return "".join(f"{edge.size_bytes}U, " for edge in edges)
 
 
-def _row(found: ApplicationPlan, one: PlannedNetwork) -> str:
-    ram = found.application.exec_ram(one.name)
-    start, end = external_ram(found, one)
-    mode = "XIP" if one.network.relocatable == LoadMode.XIP else "COPY"
+def _row(one: ImagePlace) -> str:
+    ram, end = one.exec_ram
+    start, stop = one.external
     return (
-        f"  {{APP_NETWORK_{one.name.upper()},\n"
-        f"   {{.exec_ram_addr = {ram.start:#010x}U, .exec_ram_size = {ram.end - ram.start}U,\n"
-        f"    .ext_ram_addr = {start:#010x}U, .ext_ram_size = {end - start}U, .mode = AI_RELOC_RT_LOAD_MODE_{mode}}},\n"
-        f"   ram_of_{one.name}, inputs_of_{one.name}, outputs_of_{one.name}}},\n"
+        f"  {{APP_NETWORK_{one.network.upper()},\n"
+        f"   {{.exec_ram_addr = {ram:#010x}U, .exec_ram_size = {end - ram}U,\n"
+        f"    .ext_ram_addr = {start:#010x}U, .ext_ram_size = {stop - start}U,\n"
+        f"    .mode = AI_RELOC_RT_LOAD_MODE_{one.mode.name}}},\n"
+        f"   ram_of_{one.network}, inputs_of_{one.network}, outputs_of_{one.network}}},\n"
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from atonc.delivery.application import c_relocatable
 from atonc.delivery.application.flash import SlotContents
+from atonc.delivery.application.image_place import places
 from atonc.delivery.application.plan_types import ApplicationPlan, Kept, SharedConstants
 from atonc.delivery.application.read import SHARED
 from atonc.delivery.application.types import AppNetwork
@@ -229,7 +230,7 @@ def header(found: ApplicationPlan) -> str:
         kept=_kept_text(found.kept),
         numbers=numbers,
         count=len(networks),
-        install=c_relocatable.declared(found) if c_relocatable.relocatable(found) else "",
+        install=c_relocatable.declared(places(found)),
     )
 
 
@@ -257,14 +258,14 @@ def source(found: ApplicationPlan, contents: Sequence[SlotContents]) -> str:
     parts = "".join(_shared_row(one, part) for one, part in zip(shared, found.shared, strict=True))
     table = _SHARED_TABLE.format(rows=parts) if shared else ""
     check = _SHARED_CHECK if shared else ""
-    images = len(fixed) < len(networks)
+    images = places(found)
     edges = "".join(_EDGES.format(name=name) for name in ("input", "output"))
     return _SOURCE.format(
         version=__version__,
         includes=c_relocatable.INCLUDES if images else "",
-        declared=declared + c_relocatable.instances(found),
+        declared=declared + c_relocatable.instances(images),
         rows=rows,
-        images=c_relocatable.table(found) if images else "",
+        images=c_relocatable.table(images) if images else "",
         shared=table,
         check_shared=check,
         install_all=c_relocatable.INSTALL_ALL if images else "",

@@ -127,6 +127,14 @@ def check(
     ]
 
 
+def outside(touched: TouchedMemory, granted: Sequence[Span]) -> Iterator[Finding]:
+    """What a new version of one network touches besides what the firmware grants it."""
+    for what, (start, end) in touched.everything:
+        if not any(low <= start and end <= high for low, high in granted):
+            rule = "an update touches only what the firmware grants its network"
+            yield Finding(rule, touched.network, f"{what} {_text((start, end))}")
+
+
 def require_sound(findings: Sequence[Finding]) -> None:
     if findings:
         first = findings[0]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from atonc.delivery.application import building
+from atonc.delivery.application.app_map import MAP, read_map
 from atonc.delivery.application.figures import figures
-from atonc.delivery.application.read import SLOTS_FORMAT, read_application
-from atonc.machine.base.disk import read_text
+from atonc.delivery.application.read import read_application
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
-MAP = "app.json"
-_MOST_BYTES = 1 << 22
 # figure of the whole -> what it is called, and what it is counted in
 TOTALS = {
     "load": ("time", "%"),
@@ -65,15 +62,12 @@ def _figures_at(place: Path) -> dict[str, Any]:
     if place.suffix == ".toml":
         told = figures(building.planned(read_application(place))).as_dict()
         return {"networks": told["networks"], "totals": told}
-    try:
-        data = json.loads(read_text(place / MAP, _MOST_BYTES))
-        if data["format"] != SLOTS_FORMAT:
-            raise ValueError(data["format"])
-        networks = [{"name": str(row["name"]), **{key: float(row[key]) for key in EACH}} for row in data["networks"]]
-        totals = {key: float(data["totals"].get(key, 0)) for key in TOTALS}
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        raise InputError("is not the map of an application", where=str(place / MAP)) from None
-    return {"networks": networks, "totals": totals}
+    return read_map(place / MAP, _figures_in)
+
+
+def _figures_in(data: Mapping[str, Any]) -> dict[str, Any]:
+    networks = [{"name": str(row["name"]), **{key: float(row[key]) for key in EACH}} for row in data["networks"]]
+    return {"networks": networks, "totals": {key: float(data["totals"].get(key, 0)) for key in TOTALS}}
 
 
 def _of_networks(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> Iterator[AppFigurePair]:

@@ -61,10 +61,10 @@ def without(memory: BoardMemory, taken: Sequence[Span]) -> BoardMemory:
     return _cut(memory, lambda span: left_of(span, taken))
 
 
-def within(memory: BoardMemory, wanted: Sequence[Span]) -> BoardMemory:
-    """The RAM of these spans, and what engines may read ahead behind each."""
+def within(memory: BoardMemory, wanted: Sequence[Span], least: int = _LEAST_BYTES) -> BoardMemory:
+    """The RAM of these spans, and what engines may read ahead behind each; pieces below `least` bytes are left out."""
     roomy = [(start, end + PREFETCH_BYTES) for start, end in wanted]
-    return _cut(memory, lambda span: inside(span, roomy))
+    return _cut(memory, lambda span: inside(span, roomy), least)
 
 
 def only_on_chip(memory: BoardMemory, wanted: Sequence[Span]) -> BoardMemory:

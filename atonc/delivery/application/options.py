@@ -1,8 +1,9 @@
-"""What `atonc app build` is asked for besides the application file."""
+"""What `atonc app build` and `atonc app update` are asked for besides the application file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from atonc.compiler.request.options import CHECKS, GATES, OUTPUT, positive, whole
 from atonc.machine.base.declare import Takes, option
@@ -10,6 +11,16 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 _MOST_TRIALS = 10_000
+
+
+def _trial(what: str) -> Any:
+    said = f"also run the firmware on the virtual board: N inferences of {what}, in random order"
+    return option(0, "--try", CHECKS, said, metavar="N", parse=whole)
+
+
+def _require_trials(count: int) -> None:
+    if not 0 <= count <= _MOST_TRIALS:
+        raise InputError(f"--try {count}", rule=f"0 to {_MOST_TRIALS} inferences of every network")
 
 
 @dataclass(frozen=True)
@@ -24,14 +35,7 @@ class AppOptions:
         parse=Path,
         takes=Takes(local=True),
     )
-    trial: int = option(
-        0,
-        "--try",
-        CHECKS,
-        "also run the firmware on the virtual board: N inferences of every network, in random order",
-        metavar="N",
-        parse=whole,
-    )
+    trial: int = _trial("every network")
     max_load: float = option(
         0.0,
         "--max-load",
@@ -42,5 +46,21 @@ class AppOptions:
     )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.trial <= _MOST_TRIALS:
-            raise InputError(f"--try {self.trial}", rule=f"0 to {_MOST_TRIALS} inferences of every network")
+        _require_trials(self.trial)
+
+
+@dataclass(frozen=True)
+class AppUpdateOptions:
+    built: Path = option(
+        Path("build"),
+        "--built",
+        OUTPUT,
+        "folder that `atonc app build` wrote for the firmware that is out (default build)",
+        metavar="DIR",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    trial: int = _trial("the new network and of those that the firmware has in itself")
+
+    def __post_init__(self) -> None:
+        _require_trials(self.trial)

@@ -9,7 +9,7 @@ makes them slower.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories, read_quantised, verified
@@ -54,7 +54,7 @@ def plan(application: Application, sources: Sequence[AppSource]) -> ApplicationP
     begun = ApplicationPlan(application, memory, (), kept)
     alone = _each_alone(begun, sources)
     shared = _share(begun, sources, alone)
-    return _around_the_kept(shared, sources, alone) if kept else shared
+    return _settled(_around_the_kept(shared, sources, alone) if kept else shared, sources)
 
 
 def verify_all(found: ApplicationPlan) -> ApplicationPlan:
@@ -249,6 +249,28 @@ def _all_within(
             return None
         chosen[one.name] = replace(one, compiled=found)
     return replace(begun, networks=tuple(chosen[one.name] for one in alone))
+
+
+def _settled(found: ApplicationPlan, sources: Sequence[AppSource]) -> ApplicationPlan:
+    """Each network once more for the RAM that all of them take together: now and then the search finds a faster program
+    in less room. And the next version of a relocatable one will have just that."""
+    networks = []
+    for source, one in zip(sources, found.networks, strict=True):
+        pins = {kept.tensor: kept.span for kept in found.kept if kept.network == one.name}
+        memory = granted_memory(found.application.board, granted(found, one.name), pins)
+        try:
+            made = compiled_for(source, memory, one.slot)
+        except (PlacementError, CapacityError):
+            networks.append(one)
+            continue
+        most = one.compiled.cost.cycles * (SLOWER if one.network.relocatable is not None else 1)
+        networks.append(replace(one, compiled=made) if made.cost.cycles <= most else one)
+    return replace(found, networks=tuple(networks))
+
+
+def granted_memory(board: str, ram: Sequence[Span], pins: Mapping[str, Span]) -> BoardMemory:
+    """Of the board this RAM only, and places of inputs and outputs in it."""
+    return parts.within(replace(memories(Options(board=board)), pinned=pins), ram, least=parts.LINE)
 
 
 def kept_bytes(found: ApplicationPlan) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from atonc.compiler.emit.write import check_name
 from atonc.compiler.request.options import Options, room
+from atonc.delivery.application.app_map import read_map
 from atonc.delivery.application.types import AppChanges, Application, AppNetwork, FlashSlot, LoadMode, Reservation
 from atonc.machine.base.declare import arguments, did_you_mean
 from atonc.machine.base.disk import read_text
@@ -33,7 +33,6 @@ _MOST_PER_SECOND = 100_000
 _LOAD_MODES = tuple(mode.value for mode in LoadMode)
 OWN = ("board", "mpool", "resident", "keep_free", "verify", "relocatable")  # the application's own to say
 FILES = ("evidence", "decisions")
-SLOTS_FORMAT = "atonc application 1"
 _NO_NAME = re.compile(r"\W", re.ASCII)
 
 
@@ -253,14 +252,7 @@ def _reservation(table: TomlTable, board: Board) -> Reservation:
 
 def with_slots_of(application: Application, path: Path) -> Application:
     """`path`: app.json of an earlier build, whose slots stay; networks that it does not have get new ones."""
-    try:
-        data = json.loads(read_text(path, 1 << 22))
-        if data["format"] != SLOTS_FORMAT:
-            raise ValueError(data["format"])
-        found = tuple(_slot(row) for row in data["slots"])
-    except (ValueError, RecursionError, LookupError, TypeError):
-        raise InputError("is not the app.json of a build", where=str(path)) from None
-    return replace(application, slots=found)
+    return replace(application, slots=read_map(path, lambda data: tuple(_slot(row) for row in data["slots"])))
 
 
 def _slot(row: Any) -> FlashSlot:

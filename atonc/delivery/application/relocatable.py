@@ -8,7 +8,7 @@ room to grow. The image that ships is built of the planned network, and has to f
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.emit.c.files import files
 from atonc.compiler.place import BoardMemory
-from atonc.compiler.place.pools import outside_chip
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork
+from atonc.delivery.application.image_place import ImagePlace
+from atonc.delivery.application.plan_types import AppSource
 from atonc.delivery.application.planning import BEHIND, GROWTH, compiled_for, erased
 from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, LoadMode, Reservation, Span
 from atonc.delivery.firmware.building import find_toolchain
@@ -31,6 +31,8 @@ from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base import progress
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError
+
+_TOLD = (".json", ".txt", ".html")  # files about a network; the others are in its image
 
 
 def with_images(
@@ -62,30 +64,27 @@ def image_of(view: CompileView) -> Image:
         return build(find_toolchain(), folder, options, work).image
 
 
-def exec_bytes(network: AppNetwork, image: Image) -> int:
+def image_board(board: str, place: ImagePlace) -> BoardMemory:
+    """What its files name: of the RAM on the chip no byte that belongs to others, and its slot."""
+    found = parts.only_on_chip(memories(Options(board=board, relocatable=True)), place.ram)
+    return parts.with_flash(found, place.slot.start, place.slot.end)
+
+
+def split_files(
+    files: Mapping[str, bytes], name: str, image: Image
+) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """The image with what is told about it, and what is in it."""
+    told = {file: data for file, data in files.items() if file.endswith(_TOLD)}
+    inside = {file: data for file, data in files.items() if file not in told}
+    return told | {f"{name}_rel.bin": image.data}, inside
+
+
+def exec_bytes(mode: LoadMode | None, image: Image) -> int:
     """RAM that it takes when it is installed."""
-    return image.copy_bytes if network.relocatable == LoadMode.COPY else image.xip_bytes
+    return image.copy_bytes if mode == LoadMode.COPY else image.xip_bytes
 
 
-def edge_bytes(one: PlannedNetwork) -> tuple[list[int], list[int]]:
-    """Bytes of every input and output, as they lie in memory."""
-    program, graph = one.compiled.program, one.compiled.graph
-    inputs, outputs = ([program.placed[name].size_bytes for name in edges] for edges in (graph.inputs, graph.outputs))
-    return inputs, outputs
-
-
-def external_ram(found: ApplicationPlan, one: PlannedNetwork) -> Span:
-    """What a loader is given of the RAM outside the chip: from the start of the pool, as the program counts, to the end
-    of what any network has there."""
-    pools = [pool for pool in one.compiled.memory.pools if pool.writable and outside_chip(pool.base)]
-    for pool in pools:
-        ends = [end for start, end in found.ram if pool.base <= start < pool.base + pool.size_bytes]
-        if ends:
-            return pool.base, max(ends)
-    return 0, 0
-
-
-def require_fits(network: AppNetwork, image: Image, slot: FlashSlot, ram: Reservation) -> None:
+def require_fits(network: AppNetwork, image: Image, slot: FlashSlot, ram: Span) -> None:
     needs = len(image.data) + BEHIND
     if needs > slot.end - slot.start:
         raise CapacityError(
@@ -93,9 +92,9 @@ def require_fits(network: AppNetwork, image: Image, slot: FlashSlot, ram: Reserv
             where=f"network {network.name}",
             remedy=f"slot = {erased(needs)}, and the firmware is built anew",
         )
-    if (size := exec_bytes(network, image)) > ram.end - ram.start:
+    if (size := exec_bytes(network.relocatable, image)) > ram[1] - ram[0]:
         raise CapacityError(
-            f"its image takes {size:,} bytes of RAM, {ram.end - ram.start:,} are kept for it",
+            f"its image takes {size:,} bytes of RAM, {ram[1] - ram[0]:,} are kept for it",
             where=f"network {network.name}",
             remedy=f"exec_ram = {_in_lines(size)}, and the firmware is built anew",
         )
@@ -112,7 +111,7 @@ def _slot_bytes(image: Image) -> int:
 
 
 def _exec_ram(network: AppNetwork, image: Image, memory: BoardMemory) -> Reservation:
-    size = network.exec_bytes or _in_lines(round(exec_bytes(network, image) * GROWTH))
+    size = network.exec_bytes or _in_lines(round(exec_bytes(network.relocatable, image) * GROWTH))
     place = parts.place_for_code(memory, size)
     if place is None:
         raise CapacityError(

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.delivery.application.building import BuiltApplication
+from atonc.delivery.application.image_place import ImagePlace, places
+from atonc.delivery.application.relocatable import exec_bytes
+from atonc.delivery.application.types import LoadMode
+from atonc.delivery.application.updating import BuiltUpdate
+from atonc.delivery.reloc.image import Image
 from atonc.insight.report.marks import Mark
 from atonc.insight.report.summary import SummaryRow, files_row, next_row, summary_lines
 from atonc.machine.base.words import count, elided, ms_text, size_text
 
 _NAME = 28
+_MODES = {LoadMode.XIP: "runs in place", LoadMode.COPY: "runs in RAM"}
 _BUSY = 0.8  # of the time: above it little is left for waiting and for what the prediction may be off
 
 
@@ -32,6 +38,35 @@ def _table(built: BuiltApplication) -> Iterator[str]:
             f"  stays: {elided(place.tensor, _NAME)} of {place.network} at {place.span[0]:#010x} while "
             f"{', '.join(place.survives)} runs"
         )
+    for image in places(found):
+        yield f"  image: {_image(image, built.output.images[image.network])}"
+
+
+def _image(place: ImagePlace, image: Image) -> str:
+    ram, needs = place.exec_ram[1] - place.exec_ram[0], exec_bytes(place.mode, image)
+    return (
+        f"{elided(place.network, _NAME)}, {size_text(len(image.data))} in its slot at {place.slot.start:#010x}; "
+        f"{_MODES[place.mode]}, {size_text(needs)} of {size_text(ram)} RAM at {place.exec_ram[0]:#010x}"
+    )
+
+
+def update_lines(made: BuiltUpdate) -> list[str]:
+    """What `atonc app update` shows."""
+    network = made.application.network(made.name)
+    checked = f"{made.trial['says']}" if made.trial is not None else "it touches only what the firmware grants it"
+    layers = made.compiled.report.layers if made.compiled.report else 0
+    verified = f"{count(layers, 'layer')} emulated; " if layers else ""
+    wrong = made.trial is not None and not made.trial["equal"]
+    rows = [
+        SummaryRow("model", f"{network.model.name}, {ms_text(made.compiled.cost.latency_ms)} predicted"),
+        SummaryRow("image", _image(made.place, made.image)),
+        *(SummaryRow("news", line, Mark.DOUBT) for line in made.news),
+        SummaryRow("checked", verified + checked, Mark.ALARM if wrong else Mark.GOOD),
+        files_row(made.files),
+    ]
+    if made.files:
+        rows.append(next_row(f"program {made.name}_rel.hex, or send {made.name}_rel.bin (docs/several-networks.md)"))
+    return [f"{made.name} for the firmware of {made.built.folder}", *summary_lines(rows)]
 
 
 def _rows(built: BuiltApplication) -> Iterator[SummaryRow | None]:

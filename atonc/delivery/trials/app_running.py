@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from atonc.delivery.application.building import BuiltApplication, build
+from atonc.delivery.application.image_place import ImagePlace, places
 from atonc.delivery.application.memory import gaps
 from atonc.delivery.application.options import AppOptions
 from atonc.delivery.application.types import Application, Span
@@ -29,6 +30,7 @@ from atonc.machine.base.words import count
 from atonc.machine.emu.bus import Bytes
 from atonc.machine.emu.files.types import BufferInfo
 from atonc.machine.emu.network import EmulatedNetwork, load
+from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board
 
 _INPUTS, _OUTPUTS = "inputs", "outputs"
@@ -79,36 +81,40 @@ def try_application(built: BuiltApplication, each: int, seed: int = 0) -> Applic
 
 def make_rig(built: BuiltApplication, folder: Path, work: Path, common: Sequence[Path] | None = None) -> Rig:
     """The board with the firmware of the application, waiting."""
-    images = built.output.images
-    networks = [firmware.network_in(folder, one.name) for one in built.plan.networks if one.name not in images]
-    board = find_board(built.plan.application.board)
+    found = built.plan
+    images = {place: built.output.images[place.network].data for place in places(found)}
+    fixed = [one.name for one in found.networks if one.network.relocatable is None]
+    return rig_of(folder, work, find_board(found.application.board), fixed, images, found.ram, common)
+
+
+def rig_of(
+    folder: Path,
+    work: Path,
+    board: Board,
+    fixed: Sequence[str],
+    images: Mapping[ImagePlace, bytes],
+    ram: Sequence[Span],
+    common: Sequence[Path] | None = None,
+) -> Rig:
+    """The same from the files of a build, with the images in their slots."""
     stage("building the firmware")
-    harness = (*firmware.APPLICATION, folder.absolute() / "app_networks.c")
+    networks = [firmware.network_in(folder, name) for name in fixed]
     elf = firmware.build_firmware(
         *(networks, loading.loader_runtime() if images else firmware.our_runtime(), work, common),
-        harness=harness,
+        harness=(*firmware.APPLICATION, folder.absolute() / "app_networks.c"),
         board=board,
-        taken=[*built.plan.ram, *((one.start, one.end) for one in built.plan.application.reserved if one.image)],
+        taken=[*ram, *(place.exec_ram for place in images)],
     )
     rig = Rig(elf, networks, described=board, start=False)
-    for one in built.plan.networks:
-        if one.name in images:
-            rig.board.poke(one.slot.start, np.frombuffer(images[one.name].data, np.uint8))
+    for place, data in images.items():
+        rig.put(place.slot.start, data)
     rig.start()
     return rig
 
 
 def run_in_turns(built: BuiltApplication, folder: Path, rig: Rig, each: int, seed: int) -> ApplicationTrial:
-    random = np.random.default_rng(seed)
-    names = [one.name for one in built.plan.networks]
-    turns = _Turns(built, rig, {name: load(folder, name) for name in names}, random)
-    order = [names[k] for k in random.permutation(np.repeat(np.arange(len(names)), each))]
-    for number, name in enumerate(order):
-        stage("running on the virtual board", number, len(order))
-        turns.take(name)
-    return ApplicationTrial(
-        tuple(order), turns.compared, turns.different, turns.survivors, turns.poisoned, turns.first_difference
-    )
+    turns = Turns(built.plan.application, built.plan.ram, rig, np.random.default_rng(seed))
+    return turns.run({one.name: load(folder, one.name) for one in built.plan.networks}, each)
 
 
 @dataclass(frozen=True)
@@ -121,20 +127,34 @@ class _Held:
     survives: tuple[str, ...]
 
 
-class _Turns:
+class Turns:
     """Inferences one after the other, and what must still be there from those before."""
 
     def __init__(
-        self, built: BuiltApplication, rig: Rig, alone: Mapping[str, EmulatedNetwork], random: np.random.Generator
+        self, application: Application, ram: Sequence[Span], rig: Rig, random: np.random.Generator
     ) -> None:
-        self.application, self.ram = built.plan.application, built.plan.ram
-        self.rig, self.alone, self.random = rig, alone, random
-        self.number = {one.name: k for k, one in enumerate(built.plan.networks)}
-        copies = [copy for net in alone.values() for copy in net.network.residents]
-        self.residents = [(copy.address, copy.address + copy.size_bytes) for copy in copies]
+        self.application, self.ram, self.rig, self.random = application, ram, rig, random
+        self.number = {one.name: k for k, one in enumerate(application.networks)}
+        self.alone: Mapping[str, EmulatedNetwork] = {}
+        self.residents: list[Span] = []
         self.held: list[_Held] = []
+        self.order: list[str] = []
         self.compared = self.different = self.survivors = self.poisoned = 0
         self.first_difference = ""
+
+    def run(self, alone: Mapping[str, EmulatedNetwork], each: int) -> ApplicationTrial:
+        """So many inferences of each of these networks; what was seen so far."""
+        self.alone = alone
+        copies = [copy for net in alone.values() for copy in net.network.residents]
+        self.residents = [(copy.address, copy.address + copy.size_bytes) for copy in copies]
+        names = list(alone)
+        order = [names[k] for k in self.random.permutation(np.repeat(np.arange(len(names)), each))]
+        for number, name in enumerate(order):
+            stage("running on the virtual board", number, len(order))
+            self.take(name)
+        self.order += order
+        seen = (self.compared, self.different, self.survivors, self.poisoned)
+        return ApplicationTrial(tuple(self.order), *seen, self.first_difference)
 
     def take(self, name: str) -> None:
         """One inference of a network, and everything that is to be seen around it."""
@@ -158,7 +178,7 @@ class _Turns:
         """What the application fills while this network runs."""
         for other in self.application.networks:
             filled = any(one.network == other.name and one.side == _INPUTS for one in self.held)
-            if running in other.inputs_survive and not filled:
+            if running in other.inputs_survive and other.name in self.alone and not filled:
                 one = _Held(other.name, _INPUTS, self._made_inputs(other.name), other.inputs_survive)
                 for (start, _), value in zip(self._spans(one), one.values, strict=True):
                     self.rig.board.poke(start, value)

@@ -93,6 +93,11 @@ class Rig:
         """Runs the initialisation; errors that the firmware prints are raised."""
         self._learn(self._go())
 
+    def put(self, address: int, data: bytes) -> None:
+        """Bytes from the host; instructions that the processor has run there before are forgotten."""
+        self.board.poke(address, np.frombuffer(data, np.uint8))
+        self.board.core.uc.ctl_remove_cache(address, address + len(data))
+
     def _learn(self, lines: Sequence[str]) -> None:
         """Inputs and outputs that the firmware has printed; those without memory get some."""
         for line in lines:
@@ -116,7 +121,7 @@ class Rig:
                 raise InputError(f"input of {value.size} bytes for a buffer of {buffer.size_bytes}")
             board.poke(buffer.address, value)
         npu, instructions = board.npu.cycles, board.core.instructions
-        lines = self._command(command, network)
+        lines = self.command(command, network)
         done = [line.split() for line in lines if line.startswith("ATONC RUN")]
         if not done:
             raise FirmwareError(lines[-1] if lines else "nothing")
@@ -128,7 +133,7 @@ class Rig:
             if buffer.user:
                 size = -(-buffer.size_bytes // _LINE) * _LINE
                 address = self._room(size + _LINE)  # engines may prefetch behind the end
-                lines = self._command(command, network, index, address, size)
+                lines = self.command(command, network, index, address, size)
                 if "ATONC BUFFER 0" not in lines:
                     raise FirmwareError(lines[-1] if lines else "nothing")
                 buffers[index] = BoardBuffer(address, buffer.size_bytes, True)
@@ -146,7 +151,8 @@ class Rig:
         self._given += size
         return area.base + self._given - size
 
-    def _command(self, *words: int) -> list[str]:
+    def command(self, *words: int) -> list[str]:
+        """Lets the firmware do it; the lines that it prints."""
         place = self.board.firmware.symbols["board_host"]
         self.board.poke(place, np.array([*words, 0, 0, 0][:5], "<u4").view(np.uint8))
         return self._go()

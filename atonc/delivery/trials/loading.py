@@ -127,7 +127,7 @@ class LoaderRig(Rig):
         self.board.poke(self.board.firmware.symbols["board_image"], np.frombuffer(where, np.uint8))
         self.inputs.pop(slot, None)
         self.outputs.pop(slot, None)
-        return self._installed(self._command(_INSTALL, slot))
+        return self._installed(self.command(_INSTALL, slot))
 
     def profile(self, inputs: Sequence[Bytes], slot: int = 0) -> tuple[Inference, list[EpochTime]]:
         """One inference, and what each of its blocks took."""
@@ -141,8 +141,3 @@ class LoaderRig(Rig):
             raise InstallError(result)
         self._learn(lines)
         return next(line for line in lines if line.startswith("ATONC IMAGE"))
-
-    def put(self, address: int, data: bytes) -> None:
-        """Bytes from the host; instructions that the processor has run there before are forgotten."""
-        self.board.poke(address, np.frombuffer(data, np.uint8))
-        self.board.core.uc.ctl_remove_cache(address, address + len(data))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import Options
-from atonc.delivery.application.options import AppOptions
+from atonc.delivery.application.options import AppOptions, AppUpdateOptions
 from atonc.doors.verbs.common import MODELS, add_output_options
 from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_declared, add_single, declared_values
@@ -38,6 +38,42 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     add_declared(build, AppOptions)
     add_output_options(build)
+    update = kinds.add_parser(
+        "update",
+        help="the next version of a relocatable network, for firmware that is out",
+        description="Compiles one network of an application for the RAM and the slot that it has in firmware that was "
+        "built before, and writes its relocatable image: NAME_rel.bin and .hex. The firmware stays as it is.",
+    )
+    update.set_defaults(verb=_update)
+    update.add_argument("file", type=Path, metavar="APP.toml", help="the application file, with the new model")
+    update.add_argument("network", metavar="NETWORK", help="its name there")
+    update.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder for the files (default: only try)")
+    add_declared(update, AppUpdateOptions)
+    add_output_options(update)
+
+
+def _update(options: argparse.Namespace) -> int:
+    from atonc.delivery.application.read import read_application
+    from atonc.delivery.generate import preflight
+
+    application = read_application(options.file)
+    wanted = declared_values(AppUpdateOptions, options)
+    if options.output is not None:
+        preflight.check_folder(options.output)
+    preflight.check_compiler()
+    from atonc.delivery.texts import app_text
+    from atonc.delivery.trials.app_updating import update_and_try
+    from atonc.insight.report.terminal import show
+
+    made = update_and_try(application, options.network, options.output, wanted)
+    if options.json:
+        print_document("app-update", made.as_dict())
+    elif not options.quiet:
+        show(app_text.update_lines(made))
+    if made.trial is not None and not made.trial["equal"]:
+        print(f"atonc: {made.trial['says']}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _build(options: argparse.Namespace) -> int:
@@ -49,7 +85,7 @@ def _build(options: argparse.Namespace) -> int:
         preflight.check_folder(options.output)
     for network in application.networks:
         preflight.check_reader(network.model)
-    if wanted.trial:
+    if wanted.trial or any(one.relocatable is not None for one in application.networks):
         preflight.check_compiler()
     from atonc.delivery.texts import app_text
     from atonc.delivery.trials import app_running
