@@ -9,10 +9,11 @@ from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.pools import outside_chip
 from atonc.delivery.application.types import Span
 from atonc.machine.base.errors import CapacityError
-from atonc.machine.hw.limits import PREFETCH_BYTES
+from atonc.machine.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 from atonc.machine.hw.mpool import MemoryPool
 
 LINE = 64  # no two owners share a line of any cache
+BEHIND = PREFETCH_BYTES + XSPI_TAIL  # what engines may read ahead outside the chip
 _LEAST_BYTES = 4096  # a smaller piece of a pool holds nothing worth an epoch's while
 
 
@@ -63,7 +64,7 @@ def without(memory: BoardMemory, taken: Sequence[Span]) -> BoardMemory:
 
 def within(memory: BoardMemory, wanted: Sequence[Span], least: int = _LEAST_BYTES) -> BoardMemory:
     """The RAM of these spans, and what engines may read ahead behind each; pieces below `least` bytes are left out."""
-    roomy = [(start, end + PREFETCH_BYTES) for start, end in wanted]
+    roomy = [(start, end + (BEHIND if outside_chip(start) else PREFETCH_BYTES)) for start, end in wanted]
     return _cut(memory, lambda span: inside(span, roomy), least)
 
 

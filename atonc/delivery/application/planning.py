@@ -27,7 +27,7 @@ from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, Ke
 from atonc.delivery.application.types import ERASED_BYTES, Application, AppNetwork, FlashSlot, Span
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, CapacityError
-from atonc.machine.hw.limits import PREFETCH_BYTES, XSPI_TAIL
+from atonc.machine.hw.limits import PREFETCH_BYTES
 
 # How much slower a network may get so that it works in the RAM of a larger one. The prediction itself is off by more
 # than that; RAM that two networks share is there for a third one, or for frame buffers.
@@ -38,7 +38,6 @@ SLOWER_AROUND_KEPT = 1.05
 ROOMS = (1.0, 1.005, 1.015, 1.05, 1.15)
 # Room for a next version of a network in its slot: retrained weights have the same size, a wider last layer some more.
 GROWTH = 1.125
-BEHIND = PREFETCH_BYTES + XSPI_TAIL  # of a slot: what engines may read ahead
 
 
 def read_all(application: Application) -> list[AppSource]:
@@ -179,12 +178,12 @@ def _constants_end(made: Compiled) -> int:
 def slot_for(network: AppNetwork, room: FlashSlot, made: Compiled) -> FlashSlot:
     """From the start of the room: what was asked for, or what is used and room to grow."""
     used = _constants_end(made) - room.start
-    size = network.slot_bytes or round(used * GROWTH) + BEHIND
-    if size < used + BEHIND:
+    size = network.slot_bytes or round(used * GROWTH) + parts.BEHIND
+    if size < used + parts.BEHIND:
         raise CapacityError(
-            f"{used + BEHIND:,} bytes of constants and read-ahead, its slot has {size:,}",
+            f"{used + parts.BEHIND:,} bytes of constants and read-ahead, its slot has {size:,}",
             where=f"network {network.name}",
-            remedy=f"slot = {erased(used + BEHIND)}, or none",
+            remedy=f"slot = {erased(used + parts.BEHIND)}, or none",
         )
     return FlashSlot(network.name, room.start, min(room.end, erased(room.start + size)))
 

@@ -21,7 +21,7 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.image_place import ImagePlace
 from atonc.delivery.application.plan_types import AppSource
-from atonc.delivery.application.planning import BEHIND, GROWTH, compiled_for, erased
+from atonc.delivery.application.planning import GROWTH, compiled_for, erased
 from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, LoadMode, Reservation, Span
 from atonc.delivery.firmware.building import find_toolchain
 from atonc.delivery.generate.generating import c_network
@@ -85,7 +85,7 @@ def exec_bytes(mode: LoadMode | None, image: Image) -> int:
 
 
 def require_fits(network: AppNetwork, image: Image, slot: FlashSlot, ram: Span) -> None:
-    needs = len(image.data) + BEHIND
+    needs = len(image.data) + parts.BEHIND
     if needs > slot.end - slot.start:
         raise CapacityError(
             f"an image of {len(image.data):,} bytes and read-ahead, its slot has {slot.end - slot.start:,}",
@@ -107,7 +107,7 @@ def _first_image(source: AppSource, memory: BoardMemory) -> Image:
 
 
 def _slot_bytes(image: Image) -> int:
-    return erased(round(len(image.data) * GROWTH) + BEHIND)
+    return erased(round(len(image.data) * GROWTH) + parts.BEHIND)
 
 
 def _exec_ram(network: AppNetwork, image: Image, memory: BoardMemory) -> Reservation:

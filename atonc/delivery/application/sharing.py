@@ -19,7 +19,7 @@ from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork, SharedConstants
-from atonc.delivery.application.planning import BEHIND, compiled_for, erased, slot_for
+from atonc.delivery.application.planning import compiled_for, erased, slot_for
 from atonc.delivery.application.types import FlashSlot
 from atonc.machine.base.errors import InputError, ModelError
 
@@ -74,7 +74,7 @@ def _laid_out(found: ApplicationPlan) -> list[SharedConstants]:
         for digest in digests:
             addresses[digest] = start + len(image)
             image += buffers[digest].data.ljust(constant_room(buffers[digest]), b"\0")
-        cursor = start + len(image) + BEHIND
+        cursor = start + len(image) + parts.BEHIND
         parts_found.append(SharedConstants(names, start, cursor, addresses, bytes(image)))
     return parts_found
 
