@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         relocate,
         run,
         sweep,
+        update_network,
         validate,
     )
 
@@ -43,6 +44,7 @@ __all__ = [
     "run",
     "sweep",
     "torch",
+    "update_network",
     "validate",
 ]
 

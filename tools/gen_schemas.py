@@ -54,6 +54,9 @@ def commands(work: Path) -> Iterator[list[str]]:
     yield ["compare", out, "--against", str(base)]
     yield ["evaluate", tflite, "--data", str(DIGITS / "test.npz"), "--limit", "8", "-o", str(work / "evaluation")]
     yield ["app", "build", tflite, onnx, "-o", str(work / "app"), "--resident"]
+    field = str(ROOT / "examples" / "field_update.toml")
+    yield ["app", "build", field, "-o", str(work / "field")]
+    yield ["app", "update", field, "check", "--built", str(work / "field"), "-o", str(work / "update")]
     yield ["compare", str(work / "app"), str(ROOT / "examples" / "two_networks.toml")]
     yield ["ops"]
     yield ["ops", "--type", "onnx"]

@@ -30,6 +30,7 @@ NEEDS = {
     "bare_metal": ("cmake", "arm-none-eabi-gcc"),
     "--mode board": ("arm-none-eabi-gcc",),
     "--try ": ("arm-none-eabi-gcc",),
+    "field_update": ("arm-none-eabi-gcc",),
 }
 
 

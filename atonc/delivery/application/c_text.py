@@ -294,6 +294,10 @@ def _row(network: AppNetwork, contents: SlotContents) -> str:
     )
 
 
+def _macro(name: str) -> str:
+    return "".join(sign if sign.isascii() and sign.isalnum() else "_" for sign in name.upper())[:60]
+
+
 def addresses(found: ApplicationPlan, contents: Sequence[SlotContents]) -> str:
     return "\n".join(_address_lines(found, contents)) + "\n"
 
@@ -310,6 +314,12 @@ def _address_lines(found: ApplicationPlan, contents: Sequence[SlotContents]) -> 
         yield f"#define {name}_SLOT_BYTES {one.slot.end - one.slot.start}UL"
         yield f"#define {name}_BYTES {len(one.data)}UL"
         yield f"#define {name}_CRC32 {one.crc32:#010x}UL"
+    known: list[str] = []
+    for number, taken in enumerate(found.application.reserved, 1):
+        name = _macro(taken.name)
+        known.append(f"{name}_{number}" if name in known else name)
+        yield f"#define APP_RESERVED_{known[-1]}_ADDRESS {taken.start:#010x}UL"
+        yield f"#define APP_RESERVED_{known[-1]}_BYTES {taken.end - taken.start}UL"
     yield ""
     yield "/* RAM of all networks: X(address, bytes) for every range */"
     rows = " ".join(f"X({start:#010x}UL, {end - start}UL)" for start, end in found.ram)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
     from atonc.compiler.ir import Array
     from atonc.delivery.application.building import BuiltApplication
+    from atonc.delivery.application.updating import BuiltUpdate
     from atonc.delivery.boards.checking import Checked
     from atonc.delivery.trials.relocating import RelocatableImage
     from atonc.doors.python.compilation import Compilation
@@ -82,6 +83,28 @@ def application(
         asked = of_models([Path(model) for model in source], arguments(Options, dict(compiler or {})))
     with in_notebook():
         return build_and_try(asked, None if output is None else Path(output), wanted)
+
+
+def update_network(
+    source: str | PathLike[str], network: str, output: str | PathLike[str] | None = None, **options: Any
+) -> BuiltUpdate:
+    """The next version of a relocatable network of an application, for firmware that was built before (`built`).
+
+    The options are those of `atonc.delivery.application.options.AppUpdateOptions`, also spelled as on the command line.
+    """
+    from pathlib import Path
+
+    from atonc.delivery.application.options import AppUpdateOptions
+    from atonc.delivery.application.read import read_application
+    from atonc.delivery.trials.app_updating import update_and_try
+    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.machine.base.declare import arguments
+
+    wanted = arguments(AppUpdateOptions, options)
+    with in_notebook():
+        return update_and_try(
+            read_application(Path(source)), network, None if output is None else Path(output), wanted
+        )
 
 
 def quantize(model: Model, data: Data, **options: Any) -> QuantisedResult:
