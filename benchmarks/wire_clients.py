@@ -148,7 +148,6 @@ def prepare(model: str, home: Path, common: list[Path], count: int) -> Prepared:
         minor: firmware.build_firmware(
             *([network], firmware.wire_runtime(minor), home / f"build{minor}", common),
             harness=firmware.WIRE,
-            with_contents=True,
         )
         for minor in (1, 2)
     }

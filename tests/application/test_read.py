@@ -108,5 +108,5 @@ def test_the_short_form_names_networks_after_their_files() -> None:
 def test_a_strange_map_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "app.json"
     file.write_text(text)
-    with pytest.raises(InputError, match=r"is not the app\.json"):
+    with pytest.raises(InputError, match="is not the map of an application"):
         with_slots_of(of_models([Path("a.onnx")]), file)

@@ -131,7 +131,7 @@ def test_two_networks_behind_the_st_interface(made: Made, rig: Rig, tmp_path: Pa
     for file in (STAI, HERE / "stai_two.c"):
         shutil.copy(file, folder)
     names = [one.name for one in found.networks]
-    harness = [folder / "stai_two.c", *(folder / f"stai_{name}.c" for name in names)]
+    harness = firmware.Harness((folder / "stai_two.c", *(folder / f"stai_{name}.c" for name in names)))
     networks = [firmware.network_in(folder, name) for name in names]
     common = runtime_of(rig, made[2])
     image = firmware.build_firmware(networks, firmware.our_runtime(), tmp_path / "build", common, harness=harness)

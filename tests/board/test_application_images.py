@@ -55,7 +55,7 @@ def image_with_other_inputs() -> Image:
 
 
 def image_elsewhere() -> Image:
-    """Of a firmware that keeps the start of the NPU's RAM for itself."""
+    """The firmware that it is for keeps the start of the NPU's RAM for itself."""
     camera = Reservation("camera", 0x3420_0000, 0x3421_0000)
     return built(replace(with_image(LoadMode.COPY, resident="all"), reserved=(camera,))).output.images["second"]
 

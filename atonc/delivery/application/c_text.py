@@ -285,7 +285,7 @@ def _shared_row(contents: SlotContents, part: SharedConstants) -> str:
 
 
 def _row(network: AppNetwork, contents: SlotContents) -> str:
-    """Of an image the loader checks the contents, so that another one may take its place."""
+    """The loader checks an image by itself, so that another one may take its place."""
     checked = contents if network.relocatable is None else SlotContents(contents.slot, b"")
     after = f"APP_NETWORK_{network.after.upper()}" if network.after else "-1"
     return (

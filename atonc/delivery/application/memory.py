@@ -69,7 +69,7 @@ def within(memory: BoardMemory, wanted: Sequence[Span], least: int = _LEAST_BYTE
 
 
 def only_on_chip(memory: BoardMemory, wanted: Sequence[Span]) -> BoardMemory:
-    """Of the RAM on the chip exactly these spans, however small."""
+    """Exactly these spans of the RAM on the chip, however small."""
     return _cut(memory, lambda span: [span] if outside_chip(span[0]) else inside(span, wanted), least=1)
 
 

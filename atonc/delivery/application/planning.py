@@ -268,7 +268,7 @@ def _settled(found: ApplicationPlan, sources: Sequence[AppSource]) -> Applicatio
 
 
 def granted_memory(board: str, ram: Sequence[Span], pins: Mapping[str, Span]) -> BoardMemory:
-    """Of the board this RAM only, and places of inputs and outputs in it."""
+    """This RAM of the board only, and places of inputs and outputs in it."""
     return parts.within(replace(memories(Options(board=board)), pinned=pins), ram, least=parts.LINE)
 
 

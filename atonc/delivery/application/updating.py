@@ -52,7 +52,7 @@ class BuiltUpdate:
     compiled: Compiled = field(repr=False)
     image: Image = field(repr=False)
     news: tuple[str, ...]  # what the application must know of inputs and outputs
-    made: Mapping[str, bytes] = field(repr=False)  # the image and texts
+    told: Mapping[str, bytes] = field(repr=False)  # the image and texts
     inside: Mapping[str, bytes] = field(repr=False)  # what the image was made of
     files: tuple[str, ...] = ()  # as they were written
     trial: Mapping[str, Any] | None = None  # what the virtual board showed, if it was asked
@@ -96,7 +96,8 @@ def update(application: Application, name: str, built: Path, folder: Path | None
     told[f"{name}_rel.hex"] = flash.hex_text(contents, parts.flash_of(memories(Options(board=application.board))))
     _require_sound(application, place, image, {**told, **inside})
     written = write_whole(folder, told, name) if folder is not None else []
-    return BuiltUpdate(application, found, place, made, image, news, told, inside, tuple(map(str, written)))
+    files = tuple(map(str, written))
+    return BuiltUpdate(application, found, place, made, image, news, told=told, inside=inside, files=files)
 
 
 def read_built(built: Path) -> BuiltMap:

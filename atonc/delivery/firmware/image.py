@@ -23,10 +23,7 @@ from atonc.machine.hw.board_file import find_board
 from atonc.machine.hw.four_bits import FourBits, saved_form
 from atonc.machine.hw.machine import FLASH
 
-STEPWISE = ("harness/main.c",)  # the host says each step through memory
-APPLICATION = ("harness/app_main.c",)  # the same, through the table of an application
 PROTOCOL = ("wire/wire_serve.c", "wire/wire_messages.c", "wire/wire_packets.c", "wire/wire_chip.c")
-WIRE = ("harness/wire_main.c", "wire/uart_usart1.c", *PROTOCOL)  # a client of the validation protocol does
 WIRE_BAUD = 921_600
 _SIGNATURE = 32  # hexadecimal digits
 ASYNC, POLLING = "LL_ATON_RT_ASYNC", "LL_ATON_RT_POLLING"
@@ -39,6 +36,20 @@ DEFAULT_BOARD = "stm32n6570-dk"
 _VENDOR_SOURCES = ("ll_aton.c", "ll_aton_runtime.c", "ll_aton_lib.c", "ll_aton_lib_sw_operators.c", "ll_aton_util.c")
 _VENDOR_OPTIONAL = ("ecloader.c", "ll_aton_cipher.c", "ll_aton_dbgtrc.c")
 _VENDOR_HEADERS = ("ll_aton_runtime.h", "ATON.h", "npu_cache.h", "stm32n6xx.h", "core_cm55.h", "stm32n6xx_hal.h")
+
+
+@dataclass(frozen=True)
+class Harness:
+    """Who tells the networks of a firmware to run."""
+
+    sources: tuple[str | Path, ...]  # of the runtime's folder, or others with their headers beside them
+    with_contents: bool = False  # constants are in the file too, for whoever loads nothing else
+    taken: tuple[tuple[int, int], ...] = ()  # memory that is neither the firmware's nor its networks'
+
+
+STEPWISE = Harness(("harness/main.c",))  # the host says each step through memory
+APPLICATION = Harness(("harness/app_main.c",))  # the same, through the table of an application
+WIRE = Harness(("harness/wire_main.c", "wire/uart_usart1.c", *PROTOCOL), with_contents=True)  # a client over a line
 
 
 @dataclass(frozen=True)
@@ -137,24 +148,19 @@ def build_firmware(
     runtime: Runtime,
     folder: Path,
     common: Sequence[Path] | None = None,
-    harness: Sequence[str | Path] = STEPWISE,
-    with_contents: bool = False,
+    harness: Harness = STEPWISE,
     board: Board | None = None,
-    taken: Sequence[tuple[int, int]] = (),
 ) -> Path:
-    """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave, `harness` who
-    tells the networks to run: files of the runtime's folder, or others with their headers beside them.
-    `with_contents`: constants are in the file too, for whoever loads nothing else. `taken`: addresses that are somebody
-    else's, besides those of the networks."""
+    """Compiles and links everything into `folder/firmware.elf`; `common` is what `compile_runtime` gave."""
     toolchain = building.find_toolchain()
     _check_contents(networks)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "networks.h").write_text(network_list(networks))
     homes: tuple[Path, ...] = building.runtime_folder("harness"), building.runtime_folder("wire")
-    sources = tuple(name if isinstance(name, Path) else building.runtime_folder(name) for name in harness)
-    homes += tuple(dict.fromkeys(name.parent for name in harness if isinstance(name, Path)))
+    sources = tuple(name if isinstance(name, Path) else building.runtime_folder(name) for name in harness.sources)
+    homes += tuple(dict.fromkeys(name.parent for name in harness.sources if isinstance(name, Path)))
     every = dict.fromkeys(part for network in networks for part in network.contents)
-    contents = runs(every) if with_contents else []
+    contents = runs(every) if harness.with_contents else []
     units = [
         CompileUnit(sources, (*homes, folder, *runtime.includes), runtime.defines),
         *_kernels(networks, runtime),
@@ -165,7 +171,7 @@ def build_firmware(
     objects = building.compile_units(toolchain, units, folder)
     symbols = dict(pair for network in networks for pair in network.symbols)
     fixed = [address for address, _ in contents]
-    placement, elf = place(networks, board, taken), folder / "firmware.elf"
+    placement, elf = place(networks, board, harness.taken), folder / "firmware.elf"
     return building.link(toolchain, [*common, *objects], elf, placement, symbols=symbols, fixed=fixed)
 
 

@@ -53,9 +53,7 @@ def build(options: BuildOptions, output: Path) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
         runtime = firmware.wire_runtime(options.minor, options.baud)
         parts = Path(folder)
-        content = firmware.build_firmware(
-            networks, runtime, parts, harness=firmware.WIRE, with_contents=True
-        ).read_bytes()
+        content = firmware.build_firmware(networks, runtime, parts, harness=firmware.WIRE).read_bytes()
     write_file(output, content)
     rows = (
         SummaryRow("networks", ", ".join(network.name for network in networks)),

@@ -99,12 +99,10 @@ def rig_of(
     """The same from the files of a build, with the images in their slots."""
     stage("building the firmware")
     networks = [firmware.network_in(folder, name) for name in fixed]
-    elf = firmware.build_firmware(
-        *(networks, loading.loader_runtime() if images else firmware.our_runtime(), work, common),
-        harness=(*firmware.APPLICATION, folder.absolute() / "app_networks.c"),
-        board=board,
-        taken=[*ram, *(place.exec_ram for place in images)],
-    )
+    runtime = loading.loader_runtime() if images else firmware.our_runtime()
+    sources = (*firmware.APPLICATION.sources, folder.absolute() / "app_networks.c")
+    harness = firmware.Harness(sources, taken=(*ram, *(place.exec_ram for place in images)))
+    elf = firmware.build_firmware(networks, runtime, work, common, harness, board)
     rig = Rig(elf, networks, described=board, start=False)
     for place, data in images.items():
         rig.put(place.slot.start, data)

@@ -43,7 +43,7 @@ def try_update(made: BuiltUpdate, each: int, seed: int = 0) -> ApplicationTrial:
     images = {one: read_file(built.folder / f"{one.network}_rel.bin", MAX_IMAGE_BYTES) for one in built.places}
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         new = Path(temporary) / "update"
-        write_files(new, {**made.made, **made.inside})
+        write_files(new, {**made.told, **made.inside})
         board = find_board(made.application.board)
         rig = rig_of(built.folder, Path(temporary) / "build", board, fixed, images, built.ram)
         turns = Turns(made.application, built.ram, rig, np.random.default_rng(seed))

@@ -80,8 +80,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "atonc app build detector.tflite reid.onnx -o build --try 5  # the short form",
     ),
     "app update": (
-        "atonc app update app.toml reid --built build -o update  # its next version, for firmware that is out",
-        "atonc app update app.toml reid --built build --try 5  # exchanged on the virtual board",
+        "atonc app update app.toml reid --built build -o new  # its next version",
+        "atonc app update app.toml reid --try 5  # exchanged on the virtual board",
     ),
     "reloc": (
         "atonc reloc st_ai_output -o build --split",
