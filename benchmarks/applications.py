@@ -4,13 +4,15 @@ Sets of two to five models of the corpus, drawn at random, for both boards; with
 of the first and inputs of the second network that survive the runs of all others. RAM of the plan stands beside its
 lower bound and the sum of the networks; time of each network beside that of itself alone, with all RAM of the board and
 with the RAM that the plan leaves it. Plans are checked from the generated files (`application/check.py`). Then sets of
-small networks run on the virtual board, in random order, RAM poisoned between any two inferences.
+small networks run on the virtual board, in random order, RAM poisoned between any two inferences; one network of some
+is a relocatable image, which is exchanged for one that rounds otherwise while the firmware runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +20,14 @@ from pathlib import Path
 from atonc.compiler.emit.c.files import files
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import building, planning
+from atonc.delivery.application import building, planning, updating
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.figures import figures
 from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
 from atonc.delivery.application.read import checked, of_models
-from atonc.delivery.application.types import Application
+from atonc.delivery.application.types import Application, AppNetwork, LoadMode
 from atonc.delivery.generate.generating import c_network
-from atonc.delivery.trials import app_running
+from atonc.delivery.trials import app_running, app_updating
 from atonc.machine.base.errors import AtoncError, CapacityError
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import ON_THE_BOARD, corpus_dir, models_in
@@ -41,7 +43,9 @@ ARGUMENTS = (
 )
 BOARDS = ("stm32n6570-dk", "nucleo-n657x0-q")
 MOST_BYTES = 1_200_000  # of a model: the search takes minutes for larger ones
-GOAL = 1.02  # for the share of RAM and for the time
+GOAL = 1.02  # for the share of RAM
+AS_FAST = 1.0005  # for the time: what three digits show as 1.000
+_IMAGES = (None, LoadMode.XIP, LoadMode.COPY)  # of the second network, by trial
 _COLUMNS = (">set", "board", "networks", ">kept", ">RAM", ">lower bound", ">share", ">sum", ">all RAM", ">same RAM")
 
 
@@ -89,7 +93,7 @@ def _measured(head: tuple[object, ...], found: ApplicationPlan) -> tuple[str, bo
     same_ram = max(one.compiled.cost.cycles / _same_ram_cycles(found, one) for one in found.networks)
     ram = f"{told.kept_bytes:,}", f"{told.ram_bytes:,}", f"{told.lower_bound_bytes:,}", f"{share:.3f}"
     cells = (*head, *ram, f"{told.ram_sum_bytes:,}", f"{all_ram:.3f}", f"{same_ram:.3f}")
-    fine = share <= GOAL and same_ram <= GOAL and told.ram_bytes <= told.ram_sum_bytes + told.kept_bytes
+    fine = share <= GOAL and same_ram <= AS_FAST and told.ram_bytes <= told.ram_sum_bytes + told.kept_bytes
     return tables.row(cells), fine
 
 
@@ -107,12 +111,31 @@ def _same_ram_cycles(found: ApplicationPlan, one: PlannedNetwork) -> int:
 def _tried(number: int, draw: random.Random, small: Sequence[Path], each: int) -> tuple[str, bool]:
     chosen = draw.sample(list(small), 2 + number % 2)
     options = Options(board=BOARDS[number % 2], resident="all" if number else "")
-    application = _with_survivors(of_models(chosen, options))
-    built = building.build(application, None)
-    found = app_running.try_application(built, each)
+    application = _with_image(_with_survivors(of_models(chosen, options)), _IMAGES[number % len(_IMAGES)])
+    second = application.networks[1]
+    with tempfile.TemporaryDirectory() as folder:
+        built = building.build(application, Path(folder))
+        found = [app_running.try_application(built, each)]
+        if second.relocatable is not None:
+            rounded = replace(second, options=replace(second.options, numerics="2.x"))
+            new = updating.update(_with_second(application, rounded), second.name, Path(folder), None)
+            found.append(app_updating.try_update(new, each))
     cells = (application.board, ", ".join(model.stem[:28] for model in chosen), f"{built.figures.kept_bytes:,}")
-    cells = (*cells, f"{built.figures.resident_bytes:,}", len(found.order), f"{found.bytes_compared:,}")
-    return tables.row((*cells, found.survivors_checked, found.bytes_different)), found.equal
+    cells = (*cells, f"{built.figures.resident_bytes:,}", second.relocatable.value if second.relocatable else "-")
+    sums = (sum(len(one.order) for one in found), f"{sum(one.bytes_compared for one in found):,}")
+    seen = (sum(one.survivors_checked for one in found), sum(one.bytes_different for one in found))
+    return tables.row((*cells, *sums, *seen)), all(one.equal for one in found)
+
+
+def _with_image(application: Application, mode: LoadMode | None) -> Application:
+    second = application.networks[1]
+    options = replace(second.options, relocatable=mode is not None)
+    return _with_second(application, replace(second, relocatable=mode, options=options))
+
+
+def _with_second(application: Application, second: AppNetwork) -> Application:
+    first, _, *rest = application.networks
+    return replace(application, networks=(first, second, *rest))
 
 
 def _with_survivors(application: Application) -> Application:
@@ -138,9 +161,14 @@ def _page(rows: Sequence[str], trials: Sequence[str], each: int) -> str:
             "",
             f"On the virtual board, {each} inferences of every network in random order; all RAM that need not stay is",
             "filled with noise between any two. Outputs of the first and inputs of the second network survive the runs",
-            "of all others, and are looked at again behind each.",
+            "of all others, and are looked at again behind each. *Image*: the second network is relocatable, with its",
+            "code in flash (xip) or in RAM (copy); it was exchanged for one that rounds otherwise while the firmware",
+            "ran, with as many inferences before it and behind.",
             "",
-            *tables.head("board", "networks", ">kept", ">resident", ">inferences", ">bytes", ">survivors", ">wrong"),
+            *tables.head(
+                *("board", "networks", ">kept", ">resident", "image"),
+                *(">inferences", ">bytes", ">survivors", ">wrong"),
+            ),
             *trials,
             "",
         ]
