@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from atonc.delivery.application import building, check, updating
+from atonc.delivery.application import building, check, planning, updating
 from atonc.delivery.application.image_place import place_of, places, read_place
 from atonc.delivery.application.read import read_application
 from atonc.delivery.application.relocatable import require_fits
-from atonc.delivery.application.types import Application, AppNetwork
+from atonc.delivery.application.types import Application, AppNetwork, Reservation
+from atonc.delivery.application.ways_out import ways_out
 from atonc.delivery.firmware import building as toolchain
 from atonc.doors.cli.cli import main
 from atonc.machine.base.disk import write_files
@@ -207,6 +208,14 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     told = json.loads(capsys.readouterr().out)
     assert told["document"] == "app-update" and told["image_bytes"] == (there / "second_rel.bin").stat().st_size
     assert (tmp_path / "new" / "second_rel.bin").read_bytes() == (there / "second_rel.bin").read_bytes()
+
+
+def test_its_ram_is_no_way_out(made: building.BuiltApplication) -> None:
+    """An application that does not fit is not told to put the RAM of an image elsewhere."""
+    camera = Reservation("camera", 0x3420_0000, 0x3420_0000 + (3 << 19))
+    asked = replace(with_image(), reserved=(camera, *made.plan.application.reserved))
+    told = [line for line in ways_out(asked, planning.read_all(asked)) if "elsewhere" in line]
+    assert len(told) == 1 and "camera elsewhere" in told[0]
 
 
 def test_shared_constants_leave_images_out() -> None:

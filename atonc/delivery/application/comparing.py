@@ -20,6 +20,7 @@ TOTALS = {
     "ram_bytes": ("RAM", "bytes"),
     "kept_bytes": ("RAM that stays", "bytes"),
     "resident_bytes": ("weights in RAM", "bytes"),
+    "image_ram_bytes": ("RAM of images", "bytes"),
     "saved_constants_bytes": ("flash saved", "bytes"),
 }
 EACH = {"latency_ms": ("latency", "ms"), "ram_bytes": ("RAM", "bytes"), "constants_bytes": ("constants", "bytes")}

@@ -44,6 +44,7 @@ class ApplicationFigures:
     free_flash_bytes: int
     shared_constants_bytes: int = 0  # of flash that several networks read
     saved_constants_bytes: int = 0  # that equal constants would have taken once more
+    image_ram_bytes: int = 0  # of relocatable images: their data, and code that is copied; besides the above
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,6 +68,7 @@ def figures(found: ApplicationPlan) -> ApplicationFigures:
         free_flash_bytes=flash.base + flash.size_bytes - used_to,
         shared_constants_bytes=sum(len(one.data) for one in found.shared),
         saved_constants_bytes=sum(one.saved_bytes for one in found.shared),
+        image_ram_bytes=sum(one.end - one.start for one in found.application.reserved if one.image),
     )
 
 

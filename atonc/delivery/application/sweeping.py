@@ -116,6 +116,7 @@ def figures_of(found: ApplicationPlan) -> dict[str, Any]:
         "lower_bound_bytes": told.lower_bound_bytes,
         "kept_bytes": told.kept_bytes,
         "resident_bytes": told.resident_bytes,
+        "image_ram_bytes": told.image_ram_bytes,
         "flash_bytes": parts.size_of(parts.joined(constants)),
         "free_flash_bytes": told.free_flash_bytes,
         "cpu_layers": sum(len(made.mapped.reasons) for _, made in runs),

@@ -45,6 +45,8 @@ def _changes(application: Application) -> Iterator[tuple[str, Application]]:
         if one.outputs_survive:
             yield f"outputs of {one.name} need not survive", _with(application, replace(one, outputs_survive=()))
     for taken in application.reserved:
+        if taken.image:
+            continue
         left = tuple(one for one in application.reserved if one is not taken)
         yield f"{taken.name} elsewhere, not in these memories", replace(application, reserved=left)
     choice, board = split_choice(application.board)

@@ -94,8 +94,9 @@ def _slots(built: BuiltApplication) -> str:
     told = built.figures
     size = sum(one.slot_bytes for one in told.networks)
     used = sum(len(one.data) for one in built.output.contents)
+    what = "constants and images" if built.output.images else "constants"
     saved = f", {size_text(told.saved_constants_bytes)} saved by sharing" if told.saved_constants_bytes else ""
-    return f"{count(len(told.networks), 'slot')} of {size_text(size)} with {size_text(used)} of constants{saved}"
+    return f"{count(len(told.networks), 'slot')} of {size_text(size)} with {size_text(used)} of {what}{saved}"
 
 
 def _ram(built: BuiltApplication) -> str:
@@ -106,8 +107,9 @@ def _ram(built: BuiltApplication) -> str:
         if size
     ]
     parts = f" ({', '.join(own)})" if own else ""
+    images = f", and {size_text(told.image_ram_bytes)} for images" if told.image_ram_bytes else ""
     return (
-        f"{size_text(told.ram_bytes)} for all{parts}; one beside the other {size_text(told.ram_sum_bytes)}, no plan of "
+        f"{size_text(told.ram_bytes)} for all{parts}{images}; one beside the other {size_text(told.ram_sum_bytes)}, no plan of "
         f"these programs below {size_text(told.lower_bound_bytes)}"
     )
 
