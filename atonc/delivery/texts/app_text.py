@@ -109,8 +109,8 @@ def _ram(built: BuiltApplication) -> str:
     parts = f" ({', '.join(own)})" if own else ""
     images = f", and {size_text(told.image_ram_bytes)} for images" if told.image_ram_bytes else ""
     return (
-        f"{size_text(told.ram_bytes)} for all{parts}{images}; one beside the other {size_text(told.ram_sum_bytes)}, no plan of "
-        f"these programs below {size_text(told.lower_bound_bytes)}"
+        f"{size_text(told.ram_bytes)} for all{parts}{images}; one beside the other {size_text(told.ram_sum_bytes)}, no "
+        f"plan of these programs below {size_text(told.lower_bound_bytes)}"
     )
 
 
