@@ -55,8 +55,8 @@ def with_images(
 
 def image_of(view: CompileView) -> Image:
     """Compiles and links it."""
-    with progress.part(f"network {view.name}"), tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
-        progress.stage("building the image")
+    progress.stage("building the image")
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         folder, work = Path(temporary) / "network", Path(temporary) / "work"
         work.mkdir()
         write_files(folder, files(c_network(view)))
@@ -103,7 +103,9 @@ def require_fits(network: AppNetwork, image: Image, slot: FlashSlot, ram: Span) 
 def _first_image(source: AppSource, memory: BoardMemory) -> Image:
     flash, network = parts.flash_of(memory), source.network
     whole = FlashSlot(source.name, flash.base, flash.base + flash.size_bytes)
-    return image_of(view_of(compiled_for(source, memory, whole), network.model, network.options, source.name))
+    made = compiled_for(source, memory, whole)
+    with progress.part(f"network {source.name}"):
+        return image_of(view_of(made, network.model, network.options, source.name))
 
 
 def _slot_bytes(image: Image) -> int:
