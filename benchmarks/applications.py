@@ -117,8 +117,8 @@ def _tried(number: int, draw: random.Random, small: Sequence[Path], each: int) -
         built = building.build(application, Path(folder))
         found = [app_running.try_application(built, each)]
         if second.relocatable is not None:
-            rounded = replace(second, options=replace(second.options, numerics="2.x"))
-            new = updating.update(_with_second(application, rounded), second.name, Path(folder), None)
+            usual = replace(second, options=replace(second.options, numerics=Options().numerics))
+            new = updating.update(_with_second(application, usual), second.name, Path(folder), None)
             found.append(app_updating.try_update(new, each))
     cells = (application.board, ", ".join(model.stem[:28] for model in chosen), f"{built.figures.kept_bytes:,}")
     cells = (*cells, f"{built.figures.resident_bytes:,}", second.relocatable.value if second.relocatable else "-")
@@ -129,7 +129,9 @@ def _tried(number: int, draw: random.Random, small: Sequence[Path], each: int) -
 
 def _with_image(application: Application, mode: LoadMode | None) -> Application:
     second = application.networks[1]
-    options = replace(second.options, relocatable=mode is not None)
+    options = second.options
+    if mode is not None:  # another rounding than that of the update: it takes more programs, so the update fits
+        options = replace(options, relocatable=True, numerics="2.x")
     return _with_second(application, replace(second, relocatable=mode, options=options))
 
 

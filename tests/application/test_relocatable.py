@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from atonc.compiler.plan.types import BufferKind
 from atonc.delivery.application import building, check, planning, updating
 from atonc.delivery.application.image_place import place_of, places, read_place
 from atonc.delivery.application.read import read_application
@@ -73,6 +74,14 @@ def test_its_ram_is_nobody_elses(made: building.BuiltApplication) -> None:
     assert not any(low < end and start < high for low, high in made.plan.ram)
     kept = [one.span for one in made.plan.kept if one.network == "first"]
     assert kept and not any(low < high_r and low_r < high for low, high in kept for low_r, high_r in place.ram)
+
+
+def test_weights_in_ram_are_among_its_pools() -> None:
+    """So whoever installs it sees all RAM that it takes."""
+    found = built(with_image(resident="all"))
+    pools = [(pool.destination, pool.destination + pool.size_bytes) for pool in found.output.images["second"].pools]
+    copies = found.plan.networks[1].spans(BufferKind.RESIDENT)
+    assert copies and all(any(low <= start and end - 64 <= high for low, high in pools) for start, end in copies)
 
 
 def test_what_the_firmware_grants_is_in_the_map(made: building.BuiltApplication) -> None:

@@ -1,8 +1,8 @@
 """Networks that are updated in the field: a relocatable image in the slot of each, and RAM for its data and code.
 
-How large an image is and how much RAM it takes is known when it is linked. So each is built once before the plan is
-made, compiled with all RAM of the board: its slot, and a part of the RAM that no network uses, have these sizes with
-room to grow. The image that ships is built of the planned network, and has to fit into both.
+How large an image is and how much RAM it takes is known when it is linked. So each is built before the plan is made,
+compiled with all RAM of the board: its slot, and a part of the RAM that no network uses, have these sizes with room to
+grow. The image that ships is built of the planned network, and has to fit into both.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def with_images(
         network = source.network
         if network.relocatable is not None:
             free = parts.without(memory, [(one.start, one.end) for one in reserved])
-            image = _first_image(source, free)
-            reserved.append(_exec_ram(network, image, free))
-            network = replace(network, slot_bytes=network.slot_bytes or _slot_bytes(image))
+            images = [_first_image(source, free, resident) for resident in dict.fromkeys(("", application.resident))]
+            reserved.append(_exec_ram(network, images, free))
+            network = replace(network, slot_bytes=network.slot_bytes or _slot_bytes(images))
         networks.append(network)
     asked = replace(application, networks=tuple(networks), reserved=tuple(reserved))
     return asked, [replace(one, network=network) for one, network in zip(sources, networks, strict=True)]
@@ -100,20 +100,22 @@ def require_fits(network: AppNetwork, image: Image, slot: FlashSlot, ram: Span) 
         )
 
 
-def _first_image(source: AppSource, memory: BoardMemory) -> Image:
+def _first_image(source: AppSource, memory: BoardMemory, resident: str) -> Image:
+    """Weights in RAM make other programs, of which the image may have to patch more."""
     flash, network = parts.flash_of(memory), source.network
     whole = FlashSlot(source.name, flash.base, flash.base + flash.size_bytes)
-    made = compiled_for(source, memory, whole)
+    made = compiled_for(source, memory, whole, resident)
     with progress.part(f"network {source.name}"):
         return image_of(view_of(made, network.model, network.options, source.name))
 
 
-def _slot_bytes(image: Image) -> int:
-    return erased(round(len(image.data) * GROWTH) + parts.BEHIND)
+def _slot_bytes(images: Sequence[Image]) -> int:
+    return erased(round(max(len(image.data) for image in images) * GROWTH) + parts.BEHIND)
 
 
-def _exec_ram(network: AppNetwork, image: Image, memory: BoardMemory) -> Reservation:
-    size = network.exec_bytes or _in_lines(round(exec_bytes(network.relocatable, image) * GROWTH))
+def _exec_ram(network: AppNetwork, images: Sequence[Image], memory: BoardMemory) -> Reservation:
+    needs = max(exec_bytes(network.relocatable, image) for image in images)
+    size = network.exec_bytes or _in_lines(round(needs * GROWTH))
     place = parts.place_for_code(memory, size)
     if place is None:
         raise CapacityError(

@@ -16,7 +16,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.c_info import find_c_info, read_c_info
 from atonc.machine.emu.files.initialisers import InitialBytes, pool_at
-from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork, DeclaredPool
+from atonc.machine.emu.files.types import CompiledNetwork, DeclaredPool
 from atonc.machine.hw.machine import insecure, secure
 
 EXTERNAL_FROM = 0x6000_0000
@@ -138,17 +138,20 @@ def _use(network: CompiledNetwork, pool: DeclaredPool, contents: Iterable[Initia
     data = bytearray(max((segment.end for segment in inside), default=pool.base) - pool.base)
     for segment in inside:
         data[segment.address - pool.base : segment.end - pool.base] = segment.data
-    working = [b for b in _working(network) if b.address < end and b.address + b.size_bytes > pool.base]
-    last = max((min(end, b.address + b.size_bytes) for b in working), default=pool.base)
+    working = [(low, high) for low, high in _working(network) if low < end and high > pool.base]
+    last = max((min(end, high) for _, high in working), default=pool.base)
     if not network.internals:
         last = max(last, pool.base + _said(network, pool))
     used = max(last - pool.base, len(data))
     return PoolUse(pool, used, bytes(data), last > pool.base and (bool(working) or not data))
 
 
-def _working(network: CompiledNetwork) -> list[BufferInfo]:
+def _working(network: CompiledNetwork) -> list[tuple[int, int]]:
+    """Buffers, and copies of weights that stay in RAM."""
     buffers = (*network.inputs, *network.outputs, *network.internals)
-    return [b for b in buffers if not b.is_user_allocated and not b.is_param and pool_at(network, b.address)]
+    own = [b for b in buffers if not b.is_user_allocated and not b.is_param and pool_at(network, b.address)]
+    spans = [(one.address, one.address + one.size_bytes) for one in own]
+    return [*spans, *((copy.address, copy.address + copy.size_bytes) for copy in network.residents)]
 
 
 def _said(network: CompiledNetwork, pool: DeclaredPool) -> int:
