@@ -144,6 +144,13 @@ def test_inputs_of_another_size_are_refused(folder: Path) -> None:
         updating.update(codes, "second", folder, None)
 
 
+def test_the_firmware_says_how_it_is_loaded(made: building.BuiltApplication, folder: Path) -> None:
+    """The file may have changed since: what is out counts."""
+    second: AppNetwork = with_image().networks[1]
+    plain = changed(with_image(), relocatable=None, options=replace(second.options, relocatable=False))
+    assert updating.update(plain, "second", folder, None).image.data == made.output.images["second"].data
+
+
 def test_other_networks_and_boards_are_refused(folder: Path) -> None:
     with pytest.raises(InputError, match="relocatable there are: second"):
         updating.update(with_image(), "first", folder, None)

@@ -27,6 +27,7 @@ from atonc.delivery.application.types import Application
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.reloc.image import Image
 from atonc.machine.base.build_folder import write_whole
+from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError, InputError
 from atonc.machine.base.frozen import dataclass
@@ -81,7 +82,8 @@ def update(application: Application, name: str, built: Path, folder: Path | None
     """Compiles, verifies, checks, writes; without a folder nothing is written."""
     found = read_built(built)
     place = _place(application, found, name)
-    network = replace(application.network(name), relocatable=place.mode)
+    network = application.network(name)
+    network = replace(network, relocatable=place.mode, options=replace(network.options, relocatable=True))
     application = replace(
         application, networks=tuple(network if one.name == name else one for one in application.networks)
     )
@@ -118,8 +120,10 @@ def read_built(built: Path) -> BuiltMap:
 
 def _place(application: Application, found: BuiltMap, name: str) -> ImagePlace:
     where = f"network {name}"
-    if name not in [one.name for one in application.networks]:
-        raise InputError("is not in the application file", where=where)
+    names = tuple(one.name for one in application.networks)
+    if name not in names:
+        remedy = did_you_mean(name, names, f"there are {', '.join(names)}")
+        raise InputError("is not in the application file", where=where, remedy=remedy)
     by_name = {one.network: one for one in found.places}
     if name not in by_name:
         raise InputError(
@@ -128,7 +132,6 @@ def _place(application: Application, found: BuiltMap, name: str) -> ImagePlace:
             rule=f"relocatable there are: {', '.join(by_name) or 'none'}",
             remedy='relocatable = "xip" in the application file, and a new firmware',
         )
-    names = tuple(one.name for one in application.networks)
     if (Path(application.board).name, names) != (Path(found.board).name, found.networks):
         raise InputError(
             f"the build is for {found.board} with {', '.join(found.networks)}; the file says {application.board} with "
