@@ -15,7 +15,7 @@ from atonc.compiler.lower.same_bits import same_bits
 from atonc.compiler.place import Layout, place
 from atonc.compiler.place import check as place_check
 from atonc.compiler.place.explain import PlacementError
-from atonc.compiler.place.pools import npu_ram_bytes
+from atonc.compiler.place.pools import has_other_ram, npu_ram_bytes
 from atonc.compiler.place.user_allocated import require_apart
 from atonc.compiler.plan.contents import require_written
 from atonc.compiler.plan.policy import MOST_CODES, NpuRamBudget
@@ -59,7 +59,7 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
     facts = Facts(
         setting.graph,
         setting.target,
-        NpuRamBudget(npu_ram_bytes(setting.memory), decisions.huge_share),
+        NpuRamBudget(npu_ram_bytes(setting.memory), decisions.huge_share, has_other_ram(setting.memory)),
         options.numerics,
         setting.calibrate,
         on_cpu=affinity.on_cpu | frozenset(decisions.on_cpu),
