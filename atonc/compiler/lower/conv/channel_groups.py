@@ -26,7 +26,6 @@ from atonc.compiler.select.choose import Draw, Offer, Way, attempt, choose, take
 from atonc.compiler.select.form import Form
 from atonc.machine.hw.limits import ALIGNED
 
-
 ANYWHERE = "groups of channels that begin anywhere"
 
 

@@ -49,7 +49,8 @@ def lower_side_by_side(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     for shifts in ShiftGroups:
         if (plan := _planned(layer, parts, shifts)) not in plans.values():
             plans[shifts] = plan
-    return choose_shifts(layer, context, {shifts: partial(_drawn, layer, parts, plan) for shifts, plan in plans.items()})
+    draws = {shifts: partial(_drawn, layer, parts, plan) for shifts, plan in plans.items()}
+    return choose_shifts(layer, context, draws)
 
 
 def _planned(layer: ConvLayer, parts: tuple[Part, ...], shifts: ShiftGroups) -> _Plan:
