@@ -5,7 +5,7 @@ error decide.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from math import inf
 
@@ -89,5 +89,14 @@ def choose_shifts(layer: ConvLayer, context: Context, draws: Mapping[ShiftGroups
         return choose(context, list(ways.values()))
     whole, other = attempt(context, words.draw), attempt(context, lambda draft: choose(draft, list(ways.values())))
     if isinstance(whole, Form) and isinstance(other, Form) and whole.cycles < other.cycles:
-        return take_best(context, [Offer(other, ANYWHERE), Offer(whole, words.label)])
+        return take_best(context, [Offer(whole, words.label), *_offers(other)])
     return context.take(other if isinstance(other, Form) else whole)
+
+
+def _offers(form: Form) -> Iterator[Offer]:
+    """The form, and whatever was cut otherwise in it: with kernels in RAM, or an operator behind it, that may pay."""
+    yield Offer(form, ANYWHERE)
+    groups = list(map(id, form.groups))
+    for one in form.alternatives:
+        if list(map(id, one.chosen_form.groups)) == groups:
+            yield Offer(one.form, f"{one.label}, {ANYWHERE}")
