@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Graph, Op
-from atonc.compiler.lower.conv import channel_groups
+from atonc.compiler.lower.conv import channel_groups, dense
 from atonc.compiler.lower.conv.tiling import _kernels, _longest_lane
 from atonc.compiler.lower.semantics.sums import Layered
 from atonc.compiler.ops import run_graph
 from atonc.compiler.plan import policy
+from atonc.machine.hw.limits import ALIGNED
 from tests.lower.harness import activation, constant, graph_of, lower, run
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC", "groups": 1}
@@ -90,3 +91,29 @@ def test_lanes_of_windows_are_as_uneven_as_their_words() -> None:
 def test_small_layers_have_no_epoch_for_kernels_that_are_left(outputs: int) -> None:
     plans, _ = lower(one_by_one(np.full(outputs, 2e-4), size=8))
     assert len(plans) == 1
+
+
+def starts_of(graph: Graph) -> set[int]:
+    """Where in the result its writers begin."""
+    engines = [use for plan in lower(graph)[0] for use in plan.engines.values()]
+    return {use.config.address for use in engines if use.config.to_memory and use.buffer == "y"}
+
+
+def test_kernels_come_in_whole_words_where_that_is_faster() -> None:
+    """Frames of 22 kernels are fewer, but what is left behind two of them shares a word with those, and waits."""
+    many = one_by_one(np.full(64, 2e-4), size=28, channels=128)
+    assert not any(start % ALIGNED for start in starts_of(many))
+    assert furthest(many) <= 1
+
+
+def test_kernels_come_anywhere_without_whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense, "_in_words", lambda *_: False)
+    assert any(start % ALIGNED for start in starts_of(one_by_one(np.full(64, 2e-4), size=28, channels=128)))
+
+
+def test_whole_words_are_no_price_of_exactness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here they would be closer and slower: more shifts are there for that."""
+    graph = one_by_one(np.geomspace(5e-5, 5e-3, 44), size=14, channels=48)
+    usual = shifts_of(graph)
+    monkeypatch.setattr(policy, "ERROR_CODE_CYCLES", 5e5)
+    assert shifts_of(graph) == usual

@@ -115,6 +115,11 @@ def npu_ram_bytes(board: BoardMemory) -> int:
     return sum(pool.size_bytes for pool in board.pools if pool.writable and board.is_npu_ram(pool))
 
 
+def has_other_ram(board: BoardMemory) -> bool:
+    """RAM beside the NPU's own, in which engines start at aligned addresses only."""
+    return any(pool.writable and not board.is_npu_ram(pool) for pool in board.pools)
+
+
 def usable(pools: Iterable[MemoryPool]) -> tuple[int, int]:
     """What buffers may fill of neighbouring pools: behind the last buffer an engine still finds memory to read."""
     run = list(pools)

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from sys import maxsize
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.machine import Machine
@@ -137,25 +138,27 @@ COPY_SHARE = Fraction(1, 7)  # of a tensor that is copied from and to any addres
 
 @dataclass(frozen=True)
 class NpuRamBudget:
-    """The NPU's own RAM, where engines start anywhere; elsewhere they start at aligned addresses only."""
+    """The NPU's own RAM, where engines start anywhere; elsewhere they start at aligned addresses only. Where there is
+    no other RAM, whatever fits lies in it: then no tensor is too large to start its engines anywhere."""
 
     npu_ram_bytes: int
     huge_share: Fraction = HUGE_SHARES[0]
+    other_ram: bool = True
 
     @cached_property
     def huge_bytes(self) -> int:
         """Larger tensors start their engines at aligned addresses, at any cost."""
-        return int(self.huge_share * self.npu_ram_bytes)
+        return self._part(self.huge_share)
 
     @cached_property
     def half_bytes(self) -> int:
         """No two larger tensors fit, whatever else is tried."""
-        return int(HUGE_SHARES[0] * self.npu_ram_bytes)
+        return self._part(HUGE_SHARES[0])
 
     @cached_property
     def large_bytes(self) -> int:
         """Larger tensors start their engines at aligned addresses where that costs little."""
-        return min(int(LARGE_SHARE * self.npu_ram_bytes), self.huge_bytes)
+        return min(self._part(LARGE_SHARE), self.huge_bytes)
 
     @cached_property
     def step_bytes(self) -> int:
@@ -168,7 +171,12 @@ class NpuRamBudget:
 
     @cached_property
     def copy_bytes(self) -> int:
-        return int(COPY_SHARE * self.npu_ram_bytes)
+        """Longer copies are cut at aligned addresses."""
+        return self._part(COPY_SHARE)
+
+    def _part(self, share: Fraction) -> int:
+        """Counts the bytes up to which engines start anywhere in a tensor."""
+        return int(share * self.npu_ram_bytes) if self.other_ram else maxsize
 
     def tighter(self) -> Iterator[NpuRamBudget]:
         """The same RAM with more and more tensors kept out of it."""

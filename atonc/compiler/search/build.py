@@ -15,7 +15,7 @@ from atonc.compiler.lower.same_bits import same_bits
 from atonc.compiler.place import Layout, place
 from atonc.compiler.place import check as place_check
 from atonc.compiler.place.explain import PlacementError
-from atonc.compiler.place.pools import npu_ram_bytes
+from atonc.compiler.place.pools import has_other_ram, npu_ram_bytes
 from atonc.compiler.place.user_allocated import require_apart
 from atonc.compiler.plan.contents import require_written
 from atonc.compiler.plan.policy import MOST_CODES, NpuRamBudget
@@ -59,7 +59,7 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
     facts = Facts(
         setting.graph,
         setting.target,
-        NpuRamBudget(npu_ram_bytes(setting.memory), decisions.huge_share),
+        _room(setting, decisions),
         options.numerics,
         setting.calibrate,
         on_cpu=affinity.on_cpu | frozenset(decisions.on_cpu),
@@ -74,6 +74,12 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         return known_forms(facts, affinity, partial(map_ops, facts, decisions, affinity))
     mapped = map_ops(facts, decisions, affinity, before.mapped if before else None)
     return before.mapped if before and mapped.works == before.mapped.works else mapped
+
+
+def _room(setting: Setting, decisions: Decisions) -> NpuRamBudget:
+    """What the application brings may lie in any memory."""
+    other_ram = has_other_ram(setting.memory) or bool(setting.user_allocated)
+    return NpuRamBudget(npu_ram_bytes(setting.memory), decisions.huge_share, other_ram)
 
 
 def _scheduled_and_placed(candidate: Candidate, watch: Watch) -> Candidate:

@@ -1,10 +1,11 @@
 """Groups of output channels with a shift of their own, and how many of them: few, as far as rounding allows, or one
-more epoch wherever it mends enough values. Both are forms; cycles and the price of error decide.
+more epoch wherever it mends enough values; or few that begin at whole words. Each is a form; cycles and the price of
+error decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from math import inf
 
@@ -21,8 +22,11 @@ from atonc.compiler.plan.policy import (
     WORTH_ALWAYS,
 )
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import Draw, Way, attempt, choose
+from atonc.compiler.select.choose import Draw, Offer, Way, attempt, choose, take_best
 from atonc.compiler.select.form import Form
+from atonc.machine.hw.limits import ALIGNED
+
+ANYWHERE = "groups of channels that begin anywhere"
 
 
 class ShiftGroups(Enum):
@@ -30,6 +34,12 @@ class ShiftGroups(Enum):
 
     FEW = "as few shifts as rounding allows"
     MANY = "a shift for every group of channels that it mends"
+    WORDS = "as few shifts as rounding allows, for whole words of channels"
+
+    def step(self, layer: ConvLayer) -> int:
+        """Channels at whose multiples groups begin. Two chains that write into one word of the bus cannot run side by
+        side, so groups of whole words may take less time, though more of them are needed, or larger shifts."""
+        return ALIGNED if self is ShiftGroups.WORDS else layer.alignment
 
 
 def ranges(
@@ -58,7 +68,7 @@ def _worth(
     rule = layer.requantisation_of(subtracted, roundings, *piece)
     if isinstance(rule, Requantisation) and rule.error > GOOD_ENOUGH:
         return WORTH_ALWAYS
-    if shifts is ShiftGroups.FEW or pieces >= MOST_PIECES:
+    if shifts is not ShiftGroups.MANY or pieces >= MOST_PIECES:
         return inf
     phases = layer.dilation[0] * layer.dilation[1]  # each would need the epoch
     small = max(1.0, USUAL_RESULTS / layer.results)  # an epoch counts more there
@@ -66,10 +76,27 @@ def _worth(
 
 
 def choose_shifts(layer: ConvLayer, context: Context, draws: Mapping[ShiftGroups, Draw[Context]]) -> list[TaskGroup]:
-    """The cheaper form; bands of rows take the one that rounds as all rows do."""
+    """The cheaper form, of whole words only where they are faster; bands of rows take the one that rounds as all rows
+    do."""
     if layer.rounds_as is not None:
         for draw in draws.values():
             form = attempt(context, draw)
             if isinstance(form, Form) and agree(form.semantics[layer.op.name], layer.rounds_as):
                 return context.take(form)
-    return choose(context, [Way(draw, shifts.value) for shifts, draw in draws.items()])
+    ways = {shifts: Way(draw, shifts.value) for shifts, draw in draws.items()}
+    words = ways.pop(ShiftGroups.WORDS, None)
+    if words is None:
+        return choose(context, list(ways.values()))
+    whole, other = attempt(context, words.draw), attempt(context, lambda draft: choose(draft, list(ways.values())))
+    if isinstance(whole, Form) and isinstance(other, Form) and whole.cycles < other.cycles:
+        return take_best(context, [Offer(whole, words.label), *_offers(other)])
+    return context.take(other if isinstance(other, Form) else whole)
+
+
+def _offers(form: Form) -> Iterator[Offer]:
+    """The form, and whatever was cut otherwise in it: with kernels in RAM, or an operator behind it, that may pay."""
+    yield Offer(form, ANYWHERE)
+    groups = list(map(id, form.groups))
+    for one in form.alternatives:
+        if list(map(id, one.chosen_form.groups)) == groups:
+            yield Offer(one.form, f"{one.label}, {ANYWHERE}")

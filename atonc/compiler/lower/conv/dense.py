@@ -15,7 +15,7 @@ from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, meaning
 from atonc.compiler.lower.conv.forms_2x import lower_2x
 from atonc.compiler.lower.conv.in_turn import in_turn
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
-from atonc.compiler.lower.conv.lanes import ChainJob, in_lanes
+from atonc.compiler.lower.conv.lanes import ChainJob, in_lanes, worth_lanes
 from atonc.compiler.lower.conv.layer import (
     ConvLayer,
 )
@@ -166,17 +166,27 @@ class _Plan:
 
 
 def _windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    stretches = [
-        OutputStretch(unit_parts(phase, first, count, layer.trust), layer.outputs_of(phase), first, count)
-        for phase in layer.phases((layer.out.height, layer.out.width))
-        for first, count in layer.runs(ROWS)
-    ]
     plans: dict[ShiftGroups, _Plan] = {}
     for shifts in ShiftGroups:
-        plan = reduce(_Plan.and_then, (_planned(layer, one, shifts) for one in stretches))
+        if shifts is ShiftGroups.WORDS and not _in_words(layer, plans[ShiftGroups.FEW]):
+            continue
+        plan = reduce(_Plan.and_then, (_planned(layer, one, shifts) for one in _stretches(layer, shifts)))
         if not any(plan.alike(other) for other in plans.values()):
             plans[shifts] = plan
     return choose_shifts(layer, context, {shifts: partial(_drawn, layer, plan) for shifts, plan in plans.items()})
+
+
+def _in_words(layer: ConvLayer, plan: _Plan) -> bool:
+    """Whether chains that share no word could be faster: not where a single one waits for the flash."""
+    return layer.numerics != "2.x" and (len(plan.jobs) > 1 or worth_lanes(layer, plan.jobs))
+
+
+def _stretches(layer: ConvLayer, shifts: ShiftGroups) -> list[OutputStretch]:
+    return [
+        OutputStretch(unit_parts(phase, first, count, layer.trust), layer.outputs_of(phase), first, count)
+        for phase in layer.phases((layer.out.height, layer.out.width))
+        for first, count in layer.runs(ROWS, shifts.step(layer))
+    ]
 
 
 def _drawn(layer: ConvLayer, plan: _Plan, context: Context) -> list[TaskGroup]:
@@ -204,12 +214,12 @@ def _planned(layer: ConvLayer, stretch: OutputStretch, shifts: ShiftGroups) -> _
     while count:
         tiling = None
         if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
-            tiling = _tiling(layer, parts, first, count)
+            tiling = _tiling(layer, parts, first, count, shifts is ShiftGroups.WORDS)
         if tiling is None:
             sums = _summed if _held(layer, first, count) else _sliced
             return plan.and_then(_Plan(sums=(partial(sums, layer, parts, target, first, count),)))
         whole = count // tiling.kernels * tiling.kernels
-        step = lcm(tiling.kernels, layer.alignment)
+        step = lcm(tiling.kernels, shifts.step(layer))
         for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, step, shifts):
             halves = _halves(layer, parts, tiling, start, some, shifts)
             for half in halves:
@@ -221,9 +231,11 @@ def _planned(layer: ConvLayer, stretch: OutputStretch, shifts: ShiftGroups) -> _
     return plan
 
 
-def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -> Tiling | None:
+def _tiling(
+    layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int, words: bool = False
+) -> Tiling | None:
     """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
-    point in them are larger, so more of their bits are cut off."""
+    point in them are larger, so more of their bits are cut off. `words`: whose frames are whole words of channels."""
     modes, channels, target = _held(layer, first, count), layer.area.channels, layer.made_for
     if layer.numerics == "2.x":
         share = layer.share()
@@ -232,8 +244,8 @@ def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) -
                 return tiling
     whole = 1 if layer.out_bytes == 1 else WIDE_ALIGNMENT
     free = Constraints(bands=layer.bands, whole=whole, aligned=WIDE_ALIGNMENT if layer.coarse else 1)
-    within = free._replace(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge else free
-    if layer.huge and choose(parts, channels, count, modes, target, within) is None:
+    within = free._replace(aligned=ALIGNED // 2, whole=ALIGNED) if layer.huge or words else free
+    if within is not free and choose(parts, channels, count, modes, target, within) is None:
         within = free
     fastest = choose(parts, channels, count, modes, target, within)
     modes = nearest(modes, layer.zero)
@@ -291,10 +303,10 @@ def _halves(
     rule = layer.requantisation_of(tiling.mode.offset, tiling.passes, first, count)
     if isinstance(rule, TwoSteps) or not 1 < count <= tiling.kernels:
         return []
-    gain, cut = layer.best_cut(tiling.mode.offset, tiling.passes, first, count, layer.alignment)
+    gain, cut = layer.best_cut(tiling.mode.offset, tiling.passes, first, count, shifts.step(layer))
     if not cut or gain < WORTH_ALWAYS:
         return []
-    few = shifts is ShiftGroups.FEW
+    few = shifts is not ShiftGroups.MANY
     needed = rule.error > (GOOD_ENOUGH if few else TOO_COARSE) or (not few and gain > WORTH_MUCH * count)
     needed = needed or (not few and gain > WORTH_MORE * count and _cheap(layer, parts, (cut, count - cut)))
     return [(first, cut), (first + cut, count - cut)] if needed else []

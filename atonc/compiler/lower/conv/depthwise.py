@@ -166,7 +166,7 @@ class BlockStretch:
         """Channels of the result in chains of at most so many blocks: the first and how many."""
         multiplier, cut = layer.outputs // layer.area.channels, self.cut
         cutting = partial(ranges, layer, cut.mode.offset, cut.roundings)
-        step, found = lcm(cut.outputs, layer.alignment), list[tuple[int, int]]()
+        step, found = lcm(cut.outputs, self.shifts.step(layer)), list[tuple[int, int]]()
         for k in range(0, self.blocks, share):
             first, count = (self.first + k * cut.batch) * multiplier, min(share, self.blocks - k) * cut.outputs
             found += cutting(first, count, step, self.shifts)
@@ -176,15 +176,18 @@ class BlockStretch:
 def _blocks(
     layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, stretch: BlockStretch
 ) -> list[TaskGroup]:
-    """With few shifts or with many."""
+    """With few shifts, with many, or for whole words of channels."""
     cut, blocks = stretch.cut, stretch.blocks
     lanes = _lanes(layer, cut)
     share = _share(layer, target, cut, blocks, min(lanes, blocks))
     most = min(blocks, max(1, ROWS // cut.outputs))
-    ways = {shifts: replace(stretch, shifts=shifts) for shifts in ShiftGroups}
-    few, many = ([one.outputs(layer, size) for size in (share, most)] for one in ways.values())
-    if few == many:
-        del ways[ShiftGroups.MANY]
+    ways = dict[ShiftGroups, BlockStretch]()
+    known = list[list[Slices]]()
+    for shifts in ShiftGroups:
+        one = replace(stretch, shifts=shifts)
+        if (outputs := [one.outputs(layer, size) for size in (share, most)]) not in known:
+            ways[shifts] = one
+            known.append(outputs)
     areas = _bands(layer, parts, target, cut, lanes)
     draw = partial(_cut_blocks, layer, [(parts, target, cut)], areas, (share, most))
     return choose_shifts(layer, context, {shifts: partial(draw, one) for shifts, one in ways.items()})

@@ -38,24 +38,35 @@ class Units:
     configs: tuple[ConvaccConfig, ...]
 
 
+_Plan = list[tuple[Units, list[tuple[int, int]]]]  # units, and output channels of each job: the first and how many
+
+
 def lower_side_by_side(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     parts = wide_parts(layer)
     if not parts:
         raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
-    return choose_shifts(layer, context, {shifts: partial(_drawn, layer, parts, shifts) for shifts in ShiftGroups})
+    plans: dict[ShiftGroups, _Plan] = {}
+    for shifts in ShiftGroups:
+        if (plan := _planned(layer, parts, shifts)) not in plans.values():
+            plans[shifts] = plan
+    draws = {shifts: partial(_drawn, layer, parts, plan) for shifts, plan in plans.items()}
+    return choose_shifts(layer, context, draws)
 
 
-def _drawn(layer: ConvLayer, parts: tuple[Part, ...], shifts: ShiftGroups, context: Context) -> list[TaskGroup]:
-    groups: list[TaskGroup] = []
-    for first, count in layer.runs(ROWS):
+def _planned(layer: ConvLayer, parts: tuple[Part, ...], shifts: ShiftGroups) -> _Plan:
+    found: _Plan = []
+    for first, count in layer.runs(ROWS, shifts.step(layer)):
         while count:
             units = _units(layer, parts, count)
             whole = count // units.kernels * units.kernels
-            step = lcm(units.kernels, layer.alignment)
-            jobs = ranges(layer, units.mode.offset, ROUNDINGS, first, whole, step, shifts)
-            groups += _epochs(layer, context, parts, units, jobs)
+            step = lcm(units.kernels, shifts.step(layer))
+            found.append((units, ranges(layer, units.mode.offset, ROUNDINGS, first, whole, step, shifts)))
             first, count = first + whole, count - whole
-    return groups
+    return found
+
+
+def _drawn(layer: ConvLayer, parts: tuple[Part, ...], plan: _Plan, context: Context) -> list[TaskGroup]:
+    return [group for units, jobs in plan for group in _epochs(layer, context, parts, units, jobs)]
 
 
 def side_by_side_cycles(layer: ConvLayer) -> int | None:

@@ -86,7 +86,7 @@ def _check_starts(tasks: Iterable[Task], context: Context) -> None:
     """Refuses tasks of an epoch that start at odd places of buffers too large for the NPU's RAM."""
     odd = {use.buffer for task in tasks for use in task.engines.values() if _odd_start(use)}
     size = sum(context.buffers[name].size_bytes for name in odd)
-    if size > context.room.step_bytes:
+    if context.room.other_ram and size > context.room.step_bytes:
         raise Refusal(
             "odd places in large buffers",
             f"engines start between multiples of {WRITE_ALIGNMENT} in {size:,} bytes",

@@ -13,6 +13,8 @@ from atonc.compiler.search.log import Proposal
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
     decisions, shortage = candidate.decisions, candidate.shortage
+    if not candidate.mapped.context.room.other_ram:
+        return
     tighter = [share for share in HUGE_SHARES if share < decisions.huge_share]
     if candidate.chained or shortage is None or shortage.shortage.memory != NPU_RAM or not tighter:
         return
