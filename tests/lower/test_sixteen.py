@@ -3,6 +3,7 @@ declare."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -28,7 +29,7 @@ from atonc.insight.evaluating.engine import Engine, npu_kernel
 from atonc.machine.hw.safety.evidence import PUBLISHED
 from atonc.machine.hw.units import arith
 from tests.compiler.wide_networks import random_network
-from tests.lower.harness import constant, facts, graph_of, run
+from tests.lower.harness import compiled_on_npu, constant, facts, graph_of, run_compiled
 
 SHAPE = (1, 6, 10, 16)
 RELU = {"clip": (0, 32767)}
@@ -87,11 +88,12 @@ def on_npu(graph: Graph) -> Mapped:
 
 
 def check(graph: Graph, exact: bool = False) -> None:
-    """`run` compares the emulator with what the recipe says that it computes."""
-    mapped, inputs = on_npu(graph), random_codes(graph)
+    """`run_compiled` compares the emulator with what the recipe says that it computes."""
+    compiled, inputs = compiled_on_npu(graph), random_codes(graph)
     (name,) = graph.outputs
-    difference = np.abs(run(graph, inputs)[name].astype(int) - run_graph(graph, inputs)[name].astype(int))
-    meaning = mapped.context.semantics.get("op")
+    found, exact_codes = run_compiled(compiled, inputs)[name], run_graph(graph, inputs)[name]
+    difference = np.abs(found.astype(int) - exact_codes.astype(int))
+    meaning = compiled.mapped.context.semantics.get("op")
     declared = meaning.error if meaning else 0.0
     assert difference.max() <= (0 if exact else max(1, ceil(declared))), (difference.max(), declared)
     assert declared <= MOST_CODES * WIDE_STEP
@@ -105,6 +107,9 @@ CONVOLUTIONS = {
     "3x3 valid, many taps": {"channels": 16, "padding": (0, 0, 0, 0)},
     "1x1": {"channels": 16, "outputs": 24, "kernel": (1, 1), "padding": (0, 0, 0, 0)},
     "1x1 with large biases": {"channels": 16, "kernel": (1, 1), "padding": (0, 0, 0, 0), "largest_bias": 8_000_000},
+    "1x1 stride 3": {"channels": 32, "outputs": 4, "kernel": (1, 1), "padding": (0, 0, 0, 0), "stride": (3, 3)},
+    "groups, no multiple of the channels": {"channels": 8, "outputs": 12, "groups": 4},
+    "1x1 groups": {"channels": 48, "outputs": 16, "kernel": (1, 1), "padding": (0, 0, 0, 0), "groups": 4},
     "depthwise": {"channels": 24, "outputs": 24, "groups": 24},
     "depthwise stride 2": {"channels": 8, "groups": 8, "stride": (2, 2), "padding": (0, 0, 1, 1), "height": 12},
 }
@@ -238,6 +243,27 @@ def test_numbers_behind_a_relu_are_never_negative() -> None:
     graph = random_network(0).graph("int16")
     first = graph.ops[0]
     assert never_negative(first.outputs[0], graph) and not never_negative("x", graph)
+
+
+def test_means_of_what_is_never_negative_may_be() -> None:
+    """Their halves are rounded apart: read without a sign, a code of -1 would be one of 65,535."""
+    op = Op("requantize", "relu", ("x",), ("y",), RELU)
+    mean = Op("mean", "op", ("y",), ("z",), {"axes": (1, 2)})
+    tensors = {t.name: t for t in (wide("x"), wide("y"), wide("z", (1, 16), 0.3e-4))}
+    graph = Graph(tensors, (op, mean), ("x",), ("z",))
+    assert never_negative("y", graph) and not never_negative("z", graph)
+
+
+def test_what_is_too_coarse_counts_codes_of_16_bits_and_names_a_limit_that_does() -> None:
+    graph = conv_graph(channels=16, padding=(0, 0, 0, 0))
+    *_, out = graph.tensors.values()
+    fine = Tensor(out.name, out.shape, "int16", Quantisation.per_tensor(out.scale / 12, 0))
+    graph = Graph(graph.tensors | {out.name: fine}, graph.ops, graph.inputs, graph.outputs)
+    (reason,) = map_ops(facts(graph)).reasons
+    assert reason.rule == "COARSE" and reason.limit == f"{MOST_CODES * WIDE_STEP:g} codes of 16 bits"
+    allowed = float(reason.remedy.split()[-1])
+    assert allowed > MOST_CODES
+    assert not map_ops(replace(facts(graph), coarse=allowed)).reasons
 
 
 @pytest.fixture(scope="module")

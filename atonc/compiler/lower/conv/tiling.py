@@ -278,11 +278,7 @@ def _candidates(
             batch, passes = slots.batch, slots.passes
             if batch < least_batch(mode, rows):
                 continue
-            if mode.packed_frame and not (batch == channels and all(_in_a_row(part.area) for part in parts)):
-                continue
-            if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
-                continue
-            if passes > MOST_PASSES:
+            if not can_read(mode, [part.area for part in parts], batch) or passes > MOST_PASSES:
                 continue
             features = max(_feature_words(part, mode, batch) for part in parts)
             bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
@@ -317,6 +313,15 @@ def _longest_lane(units: int, sets: int, kernels: int, window: bool) -> float:
         return 1 / lanes
     together = BUS_BYTES // gcd(BUS_BYTES, kernels)  # sets whose results fill whole words
     return min(1.0, -(-sets // together // lanes) * together / sets)
+
+
+def can_read(mode: FeatureMode, areas: Iterable[Area], batch: int) -> bool:
+    """Whether an engine reads so many channels of these pictures in the words that units of the mode take."""
+    if not mode.deep:
+        return True
+    if mode.packed_frame:
+        return all(batch == area.channels and _in_a_row(area) for area in areas)
+    return all(_packable(area) and _words_fit(area, batch) for area in areas)
 
 
 def _in_a_row(area: Area) -> bool:
