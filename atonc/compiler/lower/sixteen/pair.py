@@ -22,8 +22,9 @@ from atonc.compiler.lower.conv.depthwise_cuts import exact_cut
 from atonc.compiler.lower.conv.engines import output_engine
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.packed_words import can_read
 from atonc.compiler.lower.conv.requantise import Requantisation
-from atonc.compiler.lower.conv.tiling import Slots, Tiling, can_read
+from atonc.compiler.lower.conv.tiling import Slots, Tiling
 from atonc.compiler.lower.conv.weight_sums import magnitudes, weight_sums
 from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, WideRequantisation, weighed
 from atonc.compiler.lower.conv.wide_windows import SUM
