@@ -249,7 +249,8 @@ def test_wishes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for wrong in ({"bits": "5"}, {"max_loss": "much"}, {"max_flash": -1}, {"max_loss": "none%"}):
         with pytest.raises(InputError):
             QuantizeOptions(**wrong)
-    assert QuantizeOptions(bits="4", max_loss="1%").max_changed == 0.01 and QuantizeOptions(max_loss="2").max_loss_db == 2
+    assert QuantizeOptions(bits="4", max_loss="1%").max_changed == 0.01
+    assert QuantizeOptions(max_loss="2").max_loss_db == 2
     assert QuantizeOptions(max_flash=5).precision == "mixed" and QuantizeOptions().precision == "8"
     usual = [QuantizeOptions(bits=bits).four_bits_loss_db for bits in ("4", "mixed")]
     assert usual == [1.5, 0.5] and QuantizeOptions(bits="4", max_loss="none").four_bits_loss_db == np.inf
