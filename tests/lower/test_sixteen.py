@@ -13,6 +13,7 @@ from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.conv.coefficients import WHOLE_FORMAT
 from atonc.compiler.lower.conv.requantise import Accumulated
+from atonc.compiler.lower.conv.transposed import met_together
 from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.lower.rules import rule_of
@@ -118,6 +119,45 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name: str) -> None:
     check(conv_graph(**CONVOLUTIONS[name]))
+
+
+def transposed_graph(height=1, width=5, channels=16, outputs=8, kernel=(3, 4), stride=(1, 2), dtype="int16"):
+    rng = np.random.default_rng(2)
+    weights = rng.integers(-127, 128, (outputs, *kernel, channels)).astype(np.int8)
+    out = tuple((n - 1) * step + k for n, step, k in zip((height, width), stride, kernel, strict=True))
+    attrs = {"stride": stride, "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC"}
+    largest = 1e-4 * 18_000 * 0.003 * 70 * np.sqrt(2 * channels) * 3
+    x, y = wide("x", (1, height, width, channels)), wide("y", (1, *out, outputs), largest / HIGHEST)
+    if dtype == "int8":
+        x = Tensor("x", x.shape, "int8", Quantisation.per_tensor(0.02, -5))
+        y = Tensor("y", y.shape, "int8", Quantisation.per_tensor(largest / 60, 3))
+    bias = constant("b", rng.integers(-20_000, 20_000, outputs).astype(np.int32))
+    scales = rng.uniform(0.002, 0.004, outputs)
+    op = Op("transpose_conv", "op", ("x", "w", "b"), ("y",), attrs)
+    return graph_of(op, x, constant("w", weights, scales, axis=0), bias, y)
+
+
+TRANSPOSED = {
+    "one row": {},
+    "one row, every second one of the output": {"kernel": (4, 4), "stride": (2, 2), "width": 40},
+    "two rows": {"height": 2, "width": 9},
+    "one place": {"width": 1, "stride": (2, 3)},
+    "more taps than a chain": {"height": 3, "width": 2, "kernel": (5, 5), "stride": (1, 1)},
+    "bytes": {"dtype": "int8"},
+}
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_convolutions_of_pictures_smaller_than_their_kernels(name: str) -> None:
+    check(transposed_graph(**TRANSPOSED[name]))
+
+
+def test_an_output_of_a_transposed_convolution_sums_few_taps() -> None:
+    weights = np.arange(12, dtype=np.int16).reshape(1, 3, 4, 1)
+    met = [sorted(kernel.ravel().tolist()) for kernel in met_together(weights, (1, 2), (1, 5))]
+    assert met == [[8, 10], [9, 11], [4, 6], [5, 7], [0, 2], [1, 3]]
+    (everything,) = met_together(weights, (1, 1), (9, 9))
+    assert sorted(everything.ravel()) == list(range(12))
 
 
 FORMS = {"1x1": PairOfHalves, "depthwise": PairOfHalves, "3x3 valid, many taps": TwoHalves}
