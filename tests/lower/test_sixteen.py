@@ -176,6 +176,11 @@ def test_dense_layer() -> None:
     check(graph_of(op, wide("x", (1, 64)), constant("w", weights, 0.003), wide("y", (1, 10), 3e-4)))
 
 
+def prelu(slopes: np.ndarray, scale: float = 1e-4) -> Graph:
+    codes = constant("s", np.rint(slopes * 127).astype(np.int8), 1 / 127)
+    return graph_of(Op("prelu", "op", ("x", "s"), ("z",)), wide("x"), codes, wide("z", scale=scale))
+
+
 UNIT = 1 / 32768
 ELEMENTWISE = {
     "add": lambda: elementwise("add", wide("x"), wide("y", scale=3e-4), wide("z", scale=2.5e-4)),
@@ -191,6 +196,10 @@ ELEMENTWISE = {
     "mean": lambda: elementwise("mean", wide("x"), wide("z", (1, 16), 0.3e-4), axes=(1, 2)),
     "average": lambda: elementwise("average_pool", wide("x"), wide("z", (1, 3, 5, 16), 0.8e-4), **WINDOW),
     "leaky ReLU": lambda: elementwise("leaky_relu", wide("x"), wide("z"), alpha=0.3),
+    "leaky ReLU, finer": lambda: elementwise("leaky_relu", wide("x"), wide("z", scale=0.3e-4), alpha=0.2),
+    "PReLU": lambda: prelu(np.linspace(0, 1, 16)),
+    "PReLU, finer": lambda: prelu(np.linspace(0.05, 0.3, 16), scale=0.3e-4),
+    "PReLU, one slope": lambda: prelu(np.array([0.25])),
 }  # fmt: skip
 EXACT = {
     "maximum": lambda: elementwise("maximum", wide("x"), wide("y"), wide("z")),
@@ -214,8 +223,9 @@ def test_operators_within_what_they_declare(name: str) -> None:
 def test_kernels_for_data_sets_give_the_same(name: str) -> None:
     graph = (ELEMENTWISE | EXACT)[name]()
     context, inputs, (op,) = on_npu(graph).context, random_codes(graph), graph.ops
-    (found,) = npu_kernel(context, op)([inputs[n][None] for n in op.inputs])
-    (meant,) = mapped_op(context, op, inputs)
+    values = inputs | {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
+    (found,) = npu_kernel(context, op)([values[n] if n not in inputs else values[n][None] for n in op.inputs])
+    (meant,) = mapped_op(context, op, values)
     np.testing.assert_array_equal(found[0], meant)
 
 
@@ -260,6 +270,7 @@ def test_rules_of_wide_results_are_as_exact_as_they_say() -> None:
 
 
 REFUSED = {
+    "a slope beyond 1": (lambda: prelu(np.linspace(0.5, 2, 16)), "WIDE-LEAKY"),
     "a zero point": (lambda: conv_graph(zero=3), "WIDE-CODES"),
     "an odd clip inside": (lambda: conv_graph(clip=(0, 20_000)), "WIDE-CLIP"),
     "a padded pool": (
