@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,3 +62,16 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Torch(ModuleType):
+    """What `import atonc.torch` finds: a name for the module, which is loaded when something of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("atonc.doors.python.torch"), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(import_module("atonc.doors.python.torch"))
+
+
+sys.modules[f"{__name__}.torch"] = _Torch(f"{__name__}.torch", "PyTorch modules in (docs/pytorch.md).")

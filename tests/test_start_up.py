@@ -49,3 +49,18 @@ def test_the_version_needs_no_arrays() -> None:
     loaded = done.stdout.split()
     assert done.returncode == 0 and loaded[0] == "atonc"
     assert "numpy" not in loaded and not {f"atonc.doors.{file}" for file in FILES} & set(loaded)
+
+
+def test_the_import_of_torch_is_a_name_until_something_of_it_is_asked_for() -> None:
+    program = (
+        "import sys, time; import atonc.torch; print(*(n for n in sys.modules if n.startswith('atonc')))\n"
+        "print(time.process_time())\n"
+        "from atonc.torch import compile\nimport atonc.torch as there\n"
+        "assert there is atonc.torch and compile is atonc.torch.compile\n"
+        "assert 'quantize' in dir(sys.modules['atonc.torch'])\n"
+        "assert 'numpy' not in sys.modules and 'torch' not in sys.modules\n"
+        "try: from atonc.torch import nothing\nexcept ImportError: print('refused')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    loaded, seconds, last = done.stdout.splitlines()
+    assert set(loaded.split()) == {"atonc", "atonc.torch"} and float(seconds) < 0.3 and last == "refused"

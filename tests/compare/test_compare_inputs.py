@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.compiler.compare.inputs import float_range, make_input, make_inputs, unit_values
+from atonc.compiler.compare.inputs import float_range, make_input, make_inputs, make_noise, unit_values
 from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.inputs.images import pixel_codes
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from tests.frontends.tflite_models import chain_model
 
@@ -45,6 +46,23 @@ def test_codes_fill_the_range() -> None:
     assert make_input(Tensor("v", (1, 12), "uint8"), 1).dtype == np.uint8
 
 
+def test_codes_of_16_bits_fill_theirs() -> None:
+    tensor = Tensor("x", (1, 64, 64, 3), "int16", Quantisation.per_tensor(1e-4, 0))
+    codes = make_input(tensor, 1)
+    noise = make_noise({"x": codes}, 1)["x"]
+    assert codes.dtype == noise.dtype == np.int16
+    assert codes.min() < -15_000 and codes.max() > 15_000
+    assert noise.min() < -32_000 and noise.max() > 32_000
+
+
+def test_pixels_fill_the_range_of_every_format() -> None:
+    pixels = np.arange(256, dtype=np.uint8)
+    for dtype in ("uint8", "int8", "int16"):
+        codes, limits = pixel_codes(pixels, dtype), np.iinfo(dtype)
+        assert codes.dtype == dtype and (codes[0], codes[-1]) == (limits.min, limits.max)
+        assert len(set(np.diff(codes.astype(int)))) == 1
+
+
 def test_graph_inputs() -> None:
     graph = read_tflite(chain_model())
     made = make_inputs(graph, 4)
@@ -62,6 +80,8 @@ def test_float_inputs_cover_the_range_that_they_are_quantised_to() -> None:
     )
     graph = Graph({t.name: t for t in (x, turned, codes)}, ops, ("x",), ("q",), source="onnx")
     assert float_range(graph, "x") == (0.0, 255.0)
+    wide = Tensor("q", (1, 8, 8, 3), "int16", Quantisation.per_tensor(0.5, 0))
+    assert float_range(Graph(graph.tensors | {"q": wide}, ops, ("x",), ("q",)), "x") == (-16384.0, 16383.5)
     assert make_inputs(graph, 1)["x"].max() > 100
     assert float_range(Graph({"x": x}, (), ("x",), ("x",)), "x") == (0.0, 1.0)
 

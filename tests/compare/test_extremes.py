@@ -7,7 +7,7 @@ import pytest
 
 from atonc.compiler.compare.extremes import make_extremes
 from atonc.compiler.compare.inputs import make_inputs
-from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.ops import run_graph
 from tests.compiler.random_graphs import random_graph
 from tests.lower.harness import activation, constant
@@ -45,6 +45,13 @@ def test_pictures_have_bands_at_both_ends() -> None:
     assert set(np.unique(values)) == {-128, 127}
     first, second, third, last = np.split(values, 4, axis=1)
     assert np.array_equal(first, ~second) and (third == 127).all() and 0 < (last == 127).mean() < 1
+
+
+def test_codes_of_16_bits_are_at_the_ends_of_theirs() -> None:
+    graph = picture()
+    x = Tensor("x", graph.tensors["x"].shape, "int16", Quantisation.per_tensor(1e-4, 0))
+    values = make_extremes(Graph(graph.tensors | {"x": x}, graph.ops, ("x",), ("y",)), 0)["x"]
+    assert values.dtype == np.int16 and set(np.unique(values)) == {-32768, 32767}
 
 
 def test_floats_are_at_the_ends_of_their_range() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.compile.pipeline import compile_canonical, memories
+from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.facts import Facts
@@ -64,12 +64,21 @@ def lower(graph: Graph, numerics: str = "best") -> tuple[list[StepPlan], Context
 
 def run(graph: Graph, inputs: Mapping[str, Array], numerics: str = "best") -> dict[str, Array]:
     """Output codes of a graph whose operators all lower to NPU epochs: bit for bit what the recipes say they mean."""
+    return run_compiled(compiled_on_npu(graph, numerics), inputs)
+
+
+def compiled_on_npu(graph: Graph, numerics: str = "best") -> Compiled:
     # forms without evidence may run here: that the pipeline refuses them has its own tests
     options = Options(numerics=numerics, verify=False, allow_unproven=True)
     compiled = compile_canonical(graph, graph, options, memories(options))
     _require_npu(compiled.mapped)
     bad = [v for v in compiled.findings if v.rule.id != "E01"]
     assert not bad, "\n".join(f"{v.where} {v.rule.id} {v.rule.sentence}: {v.seen}" for v in bad[:6])
+    return compiled
+
+
+def run_compiled(compiled: Compiled, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    graph = compiled.graph
     emulation = Emulation(compiled.program, graph)
     soil(emulation)
     outputs = emulation.run(inputs)

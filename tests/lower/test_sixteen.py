@@ -3,6 +3,7 @@ declare."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -12,6 +13,7 @@ from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.conv.coefficients import WHOLE_FORMAT
 from atonc.compiler.lower.conv.requantise import Accumulated
+from atonc.compiler.lower.conv.transposed import met_together
 from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.lower.rules import rule_of
@@ -28,7 +30,7 @@ from atonc.insight.evaluating.engine import Engine, npu_kernel
 from atonc.machine.hw.safety.evidence import PUBLISHED
 from atonc.machine.hw.units import arith
 from tests.compiler.wide_networks import random_network
-from tests.lower.harness import constant, facts, graph_of, run
+from tests.lower.harness import compiled_on_npu, constant, facts, graph_of, run_compiled
 
 SHAPE = (1, 6, 10, 16)
 RELU = {"clip": (0, 32767)}
@@ -87,11 +89,12 @@ def on_npu(graph: Graph) -> Mapped:
 
 
 def check(graph: Graph, exact: bool = False) -> None:
-    """`run` compares the emulator with what the recipe says that it computes."""
-    mapped, inputs = on_npu(graph), random_codes(graph)
+    """`run_compiled` compares the emulator with what the recipe says that it computes."""
+    compiled, inputs = compiled_on_npu(graph), random_codes(graph)
     (name,) = graph.outputs
-    difference = np.abs(run(graph, inputs)[name].astype(int) - run_graph(graph, inputs)[name].astype(int))
-    meaning = mapped.context.semantics.get("op")
+    found, exact_codes = run_compiled(compiled, inputs)[name], run_graph(graph, inputs)[name]
+    difference = np.abs(found.astype(int) - exact_codes.astype(int))
+    meaning = compiled.mapped.context.semantics.get("op")
     declared = meaning.error if meaning else 0.0
     assert difference.max() <= (0 if exact else max(1, ceil(declared))), (difference.max(), declared)
     assert declared <= MOST_CODES * WIDE_STEP
@@ -105,6 +108,9 @@ CONVOLUTIONS = {
     "3x3 valid, many taps": {"channels": 16, "padding": (0, 0, 0, 0)},
     "1x1": {"channels": 16, "outputs": 24, "kernel": (1, 1), "padding": (0, 0, 0, 0)},
     "1x1 with large biases": {"channels": 16, "kernel": (1, 1), "padding": (0, 0, 0, 0), "largest_bias": 8_000_000},
+    "1x1 stride 3": {"channels": 32, "outputs": 4, "kernel": (1, 1), "padding": (0, 0, 0, 0), "stride": (3, 3)},
+    "groups, no multiple of the channels": {"channels": 8, "outputs": 12, "groups": 4},
+    "1x1 groups": {"channels": 48, "outputs": 16, "kernel": (1, 1), "padding": (0, 0, 0, 0), "groups": 4},
     "depthwise": {"channels": 24, "outputs": 24, "groups": 24},
     "depthwise stride 2": {"channels": 8, "groups": 8, "stride": (2, 2), "padding": (0, 0, 1, 1), "height": 12},
 }
@@ -113,6 +119,45 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name: str) -> None:
     check(conv_graph(**CONVOLUTIONS[name]))
+
+
+def transposed_graph(height=1, width=5, channels=16, outputs=8, kernel=(3, 4), stride=(1, 2), dtype="int16"):
+    rng = np.random.default_rng(2)
+    weights = rng.integers(-127, 128, (outputs, *kernel, channels)).astype(np.int8)
+    out = tuple((n - 1) * step + k for n, step, k in zip((height, width), stride, kernel, strict=True))
+    attrs = {"stride": stride, "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC"}
+    largest = 1e-4 * 18_000 * 0.003 * 70 * np.sqrt(2 * channels) * 3
+    x, y = wide("x", (1, height, width, channels)), wide("y", (1, *out, outputs), largest / HIGHEST)
+    if dtype == "int8":
+        x = Tensor("x", x.shape, "int8", Quantisation.per_tensor(0.02, -5))
+        y = Tensor("y", y.shape, "int8", Quantisation.per_tensor(largest / 60, 3))
+    bias = constant("b", rng.integers(-20_000, 20_000, outputs).astype(np.int32))
+    scales = rng.uniform(0.002, 0.004, outputs)
+    op = Op("transpose_conv", "op", ("x", "w", "b"), ("y",), attrs)
+    return graph_of(op, x, constant("w", weights, scales, axis=0), bias, y)
+
+
+TRANSPOSED = {
+    "one row": {},
+    "one row, every second one of the output": {"kernel": (4, 4), "stride": (2, 2), "width": 40},
+    "two rows": {"height": 2, "width": 9},
+    "one place": {"width": 1, "stride": (2, 3)},
+    "more taps than a chain": {"height": 3, "width": 2, "kernel": (5, 5), "stride": (1, 1)},
+    "bytes": {"dtype": "int8"},
+}
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_convolutions_of_pictures_smaller_than_their_kernels(name: str) -> None:
+    check(transposed_graph(**TRANSPOSED[name]))
+
+
+def test_an_output_of_a_transposed_convolution_sums_few_taps() -> None:
+    weights = np.arange(12, dtype=np.int16).reshape(1, 3, 4, 1)
+    met = [sorted(kernel.ravel().tolist()) for kernel in met_together(weights, (1, 2), (1, 5))]
+    assert met == [[8, 10], [9, 11], [4, 6], [5, 7], [0, 2], [1, 3]]
+    (everything,) = met_together(weights, (1, 1), (9, 9))
+    assert sorted(everything.ravel()) == list(range(12))
 
 
 FORMS = {"1x1": PairOfHalves, "depthwise": PairOfHalves, "3x3 valid, many taps": TwoHalves}
@@ -131,6 +176,11 @@ def test_dense_layer() -> None:
     check(graph_of(op, wide("x", (1, 64)), constant("w", weights, 0.003), wide("y", (1, 10), 3e-4)))
 
 
+def prelu(slopes: np.ndarray, scale: float = 1e-4) -> Graph:
+    codes = constant("s", np.rint(slopes * 127).astype(np.int8), 1 / 127)
+    return graph_of(Op("prelu", "op", ("x", "s"), ("z",)), wide("x"), codes, wide("z", scale=scale))
+
+
 UNIT = 1 / 32768
 ELEMENTWISE = {
     "add": lambda: elementwise("add", wide("x"), wide("y", scale=3e-4), wide("z", scale=2.5e-4)),
@@ -146,6 +196,10 @@ ELEMENTWISE = {
     "mean": lambda: elementwise("mean", wide("x"), wide("z", (1, 16), 0.3e-4), axes=(1, 2)),
     "average": lambda: elementwise("average_pool", wide("x"), wide("z", (1, 3, 5, 16), 0.8e-4), **WINDOW),
     "leaky ReLU": lambda: elementwise("leaky_relu", wide("x"), wide("z"), alpha=0.3),
+    "leaky ReLU, finer": lambda: elementwise("leaky_relu", wide("x"), wide("z", scale=0.3e-4), alpha=0.2),
+    "PReLU": lambda: prelu(np.linspace(0, 1, 16)),
+    "PReLU, finer": lambda: prelu(np.linspace(0.05, 0.3, 16), scale=0.3e-4),
+    "PReLU, one slope": lambda: prelu(np.array([0.25])),
 }  # fmt: skip
 EXACT = {
     "maximum": lambda: elementwise("maximum", wide("x"), wide("y"), wide("z")),
@@ -169,8 +223,9 @@ def test_operators_within_what_they_declare(name: str) -> None:
 def test_kernels_for_data_sets_give_the_same(name: str) -> None:
     graph = (ELEMENTWISE | EXACT)[name]()
     context, inputs, (op,) = on_npu(graph).context, random_codes(graph), graph.ops
-    (found,) = npu_kernel(context, op)([inputs[n][None] for n in op.inputs])
-    (meant,) = mapped_op(context, op, inputs)
+    values = inputs | {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
+    (found,) = npu_kernel(context, op)([values[n] if n not in inputs else values[n][None] for n in op.inputs])
+    (meant,) = mapped_op(context, op, values)
     np.testing.assert_array_equal(found[0], meant)
 
 
@@ -215,6 +270,7 @@ def test_rules_of_wide_results_are_as_exact_as_they_say() -> None:
 
 
 REFUSED = {
+    "a slope beyond 1": (lambda: prelu(np.linspace(0.5, 2, 16)), "WIDE-LEAKY"),
     "a zero point": (lambda: conv_graph(zero=3), "WIDE-CODES"),
     "an odd clip inside": (lambda: conv_graph(clip=(0, 20_000)), "WIDE-CLIP"),
     "a padded pool": (
@@ -238,6 +294,27 @@ def test_numbers_behind_a_relu_are_never_negative() -> None:
     graph = random_network(0).graph("int16")
     first = graph.ops[0]
     assert never_negative(first.outputs[0], graph) and not never_negative("x", graph)
+
+
+def test_means_of_what_is_never_negative_may_be() -> None:
+    """Their halves are rounded apart: read without a sign, a code of -1 would be one of 65,535."""
+    op = Op("requantize", "relu", ("x",), ("y",), RELU)
+    mean = Op("mean", "op", ("y",), ("z",), {"axes": (1, 2)})
+    tensors = {t.name: t for t in (wide("x"), wide("y"), wide("z", (1, 16), 0.3e-4))}
+    graph = Graph(tensors, (op, mean), ("x",), ("z",))
+    assert never_negative("y", graph) and not never_negative("z", graph)
+
+
+def test_what_is_too_coarse_counts_codes_of_16_bits_and_names_a_limit_that_does() -> None:
+    graph = conv_graph(channels=16, padding=(0, 0, 0, 0))
+    *_, out = graph.tensors.values()
+    fine = Tensor(out.name, out.shape, "int16", Quantisation.per_tensor(out.scale / 12, 0))
+    graph = Graph(graph.tensors | {out.name: fine}, graph.ops, graph.inputs, graph.outputs)
+    (reason,) = map_ops(facts(graph)).reasons
+    assert reason.rule == "COARSE" and reason.limit == f"{MOST_CODES * WIDE_STEP:g} codes of 16 bits"
+    allowed = float(reason.remedy.split()[-1])
+    assert allowed > MOST_CODES
+    assert not map_ops(replace(facts(graph), coarse=allowed)).reasons
 
 
 @pytest.fixture(scope="module")

@@ -249,7 +249,8 @@ def test_wishes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for wrong in ({"bits": "5"}, {"max_loss": "much"}, {"max_flash": -1}, {"max_loss": "none%"}):
         with pytest.raises(InputError):
             QuantizeOptions(**wrong)
-    assert QuantizeOptions(max_loss="1%").max_changed == 0.01 and QuantizeOptions(max_loss="2").max_loss_db == 2
+    assert QuantizeOptions(bits="4", max_loss="1%").max_changed == 0.01
+    assert QuantizeOptions(max_loss="2").max_loss_db == 2
     assert QuantizeOptions(max_flash=5).precision == "mixed" and QuantizeOptions().precision == "8"
     usual = [QuantizeOptions(bits=bits).four_bits_loss_db for bits in ("4", "mixed")]
     assert usual == [1.5, 0.5] and QuantizeOptions(bits="4", max_loss="none").four_bits_loss_db == np.inf
@@ -261,6 +262,10 @@ def test_wishes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     np.savez(data, x=np.random.default_rng(0).uniform(0, 1, (8, 64, 8, 8)).astype(np.float32))
     with pytest.raises(UnsupportedError, match="no layer may"):
         atonc.quantize(save(tmp_path, only_depthwise), data, bits="4", **FEW)
+    fits = atonc.quantize(save(tmp_path, only_depthwise), data, max_flash=100_000, **FEW)
+    assert any("no weights need 4 bits" in note and "100,000" in note for note in fits.notes)
+    with pytest.raises(CapacityError, match="--max-flash 10"):
+        atonc.quantize(save(tmp_path, only_depthwise), data, max_flash=10, **FEW)
     b = Build()
     image = b.model({"x": (1, 8, 8, 8)}, [b.conv("x", "y", (16, 8, 3, 3))])
     np.savez(data, x=np.random.default_rng(0).uniform(0, 1, (8, 8, 8, 8)).astype(np.float32))

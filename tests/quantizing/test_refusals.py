@@ -9,10 +9,13 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+from atonc.doors.cli.cli import main
 from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.observe import session
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.samples import read_samples
 from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.machine.base.disk import missing
 from atonc.machine.base.errors import AtoncError, InputError, ModelError, UnsupportedError
 from tests.quantizing.float_models import Build, network, samples, save
 
@@ -70,6 +73,50 @@ def test_samples_of_another_shape(tmp_path: Path) -> None:
     refused(path, "3x8x8 do not fit")
     np.savez(path, a=np.zeros((2, 2)), b=np.zeros((2, 2)))
     refused(path, "no array for the input 'x'")
+    np.savez(path)
+    assert "it holds no arrays" in refused(path, "no array for the input 'x'")
+    np.savez(path, x=np.float32(3))
+    refused(path, "single numbers do not fit")
+
+
+def test_models_that_give_no_numbers(tmp_path: Path) -> None:
+    b = Build()
+    weights = b.constant("w", np.full((4, 3, 1, 1), np.nan))
+    model = b.model({"x": (1, 3, 12, 12)}, [b.node("Conv", ["x", weights], "y")])
+    with pytest.raises(ModelError, match=r"Conv y: .* not finite"):
+        quantize(save(tmp_path, model), samples(tmp_path))
+
+
+def test_inputs_of_another_type(tmp_path: Path) -> None:
+    model = network()
+    model.graph.input[0].type.tensor_type.elem_type = 10  # float16
+    with pytest.raises(UnsupportedError, match="'x' is of type float16"):
+        load(save(tmp_path, model))
+
+
+def test_a_folder_in_place_of_a_model_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder, not a file"):
+        raise missing(tmp_path)
+
+
+def test_norms_that_stand_alone_leave_the_graph(tmp_path: Path) -> None:
+    """Behind an operator that onnxruntime folds nothing into, in pictures and in rows."""
+    b = Build()
+    picture = b.norm(b.node("Sigmoid", [b.conv("x", "c", (8, 3, 3, 3))], "s"), "n", 8, 0.5)
+    means = b.node("Flatten", [b.node("GlobalAveragePool", [picture], "p")], "f")
+    row = b.norm(b.node("Tanh", [means], "t"), "m", 8, 2)
+    path = save(tmp_path, b.model({"x": (1, 3, 12, 12)}, [row]))
+    tidy = load(path)
+    assert not any(node.op_type == "BatchNormalization" for node in tidy.graph.node)
+    values = {"x": np.random.default_rng(0).normal(size=(1, 3, 12, 12)).astype(np.float32)}
+    before, after = (session(data).run(None, values)[0] for data in (path.read_bytes(), tidy.SerializeToString()))
+    np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5)
+
+
+def test_wishes_about_pictures_are_told_where_there_are_none(tmp_path: Path) -> None:
+    found = read_samples(samples(tmp_path), SHAPES, QuantizeOptions(mean=("127.5",)))
+    assert any("arrays are taken as they are" in note for note in found.notes)
+    assert not any("--mean" in note for note in read_samples(samples(tmp_path), SHAPES, QuantizeOptions()).notes)
 
 
 def test_folders(tmp_path: Path) -> None:
@@ -101,6 +148,17 @@ def test_pixels_of_another_range_than_in_training(tmp_path: Path) -> None:
 
 
 def test_settings_are_checked() -> None:
-    for wrong in ({"samples": 2}, {"objective": "best"}, {"std": ("0",)}):
+    for wrong in ({"samples": 2}, {"objective": "best"}, {"std": ("0",)}, {"threads": 100_000}):
         with pytest.raises(AtoncError):
             QuantizeOptions(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--max-loss %", "--max-loss 200%", "--max-loss 1%", "--samples 8.7", "--mean nan", "--std inf", "--board nope"],
+)
+def test_command_lines_that_mean_nothing(words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(save(tmp_path, network())), "--data", str(samples(tmp_path)), "-o", str(tmp_path / "out.onnx")]
+    assert main(["quantize", *files, *words.split()]) == 2
+    said = capsys.readouterr().err
+    assert words.split()[1].removesuffix("%") in said and not (tmp_path / "out.onnx").exists()

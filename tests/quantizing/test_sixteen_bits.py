@@ -147,6 +147,20 @@ def test_what_is_joined_is_widened_together_and_functions_are_not(tmp_path: Path
     assert widths.closed({"third"}) == {"third", "fourth"}  # only operators that are wide by `third` read and write it
 
 
+@pytest.mark.parametrize(
+    ("kind", "slope", "wide"), [("PRelu", 0.2, True), ("PRelu", 1.5, False), ("LeakyRelu", 0.1, True)]
+)
+def test_slopes_between_0_and_1_may_be_wide(kind: str, slope: float, wide: bool, tmp_path: Path) -> None:
+    b = Build()
+    one = b.conv("x", "one", (8, 3, 3, 3))
+    if kind == "PRelu":
+        bent = b.node(kind, [one, b.constant("slopes", np.full((8, 1, 1), slope))], "bent")
+    else:
+        bent = b.node(kind, [one], "bent", alpha=slope)
+    graph = FloatGraph(load(save(tmp_path, b.model({"x": (1, 3, 12, 12)}, [b.conv(bent, "y", (4, 8, 1, 1))]))))
+    assert (("bent",) in WidthPlan.of(graph, make_plan(graph)).groups) == wide
+
+
 def test_what_a_function_in_float_reads_may_be_wide(tmp_path: Path) -> None:
     """Probabilities are only as exact as what the softmax reads."""
     b = Build()

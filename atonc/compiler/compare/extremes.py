@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.compare.inputs import float_range, make_inputs
+from atonc.compiler.compare.inputs import CODES, float_range, make_inputs
 from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.ops import is_move
 
@@ -32,7 +32,7 @@ def make_extremes(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 
 def _has_ends(tensor: Tensor) -> bool:
-    return (tensor.is_float or tensor.dtype in ("int8", "uint8")) and tensor.elements > 0
+    return (tensor.is_float or tensor.dtype in CODES) and tensor.elements > 0
 
 
 def _extreme(graph: Graph, tensor: Tensor, seed: int) -> Array:

@@ -21,7 +21,7 @@ from atonc.machine.base.frozen import dataclass
 Real = NDArray[np.float64]
 
 _NEXT_ALIKE = 7919  # between the seeds of inputs of one shape: were they equal, nobody would see them exchanged
-_CODES = {"int8": (-128, 127), "uint8": (0, 255)}
+CODES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}  # formats of activations
 KINDS = ("auto", "photo", "portrait", "audio")
 
 
@@ -33,7 +33,7 @@ class NaturalInput:
     dtype: str
     layout: str = "NHWC"
     limits: tuple[float, float] = (0.0, 1.0)
-    codes: tuple[int, int] | None = None  # None: all that a byte has
+    codes: tuple[int, int] | None = None  # None: all that the format has
 
 
 def make_inputs(graph: Graph, seed: int = 0, kind: str = "auto") -> dict[str, Array]:
@@ -57,7 +57,7 @@ def make_values(inputs: Sequence[NaturalInput], seed: int, kind: str = "auto") -
 
 
 def make_noise(like: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """Every value at random, over all codes of a byte or the range of a natural input."""
+    """Every value at random, over all codes of its format or the range of a natural input."""
     rng = np.random.default_rng(seed)
     limits = {name: _limits(v) for name, v in like.items()}
     return {name: rng.uniform(*limits[name], size=v.shape).astype(v.dtype) for name, v in like.items()}
@@ -66,7 +66,7 @@ def make_noise(like: Mapping[str, Array], seed: int) -> dict[str, Array]:
 def _limits(values: Array) -> tuple[float, float]:
     if not values.size:
         return 0.0, 0.0
-    return _CODES.get(str(values.dtype)) or (float(values.min()), float(values.max()))
+    return CODES.get(str(values.dtype)) or (float(values.min()), float(values.max()))
 
 
 def make_input(
@@ -77,7 +77,7 @@ def make_input(
 
 
 def _natural(tensor: Tensor, layout: str, limits: tuple[float, float]) -> NaturalInput:
-    codes = tensor.code_range if tensor.dtype in _CODES else None
+    codes = tensor.code_range if tensor.dtype in CODES else None
     return NaturalInput(tensor.shape, tensor.dtype, layout, limits, codes)
 
 
@@ -87,7 +87,7 @@ def _make(wanted: NaturalInput, seed: int, kind: str) -> Array:
     if dtype.kind == "f":
         low, high = wanted.limits
         return (low + unit * (high - low)).astype(dtype)
-    low_code, high_code = wanted.codes or _CODES.get(wanted.dtype, (0, 255))
+    low_code, high_code = wanted.codes or CODES.get(wanted.dtype, (0, 255))
     codes = np.floor(low_code + unit * (high_code - low_code + 1))
     return np.clip(codes, low_code, high_code).astype(dtype)
 
@@ -99,7 +99,7 @@ def float_range(graph: Graph, name: str) -> tuple[float, float]:
         if not readers:
             break
         target = graph.tensors[readers[0].outputs[0]]
-        if readers[0].kind == "quantize" and target.quant is not None and target.dtype in ("int8", "uint8"):
+        if readers[0].kind == "quantize" and target.quant is not None and target.dtype in CODES:
             low, high = target.code_range
             return (low - target.zero_point) * target.scale, (high - target.zero_point) * target.scale
         if not is_move(readers[0].kind) or target.quant is not None:

@@ -59,6 +59,14 @@ def fitted(image: Any, shape: tuple[int, ...], where: str) -> NDArray[Any]:
     return pixels if channel_last else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
 
 
+def pixel_codes(pixels: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Codes of an input: uint8 ones are pixels, int8 ones pixels - 128, int16 ones reach both ends of their range."""
+    if dtype == "uint8":
+        return pixels
+    centred = pixels.astype(np.int32) - 128
+    return (centred * 257 + 128 if dtype == "int16" else centred).astype(dtype)
+
+
 def _require_picture(shape: tuple[int, ...], where: str) -> None:
     if not is_picture(shape):
         raise InputError(

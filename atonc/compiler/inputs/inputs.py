@@ -73,7 +73,7 @@ def given_by_name(names: Sequence[str], value: Any, named: Mapping[str, Any]) ->
 
 
 def _without_pictures(graph: Graph, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Files and Pillow images become codes: uint8 codes are pixels, int8 codes pixels - 128, floats the whole range."""
+    """Files and Pillow images become codes: codes by `pixel_codes`, floats the whole range."""
     if not isinstance(given, Mapping):
         return given
     known = set(graph.inputs)
@@ -87,7 +87,7 @@ def is_picture(value: Any) -> bool:
 def pixels(graph: Graph, name: str, value: Any) -> Array:
     """A picture, or the path of one, as values of an input."""
     from atonc.compiler.compare.inputs import float_range
-    from atonc.compiler.inputs.images import fitted, read_image
+    from atonc.compiler.inputs.images import fitted, pixel_codes, read_image
 
     tensor = graph.tensors[name]
     shape = tensor.shape
@@ -95,7 +95,7 @@ def pixels(graph: Graph, name: str, value: Any) -> Array:
     if tensor.is_float:
         low, high = float_range(graph, name)
         return (low + found / np.float32(255) * (high - low)).astype(tensor.dtype)
-    return found if tensor.dtype == "uint8" else (found.astype(np.int16) - 128).astype(tensor.dtype)
+    return pixel_codes(found, tensor.dtype)
 
 
 def network_inputs(network: EmulatedNetwork, given: Mapping[str, Any]) -> dict[str, Array]:

@@ -24,7 +24,11 @@ from atonc.compiler.schedule.spacers import spaced
 from atonc.compiler.select.form import Alternative, Form, Refusal, RefusedForm, Semantics
 from atonc.machine.hw.machine import Machine
 
-WHOLE_RANGE = 255.0  # codes: no two are further apart
+WHOLE_RANGE, WIDE_RANGE = 255.0, 65535.0  # codes of 8 and 16 bits: no two are further apart
+
+
+def whole_range(tensor: Tensor) -> float:
+    return WIDE_RANGE if tensor.dtype == "int16" else WHOLE_RANGE
 
 
 class Context:
@@ -160,16 +164,17 @@ class Context:
     def require_fine(self, op: Op, error: float) -> None:
         """`error`: how far an operator may be from exact arithmetic, in codes. ST's numbers are as they are."""
         wide = self.tensor(op.outputs[0]).dtype == "int16"
-        error = error if wide else min(error, WHOLE_RANGE)
-        limit = self.facts.coarse * (WIDE_STEP if wide else 1)
-        if error <= limit or self.numerics == "2.x":
+        error = min(error * self.facts.error_codes, whole_range(self.tensor(op.outputs[0])))
+        step = WIDE_STEP if wide else 1
+        if error <= self.facts.coarse * step or self.numerics == "2.x":
             return
+        codes = "codes of 16 bits" if wide else "codes"
         raise Refusal(
             "COARSE",
-            f"{op.kind}: up to {error:.3g} codes from exact arithmetic",
-            f"{limit:g} codes",
+            f"{op.kind}: up to {error:,.3g} {codes} from exact arithmetic",
+            f"{self.facts.coarse * step:g} {codes}",
             "check the scales of the layer and of its channels, or accept it: "
-            f"--allow-coarse {ceil(error * self.facts.coarse / limit)}",
+            f"--allow-coarse {ceil(error / step)}",
         )
 
     def _require_trusted(self, groups: Iterable[TaskGroup]) -> None:

@@ -36,7 +36,8 @@ class Facts:
     asked: frozenset[str] = frozenset()  # what no published program proves and the user wants all the same
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kernels -> bytes where another epoch begins
     forms: Mapping[str, str] = field(default_factory=dict)  # operator -> label of the form that it shall take
-    coarse: float = MOST_CODES  # codes that an operator may be from exact arithmetic
+    coarse: float = MOST_CODES  # codes of 8 bits that an operator may be from exact arithmetic
+    error_codes: int = 1  # that an error of one stands for
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]

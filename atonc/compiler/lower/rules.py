@@ -269,8 +269,8 @@ _REFUSALS: dict[str, Rule] = {
     "wide leaky relu": _rule(
         "WIDE-LEAKY",
         "a leaky ReLU of 16 bits is a sum of two scaled parts, which would leave 16 bits here",
-        "slopes between 0 and 1, an output scale of at least the input's",
-        "give the output the scale of the input",
+        "slopes between 0 and 1, no clip behind it",
+        "use other slopes, or a clip of its own",
     ),
     "ON-CPU": ASKED,
     "CPU-EVIDENCE": NO_EVIDENCE,

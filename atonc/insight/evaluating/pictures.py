@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.compare.inputs import float_range
-from atonc.compiler.inputs.images import DAMAGE, FORMATS, MAX_BYTES, check_pixels
+from atonc.compiler.inputs.images import DAMAGE, FORMATS, MAX_BYTES, check_pixels, pixel_codes
 from atonc.compiler.ir import Graph, Tensor
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
@@ -55,7 +55,7 @@ def picture_input(path: Path, graph: Graph, tensor: Tensor, how: Preparation) ->
 
 
 def _codes(pixels: Array, graph: Graph, tensor: Tensor, how: Preparation) -> Array:
-    """uint8 codes are pixels and int8 codes pixels - 128, unless a normalisation says what real values are."""
+    """Codes are those of `pixel_codes`, unless a normalisation says what real values are."""
     if how.normalisation is not None:
         mean, deviation = (np.array(values, np.float32) for values in how.normalisation)
         real = (pixels.astype(np.float32) - mean) / deviation
@@ -65,7 +65,7 @@ def _codes(pixels: Array, graph: Graph, tensor: Tensor, how: Preparation) -> Arr
     if tensor.is_float:
         low, high = float_range(graph, tensor.name)
         return (low + pixels / np.float32(255) * (high - low)).astype(tensor.dtype)
-    return pixels if tensor.dtype == "uint8" else (pixels.astype(np.int16) - 128).astype(tensor.dtype)
+    return pixel_codes(pixels, tensor.dtype)
 
 
 def read_picture(path: Path, size: tuple[int, int], channels: int, resize: str) -> tuple[Array, Fit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from atonc.insight.quantizing.layers import LinearLayer
 from atonc.insight.quantizing.look import Look, look
 from atonc.insight.quantizing.ranges import Seen
 from atonc.insight.quantizing.samples import Feed
+from atonc.machine.base.errors import ModelError
 
 
 def calibrate(
@@ -21,7 +23,16 @@ def calibrate(
     """`scheduler`: of a Dask cluster that runs the samples; what is found is the same."""
     looks = looks_from_cluster(graph.model, names, feeds, scheduler) if scheduler else [look(graph.model, names, feeds)]
     weights = channel_weights(graph, layers)
-    return {name: _together([one[name] for one in looks], weights.get(name)) for name in names}
+    found = {name: _together([one[name] for one in looks], weights.get(name)) for name in names}
+    for name, seen in found.items():
+        if not (isfinite(seen.low) and isfinite(seen.high)):
+            raise ModelError(
+                "the float model gives values that are not finite on the samples",
+                where=graph.producer[name].name if name in graph.producer else name,
+                rule="ranges of activations are learnt from finite values",
+                remedy="look for weights that are not numbers, and whether the samples are scaled as in training",
+            )
+    return found
 
 
 def _together(looks: Sequence[Look], weights: Array | None) -> Seen:

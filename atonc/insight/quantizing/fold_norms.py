@@ -1,4 +1,5 @@
-"""BatchNorm that onnxruntime leaves alone: into a ConvTranspose before it, or as a depthwise 1x1 convolution."""
+"""BatchNorm that onnxruntime leaves alone: into a ConvTranspose before it, as a depthwise 1x1 convolution, or as a
+product and a sum."""
 
 from __future__ import annotations
 
@@ -28,6 +29,8 @@ def fold_norms(graph: Any) -> None:
             _into(before, node, factor, offset, graph, constants)
         elif ranks.get(node.input[0]) == 4:
             _as_convolution(node, factor, offset, graph)
+        elif ranks.get(node.input[0], 0) > 1:
+            _as_line(node, factor, offset, ranks[node.input[0]], graph)
 
 
 def _affine(node: Any, values: list[Array]) -> tuple[Array, Array]:
@@ -60,6 +63,21 @@ def _as_convolution(node: Any, factor: Array, offset: Array, graph: Any) -> None
     graph.node.remove(node)
     graph.node.insert(place, made)
     _replace_inputs(graph.node[place], graph, factor.reshape(-1, 1, 1, 1), offset, label)
+
+
+def _as_line(node: Any, factor: Array, offset: Array, rank: int, graph: Any) -> None:
+    """For rows of values, which no convolution takes."""
+    from onnx import helper, numpy_helper
+
+    label = node.name or node.output[0]
+    names, shape = (f"{label}:factor", f"{label}:offset"), (-1, *(1 for _ in range(rank - 2)))
+    for name, value in zip(names, (factor, offset), strict=True):
+        graph.initializer.append(numpy_helper.from_array(value.astype(np.float32).reshape(shape), name))
+    scaled = f"{node.output[0]}:scaled"
+    place = list(graph.node).index(node)
+    graph.node.remove(node)
+    graph.node.insert(place, helper.make_node("Mul", [node.input[0], names[0]], [scaled], f"{label}:mul"))
+    graph.node.insert(place + 1, helper.make_node("Add", [scaled, names[1]], [node.output[0]], f"{label}:add"))
 
 
 def _replace_inputs(node: Any, graph: Any, weights: Array, bias: Array, label: str) -> None:

@@ -110,6 +110,7 @@ def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
     """Open sizes by their names; a batch that is left open becomes 1."""
     constants = {proto.name for proto in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
+    _require_float32(inputs, name)
     named = {dim.dim_param for value in inputs for dim in value.type.tensor_type.shape.dim if dim.dim_param}
     numbered = {f"{value.name}:{index}" for value in inputs for index in range(len(_dims(value)))}
     require_names(sizes, named | numbered)
@@ -136,6 +137,20 @@ def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
     return model
 
 
+def _require_float32(inputs: Sequence[Any], name: str) -> None:
+    from onnx import TensorProto
+
+    for value in inputs:
+        kind = value.type.tensor_type.elem_type
+        if kind != TensorProto.FLOAT:
+            raise UnsupportedError(
+                f"input {value.name[:80]!r} is of type {TensorProto.DataType.Name(kind).lower()}",
+                where=name,
+                rule="inputs of the float model are float32",
+                remedy="export the model in float32",
+            )
+
+
 def _dims(value: Any) -> Any:
     return value.type.tensor_type.shape.dim
 
@@ -160,7 +175,7 @@ def tidy(model: Any, name: str) -> Any:
             settings.optimized_model_filepath = str(target)
             settings.log_severity_level = 4
             ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
-            found = onnx.load(target)
+            found = shape_inference.infer_shapes(onnx.load(target))
         fold_norms(found.graph)
         found = shape_inference.infer_shapes(found)
     except AtoncError:

@@ -14,6 +14,7 @@ from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.mend import Mended, MendOptions
 from atonc.insight.quantizing.precision import (
+    LEAST_WEIGHTS,
     NarrowLayer,
     as_many_as_fit,
     cheapest_first,
@@ -80,6 +81,7 @@ class Narrowed:
     points: tuple[PrecisionPoint, ...]
     steps: tuple[Step, ...]
     alone_db: Mapping[str, float]
+    max_flash: int = 0  # that was to be met
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -87,6 +89,9 @@ class Narrowed:
         if self.chosen.tuning.four:
             return ()
         all_four, eight = self.points[-1], self.points[0]
+        if self.max_flash:
+            return (f"no weights need 4 bits: with 8 the constants take {eight.flash_bytes:,} of the "
+                    f"{self.max_flash:,} bytes that are allowed",)  # fmt: skip
         return (f"no weights have 4 bits: none keep within the loss (--max-loss none: {100 * all_four.share:.0f} % of "
                 f"the weights, {eight.snr_db - all_four.snr_db:.1f} dB lost)",)  # fmt: skip
 
@@ -109,6 +114,8 @@ class PrecisionSearch:
         settings = self.bench.settings
         self._require_possible()
         self.made[EIGHT_ONLY] = self._start()
+        if not self.saved:
+            return self._narrowed(self.made[EIGHT_ONLY])
         self.made[frozenset(self.order)] = self._ways()
         if settings.four_bits_loss_db == ANY_LOSS and not settings.max_flash:
             return self._narrowed(self.made[frozenset(self.order)])
@@ -117,11 +124,12 @@ class PrecisionSearch:
 
     def _require_possible(self) -> None:
         settings, least = self.bench.settings, self.flash(tuple(self.saved))
-        if not self.saved:
+        if not self.saved and not settings.max_flash:
             raise UnsupportedError(
                 "no layer may have weights of 4 bits",
                 where=f"--bits {settings.precision}",
-                rule="convolutions without groups and dense layers with enough weights may; of others nothing is known",
+                rule=f"convolutions without groups and dense layers with {LEAST_WEIGHTS} weights or more may; of "
+                "others nothing is known",
                 remedy="leave --bits out",
             )
         if settings.max_flash and least > settings.max_flash:
@@ -272,4 +280,4 @@ class PrecisionSearch:
     def _narrowed(self, chosen: MeasuredChoice) -> Narrowed:
         points = sorted(self.made.values(), key=lambda one: (-one.point.flash_bytes, -one.point.snr_db))
         marked = tuple(replace(one.point, chosen=one is chosen) for one in points)
-        return Narrowed(chosen, self.wishes, marked, tuple(self.steps), self.alone_db)
+        return Narrowed(chosen, self.wishes, marked, tuple(self.steps), self.alone_db, self.bench.settings.max_flash)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.compile.pipeline import Compiled, compile_graph, memories
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
 from atonc.insight.explain.own_steps import own_steps
@@ -25,6 +25,11 @@ class QuantizationPrice:
     span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
     flash_bytes: int | None = None  # of constants, every weight as a byte
     flash_bound: Mapping[str, int] = field(default_factory=dict)  # of the cycles by operator: those that flash bounds
+
+
+def require_board(board: str) -> None:
+    """A board that is not known would only show as a price that nobody can tell."""
+    memories(Options(board=board))
 
 
 def price(model: Any, board: str = "stm32n6570-dk") -> QuantizationPrice:

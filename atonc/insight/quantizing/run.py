@@ -24,7 +24,7 @@ from atonc.insight.quantizing.mend import Mended, MendOptions, mend
 from atonc.insight.quantizing.narrow import EightBits, Narrowed, PrecisionSearch
 from atonc.insight.quantizing.observe import threads
 from atonc.insight.quantizing.precision import tensors_of
-from atonc.insight.quantizing.price import QuantizationPrice, price
+from atonc.insight.quantizing.price import QuantizationPrice, price, require_board
 from atonc.insight.quantizing.range_check import first_norm, require_trained_range, still_outputs
 from atonc.insight.quantizing.ranges import Seen
 from atonc.insight.quantizing.samples import Feed, Samples, Teachers, read_samples
@@ -67,6 +67,7 @@ TUNABLE: tuple[dict[str, Any], ...] = (
 
 def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -> Quantised:
     settings = settings or QuantizeOptions()
+    require_board(settings.board)
     if settings.scheduler:
         require_scheduler(settings.scheduler)
     with threads(settings.threads):

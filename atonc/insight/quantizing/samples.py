@@ -38,10 +38,16 @@ def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: Qu
         raise InputError("there is no such file or folder", where=str(path), remedy="name a folder or an .npz file")
     feeds, notes = _of_folder(path, shapes, settings) if path.is_dir() else (_of_file(path, shapes), [])
     total = len(feeds)
+    if (settings.mean or settings.std) and not _has_pictures(path):
+        notes = [*notes, "--mean and --std are for pictures: arrays are taken as they are"]
     if total > settings.samples:
         feeds = [feeds[index] for index in np.linspace(0, total - 1, settings.samples).astype(int)]
         notes = [*notes, f"{settings.samples} of {total} samples are used (--samples)"]
     return Samples(tuple(feeds), (*notes, *check_samples(feeds, str(path))))
+
+
+def _has_pictures(path: Path) -> bool:
+    return path.is_dir() and any(file.suffix.lower() in PICTURES for file in path.rglob("*"))
 
 
 def _of_folder(
@@ -110,13 +116,14 @@ def _by_input(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
         if not key and name not in arrays and "" not in arrays:
             raise InputError(
                 f"no array for the input {name[:80]!r}", where=str(path),
-                rule=f"it holds {', '.join(map(repr, list(arrays)[:8]))}",
+                rule=f"it holds {', '.join(map(repr, list(arrays)[:8])) or 'no arrays'}",
                 remedy=f"save it with numpy.savez(file, **{{{name[:40]!r}: samples}})",
             )  # fmt: skip
         stacked = _stacked(arrays[key], shape)
         if stacked is None:
+            seen = arrays[key].shape[1:] or arrays[key].shape
             raise InputError(
-                f"samples of shape {'x'.join(map(str, arrays[key].shape[1:] or arrays[key].shape))} do not fit the "
+                f"{'samples of shape ' + 'x'.join(map(str, seen)) if seen else 'single numbers'} do not fit the "
                 f"input {name[:80]!r}: {'x'.join(map(str, shape))}",
                 where=str(path),
                 rule="samples come first: N samples of the input's own shape",
@@ -154,7 +161,10 @@ def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:
     for name in feeds[0]:
         values = np.stack([feed[name].reshape(-1) for feed in feeds])
         if not np.isfinite(values).all():
-            raise InputError(f"samples of {name!r} hold values that are not finite", where=where)
+            raise InputError(
+                f"samples of {name!r} hold values that are not finite", where=where,
+                rule="not a number, infinite, or beyond what float32 holds", remedy="leave those samples out",
+            )  # fmt: skip
         if np.ptp(values) == 0 or np.ptp(values, axis=0).max() == 0:
             what = "constant" if np.ptp(values) == 0 else "all the same"
             raise InputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from math import inf, log10
+from math import inf, isfinite, log10
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,14 @@ MOST_LOSS_DB = 0.5  # that speed or flash may cost where nothing else is said
 FOUR_BITS_LOSS_DB = 1.5  # the same where 4 bits are asked for
 NO_LIMIT, ANY_LOSS = "none", inf
 LEAST_SAMPLES, USUAL_SAMPLES = 8, 100
+MOST_THREADS = 256  # more only wait for each other
 
 
 def count(text: str) -> int:
-    return int(number(text))
+    value = number(text)
+    if value != int(value):
+        raise InputError(f"{text[:40]!r} is not a whole number")
+    return int(value)
 
 
 def number(text: str) -> float:
@@ -41,8 +45,8 @@ def number(text: str) -> float:
 def loss(text: str) -> str:
     """Decibels, percent of the samples, or `none` where any loss will do; nothing where it is left to us."""
     word = text.strip()
-    if word != NO_LIMIT:
-        number(word.removesuffix("%").strip() or "0")
+    if word and word != NO_LIMIT and number(word.removesuffix("%").strip()) > 100 and word.endswith("%"):
+        raise InputError(f"{text[:40]!r} is more than all samples", where="--max-loss", remedy="write 1%, 1.5 or none")
     return word
 
 
@@ -59,9 +63,11 @@ def numbers(text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     for word in words:
         try:
-            float(word)
+            usable = isfinite(float(word))
         except ValueError:
-            raise InputError(f"{word[:40]!r} is not a number", remedy="write 127.5, or 123.7,116.3,103.5") from None
+            usable = False
+        if not usable:
+            raise InputError(f"{word[:40]!r} is not a number", remedy="write 127.5, or 123.7,116.3,103.5")
     return words
 
 
@@ -137,9 +143,18 @@ class QuantizeOptions:
                 rule=f"ranges need at least {LEAST_SAMPLES} samples; {USUAL_SAMPLES} are usual",
                 remedy="raise it",
             )
+        if self.threads > MOST_THREADS:
+            raise InputError(f"{self.threads:,} threads", where="--threads", rule=f"at most {MOST_THREADS}")
         if any(float(word) == 0 for word in self.std):
             raise InputError("pixels cannot be divided by 0", where="--std")
         loss(self.max_loss)
+        if self.max_changed is not None and self.precision == EIGHT_BITS:
+            raise InputError(
+                "percent of the first classes, without weights of 4 bits",
+                where=f"--max-loss {self.max_loss}",
+                rule="percent limits what weights of 4 bits may change; what speed may cost is in dB",
+                remedy=f"write dB, for example --max-loss {MOST_LOSS_DB:g}, or add --bits 4",
+            )
         if wide_target(self.wide) and self.precision != EIGHT_BITS:
             raise InputError(
                 "weights of 4 bits and activations of 16 at once",

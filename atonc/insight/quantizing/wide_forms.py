@@ -20,6 +20,7 @@ SIXTEEN = 32767  # codes of either sign; the zero point is 0, as the NPU wants i
 # A step of 8 bits is so many of 16: codes less any zero point (255 at most) fit, so a tensor of 8 bits widens exactly.
 FINER = 128
 SUMMED, AVERAGED = ("Add", "Sub", "Mul"), ("GlobalAveragePool", "AveragePool", "ReduceMean")
+LEAKY_SLOPE = 0.01  # of ONNX, where none is said
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,18 @@ def _sides(graph: FloatGraph, plan: ScalePlan, coded: Collection[str], node: Any
     """The tensors with codes around a node that has a form for 16 bits; none where it has not."""
     live, written = graph.activations(node), _written(graph, coded, node)
     weighted, summed = node.op_type in WEIGHTED and graph.weights_of(node), node.op_type in SUMMED and len(live) == 2
-    fits = weighted or summed or node.op_type in AVERAGED
+    fits = weighted or summed or node.op_type in AVERAGED or _is_leaky(graph, node)
     if not fits or node.name in plan.float_nodes or not written or not live or not all(name in coded for name in live):
         return ()
     return (*live, written)
+
+
+def _is_leaky(graph: FloatGraph, node: Any) -> bool:
+    """Whether it is a ReLU with slopes between 0 and 1 on its negative side."""
+    if node.op_type == "LeakyRelu":
+        return 0 <= next((a.f for a in node.attribute if a.name == "alpha"), LEAKY_SLOPE) <= 1
+    slopes = graph.constants.get(node.input[1]) if node.op_type == "PRelu" else None
+    return slopes is not None and bool((slopes >= 0).all() and (slopes <= 1).all())
 
 
 def _written(graph: FloatGraph, coded: Collection[str], node: Any) -> str:

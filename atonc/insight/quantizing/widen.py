@@ -126,7 +126,7 @@ class WidthSearch:
                 f"({share(reached):.3g} % of float), with 8 bits {self.tried[0][0].worst_db:.2f} dB",
                 where=f"--wide {self.bench.settings.wide}",
                 rule="functions by table, what is next to them, and weights keep 8 bits",
-                remedy=f"ask for that much: --wide {np.floor(reached * 10) / 10:g}, or train with quantisation",
+                remedy=f"{_within_reach(reached)}train with quantisation",
             )
 
     # ---------------------------------------------------------------------------------------------------- measuring
@@ -215,3 +215,9 @@ def require_groups(widths: WidthPlan, wide: str) -> None:
             rule="tensors that convolutions, dense layers, sums, products and means read or write may",
             remedy="leave --wide out",
         )
+
+
+def _within_reach(reached: float) -> str:
+    """What may be asked for instead, if anything."""
+    most = np.floor(reached * 10) / 10
+    return f"ask for that much: --wide {most:g}, or " if most > 0 else "look at the samples (outliers?), or "

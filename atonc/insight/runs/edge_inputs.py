@@ -94,23 +94,22 @@ def samples_from(infos: Sequence[BufferInfo], paths: Sequence[Path], limit: int 
 
 
 def image_input(edges: EdgeBuffers, info: BufferInfo, path: Path) -> Array:
-    """An image, resized to the input; uint8 codes are pixels, int8 codes pixels - 128, floats span the range that the
-    network quantises them with."""
-    from atonc.compiler.inputs.images import read_image
+    """An image, resized to the input; floats span the range that the network quantises them with."""
+    from atonc.compiler.inputs.images import pixel_codes, read_image
 
     pixels = read_image(path, tensors.io_shape(info))
     dtype = tensors.dtype_of(info)
     if dtype.kind == "f":
         low, high = float_range(edges, info)
         return (low + pixels / np.float32(255) * (high - low)).astype(dtype)
-    return pixels if dtype == np.uint8 else (pixels.astype(np.int16) - 128).astype(dtype)
+    return pixel_codes(pixels, dtype.name)
 
 
 def float_range(edges: EdgeBuffers, info: BufferInfo) -> tuple[float, float]:
     """The real numbers that the codes of a float input's quantised copy stand for; 0..1 when there is none."""
     elements = prod(tensors.io_shape(info))
     for buffer in sorted(edges.internals, key=lambda b: b.epoch):
-        if buffer.type in ("INT8", "UINT8") and buffer.scales and prod(tensors.io_shape(buffer)) == elements:
+        if buffer.type in ("INT8", "UINT8", "INT16") and buffer.scales and prod(tensors.io_shape(buffer)) == elements:
             limits = np.iinfo(tensors.dtype_of(buffer))
             offset, scale = buffer.offsets[0], float(np.float32(buffer.scales[0]))  # text has fewer digits than numbers
             return (limits.min - offset) * scale, (limits.max - offset) * scale

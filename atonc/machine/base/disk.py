@@ -53,6 +53,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def missing(path: Path, what: str = "file") -> InputError:
     """What is said of a name that is not there: the nearest ones that are."""
+    if what == "file" and path.is_dir():
+        return InputError("is a folder, not a file", where=str(path), remedy="name the file")
     try:
         there = sorted(entry.name for entry in islice(os.scandir(path.absolute().parent), _MOST_NAMES))
     except (OSError, ValueError):

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from atonc.compiler.lower.conv.chains import limits
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.packed_words import FLAT
 from atonc.compiler.lower.conv.reach import ends
-from atonc.compiler.lower.conv.tiling import FLAT
 from atonc.compiler.lower.conv.weight_sums import extreme_sums
 from atonc.machine.hw.limits import MAX_CHAIN, SUM_LIMIT
 

@@ -19,9 +19,10 @@ from atonc.compiler.lower.conv.engines import output_engine, requantise
 from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, meeting
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.packed_words import EVEN
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.compiler.lower.conv.row_tiles import row_tiles, rows_together
-from atonc.compiler.lower.conv.tiling import EVEN, Tiling, narrower
+from atonc.compiler.lower.conv.tiling import Tiling, narrower
 from atonc.compiler.lower.semantics.record import record
 from atonc.compiler.lower.semantics.sums import LoweredSums
 from atonc.compiler.plan.build import TaskBuilder

@@ -16,7 +16,7 @@ from atonc.compiler.lower.conv.coefficients import Coefficients, coefficients
 from atonc.compiler.lower.conv.engines import SHIFT_CODES
 from atonc.compiler.lower.conv.kernel_parts import Phase, Ring, Sides, Sliding, phases, stepped
 from atonc.compiler.lower.conv.passes_2x import PassShape, channels_a_pass
-from atonc.compiler.lower.conv.reach import ends, expected, possible
+from atonc.compiler.lower.conv.reach import ends, expected, possible, summed
 from atonc.compiler.lower.conv.reading import modes
 from atonc.compiler.lower.conv.requantise import (
     Accumulated,
@@ -30,7 +30,7 @@ from atonc.compiler.lower.conv.requantise import (
     require_usable,
     two_steps,
 )
-from atonc.compiler.lower.conv.taps import tap_phases
+from atonc.compiler.lower.conv.taps import tap_phases, transposed_tap_phases
 from atonc.compiler.lower.conv.transposed import transposed_phases
 from atonc.compiler.lower.conv.typical_sums import Codes
 from atonc.compiler.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
@@ -160,7 +160,7 @@ class ConvLayer:
 
     @property
     def magnitudes(self) -> NDArray[np.int64]:
-        return magnitudes(self.weights)
+        return np.asarray(np.max([magnitudes(kernel) for kernel in summed(self)], axis=0))
 
     def runs(self, most: int, step: int = 0) -> list[tuple[int, int]]:
         """Stretches of at most so many output channels: apart from each other those with a weight beyond 8 bits, which
@@ -368,7 +368,8 @@ class ConvLayer:
             return [Phase(0, 0, 1, 1, *size, self.ring.parts)]
         if self.op.kind == "transpose_conv":
             cut = (self.padding[0], self.padding[1])
-            return transposed_phases(self.area, self.weights, self.stride, cut, size)
+            by = transposed_tap_phases if self.by_taps else transposed_phases
+            return by(self.area, self.weights, self.stride, cut, size)
         if self.cut == TOGETHER and has_pairs(self.weights, self.stride, self.dilation, self.padding):
             return paired_phases(self.area, self.weights, self.padding, size, self.border)
         sliding = Sliding(self.stride, self.dilation, self.padding, size, self.border)

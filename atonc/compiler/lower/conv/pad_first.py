@@ -45,17 +45,16 @@ def lower_padded(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskG
 
 def _other_draws(layer: ConvLayer, lower: Lower, rule: str) -> Iterator[Draw[Context]]:
     by_taps, taps = replace(layer, by_taps=True), _most_taps(layer)
-    if taps <= MAX_CHAIN:
+    few = taps <= MAX_CHAIN and layer.op.kind != "transpose_conv"  # which has a phase for every remainder and edge
+    if few:
         yield partial(lower, by_taps)
     yield partial(_on_the_better_copy, layer, lower)
-    if MAX_CHAIN < taps <= MANY_TAPS and rule in ABOUT_LINES:  # other rules may allow a better form of other features
+    if not few and taps <= MANY_TAPS and rule in ABOUT_LINES:  # other rules may allow a better form of other features
         yield partial(lower, by_taps)
 
 
 def _most_taps(layer: ConvLayer) -> int:
     """Counts the taps of the output that has most; more than any limit where taps cannot go by themselves."""
-    if layer.op.kind == "transpose_conv":
-        return MANY_TAPS + 1
     try:
         phases = replace(layer, by_taps=True).phases((layer.out.height, layer.out.width))
     except Refusal:

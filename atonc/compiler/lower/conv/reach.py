@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.compiler.lower.conv.transposed import met_together
 from atonc.compiler.lower.conv.typical_sums import Shown, farthest, largest_sums, with_border
-from atonc.compiler.lower.conv.weight_sums import extreme_sums
+from atonc.compiler.lower.conv.weight_sums import Weights, extreme_sums
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST
 from atonc.compiler.plan.policy import EXPECTED_MARGIN, UNSEEN_MARGIN
 
@@ -29,7 +30,15 @@ def ends(layer: ConvLayer) -> tuple[int, int]:
 def possible(layer: ConvLayer, subtracted: int) -> Real:
     """Per output channel: no input takes any partial sum further."""
     low, high = ends(layer)
-    return extreme_sums(layer.weights, low - subtracted, high - subtracted).astype(np.float64)
+    found = [extreme_sums(kernel, low - subtracted, high - subtracted) for kernel in summed(layer)]
+    return np.max(found, axis=0).astype(np.float64)
+
+
+def summed(layer: ConvLayer) -> list[Weights]:
+    """The kernels of single outputs. (Transposed convolutions with results of a byte keep the room that they had.)"""
+    if layer.op.kind != "transpose_conv" or layer.out_bytes == 1:
+        return [layer.weights]
+    return met_together(layer.weights, layer.stride, (layer.area.height, layer.area.width))
 
 
 def expected(layer: ConvLayer, subtracted: int, shown: Real) -> Real:
@@ -51,6 +60,10 @@ def margin(layer: ConvLayer) -> float:
 
 def _observed(layer: ConvLayer, subtracted: int, shown: Shown) -> Real:
     """Per output channel the largest sum over any first part of the input channels, at sampled positions."""
+    kernels = summed(layer)
+    if kernels[0] is not layer.weights:
+        found = [largest_sums(layer.pictures, subtracted, one, (1, 1), (1, 1), shown) for one in kernels]
+        return np.asarray(np.max(found, axis=0))
     top, left, bottom, right = layer.op.attrs.get("padding", (0, 0, 0, 0))
     pictures = with_border(layer.pictures, ((top, bottom), (left, right), (0, 0)), layer.zero)
     return largest_sums(pictures, subtracted, layer.weights, layer.stride, layer.dilation, shown)

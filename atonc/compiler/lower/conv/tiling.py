@@ -23,11 +23,12 @@ from atonc.compiler.lower.conv.chains import (
     pictures_trusted,
     shape_of,
 )
-from atonc.compiler.lower.conv.engines import PACKED, feature_engine
+from atonc.compiler.lower.conv.engines import feature_engine
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part
+from atonc.compiler.lower.conv.packed_words import EVEN, FLAT, can_read, packable
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.policy import CHEAP, EPOCH_CYCLES, MAX_CHAINS, MOST_TRIED
-from atonc.compiler.plan.streams import Area, Frames
+from atonc.compiler.plan.streams import Frames
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES, UNITS
 from atonc.machine.hw.machine import Timing
@@ -35,9 +36,7 @@ from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.target import Target
 from atonc.machine.hw.units.convacc import ConvaccConfig
 
-EVEN = 2  # words of three bytes were read from even addresses
 FEATURES = "to CONVACC:0"
-FLAT = 16  # and a whole frame of them, without steps, from such an address
 
 
 class Slots(NamedTuple):
@@ -269,7 +268,7 @@ def _candidates(
     size = outputs * channels * rows * columns * len(parts) * mode.kernel_bytes
     flash = ceil(target.machine.flash_byte_cycles * size)
     if mode.deep and not mode.packed_frame:
-        if not all(_packable(part.area) for part in parts):
+        if not all(packable(part.area) for part in parts):
             return
         aligned = lcm(aligned, EVEN)
     for units in _unit_counts(parts, channels):
@@ -278,11 +277,7 @@ def _candidates(
             batch, passes = slots.batch, slots.passes
             if batch < least_batch(mode, rows):
                 continue
-            if mode.packed_frame and not (batch == channels and all(_in_a_row(part.area) for part in parts)):
-                continue
-            if mode.deep and not mode.packed_frame and not all(_words_fit(part.area, batch) for part in parts):
-                continue
-            if passes > MOST_PASSES:
+            if not can_read(mode, [part.area for part in parts], batch) or passes > MOST_PASSES:
                 continue
             features = max(_feature_words(part, mode, batch) for part in parts)
             bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
@@ -317,23 +312,6 @@ def _longest_lane(units: int, sets: int, kernels: int, window: bool) -> float:
         return 1 / lanes
     together = BUS_BYTES // gcd(BUS_BYTES, kernels)  # sets whose results fill whole words
     return min(1.0, -(-sets // together // lanes) * together / sets)
-
-
-def _in_a_row(area: Area) -> bool:
-    """Whether packed words may be read across all pixels."""
-    return area.contiguous and area.offset % FLAT == 0
-
-
-def _packable(area: Area) -> bool:
-    """Whether packed words may be read from all pixels."""
-    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
-    return area.offset % EVEN == 0 and not any(step % PACKED for step in steps)
-
-
-def _words_fit(area: Area, batch: int) -> bool:
-    """Whether the last word of a pixel ends inside it: words that reach into the next pixel were never seen."""
-    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
-    return all(-(-batch // 3) * 3 <= step for step in steps)
 
 
 def _feature_words(part: Outline, mode: FeatureMode, batch: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from atonc.compiler.lower.conv.kernel_parts import WINDOW, Part, Phase, Weights, WindowAxis, axis_of, part_of
 from atonc.compiler.plan.streams import Area
 
@@ -48,3 +50,16 @@ def _parts(
 
 def _axis(size: int, start: int, taps: int, outputs: int) -> WindowAxis | None:
     return axis_of(size, start, 1, taps, 1, outputs)
+
+
+def met_together(weights: Weights, stride: tuple[int, int], size: tuple[int, int]) -> list[Weights]:
+    """The parts of a kernel that one output may sum on a picture of this size, in the order of the inputs."""
+    rows, columns = (list(_met(*axis)) for axis in zip(weights.shape[1:3], stride, size, strict=True))
+    return [weights[:, some][:, :, others] for some in rows for others in columns]
+
+
+def _met(taps: int, stride: int, size: int) -> Iterator[list[int]]:
+    for rest in range(min(stride, taps)):
+        own = list(range(rest, taps, stride))[::-1]
+        count = min(len(own), size)
+        yield from (own[first : first + count] for first in range(len(own) - count + 1))

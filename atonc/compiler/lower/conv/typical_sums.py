@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,15 +63,30 @@ def largest_sums(
     largest = np.ones(outputs)
     for picture in pictures:
         patches = sample_patches(picture, (window[0], window[1]), stride, dilation) - subtracted
-        if channels < picture.shape[2]:  # depthwise: every output looks at one channel
-            own = np.arange(outputs) // (outputs // picture.shape[2])
+        groups = picture.shape[2] // channels
+        if groups > 1 and channels == 1:  # depthwise: every output looks at one channel
+            own = np.arange(outputs) // (outputs // groups)
             products = patches[..., own] * weights[..., 0].transpose(1, 2, 0).astype(np.float64)
             above, below = (np.maximum(sign * products, 0).sum(axis=(1, 2)) for sign in (1, -1))
             found = shown.required(above, -below, above - below).max(axis=0)  # whatever the order
         else:
-            found = largest_part(patches, weights, shown)
+            found = _by_group(patches, weights, groups, shown)
         largest = np.maximum(largest, found)
     return largest
+
+
+def _by_group(patches: Codes, weights: Weights, groups: int, shown: Shown) -> Real:
+    """Every group of outputs looks at channels of its own."""
+    if groups == 1:
+        return largest_part(patches, weights, shown)
+    outputs, channels = weights.shape[0] // groups, weights.shape[3]
+    limits = np.broadcast_to(shown.sums, weights.shape[:1])
+    found = []
+    for group in range(groups):
+        own = slice(group * outputs, (group + 1) * outputs)
+        features = patches[..., group * channels : (group + 1) * channels]
+        found.append(largest_part(features, weights[own], replace(shown, sums=limits[own])))
+    return np.concatenate(found)
 
 
 def sample_patches(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Graph, Op, Tensor, layer_name
-from atonc.compiler.lower.context import WHOLE_RANGE, Context
+from atonc.compiler.lower.context import Context, whole_range
 from atonc.compiler.lower.move.copies import requantising_line
 from atonc.compiler.lower.semantics.arithmetic import CODES, line
 from atonc.compiler.ops.registry import evaluate, is_move
@@ -111,7 +111,7 @@ def declared_errors(graph: Graph, mapped: Mapped) -> Iterator[tuple[Op, Declared
 def local_error(op: Op, context: Context, meaning: Semantics | None) -> float:
     """Moves are exact but for the line that requantises them. No two codes are further apart than all of them."""
     if meaning is not None:
-        return min(meaning.error, WHOLE_RANGE)
+        return min(meaning.error, whole_range(context.tensor(op.outputs[0])))
     formats = [(context.tensor(a), context.tensor(b)) for a in op.inputs[:1] for b in op.outputs]
     return max((line_error(*both) for both in formats if _requantises(*both)), default=0.0)
 
@@ -130,7 +130,7 @@ def _deviation(
     graph: Graph, op: Op, local: float, before: list[tuple[int, Deviation]], gains: dict[int, Gain]
 ) -> Deviation:
     """An error below one code moves some values over the edge between two codes: that many, and by one."""
-    square, peak = min(local, 1.0) / 2 + local**2 / 9, 0.0
+    square, peak, most = min(local, 1.0) / 2 + local**2 / 9, 0.0, whole_range(graph.tensors[op.outputs[0]])
     if local and op.kind in _TIES:
         square = max(square, 0.5)
     for k, deviation in before:
@@ -142,9 +142,9 @@ def _deviation(
         gain = gains[k]
         many = max(gain.steepest * deviation.peak, SIGMAS * gain.spread * sqrt(deviation.square))
         peak += min(gain.total * deviation.peak, many)
-        square += min(deviation.square * gain.spread**2, WHOLE_RANGE**2)
-    whole = ceil(min(peak, WHOLE_RANGE)) + ceil(min(local, WHOLE_RANGE))
-    return Deviation(min(square, WHOLE_RANGE**2), min(whole, WHOLE_RANGE))
+        square += min(deviation.square * gain.spread**2, most**2)
+    whole = ceil(min(peak, most)) + ceil(min(local, most))
+    return Deviation(min(square, most**2), min(whole, most))
 
 
 def _jumps(table: NDArray[np.int64], reach: float) -> tuple[float, float]:

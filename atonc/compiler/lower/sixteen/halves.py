@@ -59,13 +59,14 @@ def low_codes(codes: Codes, zero: int = ZERO) -> Codes:
 
 
 def never_negative(name: str, graph: Graph) -> bool:
-    """Whether the operators before leave no negative code of a tensor whose zero is 0."""
+    """Whether the operators before leave no negative code of a tensor whose zero is 0. Means do not keep that: their
+    halves are rounded apart, and -1 may come of zeros."""
     producer = graph.producers.get(name)
     if producer is None:
         return False
     if "clip" in producer.attrs and producer.attrs["clip"][0] >= 0:
         return True
-    keeps = is_move(producer.kind) or producer.kind in ("max_pool", "average_pool", "mean", "identity")
+    keeps = is_move(producer.kind) or producer.kind in ("max_pool", "identity")
     sources = [n for n in producer.inputs if n and graph.tensors[n].dtype == "int16"]
     return keeps and bool(sources) and all(never_negative(n, graph) for n in sources)
 

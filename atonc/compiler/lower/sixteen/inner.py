@@ -46,7 +46,7 @@ def inside(context: Context, op: Op, tensors: Iterable[Tensor], typical: Callabl
 
     facts = context.facts
     context.facts = replace(
-        facts, graph=graph, calibrate=runs, forms={}, user_allocated=frozenset(), coarse=facts.coarse / WIDE_STEP
+        facts, graph=graph, calibrate=runs, forms={}, user_allocated=frozenset(), error_codes=WIDE_STEP
     )
 
 

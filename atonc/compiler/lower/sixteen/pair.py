@@ -22,6 +22,7 @@ from atonc.compiler.lower.conv.depthwise_cuts import exact_cut
 from atonc.compiler.lower.conv.engines import output_engine
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.packed_words import can_read
 from atonc.compiler.lower.conv.requantise import Requantisation
 from atonc.compiler.lower.conv.tiling import Slots, Tiling
 from atonc.compiler.lower.conv.weight_sums import magnitudes, weight_sums
@@ -157,6 +158,9 @@ def _units(layers: tuple[ConvLayer, ConvLayer]) -> tuple[HalfUnit, HalfUnit]:
 
 
 def _window(layer: ConvLayer) -> tuple[Part, ...]:
+    if layer.weights.shape[3] < layer.area.channels and not _is_depthwise(layer):
+        seen = f"{layer.area.channels // layer.weights.shape[3]} groups"
+        raise Refusal("CONV-MODE", seen, "all channels in a sum, or one", "join the halves in a second epoch")
     phases = layer.phases((layer.out.height, layer.out.width))
     parts = unit_parts(phases[0], 0, layer.outputs, layer.trust) if len(phases) == 1 else ()
     if len(parts) != 1:
@@ -184,6 +188,8 @@ def _single(layer: ConvLayer, parts: tuple[Part, ...], mode: FeatureMode, kernel
     fits = kernels <= sizes.kernels and least_batch(mode, rows) <= channels <= sizes.channels
     long = layer.area.width * channels > sizes.line
     if not fits or long or kernels * channels * rows * columns > sizes.weights:
+        return None
+    if not can_read(mode, [part.area for part in parts], channels):
         return None
     configs = chain_configs(parts, mode, channels, kernels, 1)
     if configs is None or not units_trusted(configs, layer.trust):

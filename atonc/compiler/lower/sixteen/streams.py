@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import floor, log2
 
 import numpy as np
@@ -21,6 +21,8 @@ from atonc.machine.hw.limits import MOST_WIDE_SHIFT, UNITS
 from atonc.machine.hw.units.arith import ArithConfig
 
 MOST_LANES = 3  # of chains with two readers
+
+Unit = ArithConfig | Callable[[int], ArithConfig]  # or what it is for so many numbers
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Scaling:
     def changes(self) -> bool:
         return self.a != 1 << self.shift
 
-    def unit(self) -> ArithConfig:
+    def unit(self, _: int = 0) -> ArithConfig:
+        """The same for any number of them."""
         return changed(SCALAR, a=self.a, shift_out=self.shift)
 
     def __call__(self, x: Ints) -> Ints:
@@ -54,23 +57,23 @@ class Scaling:
 
 
 def scaled_first(
-    context: Context, source: str, elements: int, units: Sequence[ArithConfig], origin: tuple[str, ...]
+    context: Context, source: str, elements: int, units: Sequence[Unit], origin: tuple[str, ...], block: int = 1
 ) -> tuple[str, TaskGroup]:
     """A scaled copy in memory, and the tasks that write it."""
     target = context.scratch(2 * elements, "scaled operand")
-    return target, through(source, target, elements, units, origin, "a scaled operand")
+    return target, through(source, target, elements, units, origin, "a scaled operand", block)
 
 
 def through(
-    source: str, target: str, elements: int, units: Sequence[ArithConfig], origin: tuple[str, ...], title: str
+    source: str, target: str, elements: int, units: Sequence[Unit], origin: tuple[str, ...], title: str, block: int = 1
 ) -> TaskGroup:
-    """Each number through the units, one behind the other."""
+    """Each number through the units, one behind the other. `block`: lanes are cut between so many."""
     tasks = []
-    for start, count in parts(elements, min(MOST_LANES, UNITS["ARITH"] // len(units))):
+    for start, count in parts(elements, min(MOST_LANES, UNITS["ARITH"] // len(units)), block):
         b = TaskBuilder(origin, title, Purpose.COMPUTE)
         stream = b.read(source, wide_row(count, start))
         for unit in units:
-            stream = b.unit(unit, stream)
+            stream = b.unit(_for(unit, count), stream)
         b.write(stream, target, wide_row(count, start, write=True))
         tasks.append(b.done(count))
     return TaskGroup(tuple(tasks))
@@ -80,23 +83,28 @@ def two_through(
     sources: tuple[str, str],
     target: str,
     elements: int,
-    before: Sequence[ArithConfig],
+    before: Sequence[Unit],
     units: Sequence[ArithConfig],
     named: tuple[tuple[str, ...], str],
+    block: int = 1,
 ) -> TaskGroup:
     """Two streams: the first of the units takes both, the second stream through `before`. `named`: origin, title."""
     tasks, origin, title = [], *named
-    for start, count in parts(elements, min(MOST_LANES, UNITS["ARITH"] // (len(units) + len(before)))):
+    for start, count in parts(elements, min(MOST_LANES, UNITS["ARITH"] // (len(units) + len(before))), block):
         b = TaskBuilder(origin, title)
         first, second = (b.read(name, wide_row(count, start)) for name in sources)
         for unit in before:
-            second = b.unit(unit, second)
+            second = b.unit(_for(unit, count), second)
         stream = b.unit(units[0], first, second)
         for unit in units[1:]:
             stream = b.unit(unit, stream)
         b.write(stream, target, wide_row(count, start, write=True))
         tasks.append(b.done(count))
     return TaskGroup(tuple(tasks))
+
+
+def _for(unit: Unit, count: int) -> ArithConfig:
+    return unit if isinstance(unit, ArithConfig) else unit(count)
 
 
 def whole_codes(values: np.ndarray) -> bytes:

@@ -23,6 +23,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.bias import bias_of
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.layer_of import layer_of
+from atonc.compiler.lower.conv.transposed import met_together
 from atonc.compiler.lower.conv.weight_sums import extreme_sums, magnitudes
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints
@@ -148,7 +149,7 @@ def _layer(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[Ta
     """With high bytes that have no sign, or with signed ones."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     bias = _bias(op, context, x, weights)
-    total = replace(_weights(x, weights, y, bias), **_limits(op))
+    total = replace(_weights(op, x, weights, y, bias), **_limits(op))
     halves = halves_of(x, context, op.origin or (op.name,), unsigned)
     high_sums = scratch_tensor(context, y, "int16", y.scale * total.a)
     low_sums = scratch_tensor(context, y, "int16", y.scale * total.b)
@@ -174,15 +175,19 @@ def _bias(op: Op, context: Context, x: Tensor, weights: Tensor) -> Real | None:
     return bias_of(op, context, x.scale * np.broadcast_to(weights.quant.scales, (outputs,)), outputs)
 
 
-def _weights(x: Tensor, weights: Tensor, y: Tensor, bias: Real | None) -> WideSum:
+def _weights(op: Op, x: Tensor, weights: Tensor, y: Tensor, bias: Real | None) -> WideSum:
     """What each half counts in, so that it holds all that matters: the high one has to go beyond the codes by what the
     low one could take off again."""
     assert weights.quant is not None and weights.data is not None
     zeros = weights.quant.zero_points.astype(np.int16).reshape(-1, *(1,) * (weights.data.ndim - 1))
-    plain = (weights.data.astype(np.int16) - zeros).reshape(weights.shape[0], 1, 1, -1)
+    plain = weights.data.astype(np.int16) - zeros
+    kernels = [plain.reshape(weights.shape[0], 1, 1, -1)]
+    if op.kind == "transpose_conv":
+        kernels = met_together(plain, tuple(op.attrs["stride"]), (x.shape[1], x.shape[2]))
     scale = x.scale * np.broadcast_to(weights.quant.scales, (weights.shape[0],)) / y.scale
-    low = magnitudes(plain) * 255 * scale + (0.0 if bias is None else np.abs(bias) / y.scale)
-    possible = extreme_sums(plain, -128, 127) * scale * 256
+    added = 0.0 if bias is None else np.abs(bias) / y.scale
+    low = np.max([magnitudes(kernel) for kernel in kernels], axis=0) * 255 * scale + added
+    possible = np.max([extreme_sums(kernel, -128, 127) for kernel in kernels], axis=0) * scale * 256
     high = np.minimum(possible, HIGHEST + 1 + low)
     return WideSum(_unit(high), _unit(low))
 
