@@ -49,6 +49,31 @@ def test_what_the_user_changed_stays(tmp_path: Path, change: str) -> None:
     assert _there(folder) == before
 
 
+def test_what_tools_leave_behind_does_not_stop_the_next_build(tmp_path: Path) -> None:
+    folder, leavings = tmp_path / "network_rust", ("Cargo.lock", "target/*")
+    write_folder(folder, FIRST)
+    (folder / "target" / "debug").mkdir(parents=True)
+    for path in ("Cargo.lock", "target/debug/lib.rlib"):
+        (folder / path).write_bytes(b"built")
+    with pytest.raises(InputError, match=r"Cargo\.lock"):
+        write_folder(folder, SECOND)
+    write_folder(folder, SECOND, leavings)
+    assert _there(folder) == SECOND
+    (folder / "src.txt").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"src\.txt"):
+        write_folder(folder, FIRST, leavings)
+
+
+def test_what_a_killed_writer_left_goes_when_it_is_old(tmp_path: Path) -> None:
+    old, new = tmp_path / ".atonc_layout-old", tmp_path / ".atonc_layout-new"
+    for hidden in (old, new):
+        (hidden / "new").mkdir(parents=True)
+    os.utime(old, (1, 1))
+    write_folder(tmp_path / "network_rust", FIRST)
+    assert not old.exists()
+    assert new.exists()
+
+
 def test_a_failure_leaves_the_old_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "network_rust"
     write_folder(folder, FIRST)

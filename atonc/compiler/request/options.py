@@ -51,8 +51,8 @@ def positive(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < 1e6:
-        raise InputError(f"{text[:60]!r} is not a number above zero")
+    if not 0 < value < 1e9:
+        raise InputError(f"{text[:60]!r} is not a number above zero and below 1e9")
     return value
 
 
@@ -363,11 +363,11 @@ class Gates:
         parse=size,
         takes=RARE,
     )
-    max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=float)
+    max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=positive)
     max_energy: float = option(
         *(0.0, "--max-energy", GATES, "likely microjoules of an inference (default: any)"),
         metavar="UJ",
-        parse=float,
+        parse=positive,
         takes=RARE,
     )
     no_cpu: bool = option(False, "--no-cpu", GATES, "no operator on the CPU")
