@@ -97,6 +97,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         ({"latency_ms": 0.95}, "10", 0),
         ({"latency_ms": 1.5}, "0", 0),
         ({"ram_bytes": 0.5}, "0", 1),
+        ({"energy_uj": 0.9}, "0", 1),
+        ({"energy_uj": 0}, "0", 0),  # not known then
         ({"cos": 1.1}, "0", 1),
         ({"cos": 0.9}, "0", 0),
     ],
@@ -107,6 +109,7 @@ def test_worse_than_the_baseline_fails(
     """`change`: what the baseline says, in times what it is."""
     document = json.loads(json.dumps(base["document"]))
     document["latency_ms"] *= change.get("latency_ms", 1)
+    document["energy_uj"] *= change.get("energy_uj", 1)
     document["memory"]["ram_bytes"] = int(document["memory"]["ram_bytes"] * change.get("ram_bytes", 1))
     document["verify"]["outputs"][0]["cos"] *= change.get("cos", 1)
     file = tmp_path / "base.json"

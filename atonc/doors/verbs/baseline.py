@@ -81,6 +81,7 @@ def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float, st
     memory = memory if isinstance(memory, dict) else {}
     for name, value, unit in (
         ("latency", document.get("latency_ms"), "ms"),
+        ("energy", document.get("energy_uj") or None, "uJ"),  # 0: not known what its steps do
         ("RAM", memory.get("ram_bytes"), "bytes"),
         ("spilled", memory.get("spilled_bytes"), "bytes"),
         ("weights", memory.get("weights_bytes"), "bytes"),
