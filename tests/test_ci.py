@@ -118,6 +118,18 @@ def test_worse_than_the_baseline_fails(
     assert main(["compare", str(base["out"]), *words]) == code
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, -1e300])
+def test_a_baseline_with_impossible_figures_is_refused(
+    value: float, base: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(json.dumps(base["document"]))
+    document["memory"]["ram_bytes"] = value
+    file = tmp_path / "base.json"
+    file.write_text(json.dumps(document))
+    assert main(["compare", str(base["out"]), "--against", str(file), "-q"]) == 2
+    assert "RAM has a value that no figure has" in capsys.readouterr().err
+
+
 def test_documents_are_compared_as_they_are(base: dict[str, object], tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text(json.dumps(base["document"]))

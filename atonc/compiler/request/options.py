@@ -71,9 +71,23 @@ def room(text: str) -> str:
 
 def whole(text: str) -> int:
     try:
-        return int(text, 0)
+        value = int(text, 0)
     except ValueError:
-        raise InputError(f"{text[:60]!r} is not a whole number") from None
+        value = -1
+    if value < 0:
+        raise InputError(f"{text[:60]!r} is not a whole number from 0 on")
+    return value
+
+
+def share(text: str) -> float:
+    """A cosine that is asked for."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise InputError(f"{text[:60]!r} is not a number from 0 to 1")
+    return value
 
 
 def require_passes(without: tuple[str, ...], extra: tuple[str, ...]) -> None:
@@ -319,6 +333,7 @@ class Options:
         unproven(",".join(self.unproven))
         require_passes(self.schedule_without, self.schedule_with)
         require_arguments(self.distrust)
+        whole(str(self.seed))
         if self.encrypt_weights:
             _require_encryptable(self)
         if self.silicon == SEEN and (new := unseen(self.schedule_with)):
