@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
-from atonc.machine.base.declare import RARE, Takes, check, did_you_mean, option
+from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, did_you_mean, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.four_bits import PROBABILITY
@@ -333,7 +333,7 @@ class Options:
         unproven(",".join(self.unproven))
         require_passes(self.schedule_without, self.schedule_with)
         require_arguments(self.distrust)
-        whole(str(self.seed))
+        _require_numbers(self)
         if self.encrypt_weights:
             _require_encryptable(self)
         if self.silicon == SEEN and (new := unseen(self.schedule_with)):
@@ -347,6 +347,17 @@ class Options:
     def unproven(self) -> tuple[str, ...]:
         """Forms that no published program has and that may be used all the same."""
         return self.allow_unproven if isinstance(self.allow_unproven, tuple) else (ANY_FORM,) * self.allow_unproven
+
+
+def _require_numbers(options: Options) -> None:
+    """Numbers are those that flags take, also where nobody parsed them: in Python, a sweep or an application."""
+    for member, known in declared(Options):
+        value = getattr(options, member.name)
+        if known.parse in (positive, size, whole) and value != default_of(member):
+            try:
+                known.parse(str(value))
+            except InputError as error:
+                raise InputError(f"{member.name}: {error.what}", remedy=error.remedy) from None
 
 
 def _require_encryptable(options: Options) -> None:
