@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from atonc.delivery.layouts import folder as layout_folder
 from atonc.delivery.layouts.folder import MANIFEST, write_folder
 from atonc.machine.base.errors import InputError
 
@@ -97,6 +98,23 @@ def test_no_file_leaves_its_folder(tmp_path: Path, path: str) -> None:
     with pytest.raises(InputError, match="no path inside"):
         write_folder(tmp_path / "network_rust", {path: b"x"})
     assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_may_not_be_moved_is_refused_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "network_rust"
+    write_folder(folder, FIRST)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may do everything
+    with pytest.raises(InputError, match="no permission"):
+        write_folder(folder, SECOND)
+    assert _there(folder) == FIRST
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "network_rust"
+    write_folder(folder, FIRST)
+    monkeypatch.setattr(layout_folder, "_MOST_HASHED", 2)
+    with pytest.raises(InputError, match=r"changed: a\.txt, src/b\.txt"):
+        write_folder(folder, SECOND)
 
 
 def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:

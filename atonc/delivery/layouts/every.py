@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from atonc.delivery.firmware.building import find_toolchain
 from atonc.delivery.firmware.image import DEFAULT_BOARD
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.layouts import cmsis, openmv, rust, zephyr
-from atonc.delivery.layouts.folder import require_own, write_folder
+from atonc.delivery.layouts.folder import require_own, staged_folder
 from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork, refuse_residents
 from atonc.delivery.reloc.build import build
 from atonc.delivery.reloc.options import RelocOptions
@@ -67,10 +67,11 @@ class PreparedLayout:
     files: Mapping[str, bytes]
     leavings: tuple[str, ...]
 
-    def write(self, view: CompileView) -> CompileView:
-        """The whole folder; the view that comes back names its files too."""
-        written = write_folder(self.folder, self.files, self.leavings)
-        return replace(view, files=(*view.files, *map(str, written)))
+    def write(self, before: Callable[[], CompileView]) -> CompileView:
+        """The whole folder, moved there once what is to be written before it is; the view names its files too."""
+        with staged_folder(self.folder, self.files, self.leavings) as put:
+            view = before()
+            return replace(view, files=(*view.files, *map(str, put())))
 
 
 def prepare_layout(layout: FolderLayout, view: CompileView, folder: Path, runtime: str = "") -> PreparedLayout:

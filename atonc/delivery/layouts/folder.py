@@ -8,7 +8,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
@@ -24,25 +25,46 @@ _MOST_BYTES, _MOST_HASHED, _MOST_FILES = 1 << 20, 1 << 29, 10_000
 
 def write_folder(folder: Path, files: Mapping[str, bytes], leavings: Sequence[str] = ()) -> list[Path]:
     """Replaces the folder as a whole, if everything in it is as it was written, or only what tools leave behind."""
+    with staged_folder(folder, files, leavings) as put:
+        return put()
+
+
+@contextmanager
+def staged_folder(
+    folder: Path, files: Mapping[str, bytes], leavings: Sequence[str] = ()
+) -> Iterator[Callable[[], list[Path]]]:
+    """The files lie beside the folder, all of them; what is given then only moves them there."""
     require_own(folder, leavings)
     complete = {**files, MANIFEST: _manifest(files)}
-    try:
+    with _written(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         _clear_abandoned(folder.parent)
         hidden = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=folder.parent))
-        try:
-            new = hidden / "new"
+    try:
+        new = hidden / "new"
+        with _written(folder):
             for path, content in complete.items():
                 target = new / _inside(path)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
             new.chmod(0o777 & ~umask())
-            _exchange(new, folder, hidden / "old")
-        finally:
-            shutil.rmtree(hidden, ignore_errors=True)
+
+        def put() -> list[Path]:
+            with _written(folder):
+                _exchange(new, folder, hidden / "old")
+            return [folder / path for path in complete]
+
+        yield put
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", where=str(folder)) from None
-    return [folder / path for path in complete]
 
 
 def _clear_abandoned(parent: Path) -> None:
@@ -84,6 +106,8 @@ def require_own(folder: Path, leavings: Sequence[str] = ()) -> None:
         return
     if not folder.is_dir() or folder.is_symlink():
         raise InputError("is there, and is not a folder of ours", where=str(folder), remedy="name another -o")
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # a folder without that cannot be moved away either
+        raise InputError("cannot be replaced: no permission", where=str(folder), remedy="name another -o")
     there = {path.relative_to(folder).as_posix() for path in _files(folder)}
     strange = sorted(path for path in _changed(folder, there) if not any(fnmatchcase(path, one) for one in leavings))
     if strange:
@@ -118,4 +142,8 @@ def _changed(folder: Path, there: set[str]) -> set[str]:
 
 
 def _digest(path: Path) -> str:
-    return "" if path.is_symlink() else hashlib.sha256(read_file(path, _MOST_HASHED)).hexdigest()
+    """Nothing for what cannot be read: then it is not as it was written."""
+    try:
+        return "" if path.is_symlink() else hashlib.sha256(read_file(path, _MOST_HASHED)).hexdigest()
+    except InputError:
+        return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,9 +93,8 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
         require_taken(layout, view)
         view = advised(layout, view)
     if folder is not None and not broken:
-        ready = None if layout is None else prepare_layout(layout, view, folder, _release(options))
-        view = (_write_as_st if options.st else write)(view, folder, options)
-        view = view if ready is None else ready.write(view)
+        build = partial(_write_as_st if options.st else write, view, folder, options)
+        view = build() if layout is None else prepare_layout(layout, view, folder, _release(options)).write(build)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     if options.trace or options.annotate:
