@@ -38,6 +38,8 @@ MISTAKES = (
     ("run out --seed -4", "--seed: '-4' is not a whole number from 0 on", ""),
     ("validate digits.tflite --range nan 3", "'nan 3' are no ranges", "--range MIN MAX"),
     ("validate digits.tflite --min-cos nan", "--min-cos: 'nan' is not a number from 0 to 1", ""),
+    ("compare {}/list.json digits.tflite", "is a document", "--against"),
+    ("recordings check digits.tflite", "is no recording: no .npz", "--record"),
     ("compare out out --max-ratio 0", "--max-ratio: '0' is not a number above zero", ""),
     ("compare out out --min-cosine nan", "--min-cosine: 'nan' is not a number from 0 to 1", ""),
     ("compare out --against out.json --allow-worse nan", "--allow-worse: 'nan' is not a number above zero", ""),
