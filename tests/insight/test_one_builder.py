@@ -22,7 +22,7 @@ UNKNOWN = {
     # of others: from its steps; what a layer asks of the chip is not in their files
     ("folder.py", "_layers"): {"on", "macs", "limit", "attributes", "error"},
     ("info_folder.py", "_layers"): {"macs", "limit", "attributes", "error"},
-    # these are whole epochs; epoch_part.py fills `part`
+    # these are whole epochs; epoch_share.py fills `part`
     ("ours.py", "_step"): {"macs", "nodes", "part"},  # counted from the operator; its layer has the nodes
     ("folder.py", "_step"): {"parts", "nodes", "part"},  # nodes follow in _views
     ("info_folder.py", "_step"): {  # there is no program

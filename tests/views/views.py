@@ -177,7 +177,7 @@ LAYER = ("name", "on", "epochs", "macs", "milliseconds", "cycles", "energy_uj", 
 
 
 def _layers(rows: Sequence[Mapping[str, Any]]) -> Figures:
-    """Of layers, and what they add up to."""
+    """Figures of layers, and what they add up to."""
     names, cycles = [row["name"] for row in rows], sum(row["cycles"] for row in rows)
     return {"layers": [[row[key] for key in LAYER] for row in rows], "layer_names": names, "layers_cycles": cycles}
 

@@ -153,7 +153,7 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace) -> Compi
 
 
 def _release(options: argparse.Namespace) -> str:
-    """Of LL_ATON, in full, if one was named."""
+    """The release of LL_ATON in full, if one was named."""
     from atonc.delivery.reloc.abi import release_named
 
     return release_named(options.runtime) if options.runtime else ""

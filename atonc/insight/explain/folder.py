@@ -11,7 +11,7 @@ from atonc.compiler.place.usage import memory_use
 from atonc.compiler.plan.types import FILLED, BufferKind
 from atonc.insight.explain import decide, flow, folder_memory, rules, tensors, vendor, wiring
 from atonc.insight.explain.clocked import at_clocks
-from atonc.insight.explain.epoch_part import own_view
+from atonc.insight.explain.epoch_share import own_view
 from atonc.insight.explain.flow import node_names
 from atonc.insight.explain.info_folder import find_info, info_view
 from atonc.insight.explain.limits import limit_of

@@ -19,7 +19,7 @@ from atonc.compiler.plan.types import EpochPlan
 from atonc.insight.explain import decide, encryption, rules, tensors, wiring
 from atonc.insight.explain.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.explain.clocked import at_clocks
-from atonc.insight.explain.epoch_part import own_view
+from atonc.insight.explain.epoch_share import own_view
 from atonc.insight.explain.limits import limit_of
 from atonc.insight.explain.own_steps import OwnStep, own_steps
 from atonc.insight.explain.types import (

@@ -9,8 +9,8 @@ from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.plan.types import EpochPlan
 from atonc.compiler.schedule.shares import Share
-from atonc.insight.explain.epoch_part import restricted
-from atonc.insight.explain.types import EpochPart
+from atonc.insight.explain.epoch_share import restricted
+from atonc.insight.explain.types import EpochShare
 from atonc.machine.cost.network import StepCost
 
 
@@ -19,7 +19,7 @@ class OwnStep(NamedTuple):
 
     step: ProgramStep
     cost: StepCost
-    part: EpochPart | None = None  # of the epoch, where others share it
+    part: EpochShare | None = None  # of the epoch, where others share it
 
 
 def own_steps(compiled: Compiled, costs: tuple[StepCost, ...]) -> dict[str, list[OwnStep]]:
@@ -37,7 +37,7 @@ def _parts(step: ProgramStep, cost: StepCost, shares: tuple[Share, ...]) -> list
     total = sum(share.elements for share in shares)
     rows, before = [], 0
     for share in shares:
-        part = EpochPart(step.number, before, share.elements, total, tuple(sorted(share.units)))
+        part = EpochShare(step.number, before, share.elements, total, tuple(sorted(share.units)))
         before += share.elements
         cycles = part.cycles(cost.cycles)
         own = replace(cost, cycles=cycles, milliseconds=cost.milliseconds * cycles / max(1, cost.cycles))
@@ -45,7 +45,7 @@ def _parts(step: ProgramStep, cost: StepCost, shares: tuple[Share, ...]) -> list
     return rows
 
 
-def _restricted(step: ProgramStep, share: Share, part: EpochPart) -> ProgramStep:
+def _restricted(step: ProgramStep, share: Share, part: EpochShare) -> ProgramStep:
     """The step as if it had the tasks of one operator only."""
     epoch, plan, first = step.epoch, step.plan, share.tasks[0]
     assert epoch is not None and isinstance(plan, EpochPlan)

@@ -20,7 +20,7 @@ from atonc.insight.explain.spread import BINS, Spread
 from atonc.insight.explain.types import (
     BufferView,
     Decision,
-    EpochPart,
+    EpochShare,
     LayerError,
     LayerView,
     NetworkView,
@@ -59,7 +59,7 @@ class SavedLayer:
     weights: tuple[TensorView, ...] = ()
     error: LayerError | None = None
     work: LayerWork | None = None
-    parts: tuple[EpochPart, ...] = ()
+    parts: tuple[EpochShare, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -281,11 +281,11 @@ def _layer(row: Mapping[str, Any], steps: Mapping[int, Any]) -> SavedLayer:
     )
 
 
-def _part(row: Mapping[str, Any], epochs: Sequence[int]) -> EpochPart:
+def _part(row: Mapping[str, Any], epochs: Sequence[int]) -> EpochShare:
     epoch, before, own, total = (_integer(row, key) for key in ("epoch", "before", "own", "all"))
     if epoch not in epochs or not 0 <= before <= before + own <= total or not total:
         raise ValueError("parts")
-    return EpochPart(epoch, before, own, total, tuple(_texts(row, "units")))
+    return EpochShare(epoch, before, own, total, tuple(_texts(row, "units")))
 
 
 def _decision(row: Mapping[str, Any]) -> Decision:

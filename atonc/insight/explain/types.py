@@ -70,7 +70,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class EpochPart:
+class EpochShare:
     """What a layer has of an epoch that several share: its units, and its elements among those of all of them."""
 
     epoch: int
@@ -108,7 +108,7 @@ class StepView:
     energy_uj: float = 0.0  # likely, of that; 0 where it is not known what the step does
     nodes: tuple[str, ...] = ()  # of a network that others compiled: what its epoch says that it computes
     doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
-    part: EpochPart | None = None  # of the epoch, where this is not all of it
+    part: EpochShare | None = None  # of the epoch, where this is not all of it
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class LayerView(LayerFacts):
     bound_by: Mapping[str, float]  # label -> share of its cycles
     chains: tuple[str, ...]
     modes: tuple[str, ...]
-    parts: tuple[EpochPart, ...] = ()  # of epochs that it shares with others
+    parts: tuple[EpochShare, ...] = ()  # of epochs that it shares with others
 
     @classmethod
     def of(cls, facts: LayerFacts, own: Sequence[StepView]) -> LayerView:

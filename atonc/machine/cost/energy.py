@@ -175,7 +175,7 @@ def energy_of(
 
 
 def likely_uj(activity: Activity, npu_mhz: float, cpu_mhz: float) -> float:
-    """Of a step or a layer; those of all of them add up to the network's."""
+    """What a step or a layer takes; those of all of them add up to the network's."""
     return energy_of(activity, npu_mhz, cpu_mhz).uj.likely
 
 

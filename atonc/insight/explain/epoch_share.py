@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from atonc.insight.explain import wiring
-from atonc.insight.explain.types import EpochPart, StepView
+from atonc.insight.explain.types import EpochShare, StepView
 from atonc.machine.hw.epoch import Epoch
 
 
-def restricted(epoch: Epoch, part: EpochPart) -> Epoch:
+def restricted(epoch: Epoch, part: EpochShare) -> Epoch:
     """The epoch as if it had the units of one layer only."""
     return Epoch(
         epoch.number,
@@ -19,7 +19,7 @@ def restricted(epoch: Epoch, part: EpochPart) -> Epoch:
     )
 
 
-def own_view(whole: StepView, epoch: Epoch, part: EpochPart) -> StepView:
+def own_view(whole: StepView, epoch: Epoch, part: EpochShare) -> StepView:
     """What one layer has of the step: time, energy and units. `epoch`: the whole one."""
     cycles = part.cycles(whole.cycles)
     share = cycles / max(1, whole.cycles)
