@@ -97,6 +97,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         ({"latency_ms": 0.95}, "10", 0),
         ({"latency_ms": 1.5}, "0", 0),
         ({"ram_bytes": 0.5}, "0", 1),
+        ({"energy_uj": 0.9}, "0", 1),
+        ({"energy_uj": 0}, "0", 0),  # not known then
         ({"cos": 1.1}, "0", 1),
         ({"cos": 0.9}, "0", 0),
     ],
@@ -107,12 +109,25 @@ def test_worse_than_the_baseline_fails(
     """`change`: what the baseline says, in times what it is."""
     document = json.loads(json.dumps(base["document"]))
     document["latency_ms"] *= change.get("latency_ms", 1)
+    document["energy_uj"] *= change.get("energy_uj", 1)
     document["memory"]["ram_bytes"] = int(document["memory"]["ram_bytes"] * change.get("ram_bytes", 1))
     document["verify"]["outputs"][0]["cos"] *= change.get("cos", 1)
     file = tmp_path / "base.json"
     file.write_text(json.dumps(document))
     words = ["--against", str(file), "--allow-worse", allowed, "-q"]
     assert main(["compare", str(base["out"]), *words]) == code
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, -1e300])
+def test_a_baseline_with_impossible_figures_is_refused(
+    value: float, base: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(json.dumps(base["document"]))
+    document["memory"]["ram_bytes"] = value
+    file = tmp_path / "base.json"
+    file.write_text(json.dumps(document))
+    assert main(["compare", str(base["out"]), "--against", str(file), "-q"]) == 2
+    assert "RAM has a value that no figure has" in capsys.readouterr().err
 
 
 def test_documents_are_compared_as_they_are(base: dict[str, object], tmp_path: Path) -> None:

@@ -67,6 +67,20 @@ def test_another_model_gives_the_same_kind_of_document(tmp_path: Path) -> None:
         assert len(one["model_sha256"]) == 64 and one["format"] == FORMAT and one["atonc"] == __version__
 
 
+def test_schemas_hold_for_float_edges_and_wide_outputs(tmp_path: Path) -> None:
+    """Codes without a scale, more values than are listed, nothing verified: all of it is usual."""
+    tensors = [T("x", (1, 16, 16, 8), "float32"), T("q", (1, 16, 16, 8), scale=0.1), T("r", (1, 16, 16, 8), scale=0.2)]
+    tensors += [T("y", (1, 16, 16, 8), "float32")]
+    ops = [O("QUANTIZE", ["x"], ["q"]), O("RELU", ["q"], ["r"]), O("DEQUANTIZE", ["r"], ["y"])]
+    model, out = tmp_path / "edges.tflite", str(tmp_path / "out")
+    model.write_bytes(build(tensors, ops, ["x"], ["y"]))
+    generated = ["generate", str(model), "-o", out, "--no-verify", "--npu-mhz", "812.5"]
+    board = ["board", "show", "nucleo-n657x0-q"]
+    for words in (generated, ["run", out], ["explain", out], ["compare", out, out], board):
+        one = json.loads(gen_schemas.said(words))
+        assert broken(one, SCHEMAS[one["document"]]) == [], words
+
+
 def test_what_is_wrong_is_found() -> None:
     schema = SCHEMAS["error"]
     words = dict.fromkeys(("kind", "what", "where", "rule", "remedy"), "")

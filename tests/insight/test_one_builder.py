@@ -22,9 +22,12 @@ UNKNOWN = {
     # of others: from its steps; what a layer asks of the chip is not in their files
     ("folder.py", "_layers"): {"on", "macs", "limit", "attributes", "error"},
     ("info_folder.py", "_layers"): {"macs", "limit", "attributes", "error"},
-    ("ours.py", "_step"): {"macs", "nodes"},  # counted from the operator; its layer has the nodes
-    ("folder.py", "_step"): {"parts", "nodes"},  # nodes follow in _views
-    ("info_folder.py", "_step"): {"parts", "activity", "doubts", "chains", "modes", "links"},  # there is no program
+    # these are whole epochs; epoch_share.py fills `part`
+    ("ours.py", "_step"): {"macs", "nodes", "part"},  # counted from the operator; its layer has the nodes
+    ("folder.py", "_step"): {"parts", "nodes", "part"},  # nodes follow in _views
+    ("info_folder.py", "_step"): {  # there is no program
+        "parts", "part", "activity", "energy_uj", "doubts", "chains", "modes", "links",
+    },
     ("ours.py", "network_view"): {"basis", "measured", "accuracy"},  # predicted; the others are added by who has them
     ("folder.py", "view_of"): {"basis", "measured", "accuracy", "coverage", "search", "decisions"},
     ("info_folder.py", "info_view"): {

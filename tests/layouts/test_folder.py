@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from atonc.delivery.layouts import folder as layout_folder
 from atonc.delivery.layouts.folder import MANIFEST, write_folder
 from atonc.machine.base.errors import InputError
 
@@ -49,6 +50,31 @@ def test_what_the_user_changed_stays(tmp_path: Path, change: str) -> None:
     assert _there(folder) == before
 
 
+def test_what_tools_leave_behind_does_not_stop_the_next_build(tmp_path: Path) -> None:
+    folder, leavings = tmp_path / "network_rust", ("Cargo.lock", "target/*")
+    write_folder(folder, FIRST)
+    (folder / "target" / "debug").mkdir(parents=True)
+    for path in ("Cargo.lock", "target/debug/lib.rlib"):
+        (folder / path).write_bytes(b"built")
+    with pytest.raises(InputError, match=r"Cargo\.lock"):
+        write_folder(folder, SECOND)
+    write_folder(folder, SECOND, leavings)
+    assert _there(folder) == SECOND
+    (folder / "src.txt").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"src\.txt"):
+        write_folder(folder, FIRST, leavings)
+
+
+def test_what_a_killed_writer_left_goes_when_it_is_old(tmp_path: Path) -> None:
+    old, new = tmp_path / ".atonc_layout-old", tmp_path / ".atonc_layout-new"
+    for hidden in (old, new):
+        (hidden / "new").mkdir(parents=True)
+    os.utime(old, (1, 1))
+    write_folder(tmp_path / "network_rust", FIRST)
+    assert not old.exists()
+    assert new.exists()
+
+
 def test_a_failure_leaves_the_old_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "network_rust"
     write_folder(folder, FIRST)
@@ -72,6 +98,23 @@ def test_no_file_leaves_its_folder(tmp_path: Path, path: str) -> None:
     with pytest.raises(InputError, match="no path inside"):
         write_folder(tmp_path / "network_rust", {path: b"x"})
     assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_may_not_be_moved_is_refused_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "network_rust"
+    write_folder(folder, FIRST)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may do everything
+    with pytest.raises(InputError, match="no permission"):
+        write_folder(folder, SECOND)
+    assert _there(folder) == FIRST
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "network_rust"
+    write_folder(folder, FIRST)
+    monkeypatch.setattr(layout_folder, "_MOST_HASHED", 2)
+    with pytest.raises(InputError, match=r"changed: a\.txt, src/b\.txt"):
+        write_folder(folder, SECOND)
 
 
 def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:

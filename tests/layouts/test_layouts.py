@@ -187,6 +187,7 @@ def test_the_layout_brings_its_board_unless_another_is_named() -> None:
         (_ONNX, {}, "float"),
         (DIGITS, {"inputs_allocation": False}, "supply"),
         (DIGITS, {"secure": False}, "non-secure"),
+        (DIGITS, {"resident": "8k"}, "copied to RAM"),
     ],
 )
 def test_openmv_refuses_what_its_firmware_cannot_run(model: Path, options: dict[str, object], said: str) -> None:
@@ -206,6 +207,16 @@ def test_constants_that_the_firmware_would_overwrite_are_refused() -> None:
     pools = str(images.pool_file(images.MEMORIES["inside"], "inside_openmv"))
     assert "constants lie in axisram3" in _refusal("openmv", mpool=pools, relocatable=True).what
     assert "constants lie in axisram3" in _refusal("rust", mpool=pools, **NO_CPU).what
+
+
+@needs_compiler
+def test_the_image_is_for_the_release_that_was_named() -> None:
+    from atonc.delivery.reloc.image import read_image
+
+    files = layout_files(openmv.LAYOUT, _view("openmv"), "1.1.1-14")
+    newest = read_image(_files("openmv")["network.bin"], "newest")
+    assert read_image(files["network.bin"], "named").context.version != newest.context.version
+    assert "LL_ATON\nthan 1.1.1:" in files["README.md"].decode()
 
 
 # -------------------------------------------------------------------------------------------------------------- zephyr
@@ -240,6 +251,14 @@ def test_zephyr_keeps_its_own_partitions() -> None:
     view = generating.analyze(DIGITS, Options(verify=False))
     with pytest.raises(UnsupportedError, match="would lie in them"):
         require_taken(zephyr.LAYOUT, view)
+
+
+@pytest.mark.parametrize("name", ["zephyr", "cmsis"])
+def test_weights_that_must_be_encrypted_first_are_not_flashed_unwarned(name: str) -> None:
+    view = generating.analyze(DIGITS, _options(name, encrypt_weights=True, **NO_CPU))
+    said = "encrypt the region"
+    assert said in layout_files(LAYOUTS[name], view)["README.md"].decode()
+    assert said not in _files(name)["README.md"].decode()
 
 
 # --------------------------------------------------------------------------------------------------------------- cmsis

@@ -81,7 +81,7 @@ def test_the_spread_of_inferences_is_in_the_interval(tmp_path: Path) -> None:
 FAULTS = {
     "no unit": ({"head": "time (ms),power,mark"}, "has no unit"),
     "no number": ({"row70": "0.7,nan,1"}, "has no number at sample 71"),
-    "a word": ({"row70": "0.7,much,1"}, "could not convert"),
+    "a word": ({"row70": "0.7,much,1"}, "no number at sample 71: 'much'"),
     "time goes backwards": ({"row70": "0.2,300,1"}, "goes backwards at sample 71"),
     "a cell is missing": ({"row70": "0.7,300"}, "has 2 cells"),
     "another unit": ({"head": "time (ms),power (W),mark"}, "look at the unit"),
@@ -108,6 +108,14 @@ def test_samples_that_are_missing_inside_an_inference_are_seen(tmp_path: Path) -
     path = tmp_path / "meter.csv"
     path.write_text("\n".join(["time (ms),power (mW),mark", *lines]))
     with pytest.raises(InputError, match="samples are missing"):
+        power_windows.measure(power.read(path, PLAIN))
+
+
+def test_a_probe_the_wrong_way_round_is_not_an_answer(tmp_path: Path) -> None:
+    path = tmp_path / "meter.csv"
+    rows = [f"{1e3 * t:.6f},{-1e3 * w:g},{m}" for t, w, m in samples()]
+    path.write_text("\n".join(["time (ms),power (mW),mark", *rows]))
+    with pytest.raises(InputError, match="turn the probe round"):
         power_windows.measure(power.read(path, PLAIN))
 
 

@@ -70,6 +70,11 @@ numerics = "2.x"
         ('models = ["digits.onnx"]\n[options]\nprefer = "fast"', "allowed are"),
         ('models = ["digits.onnx"]\nboards = ["stm32h5"]', "no board"),
         ('models = ["digits.onnx"]\nsizes = [3]', "no size"),
+        ('models = ["digits.onnx"]\nsizes = ["H"]', "line 2, sizes: 'H' is no size"),
+        ('models = ["digits.onnx"]\nsizes = [{H = -1}]', "no size"),
+        ('models = ["digits.onnx"]\n[options]\nprefer = []', "an empty list"),
+        ('models = ["digits.onnx"]\n[options]\nnpu_mhz = nan', "npu_mhz: 'nan' is not a number above zero"),
+        ('models = ["digits.onnx"]\n[options]\nkeep_free = -1', "keep_free: '-1' is not a size"),
         ("models = [", "not TOML"),
     ],
 )

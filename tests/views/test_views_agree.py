@@ -27,6 +27,7 @@ WEIGHTS: dict[str, dict[str, Any]] = {"plain": {}, "resident": {"resident": "all
 OTHERS: dict[str, dict[str, Any]] = {
     "prefetch": {"schedule_with": ("prefetch",)},
     "own input": {"inputs_allocation": False},
+    "encrypted": {"encrypt_weights": True},
     "spill": {},
 }
 FLAGS = {
@@ -34,6 +35,7 @@ FLAGS = {
     "resident": ("--resident",),
     "schedule_with": ("--schedule-with", "prefetch"),
     "inputs_allocation": ("--no-inputs-allocation",),
+    "encrypt_weights": ("--encrypt-weights",),
 }
 MACHINES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -137,4 +139,5 @@ def _is_sensible(figures: Figures, weights: str) -> None:
     outside = figures["pools"].get("hyperRAM", 0)
     assert figures["spilled_bytes"] == outside < figures["activations_bytes"]
     assert (outside > 0) == (weights == "spill") and figures["lower_bound_bytes"] != outside
-    assert len(set(figures["layers"])) == len(figures["layers"])
+    assert len(set(figures["layer_names"])) == len(figures["layer_names"]) > 0
+    assert figures["layers_cycles"] == figures["cycles"]

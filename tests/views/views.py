@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
@@ -158,7 +158,7 @@ def _page(file: Path) -> Figures:
         "lower_bound_bytes": totals["lower_bound"],
         "pools": {pool["name"]: pool["used"] for pool in data["pools"] if pool["used"]},
         "live_bytes": max(data["live"]),
-        "layers": [layer["name"] for layer in data["layers"]],
+        **_layers(data["layers"]),
     }
 
 
@@ -173,10 +173,21 @@ def view(build: Build) -> Figures:
     return _page(file)
 
 
+LAYER = ("name", "on", "epochs", "macs", "milliseconds", "cycles", "energy_uj", "chains", "modes")
+
+
+def _layers(rows: Sequence[Mapping[str, Any]]) -> Figures:
+    """Figures of layers, and what they add up to."""
+    names, cycles = [row["name"] for row in rows], sum(row["cycles"] for row in rows)
+    return {"layers": [[row[key] for key in LAYER] for row in rows], "layer_names": names, "layers_cycles": cycles}
+
+
 def _explained(found: Mapping[str, Any]) -> Figures:
-    layers = [layer["name"] for layer in found["layers"]]
+    assert sum(row["cycles"] for row in found["layers"]) == found["cycles"]
+    energies = [row["energy_uj"] for row in found["layers"]]
+    assert abs(sum(energies) - found["energy_uj"]) < 1e-6 * (len(energies) + 1)
     live = found["peak"]["live_bytes"]
-    return _time(found) | _memory(found["memory"]) | {"live_bytes": live, "layers": layers}
+    return _time(found) | _memory(found["memory"]) | {"live_bytes": live, **_layers(found["layers"])}
 
 
 def explain(build: Build) -> Figures:
@@ -204,6 +215,8 @@ def compare(build: Build) -> Figures:
 
 
 def run(build: Build) -> Figures:
+    if "encrypt_weights" in build.options:  # nobody but a board can
+        return {}
     return _time(_command("run", build.folder, "--json"))
 
 
@@ -249,7 +262,8 @@ def python(build: Build) -> Figures:
     return time | band | {key: getattr(memory, key) for key in MEMORY} | {
         "lower_bound_bytes": memory.lower_bound_bytes,
         "pools": {name: size for name, size in memory.pools.items() if name != "firmware"},
-        "layers": [layer.name for layer in found.layers],
+        "layer_names": [layer.name for layer in found.layers],
+        "layers_cycles": sum(layer.cycles for layer in found.layers),
     }
 
 

@@ -31,6 +31,7 @@ class CompileView:
     options: Options = field(default_factory=Options)
     reproduce: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    may_be_resident: bool = True  # False: where the network goes, no weights stay in RAM
 
     @cached_property
     def memory(self) -> MemoryUse:
@@ -41,7 +42,7 @@ class CompileView:
     def resident_outlook(self) -> tuple[float, int] | None:
         """Milliseconds with weights in RAM, and how many bytes: what `--resident` takes at most."""
         made = self.compiled
-        if self.options.resident or self.options.encrypt_weights or not made.program.steps:
+        if not self.may_be_resident or self.options.resident or self.options.encrypt_weights or not made.program.steps:
             return None
         saved, taken = _outlook(made, self.options.keep_free)
         return (made.target.machine.milliseconds(self.cost.cycles - saved), taken) if saved > 0 else None

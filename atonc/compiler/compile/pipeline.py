@@ -78,10 +78,10 @@ class Compiled:
 
     @cached_property
     def cost(self) -> NetworkCost:
-        """Predicted: cycles of every step."""
-        if self.priced is not None and self.priced[0] is self.program:
+        """Predicted: cycles of every step, as files have it: words that switch the cipher on count too."""
+        if self.priced is not None and self.priced[0] is self.written:
             return self.priced[1]
-        return program_cost(self.program, self.graph, self.memory.pools, self.target)
+        return program_cost(self.written, self.graph, self.memory.pools, self.target)
 
     @property
     def written(self) -> Program:
@@ -180,6 +180,8 @@ def finish(
     findings = silicon.require_safe(best.found, setting.target.trust)
     seconds = time.perf_counter() - started
     report = _verified(made.program, setting.graph, made.mapped, setting.options, setting.memory, given)
+    ciphered = _ciphered(made.program, best, setting) if setting.options.encrypt_weights else None
+    graded = silicon.inspect(ciphered, setting.memory.pools, setting.target.trust) if ciphered else best.found
     return Compiled(
         source,
         setting.graph,
@@ -192,11 +194,11 @@ def finish(
         seconds=seconds,
         memory=setting.memory,
         target=setting.target,
-        grades=best.found.grades,
+        grades=graded.grades,
         search=tuple(log),
         decisions=best.decisions,
         priced=(made.program, best.cost),
-        ciphered=_ciphered(made.program, best, setting) if setting.options.encrypt_weights else None,
+        ciphered=ciphered,
     )
 
 

@@ -25,7 +25,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 def check_name(name: str) -> str:
     """Names become parts of file names and of C identifiers."""
     if not _NAME.fullmatch(name):
-        raise InputError(f"{name[:70]!r} cannot be a name", rule="letters, digits and _, at most 64", remedy="-n NAME")
+        rule = "letters, digits and _, no digit first, at most 64"
+        raise InputError(f"{name[:70]!r} cannot be a name", rule=rule, remedy="-n NAME")
     return name
 
 

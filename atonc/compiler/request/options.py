@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
-from atonc.machine.base.declare import RARE, Takes, check, did_you_mean, option
+from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, did_you_mean, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.four_bits import PROBABILITY
@@ -51,8 +51,8 @@ def positive(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < 1e6:
-        raise InputError(f"{text[:60]!r} is not a number above zero")
+    if not 0 < value < 1e9:
+        raise InputError(f"{text[:60]!r} is not a number above zero and below 1e9")
     return value
 
 
@@ -71,9 +71,23 @@ def room(text: str) -> str:
 
 def whole(text: str) -> int:
     try:
-        return int(text, 0)
+        value = int(text, 0)
     except ValueError:
-        raise InputError(f"{text[:60]!r} is not a whole number") from None
+        value = -1
+    if value < 0:
+        raise InputError(f"{text[:60]!r} is not a whole number from 0 on")
+    return value
+
+
+def share(text: str) -> float:
+    """A cosine that is asked for."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise InputError(f"{text[:60]!r} is not a number from 0 to 1")
+    return value
 
 
 def require_passes(without: tuple[str, ...], extra: tuple[str, ...]) -> None:
@@ -319,6 +333,7 @@ class Options:
         unproven(",".join(self.unproven))
         require_passes(self.schedule_without, self.schedule_with)
         require_arguments(self.distrust)
+        _require_numbers(self)
         if self.encrypt_weights:
             _require_encryptable(self)
         if self.silicon == SEEN and (new := unseen(self.schedule_with)):
@@ -332,6 +347,17 @@ class Options:
     def unproven(self) -> tuple[str, ...]:
         """Forms that no published program has and that may be used all the same."""
         return self.allow_unproven if isinstance(self.allow_unproven, tuple) else (ANY_FORM,) * self.allow_unproven
+
+
+def _require_numbers(options: Options) -> None:
+    """Numbers are those that flags take, also where nobody parsed them: in Python, a sweep or an application."""
+    for member, known in declared(Options):
+        value = getattr(options, member.name)
+        if known.parse in (positive, size, whole) and value != default_of(member):
+            try:
+                known.parse(str(value))
+            except InputError as error:
+                raise InputError(f"{member.name}: {error.what}", remedy=error.remedy) from None
 
 
 def _require_encryptable(options: Options) -> None:
@@ -363,11 +389,11 @@ class Gates:
         parse=size,
         takes=RARE,
     )
-    max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=float)
+    max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=positive)
     max_energy: float = option(
         *(0.0, "--max-energy", GATES, "likely microjoules of an inference (default: any)"),
         metavar="UJ",
-        parse=float,
+        parse=positive,
         takes=RARE,
     )
     no_cpu: bool = option(False, "--no-cpu", GATES, "no operator on the CPU")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import Options
 from atonc.machine.base.disk import missing
+from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ def is_build(place: Path) -> bool:
 def existing(place: Path) -> Path:
     if not place.is_file():
         raise missing(place, "file or folder")
+    if place.suffix == ".json":
+        remedy = f"atonc compare {place} --against BASELINE.json"
+        raise InputError("is a document, which is compared with another document", where=str(place), remedy=remedy)
     return place
 
 

@@ -120,7 +120,7 @@ Written by {tool}; `docs/cmsis-pack.md` of atonc says more. `{vendor}.{pack}.pds
     cbuild {name}_sample.csolution.yml --packs
 
 Weights go into flash: {weights}.
-"""
+{encryption}"""
 
 
 def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
@@ -130,6 +130,7 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
         **{"device": DEVICE, "component": _CLASS, "tool": TOOL, "licence": LICENCE},
         "description": escape(f"The network {given.name} for the NPU of the STM32N6"),
     }
+    note = ways.encryption_note(given)
     runtime = runtime_files("runtime")
     sources = {f"network/{file}": data for file, data in given.sources.items()}
     weights = {f"weights/{word(file.rpartition('.')[0])}.bin": data for file, data in given.memory_images.items()}
@@ -145,7 +146,7 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
         f"{name}_sample.csolution.yml": _SOLUTION.format(**words),
         f"sample/{name}_sample.cproject.yml": _PROJECT.format(**words),
         "sample/main.c": sample_main(given, "#include <stdio.h>\n", "printf"),
-        "README.md": _README.format(**words, weights=listed(places) or "there are none"),
+        "README.md": _README.format(**words, weights=listed(places) or "there are none", encryption=note),
     }
     return {**{path: text.encode() for path, text in texts.items()}, **sources, **runtime, **weights}
 

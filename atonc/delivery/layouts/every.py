@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +13,13 @@ from atonc.delivery.firmware.building import find_toolchain
 from atonc.delivery.firmware.image import DEFAULT_BOARD
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.layouts import cmsis, openmv, rust, zephyr
-from atonc.delivery.layouts.folder import write_folder
-from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork
+from atonc.delivery.layouts.folder import require_own, staged_folder
+from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork, refuse_residents
 from atonc.delivery.reloc.build import build
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 
 LAYOUTS = {layout.name: layout for layout in (zephyr.LAYOUT, openmv.LAYOUT, rust.LAYOUT, cmsis.LAYOUT)}
@@ -38,7 +39,9 @@ def with_layout(options: Options, layout: FolderLayout) -> Options:
 
 def require_taken(layout: FolderLayout, view: CompileView) -> None:
     """Stops at the first thing that the layout cannot take; names the others too."""
-    found = list(layout.refuses(LayoutNetwork(view, {})))
+    given = LayoutNetwork(view, {})
+    residents = refuse_residents(given, layout.forgets) if layout.forgets else ()
+    found = [*layout.refuses(given), *residents]
     if found:
         first = found[0]
         error = UnsupportedError(
@@ -48,18 +51,39 @@ def require_taken(layout: FolderLayout, view: CompileView) -> None:
         raise error
 
 
-def layout_files(layout: FolderLayout, view: CompileView) -> Mapping[str, bytes]:
-    """Path inside the folder -> contents."""
+def layout_files(layout: FolderLayout, view: CompileView, runtime: str = "") -> Mapping[str, bytes]:
+    """Path inside the folder -> contents. `runtime`: the release of LL_ATON that an image is for."""
     require_taken(layout, view)
-    generated = files_of(view)
-    image = _image(view.name, generated, layout.image) if layout.image is not None else b""
-    return layout.files(LayoutNetwork(view, generated, image))
+    generated = files_of(view, runtime=runtime)
+    image = b"" if layout.image is None else _image(view.name, generated, replace(layout.image, runtime=runtime))
+    return layout.files(LayoutNetwork(view, generated, image, runtime))
 
 
-def write_layout(layout: FolderLayout, view: CompileView, folder: Path) -> CompileView:
-    """`FOLDER/NAME_LAYOUT`, whole; the view that comes back names its files too."""
-    written = write_folder(folder / layout.folder(view.name), layout_files(layout, view))
-    return replace(view, files=(*view.files, *map(str, written)))
+@dataclass(frozen=True)
+class PreparedLayout:
+    """A folder that is ready to be written: all that could stop it has been looked at."""
+
+    folder: Path
+    files: Mapping[str, bytes]
+    leavings: tuple[str, ...]
+
+    def write(self, before: Callable[[], CompileView]) -> CompileView:
+        """The whole folder, moved there once what is to be written before it is; the view names its files too."""
+        with staged_folder(self.folder, self.files, self.leavings) as put:
+            view = before()
+            return replace(view, files=(*view.files, *map(str, put())))
+
+
+def prepare_layout(layout: FolderLayout, view: CompileView, folder: Path, runtime: str = "") -> PreparedLayout:
+    """`FOLDER/NAME_LAYOUT`, before anything else is written there."""
+    place = folder / layout.folder(view.name)
+    require_own(place, layout.leavings)
+    return PreparedLayout(place, layout_files(layout, view, runtime), layout.leavings)
+
+
+def advised(layout: FolderLayout, view: CompileView) -> CompileView:
+    """The view whose next steps are those that the layout takes."""
+    return replace(view, may_be_resident=not layout.forgets)
 
 
 def _image(name: str, generated: Mapping[str, bytes], options: RelocOptions) -> bytes:

@@ -7,7 +7,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from atonc.machine.base.disk import read_file, umask
@@ -16,29 +19,59 @@ from atonc.machine.base.errors import InputError
 MANIFEST = "atonc_layout.json"
 FORMAT = "atonc layout 1"
 _HIDDEN = ".atonc_layout-"  # not the prefix of build folders, whose next writer clears away what has no manifest
+_ABANDONED_SECONDS = 600.0  # no writer takes as long: one that left such a folder was killed
 _MOST_BYTES, _MOST_HASHED, _MOST_FILES = 1 << 20, 1 << 29, 10_000
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Replaces the folder as a whole, if everything in it is as it was written."""
-    _require_own(folder)
+def write_folder(folder: Path, files: Mapping[str, bytes], leavings: Sequence[str] = ()) -> list[Path]:
+    """Replaces the folder as a whole, if everything in it is as it was written, or only what tools leave behind."""
+    with staged_folder(folder, files, leavings) as put:
+        return put()
+
+
+@contextmanager
+def staged_folder(
+    folder: Path, files: Mapping[str, bytes], leavings: Sequence[str] = ()
+) -> Iterator[Callable[[], list[Path]]]:
+    """The files lie beside the folder, all of them; what is given then only moves them there."""
+    require_own(folder, leavings)
     complete = {**files, MANIFEST: _manifest(files)}
-    try:
+    with _written(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
+        _clear_abandoned(folder.parent)
         hidden = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=folder.parent))
-        try:
-            new = hidden / "new"
+    try:
+        new = hidden / "new"
+        with _written(folder):
             for path, content in complete.items():
                 target = new / _inside(path)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
             new.chmod(0o777 & ~umask())
-            _exchange(new, folder, hidden / "old")
-        finally:
-            shutil.rmtree(hidden, ignore_errors=True)
+
+        def put() -> list[Path]:
+            with _written(folder):
+                _exchange(new, folder, hidden / "old")
+            return [folder / path for path in complete]
+
+        yield put
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", where=str(folder)) from None
-    return [folder / path for path in complete]
+
+
+def _clear_abandoned(parent: Path) -> None:
+    """What killed writers left behind."""
+    for hidden in parent.glob(f"{_HIDDEN}*"):
+        if hidden.is_dir() and not hidden.is_symlink() and time.time() - hidden.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _exchange(new: Path, folder: Path, old: Path) -> None:
@@ -67,14 +100,16 @@ def _manifest(files: Mapping[str, bytes]) -> bytes:
     return (json.dumps({"format": FORMAT, "files": digests}, indent=1) + "\n").encode()
 
 
-def _require_own(folder: Path) -> None:
-    """A folder that is there holds what a layout wrote and nothing else."""
+def require_own(folder: Path, leavings: Sequence[str] = ()) -> None:
+    """A folder that is there holds what a layout wrote and what tools write again (`leavings`), nothing else."""
     if not os.path.lexists(folder):
         return
     if not folder.is_dir() or folder.is_symlink():
         raise InputError("is there, and is not a folder of ours", where=str(folder), remedy="name another -o")
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # a folder without that cannot be moved away either
+        raise InputError("cannot be replaced: no permission", where=str(folder), remedy="name another -o")
     there = {path.relative_to(folder).as_posix() for path in _files(folder)}
-    strange = sorted(_changed(folder, there))
+    strange = sorted(path for path in _changed(folder, there) if not any(fnmatchcase(path, one) for one in leavings))
     if strange:
         more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
         raise InputError(
@@ -107,4 +142,8 @@ def _changed(folder: Path, there: set[str]) -> set[str]:
 
 
 def _digest(path: Path) -> str:
-    return "" if path.is_symlink() else hashlib.sha256(read_file(path, _MOST_HASHED)).hexdigest()
+    """Nothing for what cannot be read: then it is not as it was written."""
+    try:
+        return "" if path.is_symlink() else hashlib.sha256(read_file(path, _MOST_HASHED)).hexdigest()
+    except InputError:
+        return ""

@@ -36,6 +36,7 @@ class LayoutNetwork:
     view: CompileView
     generated: Mapping[str, bytes]
     image: bytes = b""  # relocatable, where the layout has one
+    runtime: str = ""  # the release of LL_ATON that the image is for, where the user names one
 
     @property
     def name(self) -> str:
@@ -89,9 +90,23 @@ class FolderLayout:
     refuses: Callable[[LayoutNetwork], Iterator[LayoutRefusal]]  # looked at before anything is written
     board: str = ""  # whose memories the network gets, unless the user names a board
     image: RelocOptions | None = None
+    forgets: str = ""  # why no weights stay in RAM between two inferences; empty where they may
+    leavings: tuple[str, ...] = ()  # patterns of what the user's tools write into the folder, and write again
 
     def folder(self, network: str) -> str:
         return f"{network}_{self.name}"
+
+
+def encryption_note(given: LayoutNetwork) -> str:
+    """For the README of a folder whose weights nobody may flash as they are."""
+    region = given.network.program.encrypted
+    if region is None:
+        return ""
+    return (
+        "\nThe programs decipher their weights, and the files in `weights/` are plain: encrypt the region that\n"
+        f"`{given.name}_c_info.json` names with your board first, flash what comes back, and set the key in both bus\n"
+        "interfaces (`docs/encryption.md` of atonc).\n"
+    )
 
 
 def refuse_cpu_layers(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:

@@ -21,6 +21,7 @@ BOARD = "openmv-n6"
 _TYPES = ("INT8", "UINT8", "INT16", "UINT16", "FLOAT")  # that the firmware knows
 _MOST_DIMENSIONS = 4  # of its arrays
 _NPU_RAM = "npu_ram"
+_FORGETS = "between two inferences the firmware keeps other things in the NPU's memories"
 
 _SCRIPT = """# {licence}
 # {name}: runs the network once on an OpenMV N6, written by {tool}.
@@ -48,8 +49,8 @@ Written by {tool}. `{name}.bin` ({size:,} bytes) is the network, `main.py` runs 
 2. Open `main.py` in OpenMV IDE and run it.
 
 You should see the model with its inputs and outputs,{edges} then the time of an inference and the first values of each
-output for an input of zeros. `RuntimeError: Failed to load network` means that the firmware is older than LL_ATON
-{runtime}.
+output for an input of zeros. `RuntimeError: Failed to load network` means that the firmware has another LL_ATON
+than {runtime}: generate with `--runtime` and the release that it has.
 """
 
 
@@ -57,7 +58,7 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
     words = {"name": given.name, "tool": TOOL, "licence": LICENCE}
     both = (("in", given.inputs), ("out", given.outputs))
     edges = "".join(f" {what} {info.mem_shape} {info.type.lower()}," for what, side in both for info in side)
-    runtime = given.network.runtime.partition("-")[0]
+    runtime = (given.runtime or given.network.runtime).partition("-")[0]
     readme = _README.format(**words, size=len(given.image), edges=edges, runtime=runtime)
     return {
         f"{given.name}.bin": given.image,
@@ -118,7 +119,7 @@ def _constants(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
     if kept:
         yield LayoutRefusal(
             f"constants lie in {listed(kept)}",
-            "between two inferences the firmware keeps other things in the NPU's memories",
+            _FORGETS,
             f"--board {BOARD}: constants stay in the file",
         )
 
@@ -131,4 +132,5 @@ LAYOUT = FolderLayout(
     refuses=_refuses,
     board=BOARD,
     image=RelocOptions(cleans=True),
+    forgets=_FORGETS,
 )

@@ -326,7 +326,6 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         yield LayoutRefusal("epochs are started by the processor", driver, "leave --no-epoch-controller out")
     yield from ways.refuse_cpu_layers(given, driver)
     yield from ways.refuse_movable(given, "programs of the crate are linked as they are, with every address in them")
-    yield from ways.refuse_residents(given, "nobody in the crate copies weights before the first inference")
     yield from ways.refuse_ram_constants(given, "the crate puts weights into flash, and nobody copies them from there")
     if given.network.program.encrypted:
         yield LayoutRefusal("weights are encrypted", "embassy's driver sets no keys", "leave --encrypt-weights out")
@@ -341,4 +340,6 @@ LAYOUT = FolderLayout(
     page="rust.md",
     files=_files,
     refuses=_refuses,
+    forgets="nobody in the crate copies weights before the first inference",
+    leavings=("Cargo.lock", "target/*", "embassy/Cargo.lock", "embassy/target/*"),
 )

@@ -179,7 +179,7 @@ Written by {tool}; `docs/zephyr.md` of atonc says more.
 {flash}
 You should see the time of an inference and the first bytes of each output. `BAD_INITIALISER` means that the weights are
 not where the network expects them.
-"""
+{encryption}"""
 
 
 def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
@@ -213,7 +213,12 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
         "sample/src/main.c": sample_main(
             given, "#include <zephyr/kernel.h>\n", "printk", "(unsigned)k_cyc_to_us_floor32(k_cycle_get_32())"
         ),
-        "README.md": _README.format(**words, folder=LAYOUT.folder(given.name), flash=_flash_lines(given)),
+        "README.md": _README.format(
+            **words,
+            folder=LAYOUT.folder(given.name),
+            flash=_flash_lines(given),
+            encryption=ways.encryption_note(given),
+        ),
     }
     weights = {f"weights/{_stem(file)}.bin": data for file, data in given.memory_images.items()}
     return {**{path: text.encode() for path, text in texts.items()}, **sources, **runtime, **weights}

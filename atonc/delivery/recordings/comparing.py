@@ -44,7 +44,8 @@ class RecordingComparison:
 
 
 def compare(recording: Recording, other: Path) -> RecordingComparison:
-    return _folder(recording, other) if other.is_dir() else _recordings(recording, files.read(other))
+    build = other.is_dir() or other.suffix == ".c"
+    return _folder(recording, other) if build else _recordings(recording, files.read(other))
 
 
 def _recordings(one: Recording, other: Recording) -> RecordingComparison:

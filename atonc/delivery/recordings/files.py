@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.inputs.arrays import parse_arrays
+from atonc.compiler.inputs.arrays import is_arrays, parse_arrays
 from atonc.delivery.recordings.recording import (
     EXPECTED,
     FORMAT,
@@ -34,6 +34,7 @@ from atonc.machine.base.errors import InputError
 MANIFEST = "atonc"
 MAX_BYTES = 1 << 30
 MAX_BLOCKS, MAX_TENSORS, MAX_WORDS, MAX_TEXT = 100_000, 1000, 1000, 200
+_WRITTEN_BY = "recordings are written by atonc validate --mode target --record and atonc load-and-run --record"
 _HASH = re.compile(r"[0-9a-f]{32,64}")
 _COUNT = 1 << 62
 
@@ -47,7 +48,10 @@ def write(path: Path, recording: Recording) -> None:
 
 
 def read(path: Path) -> Recording:
-    arrays = parse_arrays(read_file(path, MAX_BYTES), str(path))
+    stored = read_file(path, MAX_BYTES)
+    if not is_arrays(stored):
+        raise InputError("is no recording: no .npz of NumPy", where=str(path), remedy=_WRITTEN_BY)
+    arrays = parse_arrays(stored, str(path))
     told = _manifest(arrays.pop(MANIFEST, None), str(path))
     try:
         found = _recording(told, arrays)
@@ -59,8 +63,7 @@ def read(path: Path) -> Recording:
 
 def _manifest(stored: Any, where: str) -> dict[str, Any]:
     if stored is None or stored.dtype != np.uint8 or stored.ndim != 1:
-        remedy = "recordings are written by atonc validate --mode target --record and atonc load-and-run --record"
-        raise InputError("is no recording: it has no manifest", where=where, remedy=remedy)
+        raise InputError("is no recording: it has no manifest", where=where, remedy=_WRITTEN_BY)
     try:
         told = json.loads(stored.tobytes())
     except (ValueError, RecursionError):

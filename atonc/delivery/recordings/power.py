@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 
 MAX_BYTES, MAX_ROWS, MAX_COLUMNS, MAX_HEADER = 1 << 28, 5_000_000, 64, 4000
 LEAST_ROWS = 4
@@ -107,7 +108,7 @@ def _trace(text: str, options: PowerOptions, where: str) -> PowerTrace:
         watts, what = read("current") * options.volts, f"{known['current'][0]} x {options.volts:g} V"
     watts = watts * options.efficiency
     if np.abs(watts).max() > MOST_WATTS:
-        seen = f"{np.abs(watts).max():,.0f} W in {what}"
+        seen = f"{np.abs(watts).max():.3g} W in {what}"
         raise InputError(seen, where=where, rule=f"at most {MOST_WATTS:g} W", remedy="look at the unit in the header")
     marked = _marked(columns[mark], mark, sep == ";", where) if mark else None
     return PowerTrace(seconds, watts, marked, what)
@@ -137,7 +138,7 @@ def _columns(rows: Iterator[list[str]], names: list[str], wanted: set[str], wher
     except csv.Error as error:
         raise InputError(f"sample {number + 1} is no line of a CSV file: {str(error)[:60]}", where=where) from None
     if number < LEAST_ROWS:
-        raise InputError(f"has {number} samples", where=where, rule=f"at least {LEAST_ROWS}")
+        raise InputError(f"has {count(number, 'sample')}", where=where, rule=f"at least {LEAST_ROWS}")
     return {names[place]: cells for place, cells in places}
 
 
@@ -180,14 +181,19 @@ def _used(known: Known, options: PowerOptions, where: str) -> list[str]:
 
 def _numbers(cells: list[str], name: str, comma: bool, where: str) -> Array:
     """`comma`: it is the point of a number, where semicolons part the columns."""
-    try:
-        found = np.array([float(cell.replace(",", ".") if comma else cell) for cell in cells])
-    except ValueError as error:
-        raise InputError(f"column {name[:40]!r}: {str(error)[:60]}", where=where) from None
+    found = np.array([_number(cell.replace(",", ".") if comma else cell) for cell in cells])
     if not np.isfinite(found).all():
-        place = int(np.flatnonzero(~np.isfinite(found))[0]) + 1
-        raise InputError(f"column {name[:40]!r} has no number at sample {place}", where=where, remedy="record again")
+        place = int(np.flatnonzero(~np.isfinite(found))[0])
+        seen = f"column {name[:40]!r} has no number at sample {place + 1}: {cells[place][:20]!r}"
+        raise InputError(seen, where=where, remedy="record again")
     return found
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")
 
 
 def _mark_column(names: list[str], asked: str, where: str) -> str:

@@ -66,7 +66,11 @@ def measure(trace: PowerTrace, milliseconds: Sequence[float] = ()) -> MeasuredEn
         rule = "marks, or a recording with their times"
         remedy = "record a pin that is high while an inference runs (--mark COLUMN), or give --recording board.npz"
         raise InputError("nothing says where inferences run", rule=rule, remedy=remedy)
-    return MeasuredEnergy(tuple(_window(trace, first, last) for first, last in windows), found_by)
+    found = MeasuredEnergy(tuple(_window(trace, first, last) for first, last in windows), found_by)
+    if found.uj <= 0:
+        rule, remedy = "a board takes power", "turn the probe round, or the sign of the exported column"
+        raise InputError(f"{found.milliwatts:.4g} mW while inferences run", rule=rule, remedy=remedy)
+    return found
 
 
 def _runs(marked: NDArray[np.bool_]) -> list[tuple[int, int]]:

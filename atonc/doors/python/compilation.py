@@ -42,7 +42,7 @@ class NetworkMemory(MemoryUse):
 class LayerTable(Sequence[LayerView]):
     """The layers in the order in which they run; as a table with `to_pandas()`."""
 
-    COLUMNS = ("name", "kind", "on", "shape", "macs", "cycles", "milliseconds", "bound_by", "rules")
+    COLUMNS = ("name", "kind", "on", "shape", "macs", "cycles", "milliseconds", "energy_uj", "bound_by", "rules")
 
     def __init__(self, layers: Sequence[LayerView]) -> None:
         self._layers = tuple(layers)
@@ -84,6 +84,7 @@ class LayerTable(Sequence[LayerView]):
                 "macs": layer.macs,
                 "cycles": layer.cycles,
                 "milliseconds": layer.milliseconds,
+                "energy_uj": layer.energy_uj,
                 "bound_by": max(layer.bound_by, key=lambda label: layer.bound_by[label], default=""),
                 "rules": ", ".join(decision.rule.id for decision in layer.decisions),
             }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from atonc.doors.verbs.documents import FORMAT
 from atonc.machine.base.checks import CheckResult
@@ -18,7 +18,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
 MAX_BYTES = 64 << 20
-_NUMBER = (int, float)
+_MOST = 1e15  # of any figure
 _SAVE = "atonc analyze MODEL --json > BASELINE.json writes one"
 
 
@@ -70,6 +70,8 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def measured(document: Mapping[str, Any], where: str) -> FigureTable:
     figures = dict(_figures(document))
+    if wrong := next((name for name, (value, _, _) in figures.items() if not abs(value) < _MOST), ""):
+        raise InputError(f"{wrong[:40]} has a value that no figure has", where=where, remedy=_SAVE)
     if not figures:
         raise InputError("has no figures to compare", where=where, remedy=_SAVE)
     sha = document.get("model_sha256")
@@ -81,23 +83,28 @@ def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float, st
     memory = memory if isinstance(memory, dict) else {}
     for name, value, unit in (
         ("latency", document.get("latency_ms"), "ms"),
+        ("energy", document.get("energy_uj") or None, "uJ"),  # 0: not known what its steps do
         ("RAM", memory.get("ram_bytes"), "bytes"),
         ("spilled", memory.get("spilled_bytes"), "bytes"),
         ("weights", memory.get("weights_bytes"), "bytes"),
     ):
-        if isinstance(value, _NUMBER):
-            yield name, (float(value), unit, False)
+        if _is_number(value):
+            yield name, (value, unit, False)
     verify = document.get("verify")
     outputs = verify.get("outputs") if isinstance(verify, dict) else None
     cosines = [row.get("cos") for row in outputs or () if isinstance(row, dict)]
-    known = [float(cosine) for cosine in cosines if isinstance(cosine, _NUMBER)]
+    known = [cosine for cosine in cosines if _is_number(cosine)]
     if known and len(known) == len(cosines):
         yield "cosine of the worst output", (min(known), "", True)
     sides = document.get("figures")
     for side, rows in sides.items() if isinstance(sides, dict) else ():
         for row in rows if isinstance(rows, list) else ():
-            if isinstance(row, dict) and isinstance(row.get("value"), _NUMBER):
-                yield f"{row.get('name')} of {side}", (float(row["value"]), "", True)
+            if isinstance(row, dict) and _is_number(row.get("value")):
+                yield f"{row.get('name')} of {side}", (row["value"], "", True)
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return type(value) in (int, float)
 
 
 def against(before: FigureTable, now: FigureTable) -> tuple[BaselineFigure, ...]:

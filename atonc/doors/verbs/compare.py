@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atonc.compiler.request.options import GATES
+from atonc.compiler.request.options import GATES, positive, share
 from atonc.doors.verbs import ci
 from atonc.doors.verbs.ci import CiOptions
 from atonc.doors.verbs.documents import print_document
@@ -34,14 +34,18 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(seed=None)  # None: only what `--input` names is run
     parser.add_argument("--html", type=Path, metavar="FILE", help="write both builds as one page, layers paired")
     gates = group(parser, GATES)
-    gates.add_argument("--min-cosine", type=float, default=0.0, metavar="C", help="of every output of A and B")
-    gates.add_argument("--max-ratio", type=float, default=0.0, metavar="R", help="latency of B over that of A")
+    gates.add_argument("--min-cosine", type=share, default=0.0, metavar="C", help="of every output of A and B")
+    gates.add_argument("--max-ratio", type=positive, default=0.0, metavar="R", help="latency of B over that of A")
     baseline = "A is not worse than this document of --json: latency, memory, accuracy"
     gates.add_argument("--against", type=Path, metavar="BASELINE.json", help=baseline)
     allowed = "with --against: so much worse is allowed"
-    gates.add_argument("--allow-worse", type=float, default=0.0, metavar="PERCENT", help=allowed)
+    gates.add_argument("--allow-worse", type=_percent, default=0.0, metavar="PERCENT", help=allowed)
     add_declared(parser, CiOptions)
     add_output_options(parser)
+
+
+def _percent(text: str) -> float:
+    return 0.0 if text.strip("0.") == "" else positive(text)
 
 
 def _compare(options: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.compiler.place.explain import PlacementError
     from atonc.delivery.generate import generating
-    from atonc.delivery.layouts.every import require_taken, with_layout, write_layout
+    from atonc.delivery.layouts.every import advised, prepare_layout, require_taken, with_layout
     from atonc.insight.report import compile_short, compile_text
     from atonc.insight.report.stage_text import Dump, Stopped
 
@@ -90,9 +91,10 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
     check_image(view, options)
     if layout is not None:
         require_taken(layout, view)
+        view = advised(layout, view)
     if folder is not None and not broken:
-        view = (_write_as_st if options.st else write)(view, folder, options)
-        view = view if layout is None else write_layout(layout, view, folder)
+        build = partial(_write_as_st if options.st else write, view, folder, options)
+        view = build() if layout is None else prepare_layout(layout, view, folder, _release(options)).write(build)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     if options.trace or options.annotate:
@@ -143,12 +145,18 @@ def check_image(view: CompileView, options: argparse.Namespace) -> None:
 def write(view: CompileView, folder: Path, options: argparse.Namespace) -> CompileView:
     """The files that were asked for."""
     from atonc.delivery.generate import generating
-    from atonc.delivery.reloc.abi import release_named
 
     with_stai = options.stai or options.c_api == "st-ai"
-    runtime = release_named(options.runtime) if options.runtime else ""
+    runtime = _release(options)
     view = generating.generate(view, folder, options.hex, with_stai, options.report, options.shared_kernels, runtime)
     return view if options.relocatable is None else with_image(view, folder, options.relocatable, runtime)
+
+
+def _release(options: argparse.Namespace) -> str:
+    """The release of LL_ATON in full, if one was named."""
+    from atonc.delivery.reloc.abi import release_named
+
+    return release_named(options.runtime) if options.runtime else ""
 
 
 def with_image(view: CompileView, folder: Path, asked: str, runtime: str = "") -> CompileView:

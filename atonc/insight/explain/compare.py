@@ -12,6 +12,7 @@ from atonc.insight.explain.types import CPU, HYBRID, NOTHING, NPU, LayerView, Ne
 from atonc.machine.base.frozen import dataclass
 
 TIMES, MICROJOULES = "times", "uJ"  # units: of a ratio, of an inference
+ENERGY = "energy, estimated"
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def _limits(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float,
 def _energy(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float, str]]:
     """What both are estimated to take, where their files tell what their steps do."""
     if a.energy.known and b.energy.known:
-        yield "energy, estimated", a.energy.uj.likely, b.energy.uj.likely, MICROJOULES
+        yield ENERGY, a.energy.uj.likely, b.energy.uj.likely, MICROJOULES
 
 
 def compare(a: NetworkView, b: NetworkView, outputs: tuple[OutputAgreement, ...] = ()) -> Comparison:

@@ -11,6 +11,7 @@ from atonc.compiler.place.usage import memory_use
 from atonc.compiler.plan.types import FILLED, BufferKind
 from atonc.insight.explain import decide, flow, folder_memory, rules, tensors, vendor, wiring
 from atonc.insight.explain.clocked import at_clocks
+from atonc.insight.explain.epoch_share import own_view
 from atonc.insight.explain.flow import node_names
 from atonc.insight.explain.info_folder import find_info, info_view
 from atonc.insight.explain.limits import limit_of
@@ -73,7 +74,8 @@ def _folder_view(directory: Path, name: str | None, adjust: Adjust) -> NetworkVi
     except (InputError, UnsupportedError) as missing:
         found = _without_weights(directory, name, missing)
         told = _CIPHERED if found.network.weights_encrypted else str(missing)
-        return replace(view_of(found, adjust), notes=(told,))
+        view = view_of(found, adjust)
+        return replace(view, notes=(told, *view.notes))
 
 
 def _without_weights(directory: Path, name: str | None, missing: AtoncError) -> EmulatedNetwork:
@@ -98,7 +100,8 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
     pools = pool_views(banks, memory.by_pool)
     external = {pool.name for pool in pools if pool.external}
     if saved is not None:
-        layers = tuple(_saved_layer(one, views, machine, _programmed_by(steps)) for one in saved.layers)
+        whole = {step.number: (step, view) for step, view in zip(steps, views, strict=True)}
+        layers = tuple(_saved_layer(one, whole, machine, _programmed_by(steps)) for one in saved.layers)
     else:
         streams = _flow(info, buffers, steps)
         layers = tuple(_layers(steps, views, buffers, external, streams, network))
@@ -116,7 +119,7 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
         pools=pools,
         memory=memory,
         lower_bound_bytes=least_bytes(buffers, pools),
-        notes=(*notes, *(() if saved else _guessed(cost)), *_unlisted(network, info)),
+        notes=(*notes, *(saved.notes if saved else _guessed(cost)), *_unlisted(network, info)),
         reproduce={**_reproduce(network, info), **(saved.reproduce if saved else {})},
         options=saved.options if saved else None,
         silicon=_silicon(network, steps),
@@ -200,16 +203,16 @@ def _views(
     saved: Saved | None,
     names: Mapping[int, Sequence[str]],
 ) -> tuple[StepView, ...]:
-    owners = {number: one.name for one in saved.layers for number in one.epochs} if saved else {}
+    owners = _owners(saved.layers) if saved else {}
     found = []
     for step, costs in zip(steps, cost.steps, strict=True):
         node = info.by_epoch.get(step.number) if info else None
         nodes = vendor.nodes_of(node, names.get(step.number, ()))
         if saved is not None and step.number in owners:
-            view = _step(step, costs, 0)
+            view = _step(step, costs, 0, cost)
             title, layer = saved.titles.get(step.number, ""), owners[step.number]
         else:
-            view = _step(step, costs, node.macc if node else 0)
+            view = _step(step, costs, node.macc if node else 0, cost)
             title = ", ".join(nodes) or costs.origin
             layer = nodes[0] if nodes else f"epoch {step.number}"
         title = title or f"epoch {step.number}"
@@ -217,7 +220,13 @@ def _views(
     return tuple(found) if saved is not None else vendor.unique_layers(found)
 
 
-def _step(step: NetworkStep, cost: StepCost, macs: int) -> StepView:
+def _owners(layers: Sequence[SavedLayer]) -> dict[int, str]:
+    """Epochs by number with their layer; of those that share one, the first in it."""
+    behind = {(one.name, part.epoch) for one in layers for part in one.parts if part.before}
+    return {number: one.name for one in layers for number in one.epochs if (one.name, number) not in behind}
+
+
+def _step(step: NetworkStep, cost: StepCost, macs: int, network: NetworkCost) -> StepView:
     """Without title, layer and nodes, which not the step knows."""
     return StepView(
         number=step.number,
@@ -231,6 +240,7 @@ def _step(step: NetworkStep, cost: StepCost, macs: int) -> StepView:
         known=cost.known,
         macs=macs if step.epoch is None else epoch_macs(step.epoch),
         activity=cost.activity,
+        energy_uj=network.energy_uj(cost),
         doubts={} if step.epoch is None else dict(cost.doubts),
         **wiring.figures(step.epoch),
     )
@@ -239,14 +249,33 @@ def _step(step: NetworkStep, cost: StepCost, macs: int) -> StepView:
 # ------------------------------------------------------------------------------------------------------------- layers
 
 
-def _saved_layer(
-    one: SavedLayer, views: Sequence[StepView], machine: Machine, programmed_by: str
-) -> LayerView:
+Steps = Mapping[int, tuple[NetworkStep, StepView]]  # by their numbers
+
+
+def _own(one: SavedLayer, steps: Steps) -> list[StepView]:
+    """Its steps in order: of epochs that it shares, what is its own."""
+    parts = {part.epoch: part for part in one.parts}
+    found = []
+    for number in sorted(set(one.epochs)):
+        (step, view), part = steps[number], parts.get(number)
+        found.append(view if part is None or step.epoch is None else own_view(view, step.epoch, part))
+    return found
+
+
+def _saved_decisions(one: SavedLayer, own: Sequence[StepView]) -> tuple[Decision, ...]:
+    """What bounds it stands first, and is counted again; its remedy stays where it is still the same bound."""
+    first, *others = one.decisions or (None,)
+    bound_by = shares(own)
+    if first is None or first.rule not in rules.BOUNDS.values() or not bound_by or own[0].on in (CPU, HYBRID):
+        return one.decisions
+    bound = decide.bound(bound_by, sum(view.cycles for view in own))
+    bound = replace(bound, remedy=first.remedy) if bound.rule is first.rule else bound
+    return tuple(decide.merged([bound, *(d for d in others if d is not None)]))
+
+
+def _saved_layer(one: SavedLayer, steps: Steps, machine: Machine, programmed_by: str) -> LayerView:
     """A layer of ours; bounds are counted again, as clocks may differ from those of the compilation."""
-    own = [view for view in views if view.number in one.epochs]
-    bound_by, cycles = shares(own), sum(view.cycles for view in own)
-    kept = [d for d in one.decisions if not d.rule.id.startswith("BOUND-")]
-    bound = [decide.bound(bound_by, cycles)] if bound_by and own[0].on not in (CPU, HYBRID) else []
+    own = _own(one, steps)
     behind = any(d.rule is rules.CHAINED for d in one.decisions)  # all of it, if it has no step
     facts = LayerFacts(
         name=one.name,
@@ -258,7 +287,7 @@ def _saved_layer(
         on=NPU if behind and not own else "",
         macs=one.macs,
         limit=limit_of(one.work, machine, programmed_by) if one.work else None,
-        decisions=(*bound, *kept),
+        decisions=_saved_decisions(one, own),
         label=one.label,
         attributes=one.attributes,
         weights=one.weights,

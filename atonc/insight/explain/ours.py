@@ -19,8 +19,9 @@ from atonc.compiler.plan.types import EpochPlan
 from atonc.insight.explain import decide, encryption, rules, tensors, wiring
 from atonc.insight.explain.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.explain.clocked import at_clocks
+from atonc.insight.explain.epoch_share import own_view
 from atonc.insight.explain.limits import limit_of
-from atonc.insight.explain.own_steps import Row, own_steps
+from atonc.insight.explain.own_steps import OwnStep, own_steps
 from atonc.insight.explain.types import (
     CPU,
     NOTHING,
@@ -37,13 +38,13 @@ from atonc.insight.explain.types import (
     shares,
 )
 from atonc.insight.explain.work import layer_work
-from atonc.machine.cost.network import StepCost
+from atonc.machine.cost.network import NetworkCost, StepCost
 
 
 def network_view(view: CompileView) -> NetworkView:
     compiled, used = view.compiled, view.memory.by_pool
     rows = list(zip(compiled.program.steps, view.cost.steps, compiled.scheduled.owners, strict=True))
-    steps = {step.number: (step, _step(step, cost, owner)) for step, cost, owner in rows}
+    steps = {step.number: (step, _step(step, cost, owner, view.cost)) for step, cost, owner in rows}
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own = own_steps(compiled, view.cost.steps)
     source = {node: op for op in compiled.source.ops for node in op.origin or (op.name,)}
@@ -104,7 +105,7 @@ def _ops(view: CompileView) -> Sequence[Op]:
     return view.compiled.graph.ops
 
 
-def _step(step: ProgramStep, cost: StepCost, owner: str) -> StepView:
+def _step(step: ProgramStep, cost: StepCost, owner: str, network: NetworkCost) -> StepView:
     epoch = step.epoch
     return StepView(
         number=step.number,
@@ -118,6 +119,7 @@ def _step(step: ProgramStep, cost: StepCost, owner: str) -> StepView:
         known=cost.known,
         parts={} if epoch is None else dict(cost.parts),
         activity=cost.activity,
+        energy_uj=network.energy_uj(cost),
         doubts={} if epoch is None else dict(cost.doubts),
         **wiring.figures(epoch),
     )
@@ -126,25 +128,21 @@ def _step(step: ProgramStep, cost: StepCost, owner: str) -> StepView:
 Steps = Mapping[int, tuple[ProgramStep, StepView]]  # by their numbers
 
 
-def _own(step: ProgramStep, cost: StepCost, steps: Steps) -> StepView:
+def _own(row: OwnStep, steps: Steps) -> StepView:
     """A step of an operator: the whole one, or what is its own of one that several share."""
-    shared, whole = steps[step.number]
-    if step is shared:
-        return whole
-    own = whole.activity.share(cost.cycles / max(1, whole.cycles))
-    part = replace(whole, cycles=cost.cycles, milliseconds=cost.milliseconds, activity=own)
-    return replace(part, **wiring.figures(step.epoch))
+    shared, whole = steps[row.step.number]
+    return whole if row.part is None or shared.epoch is None else own_view(whole, shared.epoch, row.part)
 
 
 def _layer(
-    op: Op, view: CompileView, rows: list[Row], steps: Steps, external: set[str], source: Mapping[str, Op]
+    op: Op, view: CompileView, rows: list[OwnStep], steps: Steps, external: set[str], source: Mapping[str, Op]
 ) -> LayerView:
     known = view.compiled.graph.tensors
-    own = [_own(step, cost, steps) for step, cost in rows]
+    own = [_own(row, steps) for row in rows]
     behind = has_no_epoch(op.name, view.compiled.scheduled.schedule)
     on = (NPU if behind else NOTHING) if not rows else NPU if any(step.on == NPU for step in own) else CPU
     held, target = tensors.weights(op, known), view.compiled.target
-    work = layer_work(op, known, [step for step, _ in rows], view.compiled.program, target)
+    work = layer_work(op, known, [row.step for row in rows], view.compiled.program, target)
     facts = LayerFacts(
         name=layer_name(op),
         kind=op.kind,
@@ -168,7 +166,7 @@ def _layer(
 def _decisions(
     op: Op,
     view: CompileView,
-    rows: list[Row],
+    rows: list[OwnStep],
     on: str,
     bound_by: Mapping[str, float],
     cycles: int,
@@ -185,7 +183,8 @@ def _decisions(
     chained = [*of_schedule(op.name, compiled.scheduled.schedule), *of_stripes(op.name, compiled.mapped)]
     if not rows:
         return decide.merged([*chained, *spilled])
-    own = [(s.epoch, s.plan.purpose) for s, _ in rows if s.epoch is not None and isinstance(s.plan, EpochPlan)]
+    run = [row.step for row in rows]
+    own = [(s.epoch, s.plan.purpose) for s in run if s.epoch is not None and isinstance(s.plan, EpochPlan)]
     shifted = [n for n in op.inputs if n in compiled.layout.placed and compiled.layout.placed[n].buffer.offset]
     shifted += op.inputs[:1] if prepared(op.name, compiled.scheduled.schedule) else ()
     found = [_bound(bound_by, cycles, view)] if bound_by else []

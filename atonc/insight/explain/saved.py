@@ -17,7 +17,16 @@ from atonc.compiler.search.saved import KEY, as_json
 from atonc.insight.explain import rules as shaping
 from atonc.insight.explain.limits import LayerWork
 from atonc.insight.explain.spread import BINS, Spread
-from atonc.insight.explain.types import BufferView, Decision, LayerError, LayerView, NetworkView, TensorView, Verified
+from atonc.insight.explain.types import (
+    BufferView,
+    Decision,
+    EpochShare,
+    LayerError,
+    LayerView,
+    NetworkView,
+    TensorView,
+    Verified,
+)
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
@@ -50,6 +59,7 @@ class SavedLayer:
     weights: tuple[TensorView, ...] = ()
     error: LayerError | None = None
     work: LayerWork | None = None
+    parts: tuple[EpochShare, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,7 @@ class Saved:
     relocatable_bytes: int = 0  # RAM for programs whose addresses are set at run time
     options: Mapping[str, str] = field(default_factory=dict)
     reproduce: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # of the model and its compilation
 
 
 def rows(network: NetworkView) -> dict[str, Any]:
@@ -78,6 +89,7 @@ def rows(network: NetworkView) -> dict[str, Any]:
         },
         "verified": asdict(network.verified) if network.verified else None,
         "memory": network.memory.as_dict(),
+        "notes": list(network.notes),
         "options": dict(network.options or {}),
         "reproduce": dict(network.reproduce),
         "layers": layer_rows(network),
@@ -99,6 +111,7 @@ def _row(layer: LayerView) -> dict[str, Any]:
         "op": layer.kind,
         "nodes": list(layer.nodes),
         "epochs": list(layer.steps),
+        **({"parts": [asdict(part) for part in layer.parts]} if layer.parts else {}),
         "inputs": list(layer.inputs),
         "outputs": list(layer.outputs),
         "shape": list(layer.shape),
@@ -163,6 +176,7 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
         relocatable_bytes=_integer(_object(root, "memory"), "relocatable_bytes"),
         options=_text_by_name(root, "options"),
         reproduce=_text_by_name(root, "reproduce"),
+        notes=tuple(_texts(root, "notes")) if "notes" in root else (),
     )
 
 
@@ -263,7 +277,15 @@ def _layer(row: Mapping[str, Any], steps: Mapping[int, Any]) -> SavedLayer:
         weights=tuple(_tensor(one) for one in _rows(row, "weights")) if "weights" in row else (),
         error=_error(row),
         work=_work(row),
+        parts=tuple(_part(one, epochs) for one in _rows(row, "parts")) if "parts" in row else (),
     )
+
+
+def _part(row: Mapping[str, Any], epochs: Sequence[int]) -> EpochShare:
+    epoch, before, own, total = (_integer(row, key) for key in ("epoch", "before", "own", "all"))
+    if epoch not in epochs or not 0 <= before <= before + own <= total or not total:
+        raise ValueError("parts")
+    return EpochShare(epoch, before, own, total, tuple(_texts(row, "units")))
 
 
 def _decision(row: Mapping[str, Any]) -> Decision:

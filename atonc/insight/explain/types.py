@@ -69,6 +69,21 @@ class Decision:
         return data
 
 
+@dataclass(frozen=True)
+class EpochShare:
+    """What a layer has of an epoch that several share: its units, and its elements among those of all of them."""
+
+    epoch: int
+    before: int  # elements of the layers in front of it
+    own: int
+    all: int
+    units: tuple[str, ...]
+
+    def cycles(self, whole: int) -> int:
+        """Its part of the epoch's: all parts together are the whole."""
+        return whole * (self.before + self.own) // self.all - whole * self.before // self.all
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepView:
     """One epoch or one CPU step."""
@@ -90,8 +105,10 @@ class StepView:
     macs: int = 0
     bytes_moved: int = 0
     activity: Activity = Activity()  # what draws power in it
+    energy_uj: float = 0.0  # likely, of that; 0 where it is not known what the step does
     nodes: tuple[str, ...] = ()  # of a network that others compiled: what its epoch says that it computes
     doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
+    part: EpochShare | None = None  # of the epoch, where this is not all of it
 
 
 @dataclass(frozen=True)
@@ -151,7 +168,7 @@ class LayerFacts:
     outputs: tuple[str, ...]
     shape: tuple[int, ...]  # of the first output
     on: str = ""  # npu, cpu, hybrid, none (costs nothing); empty: where its steps run
-    macs: int = 0  # 0: what its steps have
+    macs: int | None = None  # None: what its steps have
     limit: LayerLimit | None = None  # what the chip could do at best; None: not known, or nothing of the NPU runs
     decisions: tuple[Decision, ...] = ()
     label: str = ""  # the kind with what people look for: "depthwise conv 3x3 /2"
@@ -166,27 +183,32 @@ class LayerView(LayerFacts):
     """One operator of the compiled graph with the figures of its steps. A new figure is a field and its line in `of`,
     or a property: every source has it then."""
 
+    macs: int
     steps: tuple[int, ...]
     cycles: int
     milliseconds: float
+    energy_uj: float  # likely; 0 where nothing tells what its steps do
     bound_by: Mapping[str, float]  # label -> share of its cycles
     chains: tuple[str, ...]
     modes: tuple[str, ...]
+    parts: tuple[EpochShare, ...] = ()  # of epochs that it shares with others
 
     @classmethod
     def of(cls, facts: LayerFacts, own: Sequence[StepView]) -> LayerView:
         """`own`: its steps, each with the part that is its own."""
         said = {member.name: getattr(facts, member.name) for member in fields(LayerFacts)}
         said["on"] = facts.on or (own[0].on if own else NOTHING)
-        said["macs"] = facts.macs or sum(step.macs for step in own)
+        said["macs"] = sum(step.macs for step in own) if facts.macs is None else facts.macs
         return cls(
             **said,
             steps=tuple(step.number for step in own),
             cycles=sum(step.cycles for step in own),
             milliseconds=sum(step.milliseconds for step in own),
+            energy_uj=sum(step.energy_uj for step in own),
             bound_by=shares(own),
             chains=tuple(dict.fromkeys(chain for step in own for chain in step.chains)),
             modes=tuple(dict.fromkeys(mode for step in own for mode in step.modes)),
+            parts=tuple(step.part for step in own if step.part is not None),
         )
 
     @property

@@ -49,9 +49,9 @@ def compiled_model(model: Any, board: str) -> Compiled:
 def price_of(compiled: Compiled) -> QuantizationPrice:
     cost = compiled.cost
     own = own_steps(compiled, cost.steps)
-    by_layer = {name: sum(step.cycles for _, step in rows) for name, rows in own.items()}
+    by_layer = {name: sum(row.cost.cycles for row in rows) for name, rows in own.items()}
     bound = {
-        name: sum(step.cycles for _, step in rows if kind_of_label(step.bound_by) == FLASH)
+        name: sum(row.cost.cycles for row in rows if kind_of_label(row.cost.bound_by) == FLASH)
         for name, rows in own.items()
     }
     low, high = cost.band.around(cost.latency_ms)

@@ -31,6 +31,7 @@ COLUMNS = (
     Column("absolute_cycles", "cycles at the absolute bound", lambda layer: layer.absolute_cycles, first=False),
     Column("times_limit", "x limit", lambda layer: round(layer.times_limit, 3), digits=2, adds=False, window=1100),
     Column("lost_cycles", "cycles beyond the practical bound", lambda layer: layer.lost_cycles, first=False),
+    Column("energy_uj", "uJ", lambda layer: round(layer.energy_uj, 6), digits=2, window=1700),
     Column("macs_per_cycle", "MAC/cycle", lambda layer: round(layer.macs_per_cycle, 3), digits=1, adds=False),
 )
 

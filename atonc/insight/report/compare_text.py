@@ -7,7 +7,7 @@ from typing import Any
 
 from atonc.compiler.compile.reproduce import MODEL_HASH
 from atonc.insight.explain.band import error_band
-from atonc.insight.explain.compare import MICROJOULES, TIMES, ComparedFigure, Comparison
+from atonc.insight.explain.compare import ENERGY, MICROJOULES, TIMES, ComparedFigure, Comparison
 from atonc.insight.explain.types import PREDICTED, LayerView, NetworkView
 from atonc.insight.report import columns, energy_text
 from atonc.insight.report.marks import Mark
@@ -44,7 +44,8 @@ def lines(found: Comparison, verbose: bool) -> list[str]:
 
 def _summary(found: Comparison) -> list[str]:
     figures = {figure.name: figure for figure in found.figures}
-    rows = [_summary_row(figures[name]) for name in ("latency", "RAM", "weights", "epochs on the CPU")]
+    shown = ("latency", ENERGY, "RAM", "weights", "epochs on the CPU")
+    rows = [_summary_row(figures[name]) for name in shown if name in figures]
     if found.outputs:
         worst = min(output.cosine for output in found.outputs)
         rows.append(SummaryRow("outputs", f"cosine {worst:.6f} or more between A and B, both emulated"))
@@ -56,7 +57,7 @@ def _summary(found: Comparison) -> list[str]:
 def _summary_row(figure: ComparedFigure) -> SummaryRow:
     """What it is worth follows from its ratio: less is better for all of them."""
     a, b = _shown(figure)
-    label = {"epochs on the CPU": "on the CPU"}.get(figure.name, figure.name)
+    label = {"epochs on the CPU": "on the CPU", ENERGY: "energy"}.get(figure.name, figure.name)
     unit = f" {figure.unit}" if figure.unit else ""
     if figure.a == figure.b:
         return SummaryRow(label, f"{b}{unit} in both")

@@ -35,7 +35,7 @@ def error_lines(compiled: Compiled) -> list[str]:
 def output_peaks(compiled: Compiled, layers: tuple[ExpectedError, ...]) -> dict[str, float]:
     by_op = {e.op: e for e in layers}
     producers = compiled.graph.producers
-    return {n: by_op[producers[n].name].deviation.peak for n in compiled.graph.outputs if n in producers}
+    return {n: float(by_op[producers[n].name].deviation.peak) for n in compiled.graph.outputs if n in producers}
 
 
 def error_data(compiled: Compiled) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def error_data(compiled: Compiled) -> dict[str, Any]:
                 "error": e.local,
                 "may_saturate": e.saturates,
                 "room": e.room if e.saturates else None,
-                "peak": e.deviation.peak,
+                "peak": float(e.deviation.peak),
             }
             for e in layers
         ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from atonc.compiler.request.options import whole
 from atonc.machine.base.declare import AGAIN, PLAIN, Takes, option
 from atonc.machine.base.frozen import dataclass
 
@@ -25,7 +26,7 @@ class RunOptions:
     inputs: tuple[Path, ...] = option(
         (), "--input", PLAIN, ".npz, .npy, .png, .jpg", metavar="FILE", parse=Path, takes=Takes(many=AGAIN)
     )
-    seed: int = option(0, "--seed", PLAIN, "photo-like input from this number (default 0)", parse=int)
+    seed: int = option(0, "--seed", PLAIN, "photo-like input from this number (default 0)", parse=whole)
     output: Path | None = option(None, "--output", PLAIN, "write the outputs", metavar="FILE.npz", parse=Path)
     save_input: Path | None = option(
         None, "--save-input", PLAIN, "write the inputs that were used", metavar="FILE.npz", parse=Path

@@ -120,8 +120,12 @@ def _board(folder: Path, name: str) -> str:
 def _size(table: TomlTable, value: Any) -> str:
     from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
 
-    sizes = value if isinstance(value, dict) else parse_fixed_shapes(value) if isinstance(value, str) else None
-    if not sizes or not all(isinstance(size, int) and not isinstance(size, bool) for size in sizes.values()):
+    text = ",".join(f"{name}={size}" for name, size in value.items()) if isinstance(value, dict) else value
+    try:
+        sizes = parse_fixed_shapes(text) if isinstance(text, str) else None
+    except InputError:
+        sizes = None
+    if not sizes:
         raise table.wrong("sizes", f"{str(value)[:60]!r} is no size", remedy='write "H=192,W=192"')
     return ",".join(f"{name}={size}" for name, size in sizes.items())
 
@@ -135,6 +139,9 @@ def _combinations(options: TomlTable | None, more: tuple[str, ...]) -> Iterator[
     _require_known(options, options.data, (*names, "on_cpu", "on_npu", *more))
     tuples = {member.name for member, _ in declared(Options) if member.default == ()} | {"on_cpu", "on_npu"}
     choices = [_choices(value, name in tuples) for name, value in options.data.items()]
+    if nothing := [name for name, values in zip(options.data, choices, strict=True) if not values]:
+        remedy = "name a value, or leave it out"
+        raise options.wrong(nothing[0], "an empty list", rule="every value is a row", remedy=remedy)
     for values in product(*choices):
         yield dict(zip(options.data, values, strict=True))
 
@@ -168,7 +175,8 @@ def _require_options(row: SweepRow, table: TomlTable) -> None:
     try:
         find_board(compiler_options(row, False).board)
     except InputError as error:
-        raise InputError(error.what, where=error.where or table.file, rule=error.rule, remedy=error.remedy) from None
+        where = f"{table.file}, {error.where}" if error.where else table.file
+        raise InputError(error.what, where=where, rule=error.rule, remedy=error.remedy) from None
 
 
 def _require_known(table: TomlTable, given: Mapping[str, Any], known: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.compiler.request.options import CHECKS, OUTPUT
+from atonc.compiler.request.options import CHECKS, OUTPUT, share, whole
 from atonc.machine.base.declare import RARE, SEVERAL, Takes, declared, default_of, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -56,7 +56,7 @@ class ValidateOptions:
     batches: int = option(
         *(0, "-b --batches --batch-size --samples", DATA, _BATCHES),
         metavar="N",
-        parse=int,
+        parse=whole,
     )
     range: tuple[float, ...] = option(
         (), "--range", DATA, _RANGES, metavar="MIN MAX", parse=float, takes=Takes(many=SEVERAL, rare=True)
@@ -75,7 +75,7 @@ class ValidateOptions:
     classifier: bool = option(
         False, "--classifier", CHECKS, "also count right classes, with or without labels", takes=RARE
     )
-    min_cos: float = option(MIN_COSINE, "--min-cos", CHECKS, "outputs this close pass", metavar="C", parse=float)
+    min_cos: float = option(MIN_COSINE, "--min-cos", CHECKS, "outputs this close pass", metavar="C", parse=share)
     per_layer: bool = option(False, "--per-layer", OUTPUT, "list every layer (with -v or --json)", takes=RARE)
     output: Path | None = option(
         None, "-o --output", OUTPUT, "write inputs and outputs: NAME_val_io.npz", metavar="DIR", parse=Path

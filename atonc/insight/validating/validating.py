@@ -32,6 +32,7 @@ Kernels = dict[str, list[list[Array]]]  # by title: the values of every output f
 GIVEN = "the given outputs"
 NOT_RUN = "the model's own kernels did not run (--no-exec-model)"
 MOST_SAMPLES, MOST_VALUES = 40, 1 << 22  # where the verdict stays open: then it is what these say
+_LEAST = -1e30  # of the values that inputs may be asked to have
 NOISE_SEED = 1  # pictures leave corners of operators in the dark
 
 
@@ -209,7 +210,7 @@ def synthetic_samples(source: Graph, count: int, seed: int = 0) -> list[Sample]:
 def random_samples(source: Graph, count: int, seed: int, ranges: Sequence[float]) -> list[Sample]:
     """`--range MIN MAX ...`: every real value equally likely; the last pair serves all further inputs."""
     pairs = list(zip(ranges[::2], ranges[1::2], strict=False))
-    if not pairs or len(ranges) % 2 or any(low >= high for low, high in pairs):
+    if not pairs or len(ranges) % 2 or not all(_LEAST <= low < high <= -_LEAST for low, high in pairs):
         raise InputError(f"{' '.join(f'{v:g}' for v in ranges)[:60]!r} are no ranges", remedy="write --range MIN MAX")
     rng = np.random.default_rng(seed)
     samples: list[Sample] = []

@@ -174,6 +174,11 @@ def energy_of(
     return EnergyEstimate({name: span for name, span in parts.items() if span.likely}, activity.milliseconds)
 
 
+def likely_uj(activity: Activity, npu_mhz: float, cpu_mhz: float) -> float:
+    """What a step or a layer takes; those of all of them add up to the network's."""
+    return energy_of(activity, npu_mhz, cpu_mhz).uj.likely
+
+
 def epoch_activity(epoch: Epoch, target: Target, cycles: EpochCycles) -> Activity:
     """The processor is awake while it programs an epoch, and asleep while the epoch controller or the NPU works."""
     machine, work = target.machine, epoch_work(epoch, target.machine)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.band import PredictionBand, band_of
-from atonc.machine.cost.energy import Activity, EnergyEstimate, epoch_activity, network_energy
+from atonc.machine.cost.energy import Activity, EnergyEstimate, epoch_activity, likely_uj, network_energy
 from atonc.machine.cost.saved_machine import build_machine
 from atonc.machine.hw.cycles import hardware, st_estimate
 from atonc.machine.hw.cycles.doubts import doubts
@@ -61,6 +61,10 @@ class NetworkCost:
     @cached_property
     def energy(self) -> EnergyEstimate:
         return network_energy((step.activity for step in self.steps), self.npu_mhz, self.cpu_mhz, self.band)
+
+    def energy_uj(self, step: StepCost) -> float:
+        """What one of its steps is likely to take."""
+        return likely_uj(step.activity, self.npu_mhz, self.cpu_mhz)
 
     @property
     def cpu_ms(self) -> float:

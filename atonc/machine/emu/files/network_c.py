@@ -110,7 +110,7 @@ def _choose(candidates: list[Path], name: str | None, directory: Path) -> Path:
         )
     if not matching:
         raise InputError(f"no network is called {name}; there are: {stems}", where=str(directory))
-    raise InputError(f"several networks: {stems}", where=str(directory), remedy="choose one with --name")
+    raise InputError(f"several networks: {stems}", where=str(directory), remedy="name the C file of one instead")
 
 
 def _hint(directory: Path) -> str:
