@@ -49,3 +49,11 @@ def test_the_version_needs_no_arrays() -> None:
     loaded = done.stdout.split()
     assert done.returncode == 0 and loaded[0] == "atonc"
     assert "numpy" not in loaded and not {f"atonc.doors.{file}" for file in FILES} & set(loaded)
+
+
+def test_the_list_of_verbs_needs_no_arrays() -> None:
+    """They were half of the time of the first command that people type."""
+    program = "import sys; from atonc.doors.cli.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0 and "usage: atonc" in done.stdout
+    assert "numpy" not in done.stdout.splitlines()[-1].split()
