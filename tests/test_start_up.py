@@ -53,8 +53,7 @@ def test_the_version_needs_no_arrays() -> None:
 
 def test_the_import_of_torch_is_a_name_until_something_of_it_is_asked_for() -> None:
     program = (
-        "import sys, time; import atonc.torch; print(*(n for n in sys.modules if n.startswith('atonc')))\n"
-        "print(time.process_time())\n"
+        "import sys; import atonc.torch; print(*(n for n in sys.modules if n.startswith('atonc')))\n"
         "from atonc.torch import compile\nimport atonc.torch as there\n"
         "assert there is atonc.torch and compile is atonc.torch.compile\n"
         "assert 'quantize' in dir(sys.modules['atonc.torch'])\n"
@@ -62,5 +61,13 @@ def test_the_import_of_torch_is_a_name_until_something_of_it_is_asked_for() -> N
         "try: from atonc.torch import nothing\nexcept ImportError: print('refused')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    loaded, seconds, last = done.stdout.splitlines()
-    assert set(loaded.split()) == {"atonc", "atonc.torch"} and float(seconds) < 0.3 and last == "refused"
+    loaded, last = done.stdout.splitlines()
+    assert set(loaded.split()) == {"atonc", "atonc.torch"} and last == "refused"
+
+
+def test_the_list_of_verbs_needs_no_arrays() -> None:
+    """They were half of the time of the first command that people type."""
+    program = "import sys; from atonc.doors.cli.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0 and "usage: atonc" in done.stdout
+    assert "numpy" not in done.stdout.splitlines()[-1].split()

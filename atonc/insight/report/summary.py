@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from atonc.compiler.place.usage import RAM_FOR, MemoryUse, Use
 from atonc.insight.report.marks import Mark, Marked
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided, ms_text, size_text
+
+if TYPE_CHECKING:  # with it come arrays, and verbs that only have a summary would load them for their help
+    from atonc.compiler.place.usage import MemoryUse
 
 MOST = 8
 NAME = 36  # characters of a layer's name
@@ -57,6 +60,8 @@ def latency_row(ms: float, how: str, clocks: str) -> SummaryRow:
 
 
 def ram_row(memory: MemoryUse) -> SummaryRow:
+    from atonc.compiler.place.usage import RAM_FOR, Use
+
     parts = [f"{RAM_FOR[use]} {size_text(size)}" for use, size in memory.ram_by_use.items()]
     if list(memory.ram_by_use) == [Use.ACTIVATIONS]:
         parts = ["all of it activations"]
@@ -67,6 +72,8 @@ def ram_row(memory: MemoryUse) -> SummaryRow:
 
 
 def flash_row(memory: MemoryUse) -> SummaryRow:
+    from atonc.compiler.place.usage import Use
+
     in_flash = sum(row.size_bytes for row in memory.rows if row.use == Use.WEIGHTS and not row.ram)
     return SummaryRow("flash", f"{size_text(in_flash)} of weights" if in_flash else "nothing")
 

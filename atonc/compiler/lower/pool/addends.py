@@ -50,7 +50,8 @@ def _ranges(before: Ints, wanted: Ints, shift: int, ends: tuple[int, int]) -> tu
 
 def _most_covered(first: Ints, last: Ints, usual: int) -> int:
     """The usual one, if no other is in more ranges; else the middle of the widest stretch that is in most of them."""
-    edges = np.unique(np.concatenate((first, last)))
+    edges = np.sort(np.concatenate((first, last)))
+    edges = edges[np.concatenate(([True], edges[1:] != edges[:-1]))]  # np.unique would load masked arrays for it
     count = np.searchsorted(np.sort(first), edges, "right") - np.searchsorted(np.sort(last), edges, "right")
     if np.count_nonzero((first <= usual) & (usual < last)) == count.max():
         return usual
