@@ -15,7 +15,7 @@ from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, meaning
 from atonc.compiler.lower.conv.forms_2x import lower_2x
 from atonc.compiler.lower.conv.in_turn import in_turn
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
-from atonc.compiler.lower.conv.lanes import ChainJob, in_lanes, worth_lanes
+from atonc.compiler.lower.conv.lanes import ChainJob, in_lanes
 from atonc.compiler.lower.conv.layer import (
     ConvLayer,
 )
@@ -177,8 +177,8 @@ def _windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
 
 
 def _in_words(layer: ConvLayer, plan: _Plan) -> bool:
-    """Whether chains that share no word could be faster: not where a single one waits for the flash."""
-    return layer.numerics != "2.x" and (len(plan.jobs) > 1 or worth_lanes(layer, plan.jobs))
+    """Whether there are chains that may share a word."""
+    return layer.numerics != "2.x" and len(plan.jobs) > 1
 
 
 def _stretches(layer: ConvLayer, shifts: ShiftGroups) -> list[OutputStretch]:

@@ -115,9 +115,9 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
         yield SIDE_BY_SIDE, [whole]
     if any(op.kind in POOLING for op in context.graph.consumers.get(layer.op.outputs[0], ())):
         yield from _few_kernels(layer, jobs)
-    if not worth_lanes(layer, jobs):
-        return
     cycles = sum(piece.cycles for piece in whole)
+    if cycles < WORTH_LANES * max(1.0, sum(_flash_cycles(job, layer.machine) for job in jobs)):
+        return
     ariths = max(_ariths(layer, job) for job in jobs)
     counts = range(2, min(MAX_CHAINS, UNITS["ARITH"] // ariths) + 1)
     if len(jobs) > 1 and counts:
@@ -132,12 +132,6 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
         even = [_cut(job, layer, 2, _share(job, cycles, 2), True, together) for job in jobs]
         if any(len(pieces) > 1 for pieces in even):
             yield EVEN_ROWS, [[piece for pieces in even for piece in pieces]]
-
-
-def worth_lanes(layer: ConvLayer, jobs: Sequence[ChainJob]) -> bool:
-    """Whether units take longer than the flash, whose kernels all lanes would wait for."""
-    flash = sum(_flash_cycles(job, layer.machine) for job in jobs)
-    return sum(job.whole.cycles for job in jobs) >= WORTH_LANES * max(1.0, flash)
 
 
 def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
