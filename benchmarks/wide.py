@@ -196,10 +196,9 @@ def _same(view: CompileView, board: bool) -> str:
 
 OTHERS = """
 Files without a figure in 8 bits are single layers of a 16x8 network in tensorflow/tflite-micro
-(integration_tests/seanet). They stand alone, with inputs at both ends of the range, so most of them take two passes. Of
-its 22 convolutions three stay on the CPU because typical inputs would take their sums too far for 16-bit roundings
-(COARSE), its five transposed ones because some of their outputs see padding only (as in 8 bits), one leaky ReLU because
-its output scale is below the input's. "engine, board" means that both were compared; "engine" only that one.
+(integration_tests/seanet). They stand alone, with inputs over the whole range of 16 bits, so most of them take two
+passes. Of its 22 convolutions six stay on the CPU because such inputs would take their sums too far for 16-bit
+roundings (COARSE). "engine, board" means that both were compared; "engine" only that one.
 """
 COLUMNS = (
     *("network", "layers", "products on the NPU", "codes off", "unseen epochs", "ms", "ms in 8 bits", "ratio"),

@@ -16,6 +16,7 @@ from atonc.insight.accuracy.matching import match
 from atonc.machine.base.errors import InputError
 from tests.accuracy.planted import FloatNet, Quantiser
 from tests.accuracy.test_planted_faults import SHAPE, network, samples, scaled
+from tests.compiler.wide_networks import random_network
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +105,14 @@ def test_a_relu_that_became_a_range_is_the_float_models_relu() -> None:
         without.graph.node.remove(node)
     quantised, real = read_onnx(without.SerializeToString()), read_onnx(model.SerializeToString())
     assert match(quantised, real)["c1_QuantizeLinear_Output"] == "r1"
+
+
+def test_codes_of_16_bits_keep_their_zero_and_are_offered_no_16_bits(tmp_path: Path) -> None:
+    """A range of one side is no reason for a zero point, which would send the layer to the CPU."""
+    path = tmp_path / "wide.tflite"
+    path.write_bytes(random_network(3).tflite("int16"))
+    found = atonc.explain_accuracy(path)
+    assert found.findings
+    for one in found.findings:
+        assert one.symptom not in ("zero-point", "eight-bits", "saturation"), one
+        assert all(remedy.what != "16 bits" for remedy in one.remedies)

@@ -20,7 +20,10 @@ _INSIDE = {
 
 def remedy(op: Op, graph: Graph, usual: str) -> str:
     """The usual one of its rule, or what is left where that cannot be followed."""
-    return usual if holds(op, graph) else _INSIDE[op.kind]
+    if not holds(op, graph):
+        return _INSIDE[op.kind]
+    wide = any(graph.tensors[name].dtype == "int16" for name in (*op.inputs[:1], *op.outputs))
+    return usual.replace("int8 or uint8", "int16").replace("int8", "int16") if wide else usual
 
 
 def holds(op: Op, graph: Graph) -> bool:

@@ -22,7 +22,7 @@ class PassOptionsLike(Protocol):
 @dataclass(frozen=True)
 class PassOptions:
     cut_outputs: tuple[str, ...] = ()  # tensors that become the outputs
-    input_type: str = ""  # float32, int8 or uint8; empty: as in the model
+    input_type: str = ""  # float32, int8, uint8 or int16; empty: as in the model
     output_type: str = ""
     inputs_channel_position: str = ""  # chfirst or chlast; empty: as in the model
     outputs_channel_position: str = ""

@@ -1,7 +1,7 @@
 """Inputs and outputs in the number format that the user asked for.
 
-float32 puts a conversion inside the network; int8 takes conversions off the edge. A model that has no conversion there
-gets one only if the real values stay the same.
+float32 puts a conversion inside the network; int8 and int16 take conversions off the edge. A model that has no
+conversion there gets one only if the real values stay the same, so codes keep their width.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count
 
-TYPES = ("float32", "int8", "uint8")
+TYPES = ("float32", "int8", "uint8", "int16")
+BITS = {"int8": 8, "uint8": 8, "int16": 16}  # of codes
 
 
 def set_edge_types(graph: Graph, input_type: str, output_type: str) -> Graph:
@@ -25,11 +26,22 @@ def set_edge_types(graph: Graph, input_type: str, output_type: str) -> Graph:
     for name, wanted in outputs.items():
         graph = _set_output(graph, name, wanted)
     notes = [
-        f"{name} stays {graph.tensors[name].dtype}: it holds no 8-bit codes that could be given as {wanted}"
+        f"{name} stays {graph.tensors[name].dtype}: it holds no {_codes_of(wanted)} that could be given as {wanted}"
         for name, wanted in (*inputs.items(), *outputs.items())
         if graph.tensors[name].dtype != wanted
     ]
     return check(replace(graph, notes=(*graph.notes, *notes)))
+
+
+def _codes_of(dtype: str) -> str:
+    return f"{BITS[dtype]}-bit codes" if dtype in BITS else "codes"
+
+
+def _may_be(codes: Tensor, dtype: str) -> bool:
+    """Real numbers and indices are no codes."""
+    if codes.quant is None or codes.dtype not in BITS:
+        return False
+    return dtype not in BITS or BITS[dtype] == BITS[codes.dtype]
 
 
 def _each(names: tuple[str, ...], wanted: str, side: str) -> dict[str, str]:
@@ -61,13 +73,12 @@ def _set_input(graph: Graph, name: str, dtype: str) -> Graph:
     if graph.tensors[name].dtype == dtype or not readers:
         return graph
     peeled = [op for op in readers if op.kind in ("quantize", "uint8_to_int8")]
-    if len(peeled) == len(readers) == 1 and name not in graph.outputs:
-        codes = graph.tensors[peeled[0].outputs[0]]
+    alone = len(peeled) == len(readers) == 1 and name not in graph.outputs
+    codes = graph.tensors[peeled[0].outputs[0] if alone else name]
+    if not _may_be(codes, dtype):
+        return graph
+    if alone:
         graph = _without(graph, peeled[0], codes.name, name)
-    else:
-        codes = graph.tensors[name]
-    if codes.quant is None or codes.dtype not in ("int8", "uint8"):
-        return graph  # real numbers or indices: nothing that could be codes
     codes = replace(codes, name=name)
     if codes.dtype == dtype:
         return replace(graph, tensors={**graph.tensors, name: codes})
@@ -94,10 +105,13 @@ def _set_output(graph: Graph, name: str, dtype: str) -> Graph:
     producer = graph.producers.get(name)
     if graph.tensors[name].dtype == dtype or producer is None:
         return graph
-    if producer.kind in ("dequantize", "int8_to_uint8"):
+    converted = producer.kind in ("dequantize", "int8_to_uint8")
+    if not _may_be(graph.tensors[producer.inputs[0] if converted else name], dtype):
+        return graph
+    if converted:
         graph = _peel_output(graph, producer, name)
     codes = graph.tensors[name]
-    if codes.quant is None or codes.dtype not in ("int8", "uint8") or codes.dtype == dtype:
+    if not _may_be(codes, dtype) or codes.dtype == dtype:
         return graph
     inner = f"{name}:codes"
     kind = "dequantize" if dtype == "float32" else ("int8_to_uint8" if dtype == "uint8" else "uint8_to_int8")

@@ -198,7 +198,7 @@ class Options:
         parse=names,
     )
     input_type: str = option(
-        "", "--input-data-type", EDGES, "float32, int8 or uint8; or one for each: a,b", metavar="TYPE"
+        "", "--input-data-type", EDGES, "float32, int8, uint8, int16; one each: a,b", metavar="TYPE"
     )
     output_type: str = option("", "--output-data-type", EDGES, "the same for the outputs", metavar="TYPE")
     inputs_channel_position: str = option(

@@ -91,8 +91,9 @@ class RemedyTrials:
 def _changes(measured: Measurement, layer: MeasuredLayer, part: str) -> Iterator[Change]:
     facts, name, op, weighted = layer.facts, layer.format.name, layer.op, layer.weighted
     if part == ACTIVATION:
-        fits = "a range that fits its values"
-        yield Change(fits, lambda graph: edits.refit(graph, name, facts.low, facts.high), True)
+        fits, is_wide = "a range that fits its values", layer.format.dtype == "int16"
+        fit = edits.sixteen_bits if is_wide else edits.refit  # codes of 16 bits keep their zero, as the NPU wants it
+        yield Change(fits, lambda graph: fit(graph, name, facts.low, facts.high), True)
         if len(facts.peaks) > 1 and weighted.kind in SUMMED:
             equal = "channels equalised with the next layer"
             yield Change(equal, lambda graph: edits.equalise(graph, weighted, facts.peaks), True)
@@ -100,8 +101,9 @@ def _changes(measured: Measurement, layer: MeasuredLayer, part: str) -> Iterator
             ranges = {one: _range(measured, one) for one in op.inputs}
             parts = "its parts kept apart, each with a range that fits (outputs: split them)"
             yield Change(parts, lambda graph: edits.apart(graph, op, ranges))
-        wide = "16 bits"
-        yield Change(wide, lambda graph: edits.sixteen_bits(graph, name, facts.low, facts.high), more_bits=True)
+        if not is_wide:
+            wide = "16 bits"
+            yield Change(wide, lambda graph: edits.sixteen_bits(graph, name, facts.low, facts.high), more_bits=True)
         near = edits.readers(measured.source, name) | ({op.name} if op.kind != "input" else set())
         real = "float on the CPU, with the layers that read it"
         yield Change(real, lambda graph: edits.in_float(graph, near, {}), more_bits=True)

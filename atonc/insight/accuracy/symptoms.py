@@ -8,6 +8,7 @@ from math import log10
 import numpy as np
 
 from atonc.compiler.ir import Tensor
+from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.insight.accuracy.float_layer import is_rounded, lost_limit
 from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
 from atonc.insight.accuracy.twin import real_range
@@ -43,7 +44,7 @@ def diagnose(measured: Measurement, layer: MeasuredLayer, part: str) -> Symptom:
 
 
 def _activation(measured: Measurement, layer: MeasuredLayer) -> Symptom:
-    facts, (low, high) = layer.facts, real_range(layer.format)
+    facts, (low, high), is_wide = layer.facts, real_range(layer.format), layer.format.dtype == "int16"
     is_input = layer.op.kind == "input" or (
         layer.op.kind == "quantize" and layer.op.inputs[0] in measured.source.inputs
     )
@@ -56,7 +57,7 @@ def _activation(measured: Measurement, layer: MeasuredLayer) -> Symptom:
         cut = f"{percent:.2g} % of the values are cut off: {has}, {spans}"
         if is_input:
             return Symptom("input-range", f"the input is not in the range that the model was quantised for; {cut}")
-        one_side = min(facts.above, facts.below) == 0
+        one_side = min(facts.above, facts.below) == 0 and not is_wide  # whose zero point stays 0
         if one_side and facts.high - facts.low <= ROOM * (high - low) and min(facts.low, 0.0) - low != 0.0:
             wanted = round(layer.format.code_range[0] - min(facts.low, 0.0) / layer.format.scale)
             zero = f"the zero point is {layer.format.zero_point}, {wanted} would fit"
@@ -72,6 +73,8 @@ def _activation(measured: Measurement, layer: MeasuredLayer) -> Symptom:
     if loud.size > 1 and loud.max() > UNLIKE * np.quantile(loud, 0.1, method="lower"):
         words = f"channels of unlike size share one scale: largest values from {loud.min():.3g} to {loud.max():.3g}"
         return Symptom("shared-scale", f"{words}, one step is {layer.format.scale:.3g}")
+    if is_wide:
+        return Symptom("sixteen-bits", f"even 65,536 codes are few for these values: {has}, {spans}")
     return Symptom("eight-bits", f"256 codes are few for these values: {has}, {spans}")
 
 
@@ -180,7 +183,7 @@ def _arithmetic(measured: Measurement, layer: MeasuredLayer) -> Symptom:
     names = [name for name, owner in measured.owners.items() if owner is layer]
     ops = [measured.canonical.producers[name] for name in names]
     far = f"up to {layer.max_codes:.0f} codes from exact arithmetic"
-    if layer.max_codes <= MANY_CODES:
+    if layer.max_codes <= MANY_CODES * (WIDE_STEP if layer.format.dtype == "int16" else 1):
         return Symptom("rounding", f"the NPU rounds: {far}")
     if any(op.kind == "table" for op in ops):
         return Symptom("table", f"the NPU's table of the function is {far}")

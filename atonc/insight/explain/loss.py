@@ -7,7 +7,8 @@ from atonc.machine.base.frozen import dataclass
 WEIGHTS, ACTIVATION, ARITHMETIC = "weights", "activation", "arithmetic"
 KINDS = (WEIGHTS, ACTIVATION, ARITHMETIC)
 WRONG_DB = 3.0  # of the outputs, that a mistake costs at least: sound quantisers differ by less
-PRICE_OF_BITS = ("eight-bits", "shared-scale", "eight-bit-weights")  # symptoms that sound layers have, too
+# symptoms that sound layers have, too
+PRICE_OF_BITS = ("eight-bits", "sixteen-bits", "shared-scale", "eight-bit-weights")
 # A range for the given samples alone brings some dB to any of those: who quantised saw more. Thrice too wide is more.
 FITTED_DB = 10.0
 UNEXPLAINED_DB = 10.0  # of the outputs, beyond the sum of all losses: they add up within some dB

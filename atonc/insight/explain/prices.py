@@ -91,11 +91,21 @@ def _price(
 
 
 def _integer_inputs(view: CompileView, options: Options) -> Compiled:
-    return compile_graph(view.compiled.source, replace(options, input_type="int8"))
+    graph = view.compiled.graph
+    read = {name: [op.outputs[0] for op in graph.consumers.get(name, [])] for name in graph.inputs}
+    return compile_graph(view.compiled.source, replace(options, input_type=_types(graph, list(read.values()))))
 
 
 def _integer_outputs(view: CompileView, options: Options) -> Compiled:
-    return compile_graph(view.compiled.source, replace(options, output_type="int8"))
+    graph = view.compiled.graph
+    made = [[*graph.producers[name].inputs[:1]] if name in graph.producers else [] for name in graph.outputs]
+    return compile_graph(view.compiled.source, replace(options, output_type=_types(graph, made)))
+
+
+def _types(graph: Graph, beside: Sequence[Sequence[str]]) -> str:
+    """For each edge the width of the codes beside it: int16 where those have 16 bits, else int8."""
+    wide = [any(graph.tensors[name].dtype == "int16" for name in names) for names in beside]
+    return ",".join("int16" if one else "int8" for one in wide)
 
 
 def _as_the_compiler_wants(view: CompileView, options: Options) -> Compiled:
@@ -154,8 +164,8 @@ def _zeroed(graph: Graph) -> Graph:
 
 
 TRIALS = (
-    Trial(frozenset({"CPU-QUANTIZE"}), "compiled with --input-data-type int8", _integer_inputs),
-    Trial(frozenset({"CPU-DEQUANTIZE"}), "compiled with --output-data-type int8", _integer_outputs),
+    Trial(frozenset({"CPU-QUANTIZE"}), "compiled with --input-data-type of integers", _integer_inputs),
+    Trial(frozenset({"CPU-DEQUANTIZE"}), "compiled with --output-data-type of integers", _integer_outputs),
     Trial(frozenset({"ON-CPU"}), "compiled without --on cpu", _as_the_compiler_wants),
     Trial(frozenset({"CPU-EVIDENCE"}), "compiled with --allow-unproven", _without_evidence),
     Trial(frozenset({"CPU-SOFTMAX"}), "compiled without it and what follows", _without_softmax),

@@ -52,10 +52,12 @@ def expected(layer: ConvLayer, subtracted: int, shown: Real) -> Real:
 
 
 def margin(layer: ConvLayer) -> float:
-    """More where typical inputs leave most of the format unused: other inputs will not."""
+    """More where typical inputs leave most of the format unused: other inputs will not. Results of 16 bits have no bits
+    to spare for more where they use all of it; those of a byte have."""
     low, high = ends(layer)
     reach = max(high - layer.zero, layer.zero - low)
-    return max(EXPECTED_MARGIN, UNSEEN_MARGIN * reach / farthest(layer.pictures, layer.zero))
+    least = EXPECTED_MARGIN if layer.out_bytes == 1 else UNSEEN_MARGIN
+    return max(least, UNSEEN_MARGIN * reach / farthest(layer.pictures, layer.zero))
 
 
 def _observed(layer: ConvLayer, subtracted: int, shown: Shown) -> Real:
