@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from atonc.compiler.place import greedy, solve
 from atonc.compiler.place.cost import Meter, Traffic
@@ -38,7 +39,7 @@ def pack(job: PackingProblem) -> Packing | None:
     fast, whole = segment_windows(job.board), run_windows(job.board)
     for windows in _regions(fast, whole):
         if (found := _in_one_region(job, windows)) is not None:
-            return found
+            return _without_regard_for_pins(job, windows, found) if job.problem.has_fixed else found
     outside = _external_windows(job)
     for rest in ([], outside) if outside else ([],):
         choices = [c for c in ([*whole, *fast, *rest], [*fast, *whole, *rest], [*fast, *rest]) if c]
@@ -97,6 +98,28 @@ def _in_one_region(job: PackingProblem, windows: Sequence[PoolWindow]) -> Packin
     if job.fast:
         addresses = _faster(job, addresses, window)
     return Packing(addresses, name, proven)
+
+
+def _without_regard_for_pins(job: PackingProblem, windows: Sequence[PoolWindow], found: Packing) -> Packing:
+    """The layout as if nothing were pinned, with what is pinned taken to its place, where that is free and faster."""
+    problem = job.problem
+    loose = Problem(tuple(replace(item, address=-1) for item in problem.items))
+    other = _in_one_region(replace(job, problem=loose), windows)
+    if other is None:
+        return found
+    addresses = [
+        item.address if item.address >= 0 else address
+        for item, address in zip(problem.items, other.addresses, strict=True)
+    ]
+    pinned = [n for n, item in enumerate(problem.items) if item.address >= 0]
+    free = all(_apart(problem, addresses, n, other) for n in pinned for other in problem.conflicts[n])
+    faster = free and job.cycles(addresses) < job.cycles(found.addresses)
+    return replace(found, addresses=addresses) if faster else found
+
+
+def _apart(problem: Problem, addresses: Sequence[int], one: int, other: int) -> bool:
+    ends = addresses[one] + problem.items[one].size, addresses[other] + problem.items[other].size
+    return ends[0] <= addresses[other] or ends[1] <= addresses[one]
 
 
 def _faster(job: PackingProblem, addresses: Sequence[int], window: PoolWindow) -> list[int]:
