@@ -21,6 +21,7 @@ from atonc.delivery.reloc.elf import read_linked
 from atonc.delivery.reloc.format import Flags, PoolEntry
 from atonc.delivery.reloc.image import Image, read_image
 from atonc.delivery.reloc.link import link_image
+from atonc.delivery.texts import reloc_text
 from atonc.delivery.trials import relocating
 from atonc.machine.base.errors import AtoncError, InputError
 from tests.board.programs import needs_compiler
@@ -167,6 +168,13 @@ def test_an_image_costs_little() -> None:
     built = images.image(images.folder())
     programs = sum(4 * len(container.words()) for container in built.prepared.network.blobs.values())
     assert built.image.code_bytes - programs < 12 << 10
+
+
+@needs_compiler
+@pytest.mark.parametrize(("cpu", "said"), [("cortex-m55", "load-and-run"), ("cortex-m33", "takes cortex-m55")])
+def test_the_virtual_board_is_advised_for_images_that_it_takes(cpu: str, said: str) -> None:
+    built = images.image(images.folder(), RelocOptions(cpu=cpu))
+    assert said in reloc_text.summary(built.image, checks(built.image))[-1]
 
 
 @needs_compiler

@@ -22,7 +22,11 @@ class RelocOptions:
     )
     debug_info: bool = option(True, "--no-dbg-info", IMAGE, "for firmware without LL_ATON_EB_DBG_INFO")
     cpu: str = option(
-        "cortex-m55", "--cpu", IMAGE, "cortex-m33: the virtual board", takes=Takes(choices=("cortex-m55", "cortex-m33"))
+        "cortex-m55",
+        "--cpu",
+        IMAGE,
+        "processor of the firmware that loads it; the virtual board takes cortex-m55",
+        takes=Takes(choices=("cortex-m55", "cortex-m33")),
     )
     runtime: str = option("", "--runtime", IMAGE, RELEASES, metavar="VERSION")
 

@@ -9,6 +9,7 @@ from atonc.delivery.reloc import format as fmt
 from atonc.delivery.reloc.checks import Check
 from atonc.delivery.reloc.format import offset, segment
 from atonc.delivery.reloc.image import Image, Slot
+from atonc.delivery.reloc.options import RelocOptions
 from atonc.insight.report.marks import Mark
 from atonc.insight.report.summary import SummaryRow, files_row, next_row, summary_lines
 from atonc.machine.base.words import count, size_text
@@ -144,9 +145,16 @@ def summary(image: Image, found: Sequence[Check], files: Sequence[Path] = ()) ->
             SummaryRow("runtime", f"{image.context.runtime} {'.'.join(map(str, image.context.number))}"),
             SummaryRow("checks", f"WRONG: {', '.join(bad)}" if bad else good, Mark.ALARM if bad else Mark.GOOD),
             files_row([str(path) for path in files]),
-            next_row(again if bad else f"atonc load-and-run {first}: on the virtual board"),
+            next_row(again if bad else _use_of(image, first)),
         )
     )
+
+
+def _use_of(image: Image, file: str) -> str:
+    cpu = fmt.CPUS.get(image.flags.cpu, "")
+    if cpu.lower() != RelocOptions().cpu:
+        return f"a firmware for the {cpu or 'same processor'} loads it; the virtual board takes {RelocOptions().cpu}"
+    return f"atonc load-and-run {file}: on the virtual board"
 
 
 def as_json(image: Image, found: Sequence[Check]) -> dict[str, object]:
