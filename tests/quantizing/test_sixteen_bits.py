@@ -130,7 +130,7 @@ def test_a_target_that_is_met_already_or_never(widened: Any) -> None:
     easy = atonc.quantize(path, data, wide="5%", **FEW)
     assert len(easy.widths) == 1 and easy.widths[0].chosen and not easy.widths[0].tensors
     assert not any("16 bits" in candidate.name for candidate in easy.front)
-    with pytest.raises(CapacityError, match="wherever they are known to run the worst output reaches 5"):
+    with pytest.raises(CapacityError, match=r"wherever they are known to run the worst output reaches (49|5\d)\."):
         atonc.quantize(path, data, wide="90", **FEW)
 
 
