@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -64,6 +64,12 @@ class Form:
         """By the calibrated model, with assumed banks. Worked out when somebody asks: most forms have no rival."""
         return cycles_of(self.groups, {**self.earlier, **self.buffers}, self.target)
 
+    @cached_property
+    def near_cycles(self) -> int:
+        """What it takes with all its constants in RAM."""
+        buffers = {**self.earlier, **self.buffers}
+        return cycles_of(self.groups, {name: _in_ram(buffer) for name, buffer in buffers.items()}, self.target)
+
     @property
     def error(self) -> float:
         """Expected of the worst operator, in codes before the last rounding."""
@@ -113,3 +119,7 @@ class Refusal(Exception):
     def __str__(self) -> str:
         r = self.refused
         return f"{r.rule}: {r.seen} (limit: {r.limit}). What to do: {r.remedy}."
+
+
+def _in_ram(buffer: Buffer) -> Buffer:
+    return replace(buffer, kind=BufferKind.RESIDENT) if buffer.kind == BufferKind.CONSTANT else buffer

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 
 from atonc.compiler.lower.same_bits import same_bits
 from atonc.compiler.plan.task import tasks_of
-from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.log import Proposal
-from atonc.compiler.select.cycles import cycles_of
-from atonc.compiler.select.form import Form
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
@@ -27,19 +23,7 @@ def _quicker(candidate: Candidate, near: set[str]) -> Iterator[tuple[str, str]]:
     """Operators with weights in RAM, and the form that then takes the fewest cycles."""
     for op, form in candidate.mapped.forms.items():
         if not near.isdisjoint(use.buffer for task in tasks_of(form.groups) for use in task.engines.values()):
-            cycles = {label: _cycles(other) for label, other in reversed(list(same_bits(form, op)))}
+            cycles = {label: other.near_cycles for label, other in reversed(list(same_bits(form, op)))}
             label = min(cycles, key=lambda one: cycles[one], default="")
-            if label and cycles[label] < _cycles(form):
+            if label and cycles[label] < form.near_cycles:
                 yield op, label
-
-
-def _cycles(form: Form) -> int:
-    """What it takes with all its constants in RAM."""
-    return cycles_of(form.groups, _in_ram({**form.earlier, **form.buffers}), form.target)
-
-
-def _in_ram(buffers: Mapping[str, Buffer]) -> Mapping[str, Buffer]:
-    return {
-        name: replace(buffer, kind=BufferKind.RESIDENT) if buffer.kind == BufferKind.CONSTANT else buffer
-        for name, buffer in buffers.items()
-    }
