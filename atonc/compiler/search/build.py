@@ -69,6 +69,7 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         cuts=decisions.cuts,
         forms=decisions.forms,
         coarse=max(MOST_CODES, options.allow_coarse),
+        resident=bool(options.resident),
     )
     if before is None and decisions.lowering == FIRST.lowering:
         return known_forms(facts, affinity, partial(map_ops, facts, decisions, affinity))

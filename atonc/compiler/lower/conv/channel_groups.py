@@ -76,8 +76,8 @@ def _worth(
 
 
 def choose_shifts(layer: ConvLayer, context: Context, draws: Mapping[ShiftGroups, Draw[Context]]) -> list[TaskGroup]:
-    """The cheaper form; bands of rows take the one that rounds as all rows do. Whole words only where they are faster,
-    and as fast with kernels in RAM: they round otherwise, so no other form can take their place then."""
+    """The cheaper form, of whole words only where they are faster; bands of rows take the one that rounds as all rows
+    do."""
     if layer.rounds_as is not None:
         for draw in draws.values():
             form = attempt(context, draw)
@@ -88,14 +88,18 @@ def choose_shifts(layer: ConvLayer, context: Context, draws: Mapping[ShiftGroups
     if words is None:
         return choose(context, list(ways.values()))
     whole, other = attempt(context, words.draw), attempt(context, lambda draft: choose(draft, list(ways.values())))
-    if isinstance(whole, Form) and isinstance(other, Form) and _is_faster(whole, other):
+    if isinstance(whole, Form) and isinstance(other, Form) and _is_faster(whole, other, context.facts.resident):
         return take_best(context, [Offer(whole, words.label), *_offers(other)])
     return context.take(other if isinstance(other, Form) else whole)
 
 
-def _is_faster(one: Form, other: Form) -> bool:
-    near = (min(offer.form.near_cycles for offer in _offers(form)) for form in (one, other))
-    return one.cycles < other.cycles and next(near) <= next(near)
+def _is_faster(one: Form, other: Form, resident: bool) -> bool:
+    """With kernels in RAM, where they are meant to be: the two round differently, so neither can take the place of the
+    other when they are there; other cuts of each can."""
+    if one.cycles >= other.cycles or not resident:
+        return one.cycles < other.cycles
+    near, far = (min(offer.form.near_cycles for offer in _offers(form)) for form in (one, other))
+    return near <= far
 
 
 def _offers(form: Form) -> Iterator[Offer]:
