@@ -25,7 +25,7 @@ class RelocOptions:
         "cortex-m55",
         "--cpu",
         IMAGE,
-        "processor of the firmware that loads it; the virtual board takes cortex-m55",
+        "that loads it; the virtual board is a cortex-m55",
         takes=Takes(choices=("cortex-m55", "cortex-m33")),
     )
     runtime: str = option("", "--runtime", IMAGE, RELEASES, metavar="VERSION")
