@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.resident import free_spans
 from atonc.compiler.plan.types import BufferKind
+from atonc.compiler.request.options import Options
 from atonc.delivery.application import building, planning, residents
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.bound import BufferLife, NetworkDemand, least_ram
@@ -184,3 +186,13 @@ def test_a_network_works_in_the_place_of_its_own_survivor() -> None:
     told = figures(plan_of(checked(Application("made", first.options.board, networks))))
     assert told.kept_bytes > 9_000 and told.ram_bytes <= 1.02 * told.lower_bound_bytes
     assert all(one.latency_ms <= planning.SLOWER_AROUND_KEPT * one.alone_ms for one in told.networks)
+
+
+@pytest.mark.parametrize("gap", [64, 128])
+def test_read_ahead_closes_no_gap(gap: int) -> None:
+    """What lies between two spans is somebody else's, however small it is."""
+    board, start = memories(Options()), 0x3420_0000
+    spans = [(start, start + 8192), (start + 8192 + gap, start + 16384)]
+    pieces = [(pool.base, pool.base + pool.size_bytes) for pool in parts.within(board, spans).on_chip]
+    assert len(pieces) == 2 and pieces[1][0] == spans[1][0] and pieces[0][1] <= spans[1][0]
+    assert pieces[0][1] - spans[0][1] == (64 if gap > 64 else 0)

@@ -63,8 +63,13 @@ def without(memory: BoardMemory, taken: Sequence[Span]) -> BoardMemory:
 
 
 def within(memory: BoardMemory, wanted: Sequence[Span], least: int = _LEAST_BYTES) -> BoardMemory:
-    """The RAM of these spans, and what engines may read ahead behind each; pieces below `least` bytes are left out."""
-    roomy = [(start, end + (BEHIND if outside_chip(start) else PREFETCH_BYTES)) for start, end in wanted]
+    """The RAM of these spans, and what engines may read ahead behind each, but for a gap that this would close: it is
+    somebody else's. Pieces below `least` bytes are left out."""
+    spans, roomy = joined(wanted), list[Span]()
+    for number, (start, end) in enumerate(spans, 1):
+        ((_, ahead),) = joined([(start, end + (BEHIND if outside_chip(start) else PREFETCH_BYTES))])
+        closes = number < len(spans) and spans[number][0] <= ahead
+        roomy.append((start, end if closes else ahead))
     return _cut(memory, lambda span: inside(span, roomy), least)
 
 

@@ -16,12 +16,10 @@ from atonc.delivery.application.types import Application
 from atonc.delivery.application.updating import BuiltUpdate, update
 from atonc.delivery.reloc.format import MAX_IMAGE_BYTES
 from atonc.delivery.trials.app_running import ApplicationTrial, Turns, rig_of, sentence
-from atonc.delivery.trials.boarding import FirmwareError, Rig
+from atonc.delivery.trials.boarding import INSTALL, FirmwareError, Rig
 from atonc.machine.base.disk import read_file, write_files
 from atonc.machine.emu.network import load
 from atonc.machine.hw.board_file import find_board
-
-_INSTALL = 4
 
 
 def update_and_try(
@@ -56,6 +54,6 @@ def try_update(made: BuiltUpdate, each: int, seed: int = 0) -> ApplicationTrial:
 def install(rig: Rig, number: int, address: int, image: bytes) -> None:
     """Puts an image to an address, and lets the firmware take it for one of its networks."""
     rig.put(address, image)
-    lines = rig.command(_INSTALL, number, 0, address)
+    lines = rig.command(INSTALL, number, 0, address)
     if "ATONC INSTALL 0" not in lines:
         raise FirmwareError(lines[-1] if lines else "nothing")

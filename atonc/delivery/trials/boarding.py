@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Expectation = tuple[tuple[bytes, ...], tuple[bytes, ...]]  # inputs as they lie in memory, and what should come out
 _READY = 1
-_RUN, _SET_INPUT, _SET_OUTPUT = 1, 2, 3
+_RUN, _SET_INPUT, _SET_OUTPUT, INSTALL = 1, 2, 3, 4  # as board_io.h numbers them
 _LINE = 64
 
 

@@ -15,7 +15,7 @@ from atonc.delivery.firmware.building import CompileUnit, Placement
 from atonc.delivery.firmware.image import Runtime
 from atonc.delivery.reloc.format import CPUS
 from atonc.delivery.reloc.image import Image
-from atonc.delivery.trials.boarding import FirmwareError, Inference, Rig
+from atonc.delivery.trials.boarding import INSTALL, FirmwareError, Inference, Rig
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board.clock import Clock
 from atonc.machine.emu.board.interrupts import Nvic, SystemControl
@@ -27,7 +27,7 @@ XIP, COPY, CLEAR = 1, 2, 4
 PLACEMENT = Placement(data=0x3400_0400, data_bytes=0x3_FC00)
 FLASH, PARAMS, EXEC_RAM, EXT_RAM = 0x7100_0000, 0x7180_0000, 0x3406_0000, 0x9010_0000
 EXEC_RAM_BYTES, EXT_RAM_BYTES = 640 << 10, 27 << 20
-_INSTALL, _PROFILE = 4, 5
+_PROFILE = 5
 _CPUID = 0xED00
 _LINE = 64
 
@@ -127,7 +127,7 @@ class LoaderRig(Rig):
         self.board.poke(self.board.firmware.symbols["board_image"], np.frombuffer(where, np.uint8))
         self.inputs.pop(slot, None)
         self.outputs.pop(slot, None)
-        return self._installed(self.command(_INSTALL, slot))
+        return self._installed(self.command(INSTALL, slot))
 
     def profile(self, inputs: Sequence[Bytes], slot: int = 0) -> tuple[Inference, list[EpochTime]]:
         """One inference, and what each of its blocks took."""

@@ -22,8 +22,6 @@ static void describe(uint32_t index) {
 }
 
 #ifdef LL_ATON_RT_RELOC
-enum { BOARD_INSTALL = 4 };
-
 /* The image that the host has put to an address. */
 static void install(const board_host_t *command) {
     const int result = app_network_install((int)command->network, command->address);
@@ -34,8 +32,10 @@ static void install(const board_host_t *command) {
         describe(command->network);
 }
 #else
-enum { BOARD_INSTALL = -1 };
-static void install(const board_host_t *command) { (void)command; }
+static void install(const board_host_t *command) {
+    (void)command;
+    board_print("ATONC ERROR no network is an image\n");
+}
 #endif
 
 static void act(const board_host_t *command) {
@@ -43,7 +43,7 @@ static void act(const board_host_t *command) {
     void *buffer = (void *)(uintptr_t)command->address;
     if (command->command == BOARD_RUN)
         run(command->network);
-    else if ((int)command->command == BOARD_INSTALL)
+    else if (command->command == BOARD_INSTALL)
         install(command);
     else
         board_print_buffer_result(command->command == BOARD_SET_INPUT

@@ -13,13 +13,13 @@
 #define BOARD_ENDED 2
 #define BOARD_FAILED 3
 
-enum { BOARD_QUIT = 0, BOARD_RUN = 1, BOARD_SET_INPUT = 2, BOARD_SET_OUTPUT = 3 };
+enum { BOARD_QUIT = 0, BOARD_RUN = 1, BOARD_SET_INPUT = 2, BOARD_SET_OUTPUT = 3, BOARD_INSTALL = 4 };
 
 typedef struct {
     uint32_t command;
     uint32_t network;
     uint32_t index;   /* of the input or output */
-    uint32_t address; /* of its new buffer */
+    uint32_t address; /* of its new buffer, or of an image */
     uint32_t size;
 } board_host_t;
 extern volatile board_host_t board_host;

@@ -4,7 +4,7 @@
 #include "board_network.h"
 #include "ll_aton_reloc_network.h"
 
-enum { BOARD_INSTALL = 4, BOARD_PROFILE = 5 };
+enum { BOARD_PROFILE = 5 };
 #define MAX_BLOCKS 1024u
 #define IMAGES 2u /* side by side */
 #define MODEL_BYTES 16
