@@ -22,18 +22,11 @@ from atonc.insight.report.compile_text import counts
 from atonc.insight.validating import validating
 from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import ON_THE_BOARD, chosen
-from benchmarks.shared.declare import LABEL, MODEL_FILES, RUNTIME, WRITE, Report, argument
-from benchmarks.shared.pages import result
+from benchmarks.shared.declare import MODEL_FILES, WRITE, Report
 from benchmarks.shared.tables import in_a_cell, short
 
 GROUP = "board"
-ARGUMENTS = (
-    MODEL_FILES,
-    RUNTIME,
-    LABEL,
-    WRITE,
-    argument("--append", action="store_true", help="as a further section of the page"),
-)
+ARGUMENTS = (MODEL_FILES, WRITE)
 
 MODELS = (
     *ON_THE_BOARD,
@@ -44,9 +37,9 @@ MODELS = (
 SAMPLES = 2
 INTRODUCTION = f"""# Corpus models on the virtual board
 
-Models compiled by atonc, as Arm code (Cortex-M33) on the virtual
-STM32N6, with our runtime and with those that ST publishes. {SAMPLES} samples each, every output byte compared with
-the emulator. `M55 -Werror`: the generated files for `-mcpu=cortex-m55 -O2 -Wall -Wextra -Werror`. NPU cycles are
+Models compiled by atonc, as Arm code (Cortex-M33) on the virtual STM32N6, with our runtime (with those that ST
+publishes: [a record](board_st_runtimes.md)). {SAMPLES} samples each, every output byte compared with the emulator.
+`M55 -Werror`: the generated files for `-mcpu=cortex-m55 -O2 -Wall -Wextra -Werror`. NPU cycles are
 those of the hardware model (with the controller programming included), instructions those of the last inference
 (counted in slices), seconds are of the host.
 """
@@ -81,7 +74,7 @@ class Row:
 
 
 def run(arguments: argparse.Namespace) -> Report:
-    runtime = boarding.choose_runtime(arguments.runtime)
+    runtime = firmware.our_runtime()
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
@@ -91,10 +84,7 @@ def run(arguments: argparse.Namespace) -> Report:
                 row = _one(model, controller, runtime, common, work / f"{len(rows)}")
                 rows.append(row)
                 print(row.text(), flush=True)
-    before = result("board").read_text().rstrip() + "\n" if arguments.append else INTRODUCTION
-    page = before + _section(rows, arguments.label or "atonc")
-    return Report(page, failed=any(row.failure or row.different for row in rows))
-
+    return Report(INTRODUCTION + _section(rows), failed=any(row.failure or row.different for row in rows))
 
 
 
@@ -103,7 +93,7 @@ def _one(model: Path, controller: bool, runtime: Runtime, common: list[Path], wo
     try:
         view = generating.analyze(model, Options(verify=False, epoch_controller=controller))
         network = boarding.image_network(view, work / "network")
-        strict = _strict(network, runtime, work) if runtime.ours else "-"
+        strict = _strict(network, runtime, work)
         elf = firmware.build_firmware([network], runtime, work / "build", common)
         started = time.perf_counter()
         found = boarding.compare(view, _samples(view), Rig(elf, [network]), runtime.label)
@@ -141,7 +131,7 @@ def _strict(network: ImageNetwork, runtime: Runtime, work: Path) -> str:
     return "clean"
 
 
-def _section(rows: list[Row], label: str) -> str:
+def _section(rows: list[Row]) -> str:
     good = sum(not row.failure and not row.different for row in rows)
-    head = f"\n## Runtime: {label}\n\n{good} of {len(rows)} rows are equal.\n"
+    head = f"\n{good} of {len(rows)} rows are equal.\n"
     return "\n".join([head, HEADER, *(row.text() for row in rows), ""])

@@ -1,15 +1,13 @@
 """Board files against what ST publishes: pool files reproduced, and applications checked for overlaps.
 
-Every `.mpool` file of ST in the copies is compared with the pool
-sets of our board files; every application that is built there (`--build` builds those that are not, through an edited
-twin of their Makefile as in getting_started.py) is checked with its own pools.
+Every `.mpool` file of ST in the copies is compared with the pool sets of our board files; every application that
+somebody built there is checked with its own pools.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,11 +23,10 @@ from atonc.machine.hw.board_file import find_board
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.mpool import parse_mpool, read_mpool
 from atonc.machine.hw.tolerant_json import read_json
-from benchmarks import getting_started
-from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report, argument
+from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
 
 GROUP = "deployment"
-ARGUMENTS = (ONE_FETCHED, argument("--build", action="store_true"), WRITE)
+ARGUMENTS = (ONE_FETCHED, WRITE)
 
 OWNER = "STMicroelectronics+"
 
@@ -100,23 +97,15 @@ def profile_figures(fetched: Path) -> str:
     return said + "".join(bad)
 
 
-def build(folder: Path) -> None:
-    if not (folder / getting_started.TWIN).is_file():
-        getting_started.edit_makefile(folder)
-    subprocess.run(["make", "-f", getting_started.TWIN, "-j2"], cwd=folder, check=True, capture_output=True)
-
-
 def own_pools(project: Path, board: str) -> list[Path]:
     named = sorted(project.glob(f"Model/my_mpools/**/*{board}.mpool"))
     return named or sorted(project.glob("Model/my_mpools/*.mpool"))
 
 
-def checked_rows(fetched: Path, with_build: bool) -> tuple[list[str], int, int]:
+def checked_rows(fetched: Path) -> tuple[list[str], int, int]:
     rows, wrong = [], 0
     for makefile in sorted(fetched.glob(f"{OWNER}*/Application/*/Makefile")):
         folder, project, board = makefile.parent, makefile.parents[2], makefile.parent.name
-        if with_build:
-            build(folder)
         for image in sorted(folder.glob("build/**/Project.elf")):
             pools = own_pools(project, board)
             found = check(CheckRequest(find_board(board), "default", (image,), tuple(pools)))
@@ -137,7 +126,7 @@ def _row(project: Path, board: str, pools: list[Path], found: Checked) -> str:
 
 def run(arguments: argparse.Namespace) -> Report:
     pools, missed = pool_rows(arguments.fetched)
-    rows, images, wrong = checked_rows(arguments.fetched, arguments.build)
+    rows, images, wrong = checked_rows(arguments.fetched)
     lines = [
         "# Board files against ST's applications",
         "",
@@ -160,8 +149,7 @@ def run(arguments: argparse.Namespace) -> Report:
         "",
         "## Applications",
         "",
-        f"{images} images, sources as published (Makefiles edited as in getting_started.py, no debug information),",
-        f"each with its own pools: {wrong} overlaps.",
+        f"{images} images that somebody built, each with its own pools: {wrong} overlaps.",
         "",
         "| application | board | sections | bytes | image in flash | pools | overlaps | notes |",
         "|---|---|---:|---:|---:|---:|---:|---|",

@@ -15,7 +15,7 @@ import ast
 import importlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +37,10 @@ GROUPS = {
     "quantising": "Quantising and judging models",
     "tools": "The tools themselves: time, memory, damaged input",
 }
+RECORDS = (
+    "What was tried once with compiled sources of others. Nothing in this repository compiles those: no command makes",
+    "these pages again; each says which commits it is of.",
+)
 NO_BENCHMARKS = ("__init__", "__main__", "door")
 
 
@@ -87,7 +91,16 @@ def readme(found: Sequence[Entry]) -> str:
     for group, title in GROUPS.items():
         lines += ["", f"## {title}", "", *tables.head("name", "what it asks", "page")]
         lines += [tables.row((f"`{e.name}`", e.sentence, _link(e.name))) for e in found if e.group == group]
+    lines += ["", "## Records", "", *RECORDS, "", *tables.head("what was done", "page")]
+    lines += [tables.row((title, _link(name))) for name, title in _records()]
     return "\n".join(lines) + "\n"
+
+
+def _records() -> Iterator[tuple[str, str]]:
+    for path in sorted(pages.RESULTS.glob("*.md")):
+        text = path.read_text()
+        if pages.is_record(text):
+            yield path.stem, text.partition("\n")[0].removeprefix("# ")
 
 
 def _link(name: str) -> str:

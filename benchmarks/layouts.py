@@ -18,7 +18,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ import numpy as np
 
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.request.options import Options
-from atonc.delivery.firmware import building
 from atonc.delivery.generate import generating
 from atonc.delivery.layouts import rust, zephyr
 from atonc.delivery.layouts.every import LAYOUTS, layout_files, with_layout
@@ -49,7 +48,6 @@ ARGUMENTS = (
     MODEL_FILES,
     argument("--loader", type=Path, metavar="ELF", help="a firmware around OpenMV's backend, for the virtual board"),
     argument("--zephyr-elf", type=Path, metavar="ELF", help="what Zephyr built of the module's sample"),
-    argument("--system-headers", nargs="+", type=Path, default=(), metavar="DIR", help="for the pack: CMSIS, device"),
     WRITE,
 )
 
@@ -98,7 +96,7 @@ def run(arguments: argparse.Namespace) -> Report:
         found = [
             *_zephyr(fetched, folders["zephyr"], arguments.zephyr_elf, work),
             *_rust(fetched, folders["rust"], work),
-            *_cmsis(fetched, folders["cmsis"], arguments.system_headers, work),
+            *_cmsis(fetched, folders["cmsis"], work),
         ]
     rows = [row((one.layout, one.what, "yes" if one.good else "**no**", in_a_cell(one.said))) for one in found]
     versions = [row((name.replace("+", "/"), f"`{commit}`")) for name, commit in commits.items()]
@@ -188,7 +186,7 @@ def _cargo(folder: Path, features: tuple[str, ...], said: str) -> Finding:
 # --------------------------------------------------------------------------------------------------------------- cmsis
 
 
-def _cmsis(fetched: Path, folder: Path, headers: Sequence[Path], work: Path) -> Iterator[Finding]:
+def _cmsis(fetched: Path, folder: Path, work: Path) -> Iterator[Finding]:
     (pack,) = folder.glob("*.pdsc")
     schema = bare_git.unpack(fetched, PACK, work / "pack", ("schema/PACK.xsd",)) / "schema/PACK.xsd"
     try:
@@ -200,8 +198,6 @@ def _cmsis(fetched: Path, folder: Path, headers: Sequence[Path], work: Path) -> 
         yield Finding("cmsis", "read: the pack by PACK.xsd", not errors, "; ".join(errors[:3]))
     places = "tools/projmgr/schemas/"
     yield from _project_files(bare_git.unpack(fetched, TOOLBOX, work / "toolbox", (places,)) / places, folder)
-    if headers:
-        yield _compiled(folder, headers, work)
 
 
 def _project_files(schemas: Path, folder: Path) -> Iterator[Finding]:
@@ -223,24 +219,6 @@ def _project_files(schemas: Path, folder: Path) -> Iterator[Finding]:
         judge = Draft7Validator(documents[f"{kind}.schema.json"], registry=registry)
         errors = [error.message for error in judge.iter_errors(yaml.safe_load(path.read_text()))]
         yield Finding("cmsis", f"read: {path.name} by {kind}.schema.json", not errors, "; ".join(errors[:3]))
-
-
-def _compiled(folder: Path, headers: Sequence[Path], work: Path) -> Finding:
-    (pack,) = folder.glob("*.pdsc")
-    named = re.findall(r'category="source" name="(.*?)"', pack.read_text())
-    sources = tuple(folder / name for name in (*named, "sample/main.c"))
-    defines = {"STM32N657xx": "", "ATONC_EC_ONLY": "", "LL_ATON_RT_MODE": "LL_ATON_RT_ASYNC"}
-    options = ("-mcmse", *(word for place in headers for word in ("-isystem", str(place))))
-    includes = (folder / "runtime/include", folder / "network")
-    objects = work / "objects"
-    objects.mkdir()
-    what = "built: every source of the pack, no warning allowed"
-    try:
-        unit = building.CompileUnit(sources, includes, defines, strict=True, options=options)
-        building.compile_units(building.find_toolchain(), [unit], objects, "cortex-m55")
-    except AtoncError as error:
-        return Finding("cmsis", what, False, str(error))
-    return Finding("cmsis", what, True, f"{len(sources)} files for the Cortex-M55")
 
 
 # -------------------------------------------------------------------------------------------------------------- openmv

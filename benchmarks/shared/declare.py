@@ -85,8 +85,6 @@ FETCHED = argument(
 ONE_FETCHED = FETCHED.but(nargs=None)
 PYTHON = argument("--python", type=Path, metavar="PROGRAM", help="an interpreter for ST's scripts")
 IMAGES = argument("--images", nargs="+", type=Path, required=True, metavar="FILE", help="photos as inputs")
-RUNTIME = argument("--runtime", type=Path, metavar="DIR", help="a vendor's runtime instead of ours")
-LABEL = argument("--label", default="", help="the name of that runtime on the page")
 
 
 def hidden(flag: str, **settings: Any) -> Argument:

@@ -16,6 +16,7 @@ from benchmarks.shared.declare import Report
 
 RESULTS = ROOT / "benchmarks" / "results"
 CODE = ("atonc", "benchmarks", "tests", ":!benchmarks/results")  # what a result may depend on
+_RECORD = re.compile(r"^\*Record of [\d-]{10}, ", re.M)
 _STAMP = re.compile(r"^\*Made (?P<date>[\d-]+) at commit (?P<commit>[0-9a-f]+)(?P<changed> with changes)? on ", re.M)
 
 
@@ -51,6 +52,11 @@ def stamped(page: str, line: str) -> str:
 def stamp_of(page: str) -> Stamp | None:
     found = _STAMP.search(page)
     return Stamp(found["date"], found["commit"], bool(found["changed"])) if found else None
+
+
+def is_record(page: str) -> bool:
+    """Of something that was done once, with sources of others: no command makes it again, and it does not age."""
+    return _RECORD.search(page) is not None
 
 
 def result(name: str) -> Path:

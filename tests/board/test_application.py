@@ -19,9 +19,9 @@ from atonc.insight.runs import runs
 from atonc.machine.base.disk import write_files
 from atonc.machine.emu.files.intel_hex import read_hex
 from atonc.machine.emu.files.network_c import read_network
-from benchmarks.shared.elf_network import ElfNetwork
 from tests.application.made import application, plan, plan_of
 from tests.application.test_sharing import built as shared_constants
+from tests.board.elf_network import ElfNetwork
 from tests.board.programs import needs_compiler
 
 pytestmark = needs_compiler

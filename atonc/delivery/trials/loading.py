@@ -84,15 +84,6 @@ def loader_runtime(mode: str = firmware.ASYNC, secure: bool = True, debug_info: 
     return replace(ours, defines=defines, options=("-mcmse",) if secure else ())
 
 
-def vendor_loader(folder: Path, secure: bool = True) -> Runtime:
-    """ST's published loader and runtime, wherever they lie below the folder, for images with debug information."""
-    found = firmware.vendor_runtime(folder)
-    sources = (*found.sources, found.sources[0].parent / "ll_aton_reloc_network.c")
-    defines = {"LL_ATON_RT_RELOC": "", "LL_ATON_EB_DBG_INFO": "", "STM32N6": "", "AI_RELOC_LOG_ENABLE": "0"}
-    options = ("-mcmse",) if secure else ()
-    return replace(found, sources=sources, defines=found.defines | defines, options=options)
-
-
 def build_loader(runtime: Runtime, folder: Path) -> Path:
     """The firmware, `folder/loader.elf`."""
     common = firmware.compile_runtime(runtime, folder / "runtime")

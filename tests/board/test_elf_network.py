@@ -12,7 +12,7 @@ from atonc.delivery.generate import generating
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.files.intel_hex import read_hex
 from atonc.machine.emu.files.network_c import read_network
-from benchmarks.shared.elf_network import ElfNetwork
+from tests.board.elf_network import ElfNetwork
 from tests.emit.generated import digits, needs_compiler
 from tests.emit.test_network_c import outputs_of
 
