@@ -78,7 +78,7 @@ def compile_one(source: Path, extra: Sequence[str], target: Path) -> str:
 
 def code_bytes(target: Path) -> int:
     """Code and constants of an object file."""
-    done = subprocess.run([building.GCC.replace("gcc", "size"), str(target)], capture_output=True, text=True)
+    done = subprocess.run(["arm-none-eabi-size", str(target)], capture_output=True, text=True)
     return int(done.stdout.splitlines()[1].split()[0]) if done.returncode == 0 else 0
 
 
