@@ -27,6 +27,7 @@ from atonc.machine.hw.safety.context import pool_of_bank
 T = TypeVar("T")
 
 VENDOR = "STMicroelectronics"  # owner of the repositories whose programs are shipped as working demos
+_DIGITS = 16  # of a digest: 64 bits tell some hundred programs apart
 USER_BASE = 0xA000_0000  # where buffers of the application go when nobody says
 
 
@@ -40,6 +41,7 @@ class Program:
     epochs: tuple[Epoch, ...]
     context: SafetyContext
     blob_words: tuple[int, ...] = ()  # length of each program of the epoch controller
+    digest: str = ""  # of its content, wherever it was published
 
     @property
     def owner(self) -> str:
@@ -65,11 +67,13 @@ def read_programs(folders: Iterable[Path], reading: Reading) -> Iterator[Program
     for folder in folders:
         for path in _found(folder, "*_ecblobs.h"):
             header = _or_note(partial(read_header_file, path), reading)
-            if header is not None and header.blobs and _is_new(_words(header), seen, reading):
-                yield from _blob_program(path, header, str(path.relative_to(folder)), reading)
+            if header is not None and header.blobs and (digest := _new_digest(_words(header), seen, reading)):
+                found = _blob_program(path, header, str(path.relative_to(folder)), reading)
+                yield from (replace(program, digest=digest) for program in found)
         for path in _found(folder, "*.c"):
-            if _defines_network(path) and _is_new(path.read_bytes(), seen, reading):
-                yield from _cpu_program(path, str(path.relative_to(folder)), reading)
+            if _defines_network(path) and (digest := _new_digest(path.read_bytes(), seen, reading)):
+                found = _cpu_program(path, str(path.relative_to(folder)), reading)
+                yield from (replace(program, digest=digest) for program in found)
 
 
 def _found(folder: Path, pattern: str) -> list[Path]:
@@ -81,12 +85,14 @@ def _words(header: BlobHeader) -> bytes:
     return b"".join(blob.container.to_bytes() for blob in header.blobs)
 
 
-def _is_new(content: bytes, seen: set[str], reading: Reading) -> bool:
-    digest = hashlib.sha256(content).hexdigest()
-    reading.equal += digest in seen
-    new = digest not in seen
+def _new_digest(content: bytes, seen: set[str], reading: Reading) -> str:
+    """The digest of what was not there before; empty for what was."""
+    digest = hashlib.sha256(content).hexdigest()[:_DIGITS]
+    if digest in seen:
+        reading.equal += 1
+        return ""
     seen.add(digest)
-    return new
+    return digest
 
 
 def _defines_network(path: Path) -> bool:

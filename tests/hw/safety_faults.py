@@ -271,7 +271,7 @@ VALUES = [
     Fault("E01", "3 x 3 over four channels", lambda: swap(POOLED(), POOL0=four_channels(12), POOL1=four_channels(10))),
     Fault("V09", "the lowest coefficient", lambda: change(ADD(), "ARITH0", a=-32768)),
     Fault("E01", "a table of one row", lambda: swap(CONV(), ARITH1=bias(256, 1, 1))),
-    Fault("V09", "a shift that no table has", lambda: change(CONV(), "ARITH1", shift_out=24)),
+    Fault("V09", "a shift that no table has", lambda: change(CONV(), "ARITH1", shift_out=36)),
     Fault("E01", "a long table behind the first window", lambda: swap(CONV(), ARITH1=bias(256, 400, 8))),
     Fault("E01", "a short table behind the second window", lambda: change(CONV(), "ARITH1", translate=0)),
 ]

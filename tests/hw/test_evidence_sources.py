@@ -77,3 +77,69 @@ def test_owners_and_shipped_programs_are_counted(generator: ModuleType) -> None:
     data = generator.gather([program(generator, legal.convolution(), name) for name in names])
     assert data["features"]["chain"][""]["[f=IN k=IN]>CONVACC>ARITH>ARITH>OUT"] == (3, 3, 2, 2)
     assert data["features"]["chains in an epoch"][""] == [3, 3, 2, 2, [1]]
+
+
+class TestAdding:
+    """Programs counted on top of what a file has: for who does not have all of them."""
+
+    NAMES = ("STMicroelectronics+a/n.c", "Someone+c/n.c", "Someone+c@1234abcd/n.c", "Other+d/n.c")
+
+    def programs(self, generator: ModuleType) -> list:
+        """Four compilations, two of them with a form of their own."""
+        forms = (legal.convolution(), legal.addition(), legal.convolution(), legal.copy())
+        planted = zip(forms, self.NAMES, strict=True)
+        return [
+            replace(program(generator, epoch, name), compiler=f"atonn-v1.1.{number}", digest=f"{number:016x}")
+            for number, (epoch, name) in enumerate(planted)
+        ]
+
+    @staticmethod
+    def known(generator: ModuleType, tmp_path: Path, data: dict, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(generator, "OUT", tmp_path / "evidence.json")
+        generator.write(data)
+        return generator.written()
+
+    def test_gives_the_bytes_of_counting_all_at_once(
+        self, generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Owners as well, where nobody published in both parts."""
+        first, second, third, fourth = self.programs(generator)
+        known = self.known(generator, tmp_path, generator.gather([first]), monkeypatch)
+        generator.write(generator.gather([second, third, fourth], known))
+        added = generator.OUT.read_bytes()
+        generator.write(generator.gather([first, second, third, fourth]))
+        assert added == generator.OUT.read_bytes()
+
+    def test_an_owner_is_not_counted_twice(
+        self, generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, second, third, _ = self.programs(generator)
+        known = self.known(generator, tmp_path, generator.gather([first, second]), monkeypatch)
+        data = generator.gather([third], known)
+        assert data["features"]["chain"][""]["[f=IN k=IN]>CONVACC>ARITH>ARITH>OUT"] == (2, 2, 1, 1)
+
+    @pytest.mark.parametrize(
+        "again",
+        [
+            pytest.param({}, id="the same"),
+            pytest.param({"digest": "f" * 16}, id="other content, same name"),
+            pytest.param({"name": "Fork+c/n.c"}, id="same content elsewhere"),
+            pytest.param({"name": "Fork+c/n.c", "digest": "f" * 16}, id="a copy that adds nothing"),
+        ],
+    )
+    def test_nothing_is_counted_twice(
+        self, generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: dict
+    ) -> None:
+        first, *_ = self.programs(generator)
+        known = self.known(generator, tmp_path, generator.gather([first]), monkeypatch)
+        before = generator.OUT.read_bytes()
+        generator.write(generator.gather([replace(first, **again)], known))
+        assert generator.OUT.read_bytes() == before
+
+    def test_another_compilation_counts(
+        self, generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, *_ = self.programs(generator)
+        known = self.known(generator, tmp_path, generator.gather([first]), monkeypatch)
+        newer = replace(first, name="Someone+c/n.c", compiler="atonn-v1.1.3", digest="f" * 16)
+        assert len(generator.gather([newer], known)["programs"]) == 2

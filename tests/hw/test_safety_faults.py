@@ -19,10 +19,12 @@ from atonc.machine.hw.safety import (
     check_program,
     worst,
 )
+from atonc.machine.hw.safety.evidence.seen import multicast_seen
+from atonc.machine.hw.units.stream_engine import is_seen
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_faults import FAULTS
 from tests.hw.safety_parts import NPU_RAM3, NPU_RAM4, NPU_RAM5, add, change, reader, with_events, writer
-from tests.hw.safety_plants import Fault, interleaved, swap
+from tests.hw.safety_plants import Fault, interleaved, other_kernel, swap
 from tests.patience import growth
 
 OTHERWISE_TESTED = {"O09", "M15", "M17"}  # they need more than one epoch, or buffers
@@ -114,6 +116,60 @@ class TestDocumentedExceptions:
         epoch = change(change(legal.chain(), "CONVACC0", out_shift=1), "CONVACC1", in_shift=1)
         found = check_epoch(epoch)
         assert "A06" in ids(found, Severity.NOTE) and not ids(found, Severity.VIOLATION)
+
+    def test_chain_with_a_shift_of_two(self) -> None:
+        """As one program of ST 4.0.0 has it: 3x3, features of two bytes. Not elsewhere."""
+        epoch = change(change(legal.chain(), "CONVACC0", out_shift=2), "CONVACC1", in_shift=2)
+        assert "A06" in ids(check_epoch(epoch), Severity.VIOLATION)
+        wide = {"feature_bytes": 2, "simd": 2, "kernel_width": 3, "kernel_height": 3}
+        found = check_epoch(change(change(epoch, "CONVACC0", **wide), "CONVACC1", **wide))
+        assert "A06" in ids(found, Severity.NOTE) and "A06" not in ids(found, Severity.VIOLATION)
+
+    @pytest.mark.parametrize(
+        ("batch", "size", "severity"),
+        [(16, 32, Severity.NOTE), (8, 32, Severity.VIOLATION), (16, 8, Severity.VIOLATION)],
+    )
+    def test_stride_2_of_1x1(self, batch: int, size: int, severity: Severity) -> None:
+        """As one program of ST 4.0.0 has it, and nothing else."""
+        epoch = change(other_kernel(1, 1), "CONVACC0", stride_x=2, stride_y=2)
+        epoch = change(epoch, "CONVACC0", batch=batch, line_elements=batch * size, height=size)
+        assert "U03" in ids(check_epoch(epoch), severity)
+
+    @pytest.mark.parametrize(
+        ("kernels", "line", "severity"),
+        [(1, 37_800, Severity.NOTE), (2, 37_800, Severity.VIOLATION), (1, 37_808, Severity.VIOLATION)],
+    )
+    def test_a_line_of_1x1(self, kernels: int, line: int, severity: Severity) -> None:
+        epoch = change(other_kernel(1, 1), "CONVACC0", batch=8, kernels=kernels, line_elements=line)
+        assert "U04" in ids(check_epoch(epoch), severity)
+
+    @pytest.mark.parametrize(("shift", "severity"), [(24, Severity.NOTE), (35, Severity.NOTE), (36, Severity.UNPROVEN)])
+    def test_a_shift_behind_a_table(self, shift: int, severity: Severity) -> None:
+        found = check_epoch(change(legal.convolution(), "ARITH1", shift_out=shift))
+        assert "V09" in ids(found, severity)
+
+    def test_seven_columns_with_stride_2(self) -> None:
+        strided = change(other_kernel(7, 3, count=4), "CONVACC0", stride_x=2, stride_y=2)
+        assert "H7" not in ids(check_epoch(strided), Severity.NOTE)
+        assert "H7" in ids(check_epoch(other_kernel(7, 3, count=4)), Severity.NOTE)
+
+    @pytest.mark.parametrize(
+        ("shape", "steps", "seen"),
+        [
+            ((4, 4725, 1), (75_600, 16), True),
+            ((4725, 2, 8), (8, 151_200), True),
+            ((4, 4725, 2), (75_600, 16), False),
+            ((5, 4725, 1), (75_600, 16), False),
+            ((4725, 3, 8), (8, 151_200), False),
+        ],
+    )
+    def test_rare_rasters_of_writers(self, shape: tuple[int, int, int], steps: tuple[int, int], seen: bool) -> None:
+        assert is_seen(shape, *steps, 1) == seen and not is_seen(shape, *steps, 0)
+
+    def test_a_reader_feeds_an_arith_and_a_copy(self) -> None:
+        """As ST 4.0.0 has it in yolo26; an ARITH and a POOL nobody has."""
+        assert multicast_seen("STRENG", ("STRENG:0", "ARITH:0")) and multicast_seen("STRENG", ("ARITH:0", "ARITH:1"))
+        assert not multicast_seen("STRENG", ("ARITH:0", "POOL:0"))
 
     def test_256_frames_need_no_gate(self) -> None:
         epoch = legal.chained_features()

@@ -14,13 +14,15 @@ from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.links import LinkKind
 from atonc.machine.hw.proven import Level
 from atonc.machine.hw.safety import mode_keys
+from atonc.machine.hw.safety.evidence.table import programs
 from atonc.machine.hw.units.switch import Link
 from tests.hw import safety_epochs as legal
 from tests.hw.chain_reader import read_chain
 from tests.hw.safety_parts import gated, limited
 
 DATA = Path(proven.__file__).parent / "safety" / "data"
-LARGEST_FILE = 250_000
+LARGEST_FILE = 100_000
+LARGEST_SHARE = 1_500  # bytes of the evidence for each program behind it
 
 
 def only_text(epoch: Epoch) -> str:
@@ -106,4 +108,5 @@ def test_forms_of_contexts() -> None:
 def test_data_files_stay_small() -> None:
     sizes = {path.name: path.stat().st_size for path in DATA.glob("*.json")}
     assert set(sizes) == {"evidence.json", "links.json", "modes.json", "networks.json", "chains.json"}
+    assert sizes.pop("evidence.json") < LARGEST_SHARE * len(programs())
     assert max(sizes.values()) < LARGEST_FILE

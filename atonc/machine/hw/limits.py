@@ -83,6 +83,7 @@ _POOLED = {(2, 2): POOL_CHANNELS}  # window and stride of a maximum -> channels;
 WIDE_PAIR_SHIFT = 20  # bits behind a sum of two inputs of 16 bits that gives a byte, none in front of it, 547 units
 MOST_WIDE_SHIFT = 23  # bits behind a product that gives 16 bits
 MOST_TABLE_SHIFT = 23  # bits behind a table of coefficients, 18,601 units
+MOST_RARE_SHIFT = 35  # the same from 16 bits to a byte, 4 units: 24 twice, 34 and 35
 
 
 def most_pooled(window: int, stride: int) -> int:

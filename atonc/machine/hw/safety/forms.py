@@ -8,12 +8,13 @@ from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw import links
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS
 from atonc.machine.hw.proven import Level
-from atonc.machine.hw.safety.evidence.seen import chain_seen
-from atonc.machine.hw.safety.evidence.table import words
+from atonc.machine.hw.safety.evidence.seen import chain_seen, multicast_seen
+from atonc.machine.hw.safety.evidence.table import evidence, words
 from atonc.machine.hw.safety.registry import SafetyFinding, rule
 from atonc.machine.hw.safety.view import EpochView, kind_of_name
 
 FAMILY = "forms"
+_MULTICASTS = sum(len(words("multicast", kind)) for kind in evidence()["multicast"])
 _CHAINS = (len(words("chain")), sum(found.shipped > 0 for found in words("chain").values()))
 
 
@@ -66,14 +67,14 @@ def known_chains(view: EpochView) -> Iterator[SafetyFinding]:
     "P05",
     FAMILY,
     "a source feeds several ports in a pattern that public networks use",
-    Evidence(report="39 patterns occur, with up to 4 destinations"),
+    Evidence(report=f"{_MULTICASTS} patterns occur, with up to 4 destinations"),
     severity=Severity.UNPROVEN,
     remedy="write the stream to memory and read it once for each destination",
 )
 def known_multicasts(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in view.units:
         fan = [f"{kind_of_name(link.destination)}:{link.port}" for link in view.destinations(unit)]
-        if len(fan) > 1 and links.multicast_evidence(kind_of_name(unit), fan).level == Level.NEVER:
+        if len(fan) > 1 and not multicast_seen(kind_of_name(unit), fan):
             yield SafetyFinding(unit, f"feeds {', '.join(sorted(fan))}")
 
 

@@ -16,6 +16,7 @@ FAMILY = "hazards"
 _UNGATED_FRAMES = 256  # does not fit the 8-bit counter of the gate
 _MOST_CONVACCS = 2
 _WIDE_KERNEL = 6
+_WIDE_STRIDED = (7, 2, 2)  # columns and strides
 _RARE_STRIDES = (1, 2)
 _LOADER = range(0x3418_0000, 0x3420_0000)
 _PROCESSING = ("ARITH", "ACTIV", "POOL", "CONVACC")
@@ -122,14 +123,21 @@ def no_column_kernels(view: EpochView) -> Iterator[SafetyFinding]:
 @rule(
     "H7",
     FAMILY,
-    f"kernels are narrower than {_WIDE_KERNEL} columns",
-    Evidence(11962, 11988, "units", "26 wider ones in releases 2.0 to 3.0; a 7x7 convolution never answered in 4.0.0"),
+    f"kernels are narrower than {_WIDE_KERNEL} columns, or have 7 and stride 2",
+    Evidence(
+        19053,
+        19072,
+        "units",
+        "19 of 6 columns, in releases 2.0 to 3.0 only; 14 of 7 columns, all with stride 2, 7 of them in ST 4.0.0 "
+        "(st_yolo_d_256 of Foahh/fyp-firmware 46391825, which ran on a board); a 7x7 convolution with stride 1 of "
+        "another program never answered in 4.0.0",
+    ),
     severity=Severity.NOTE,
     remedy="split the kernel into parts of at most 5 columns",
 )
 def wide_kernels(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
-        if c.kernel_width >= _WIDE_KERNEL:
+        if c.kernel_width >= _WIDE_KERNEL and (c.kernel_width, c.stride_x, c.stride_y) != _WIDE_STRIDED:
             yield SafetyFinding(unit, f"kernel {c.kernel_width}x{c.kernel_height}", f"< {_WIDE_KERNEL} columns")
 
 

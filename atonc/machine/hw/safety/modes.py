@@ -9,6 +9,8 @@ from atonc.machine.hw.limits import MOST_OUT_SHIFT, POOL_CHANNELS, POOL_LINE, co
 from atonc.machine.hw.safety import mode_keys
 from atonc.machine.hw.safety.evidence import streng
 from atonc.machine.hw.safety.evidence.grades import Grade
+from atonc.machine.hw.safety.evidence.seen import mode_seen
+from atonc.machine.hw.safety.evidence.table import words
 from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.machine.hw.safety.view import EpochView
 from atonc.machine.hw.units import arith, pool
@@ -23,6 +25,7 @@ from atonc.machine.hw.units.stream_engine import (
 )
 
 FAMILY = "modes"
+_LINE = "W x B"
 
 # kernel width x height -> strides, as seen
 KERNELS = {
@@ -39,10 +42,15 @@ KERNELS = {
     (7, 1): (2,),
     (7, 3): (2,),
 }
+_RARE_CHANNELS, _RARE_FRAME = (16, 24), 16  # of 1x1 with stride 2: channels, lines and columns at least
+_RARE_LINE = (8, 37_800)  # of 1x1 with one kernel: most channels, most W x B
 _ARITH_OPS = (arith.AFFINE, arith.MULTIPLY, arith.CLIP)
 _POOL_TYPES = (pool.MAX, pool.AVERAGE, pool.GLOBAL_AVERAGE)
 _BIT_SIZES = {(8, 0, 0), (8, 8, 0), (8, 8, 8)}
 _CONVACC, _ARITH = ConvaccConfig(), arith.ArithConfig()  # as after reset
+_COMBINATIONS = ", ".join(
+    f"{len(words(f'{kind} mode'))} {kind}" for kind in ("CONVACC", "ARITH", "ACTIV", "POOL", "STRENG")
+)
 
 
 @rule(
@@ -78,21 +86,42 @@ def no_unknown_units(view: EpochView) -> Iterator[SafetyFinding]:
     "U03",
     FAMILY,
     "a CONVACC uses a kernel size and stride that is known to work",
-    proven(11988, "units"),
+    Evidence(
+        19062,
+        19072,
+        "units",
+        "10 have 1x1 with stride 2: 16 or 24 channels, frames of 16x16 or more, no padding (ST 4.0.0, st_yolo_d_256 of "
+        "Foahh/fyp-firmware 46391825, which ran on a board)",
+    ),
     limit=", ".join(f"{w}x{h} stride {'/'.join(map(str, strides))}" for (w, h), strides in KERNELS.items()),
     remedy="split the kernel into parts of at most 5 x 3 and sum them",
 )
 def known_kernels(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.convaccs.items():
         if c.stride_x not in KERNELS.get((c.kernel_width, c.kernel_height), ()):
-            yield SafetyFinding(unit, f"kernel {c.kernel_width}x{c.kernel_height} with stride {c.stride_x}")
+            rare = Severity.NOTE if _is_rare_stride(c) else None
+            found = f"kernel {c.kernel_width}x{c.kernel_height} with stride {c.stride_x}"
+            yield SafetyFinding(unit, found, severity=rare)
+
+
+def _is_rare_stride(c: ConvaccConfig) -> bool:
+    form = c.kernel_width, c.kernel_height, c.stride_x, c.stride_y
+    plain = not (c.deep or c.pad_left or c.pad_right or c.pad_top or c.pad_bottom)
+    sizes = c.batch in _RARE_CHANNELS and min(c.width, c.height) >= _RARE_FRAME
+    return form == (1, 1, 2, 2) and plain and sizes
 
 
 @rule(
     "U04",
     FAMILY,
     "kernels, channels and lines of a CONVACC fit its buffers",
-    proven(11988, "units"),
+    Evidence(
+        19070,
+        19072,
+        "units",
+        f"2 of 1x1 with one kernel over 8 channels have W x B = {_RARE_LINE[1]} (ST 2.2.0, "
+        "minchoCoin/stm32n6-pothole-detection 7730c79)",
+    ),
     limit="NR, B, NR x B x KW x KH and W x B by mode; see the message",
     remedy="cut the layer into smaller groups of kernels, channels or columns",
 )
@@ -100,13 +129,21 @@ def buffers_hold(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.convaccs.items():
         for name, value, most in _capacities(config):
             if value > most:
-                yield SafetyFinding(unit, f"{name} = {value}", f"<= {most}")
+                rare = Severity.NOTE if name == _LINE and _is_rare_line(config) else None
+                yield SafetyFinding(unit, f"{name} = {value}", f"<= {most}", rare)
+
+
+def _is_rare_line(c: ConvaccConfig) -> bool:
+    """A kernel of one line and one column keeps no line."""
+    most_channels, most = _RARE_LINE
+    form = c.kernel_width, c.kernel_height, c.kernels, c.simd, c.deep
+    return form == (1, 1, 1, 1, 0) and c.batch <= most_channels and c.line_elements <= most
 
 
 def _capacities(c: ConvaccConfig) -> Iterator[tuple[str, int, int]]:
     """What was seen at most, by mode."""
     sizes = convacc_sizes(c.kernel_height, c.kernel_width, c.simd, bool(c.deep), bool(c.dss2))
-    names = ("NR", "B", "NR x B x KW x KH", "W x B")
+    names = ("NR", "B", "NR x B x KW x KH", _LINE)
     yield from zip(names, (c.kernels, c.batch, mode_keys.kernel_buffer(c), c.line_elements), sizes, strict=True)
     yield "OUTSHIFT", c.out_shift, MOST_OUT_SHIFT
 
@@ -293,14 +330,14 @@ def right_alignment(view: EpochView) -> Iterator[SafetyFinding]:
     "U17",
     FAMILY,
     "the combination of settings of a unit occurs in a public network",
-    Evidence(report="134 CONVACC, 26 ARITH, 2 ACTIV, 7 POOL and 101 STRENG combinations"),
+    Evidence(report=f"{_COMBINATIONS} combinations"),
     severity=Severity.UNPROVEN,
     remedy="choose settings that occur, or test on a board",
 )
 def known_modes(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.units.items():
         known, key = mode_keys.proven_modes(config.KIND), view.modes[unit]
-        if known and key not in known:
+        if known and key not in known and not mode_seen(config.KIND, key):
             yield SafetyFinding(unit, f"never seen: {_difference(config.KIND, key)}")
 
 
@@ -335,7 +372,12 @@ def _reads_narrow_kernels(view: EpochView, unit: str, c: StrengConfig) -> bool:
     "U19",
     FAMILY,
     "rasters count no more lines, pixels and elements and step no farther than those of public networks",
-    proven(14635, "rasters"),
+    proven(
+        14635,
+        "rasters",
+        "two writers of a further program count 4 x 4725 x 1 and 4725 x 2 x 8, 151200 bytes a pixel (ST 2.2.0, "
+        "minchoCoin/stm32n6-pothole-detection 7730c79)",
+    ),
     limit=f"{' x '.join(map(str, LARGEST_RASTER))}; lines {FARTHEST_LINE} bytes apart, pixels {FARTHEST_PIXEL[0]} "
     f"(read) or {FARTHEST_PIXEL[1]} (written)",
     severity=Severity.UNPROVEN,

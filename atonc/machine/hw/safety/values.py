@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.machine.base.reasons import Severity
-from atonc.machine.hw.limits import LEAST_PLAIN, MOST_TABLE_SHIFT
+from atonc.machine.base.reasons import Evidence, Severity
+from atonc.machine.hw.limits import LEAST_PLAIN, MOST_RARE_SHIFT, MOST_TABLE_SHIFT
 from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
 from atonc.machine.hw.safety.view import EpochView
 from atonc.machine.hw.units import arith
@@ -38,7 +38,14 @@ def summed_channels(view: EpochView) -> Iterator[SafetyFinding]:
     "V09",
     FAMILY,
     f"coefficients of an ARITH are above {_LOWEST}, shifts behind its tables at most {MOST_TABLE_SHIFT}",
-    proven(18601, "units", "A from -128 on, B and C too where they are no halves of one number"),
+    Evidence(
+        20393,
+        20397,
+        "units",
+        "A from -128 on, B and C too where they are no halves of one number; from 16 bits to a byte two tables have a "
+        "shift of 24, one 34 and one 35 (ST 4.0.0, st_yolo_x_480, tinyv8_320 and st_yolo_d_256 of Foahh/fyp-firmware "
+        "46391825, which ran on a board)",
+    ),
     severity=Severity.UNPROVEN,
     remedy="halve the coefficients and the shift",
 )
@@ -48,7 +55,13 @@ def arith_coefficients(view: EpochView) -> Iterator[SafetyFinding]:
         if lowest == _LOWEST:
             yield SafetyFinding(unit, f"A = {_LOWEST}", f"above {_LOWEST}")
         if c.is_vector and c.shift_out > MOST_TABLE_SHIFT:
-            yield SafetyFinding(unit, f"RES = {c.shift_out} behind a table", f"<= {MOST_TABLE_SHIFT}")
+            rare = Severity.NOTE if _is_rare_shift(c) else None
+            yield SafetyFinding(unit, f"RES = {c.shift_out} behind a table", f"<= {MOST_TABLE_SHIFT}", rare)
+
+
+def _is_rare_shift(c: ArithConfig) -> bool:
+    form = c.operation, c.dual_input, c.bytes_x, c.out_bytes
+    return form == (arith.AFFINE, 0, 2, 1) and c.shift_out <= MOST_RARE_SHIFT
 
 
 def used_rows(c: ArithConfig) -> int:

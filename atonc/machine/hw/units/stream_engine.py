@@ -32,6 +32,7 @@ CIPHER_WORD = 8  # bytes
 LARGEST_RASTER = (25_200, 2_100, 256)  # lines, pixels and elements that published programs count
 FARTHEST_PIXEL = (41_472, 131_072)  # bytes between pixels, of readers and of writers
 FARTHEST_LINE = 600_000
+RARE_RASTERS = ((4, 4_725, 1, 75_600, 16), (4_725, 2, 8, 8, 151_200))  # of writers, sizes and steps; one program
 USUAL_LINE = (82_944, 600_000)  # the same by direction: no reader was seen to step farther
 
 
@@ -166,8 +167,9 @@ class StrengConfig(fields.UnitConfig):
 
 def is_seen(shape: tuple[int, int, int], line: int, pixel: int, to_memory: int) -> bool:
     """Lines, pixels and elements of a raster and the bytes between them, against those of published programs."""
-    small = all(n <= most for n, most in zip(shape, LARGEST_RASTER, strict=True))
-    return small and line <= FARTHEST_LINE and pixel <= FARTHEST_PIXEL[to_memory]
+    common = (*LARGEST_RASTER, FARTHEST_LINE, FARTHEST_PIXEL[to_memory])
+    known = (common, *RARE_RASTERS) if to_memory else (common,)
+    return any(all(n <= most for n, most in zip((*shape, line, pixel), box, strict=True)) for box in known)
 
 
 MOST_ELEMENTS, MOST_FRAMES = 1 << 28, 1 << 24

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from atonc.machine.hw.limits import LEAST_FRAME
+from atonc.machine.hw.safety.evidence import modes
 from atonc.machine.hw.safety.evidence.convacc import kernel
 from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded
-from atonc.machine.hw.safety.evidence.table import SeenNumbers, evidence
+from atonc.machine.hw.safety.evidence.table import SeenNumbers, evidence, words
 from atonc.machine.hw.safety.evidence.trust import PUBLISHED, Trust
+from atonc.machine.hw.safety.mode_keys import Key
 from atonc.machine.hw.units.convacc import ConvaccConfig
 
 _SIDES = ("top", "left", "bottom", "right")
@@ -18,6 +20,16 @@ _SIDES = ("top", "left", "bottom", "right")
 def chain_seen(text: str) -> bool:
     """Whether a published program has a chain of this canonical text."""
     return PUBLISHED.grade(Feature("chain", "", text)).grade != Grade.UNSEEN
+
+
+def mode_seen(kind: str, key: Key) -> bool:
+    """Whether a published program has a unit of this kind with these settings."""
+    return ",".join(map(str, key)) in words(f"{kind} {modes.NAME}")
+
+
+def multicast_seen(kind: str, ports: Iterable[str]) -> bool:
+    """Whether a unit of this kind feeds these ports, each `KIND:number`, in a published program."""
+    return PUBLISHED.grade(Feature("multicast", kind, " ".join(sorted(ports)))).grade != Grade.UNSEEN
 
 
 def padding_seen(c: ConvaccConfig) -> bool:

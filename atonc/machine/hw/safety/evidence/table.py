@@ -84,6 +84,7 @@ class EvidenceProgram:
     driven_by: str  # EC or CPU
     epochs: int
     shipped: int  # 1: by ST, as a working demo
+    digest: str = ""  # of its content; those counted before digests were kept have none
 
     @property
     def owner(self) -> str:
