@@ -314,7 +314,12 @@ ARGUMENTS = (
         "and wider gaps are nearer to writers of two buffers, which nearly all epochs have.",
         _seen_writers,
         "a tensor whose pixels are right in the channels of one writer and wrong in those of another one",
-        ("writers-interleaved-128", "writers-three-interleaved", "writers-four-interleaved"),
+        (
+            "writers-interleaved-256",
+            "writers-interleaved-gap",
+            "writers-three-interleaved",
+            "writers-four-interleaved",
+        ),
         _interleaved,
     ),
 )
