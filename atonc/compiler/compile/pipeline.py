@@ -88,10 +88,11 @@ class Compiled:
         """As files have it. `program` is what was verified and can be emulated: the same on plain weights."""
         return self.ciphered or self.program
 
-    @property
+    @cached_property
     def silicon(self) -> Summary:
         """How near its epochs are to published ones, with what the board has answered."""
-        return summarise(self.grades, self.target.trust.board)
+        steps = zip(self.written.steps, self.cost.steps, strict=True)
+        return summarise(self.grades, self.target.trust.board, {step.number: cost.cycles for step, cost in steps})
 
     def __repr__(self) -> str:
         """Without its megabytes."""

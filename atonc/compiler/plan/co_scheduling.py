@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, combinations, product
+from itertools import chain, product
 
-from atonc.compiler.plan.evidence import chain_texts, relation, side_by_side
+from atonc.compiler.plan.evidence import among_writers, chain_texts, relation, side_by_side
 from atonc.compiler.plan.task import Task
 from atonc.machine.hw.safety.evidence import Feature, Trust
-from atonc.machine.hw.safety.evidence.epochs import TWO_CHAINS, reader_and_writer, two_writers
+from atonc.machine.hw.safety.evidence.epochs import TWO_CHAINS, reader_and_writer
 
 
 def may_share_epoch(tasks: Sequence[Task], trust: Trust) -> bool:
@@ -17,17 +17,12 @@ def may_share_epoch(tasks: Sequence[Task], trust: Trust) -> bool:
     if len(tasks) == 1:
         return True
     together = side_by_side(chain.from_iterable(map(chain_texts, tasks)))
-    near = (feature for one, other in combinations(tasks, 2) for feature in _near(one, other))
-    return all(trust.allows(trust.grade(feature)) for feature in chain(together, near))
+    near = (feature for one, other in product(tasks, tasks) if one is not other for feature in _near(one, other))
+    return all(trust.allows(trust.grade(feature)) for feature in chain(together, near, among_writers(tasks)))
 
 
 def _near(one: Task, other: Task) -> Iterator[Feature]:
-    """Engines of two tasks on one buffer, at least one of which writes."""
-    for a, b in product(one.engines.values(), other.engines.values()):
-        if a.buffer != b.buffer or not (a.config.to_memory or b.config.to_memory):
-            continue
-        found = relation(a.config, b.config)
-        if a.config.to_memory and b.config.to_memory:
-            yield from two_writers(a.config, b.config, found)
-        else:
-            yield reader_and_writer(found, TWO_CHAINS)
+    """Readers of one task and writers of another one in one buffer."""
+    for a, b in product(one.readers(), other.writers()):
+        if a.buffer == b.buffer:
+            yield reader_and_writer(relation(a.config, b.config), TWO_CHAINS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import product
+from itertools import combinations, product
 
 from atonc.compiler.plan.streams import with_idle_steps
 from atonc.compiler.plan.task import Task
@@ -13,8 +13,8 @@ from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.limits import PREFETCH_BYTES
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.context import PoolKind
-from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade, feature_readers, neighbours
-from atonc.machine.hw.safety.evidence.epochs import ONE_CHAIN, reader_and_writer
+from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade, feature_readers, neighbours, writers
+from atonc.machine.hw.safety.evidence.epochs import ONE_CHAIN, reader_and_writer, two_writers
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 relation = lru_cache(maxsize=1 << 12)(neighbours.relation)  # forms of one layer share pieces, and layers look alike
@@ -25,7 +25,8 @@ def untrusted(task: Task, trust: Trust) -> Graded | None:
     """The first form of its chain, its units or its engines that may not be used."""
     texts = chain_texts(task)
     chains = (Feature("chain", "", text) for text in texts)
-    for feature in (*chains, *side_by_side(texts), *_in_one_buffer(task), *_feature_readers(task)):
+    near = (*_in_one_buffer(task), *among_writers((task,)))
+    for feature in (*chains, *side_by_side(texts), *near, *_feature_readers(task)):
         found = trust.grade(feature)
         if not trust.allows(found):
             return found
@@ -68,6 +69,21 @@ def _in_one_buffer(task: Task) -> Iterator[Feature]:
     for (name, one), other in product(task.engines.items(), task.engines.values()):
         if one.buffer == other.buffer and other.config.to_memory and not one.config.to_memory:
             yield reader_and_writer(relation(one.config, other.config), ONE_CHAIN, _role(task, name))
+
+
+def among_writers(tasks: Iterable[Task]) -> Iterator[Feature]:
+    """How writers of one buffer lie to each other, two by two and all of them together."""
+    uses = [use for task in tasks for use in task.writers()]
+    pairs = [(a, b) for a, b in combinations(range(len(uses)), 2) if uses[a].buffer == uses[b].buffer]
+    relations = {(a, b): relation(uses[a].config, uses[b].config) for a, b in pairs}
+    for (a, b), found in relations.items():
+        yield from _two_writers(uses[a].config, uses[b].config, found)
+    yield from writers.together(relations)
+
+
+@lru_cache(maxsize=1 << 12)
+def _two_writers(one: StrengConfig, other: StrengConfig, found: neighbours.Relation) -> tuple[Feature, ...]:
+    return tuple(two_writers(one, other, found))
 
 
 def _feature_readers(task: Task) -> Iterator[Feature]:

@@ -24,13 +24,13 @@ def _copy(repeat: int = 0) -> ProbeEpochs:
     return bench.done()
 
 
-def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2, lines: int = 16) -> ProbeEpochs:
-    """Several writers of one epoch, each with its slice of every pixel."""
+def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2, lines: int = 16, gap: int = 0) -> ProbeEpochs:
+    """Several writers of one epoch, each with its slice of every pixel; `gap`: bytes between them."""
     part = lines * 16 * slice_bytes
     bench = ProbeBuilder(part * writers, lines * 16 * pixel_bytes)
     b = bench.epoch("interleaved writers")
     for writer in range(writers):
-        target = Area(lines, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, writer * slice_bytes)
+        target = Area(lines, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, writer * (slice_bytes + gap))
         stream = b.read(INPUT, contiguous(part, offset=writer * part))
         b.write(b.unit(same_codes(), stream), OUTPUT, engine(target, write=True))
     bench.add(b)
@@ -121,11 +121,36 @@ PROBES = (
         "control-raster",
     ),
     Probe(
+        "writers-interleaved-256",
+        "two writers of one epoch, 256 bytes of every 512-byte pixel each",
+        "published with runs of up to 128 bytes",
+        partial(_interleaved, 256, 512, 2, 4),
+        "writers-interleaved",
+        argument="S10",
+    ),
+    Probe(
+        "writers-interleaved-gap",
+        "two writers of one epoch, 16 bytes of every 64-byte pixel each, with 16 bytes between them",
+        "published without a byte between them",
+        partial(_interleaved, 16, 64, gap=16),
+        "writers-interleaved",
+        argument="S10",
+    ),
+    Probe(
+        "writers-three-interleaved",
+        "three writers of one epoch, 16 bytes of every 48-byte pixel each",
+        "never published",
+        partial(_interleaved, 16, 48, 3),
+        "writers-interleaved",
+        argument="S10",
+    ),
+    Probe(
         "writers-four-interleaved",
         "four writers of one epoch, 8 bytes of every 32-byte pixel each",
         "never published",
         partial(_interleaved, 8, 32, 4),
         "writers-interleaved",
+        argument="S10",
     ),
     *(
         Probe(

@@ -122,7 +122,7 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
         notes=(*notes, *(saved.notes if saved else _guessed(cost)), *_unlisted(network, info)),
         reproduce={**_reproduce(network, info), **(saved.reproduce if saved else {})},
         options=saved.options if saved else None,
-        silicon=_silicon(network, steps),
+        silicon=_silicon(network, steps, cost),
         inputs=saved.inputs if saved else tuple(map(flow.file_tensor, network.inputs)),
         outputs=saved.outputs if saved else tuple(map(flow.file_tensor, network.outputs)),
         tensors=saved.tensors if saved else _tensors(network, info),
@@ -156,10 +156,12 @@ def _tensors(network: CompiledNetwork, info: CInfo | None) -> dict[str, TensorVi
     return found | {b.name: flow.file_tensor(b) for b in listed if not b.is_param}
 
 
-def _silicon(network: CompiledNetwork, steps: Sequence[NetworkStep]) -> Summary:
+def _silicon(network: CompiledNetwork, steps: Sequence[NetworkStep], cost: NetworkCost) -> Summary:
     epochs = [step.epoch for step in steps if step.epoch is not None]
     context = network_context(network)
-    return summarise(grade_program(epochs, context), context.trust.board if context.trust else NO_ANSWERS)
+    answers = context.trust.board if context.trust else NO_ANSWERS
+    cycles = {step.number: one.cycles for step, one in zip(steps, cost.steps, strict=True)}
+    return summarise(grade_program(epochs, context), answers, cycles)
 
 
 def _tool(network: CompiledNetwork, info: CInfo | None, saved: Saved | None) -> str:

@@ -11,7 +11,7 @@ from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.grades import Grade
 from atonc.machine.hw.safety.evidence.streng import NARROW
-from atonc.machine.hw.safety.evidence.summary import FormCount, Summary
+from atonc.machine.hw.safety.evidence.summary import EpochShare, FormCount, Summary
 
 _MOST = 5  # forms that are listed of each kind
 _WORDS = {
@@ -29,20 +29,19 @@ class Group:
     """Forms that rest on the same thing."""
 
     title: str
-    epochs: int
+    share: EpochShare
     forms: tuple[FormCount, ...]
     urgent: bool = False  # listed without being asked for
-    argument: str = ""
 
 
 def lines(found: Summary | None, verbose: bool = False) -> list[str]:
     if found is None or not sum(found.epochs.values()):
         return []
-    out = [f"silicon: {head(found)}", f"  {strength(found)}", *_answers(found.answers)]
+    out = [f"silicon: {head(found)}", *(f"  {said}" for said in (strength(found), *interleaved(found)))]
+    out += _answers(found.answers)
     out += [f"  {said}" for said in assumed(found)]
     for group in groups(found):
-        asked = ", confirmed by probes on the board" if group.argument in found.answers.supported else ""
-        out.append(f"  {group.title}: {count(group.epochs, 'epoch')}{asked}")
+        out.append(f"  {group.title}: {said_share(group.share)}")
         out += _listed(group.forms, verbose) if verbose or group.urgent else []
     return out
 
@@ -80,14 +79,25 @@ def strength(found: Summary) -> str:
     return f"{have} a form that rests on one program; of {found.shipped} ST ships every form"
 
 
+def interleaved(found: Summary) -> list[str]:
+    """Epochs with several writers in turn in one buffer."""
+    kinds = ", ".join(f"{kind} {said_share(share)}" for kind, share in found.interleaved.items())
+    return [f"interleaved writers of one buffer: {kinds}"] if kinds else []
+
+
+def said_share(share: EpochShare) -> str:
+    """`12 epochs, 4.1 % of the time`."""
+    return count(share.epochs, "epoch") + ("" if share.of_time is None else f", {100 * share.of_time:.1f} % of the time")
+
+
 def groups(found: Summary) -> Iterator[Group]:
     """Groups forms from the worst on; the composed ones by the argument that allows them."""
     yield from _of_grade(found, Grade.UNSEEN, "unseen: no published program comes near", urgent=True)
     for argument in ARGUMENTS:
-        if epochs := found.by_argument.get(argument.id):
+        if share := found.by_argument.get(argument.id):
             forms = tuple(form for form in found.forms if form.graded.argument == argument.id)
             asked = ", confirmed by probes on the board" if argument.id in found.answers.supported else ""
-            yield Group(f"{argument.id} {argument.title}{asked}", epochs, forms)
+            yield Group(f"{argument.id} {argument.title}{asked}", share, forms)
     yield from _of_grade(found, Grade.PART, "part of a larger set of chains that was seen")
     yield from _of_grade(found, Grade.ONCE, "seen once: in a single program")
 
@@ -95,7 +105,7 @@ def groups(found: Summary) -> Iterator[Group]:
 def _of_grade(found: Summary, grade: Grade, title: str, urgent: bool = False) -> Iterator[Group]:
     forms = tuple(form for form in found.forms if form.graded.grade == grade)
     if forms:
-        yield Group(title, found.with_form[grade], forms, urgent)
+        yield Group(title, EpochShare(found.with_form[grade], None), forms, urgent)
 
 
 def form_line(form: FormCount) -> str:

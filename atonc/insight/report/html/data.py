@@ -117,9 +117,11 @@ def _silicon(found: Summary) -> dict[str, Any]:
     """Epochs by grade; what is not simply seen, by what it rests on, each with its forms in words."""
     allows = {f"{a.id} {a.title}": f": {a.allows}" for a in ARGUMENTS}
     groups = [
-        [group.title + allows.get(group.title, ""), group.epochs, _forms(group)] for group in silicon_text.groups(found)
+        [group.title + allows.get(group.title, ""), silicon_text.said_share(group.share), _forms(group)]
+        for group in silicon_text.groups(found)
     ]
-    return {"head": silicon_text.head(found), "strength": silicon_text.strength(found), "groups": groups}
+    strength = ". ".join((silicon_text.strength(found), *silicon_text.interleaved(found)))
+    return {"head": silicon_text.head(found), "strength": strength, "groups": groups}
 
 
 def _measured(found: Measured) -> dict[str, Any]:

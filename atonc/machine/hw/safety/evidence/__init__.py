@@ -27,6 +27,7 @@ from atonc.machine.hw.safety.evidence.grades import (
     worst,
 )
 from atonc.machine.hw.safety.evidence.trust import ON_CHIP, PUBLISHED, Trust
+from atonc.machine.hw.safety.evidence.writers import Writers, writers_of
 from atonc.machine.hw.safety.view import EpochView
 
 __all__ = [
@@ -64,6 +65,7 @@ class EpochGrade:
     grade: Grade
     forms: tuple[GradedForm, ...]
     weakest: Strength = NOTHING  # the least of each over all its forms
+    writers: Writers | None = None  # that interleave, if there are any
 
 
 def grade_feature(feature: Feature) -> Graded:
@@ -95,13 +97,12 @@ def grade_view(view: EpochView) -> EpochGrade:
         grades.append(found.grade)
         strengths.append(found.weakest)
         forms += [GradedForm(unit, graded) for graded in found.remarkable]
-    for unit, feature in epoch_features(view):
-        graded = trust.grade(feature)
-        grades.append(graded.grade)
-        strengths.append(graded.strength)
-        if graded.grade in REMARKABLE:
-            forms.append(GradedForm(unit, graded))
-    return EpochGrade(view.epoch.number, worst(grades), tuple(forms), weakest(strengths))
+    whole = [GradedForm(unit, trust.grade(feature)) for unit, feature in epoch_features(view)]
+    grades += [form.graded.grade for form in whole]
+    strengths += [form.graded.strength for form in whole]
+    forms += [form for form in whole if form.graded.grade in REMARKABLE]
+    writers = writers_of([form.graded for form in whole])
+    return EpochGrade(view.epoch.number, worst(grades), tuple(forms), weakest(strengths), writers)
 
 
 def reader_forms(view: EpochView, readers: Collection[str]) -> Iterator[GradedForm]:

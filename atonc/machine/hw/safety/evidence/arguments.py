@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.feature_readers import WHOLE
 from atonc.machine.hw.safety.evidence.grades import Feature, Grade
-from atonc.machine.hw.safety.evidence.table import SeenNumbers, SeenWords, evidence, grade
+from atonc.machine.hw.safety.evidence.table import SeenNumbers, SeenWords, evidence, grade, words
+from atonc.machine.hw.safety.evidence.writers import BETWEEN, INTERLEAVED, RUN, TOGETHER
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,15 @@ def _read_beside_write(feature: Feature) -> bool:
     return feature.name == "reader and writer" and str(feature.value).startswith("interleaved")
 
 
+def _interleaved(feature: Feature) -> bool:
+    """Further apart than seen, in longer runs, or more of them. Runs that are shorter stay unseen."""
+    if feature.name == BETWEEN:
+        return feature.role in evidence()[BETWEEN] and int(feature.value) >= 0
+    if feature.name == RUN:
+        return int(feature.value) > _values(RUN)[0]
+    return feature.name == TOGETHER
+
+
 # ------------------------------------------------------------------------------------------- evidence, as it is counted
 
 
@@ -172,6 +182,17 @@ def _seen_frames() -> str:
 
 def _seen_shifts() -> str:
     return f"Result shifts: {_ranges(_RES, (role for role in evidence()[_RES] if role.startswith('AFFINE')))}."
+
+
+def _seen_writers() -> str:
+    pairs = words("two writers")
+    found = "; ".join(f"{relation}: {pairs[relation].times} pairs, {pairs[relation]}" for relation in INTERLEAVED)
+    least, most = _values(RUN)
+    gaps = sorted({str(table) for table in evidence()[BETWEEN].values()})
+    return (
+        f"Two writers in one epoch ({found}), with runs of {least} to {most} bytes and {', '.join(gaps)} bytes between "
+        "them. Three or more of one buffer: nobody."
+    )
 
 
 ARGUMENTS = (
@@ -282,6 +303,24 @@ ARGUMENTS = (
         "a convolution that is right where the high byte only repeats the sign, and wrong elsewhere",
         ("conv-3x3-whole-features",),
         lambda feature: feature == WHOLE,
+    ),
+    Argument(
+        "S10",
+        "Interleaved writers",
+        "writers of one epoch that fill one buffer in turns of bytes and lie otherwise than published ones: longer runs, "
+        "a gap between them, two pairs in an epoch, or three and more writers",
+        "Every writer has addresses and bus transactions of its own, and writes carry byte enables. Memory takes one "
+        "transaction after the other, whoever sends it; words that two writers have in common are avoided. Longer runs "
+        "and wider gaps are nearer to writers of two buffers, which nearly all epochs have.",
+        _seen_writers,
+        "a tensor whose pixels are right in the channels of one writer and wrong in those of another one",
+        (
+            "writers-interleaved-256",
+            "writers-interleaved-gap",
+            "writers-three-interleaved",
+            "writers-four-interleaved",
+        ),
+        _interleaved,
     ),
 )
 

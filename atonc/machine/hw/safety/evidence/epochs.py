@@ -139,10 +139,11 @@ def _tables(view: EpochView) -> Iterator[tuple[str, Feature]]:
 
 
 def _neighbours(view: EpochView) -> Iterator[tuple[str, Feature]]:
-    for first, second in combinations(view.writers, 2):
-        engines = view.engines[first], view.engines[second]
-        for feature in two_writers(*engines, _relation(view, first, second)):
+    relations = {pair: _relation(view, *pair) for pair in combinations(view.writers, 2)}
+    for (first, second), found in relations.items():
+        for feature in two_writers(view.engines[first], view.engines[second], found):
             yield first, feature
+    yield from (("", feature) for feature in writers.together(relations))
     yield from _readers_and_writers(view, view.readers)
 
 

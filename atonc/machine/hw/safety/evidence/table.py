@@ -15,13 +15,12 @@ from itertools import accumulate
 from typing import Any
 
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.safety.evidence import copies, modes, sets, writers
+from atonc.machine.hw.safety.evidence import copies, modes, sets
 from atonc.machine.hw.safety.evidence.grades import NOTHING, Feature, Grade, Graded, Strength
 
 _SHOWN = 8  # words that a message lists
 # lengths of programs and fills of buffers: less than the least seen is no other form
 ONLY_UPWARDS = ("words of an epoch", "words of a blob", "CONVACC NR x B x KW x KH", "CONVACC W x B", "POOL W x B")
-ONLY_DOWNWARDS = (writers.BETWEEN, writers.RUN)  # further apart is no other form: most writers are apart altogether
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,6 @@ def _of_a_word(feature: Feature, table: SeenWords) -> Graded:
 
 def _outside(feature: Feature, table: SeenNumbers) -> Graded:
     """A number below or above those seen."""
-    below = int(feature.value) < table.values[0]
-    if feature.name in (ONLY_UPWARDS if below else ONLY_DOWNWARDS):
+    if feature.name in ONLY_UPWARDS and int(feature.value) < table.values[0]:
         return Graded(feature, Grade.WITHIN, str(table), strength=table.known)
     return Graded(feature, Grade.UNSEEN, str(table))

@@ -1,23 +1,68 @@
-"""Two writers of one epoch whose bytes interleave: how long their runs are, and how far they stay from each other.
+"""Writers of one epoch whose bytes interleave: how many they are, how long their runs are, and how far they stay from
+each other.
 
-Pixels of a tensor whose channels come from two chains look so. The nearer two writers come to each other, the more
-they could disturb each other; the longer the runs and the wider the gaps, the more they are like writers of two
-buffers, as nearly all published epochs have them.
+Pixels of a tensor whose channels come from several chains look so. Published programs have two such writers in an
+epoch, side by side in every pixel. Two that lie otherwise (other runs, a gap between them, two pairs in one epoch), and
+three or more of one buffer, rest on argument S10.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import TypeVar
 
-from atonc.machine.hw.safety.evidence.grades import Feature
+from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded
 from atonc.machine.hw.safety.evidence.neighbours import Relation, distance, shorter_run
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 BETWEEN, RUN = "bytes between interleaved writers", "shorter run of interleaved writers"
+TOGETHER = "interleaved writers of a buffer"  # as a word: how many there are in each set of them, `2`, `3`, `2 2`
 INTERLEAVED = (Relation.OWN_WORDS, Relation.SHARED_WORDS)
+Name = TypeVar("Name")
+
+
+class Writers(StrEnum):
+    """What an epoch has of them."""
+
+    PUBLISHED = "two as published"
+    OTHERWISE = "two otherwise"
+    MANY = "three or more"
 
 
 def features(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iterator[Feature]:
+    """Of two writers."""
     if relation in INTERLEAVED:
         yield Feature(BETWEEN, str(relation), distance(one, other))
         yield Feature(RUN, "", shorter_run(one, other))
+
+
+def together(relations: Mapping[tuple[Name, Name], Relation]) -> Iterator[Feature]:
+    """Of all writers of an epoch, by how each two lie to each other."""
+    sizes = sorted(map(len, _sets(pair for pair, found in relations.items() if found in INTERLEAVED)))
+    if sizes:
+        yield Feature(TOGETHER, "", " ".join(map(str, sizes)))
+
+
+def _sets(pairs: Iterable[tuple[Name, Name]]) -> list[frozenset[Name]]:
+    """What hangs together by pairs."""
+    found: list[frozenset[Name]] = []
+    for pair in pairs:
+        touched = [one for one in found if not one.isdisjoint(pair)]
+        found = [one for one in found if one not in touched] + [frozenset(pair).union(*touched)]
+    return found
+
+
+def more_than_two(feature: Feature) -> bool:
+    """Whether it says that three or more writers interleave in one buffer."""
+    return feature.name == TOGETHER and max(map(int, str(feature.value).split())) > 2
+
+
+def writers_of(forms: Collection[Graded]) -> Writers | None:
+    """What an epoch with these forms has."""
+    own = [form for form in forms if form.feature.name in (BETWEEN, RUN, TOGETHER)]
+    if any(more_than_two(form.feature) for form in own):
+        return Writers.MANY
+    if any(form.grade.rank > Grade.WITHIN.rank for form in own):
+        return Writers.OTHERWISE
+    return Writers.PUBLISHED if own else None
