@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.compile.pipeline import Compiled, compile_file
-from atonc.compiler.lower.rules import rule_of
 from atonc.compiler.request.options import Options
+from atonc.compiler.select.rules import RULES
 from atonc.machine.base.errors import AtoncError
 from benchmarks.public_models import distinct
 from benchmarks.shared import tables as markdown
@@ -71,7 +71,7 @@ def judge(model: Model) -> Record:
 
 
 def _on_cpu(compiled: Compiled, costs: Any) -> Iterator[tuple[str, str, float]]:
-    rules = {reason.node: (reason.op, reason.rule) for reason in compiled.mapped.reasons}
+    rules = {reason.node: (reason.op, reason.rule.id) for reason in compiled.mapped.reasons}
     for step, cost in zip(compiled.program.steps, costs, strict=True):
         if cost.bound_by == "cpu":
             kind, rule = rules[step.plan.op]  # type: ignore[union-attr]
@@ -162,7 +162,7 @@ def _costs(tables: Tables) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|"
     for (kind, key), line in sorted(lines.items(), key=lambda item: -item[1].milliseconds):
         share, name = line.worst
-        rule = rule_of(key)
+        rule = RULES[key]
         cells = (kind, rule.id, line.layers, line.models, f"{line.milliseconds:.2f}",
                  f"{line.milliseconds / total:.2%}", f"{share:.1%}", name, rule.remedy)  # fmt: skip
         yield markdown.row(cells)

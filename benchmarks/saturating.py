@@ -16,6 +16,7 @@ from pathlib import Path
 
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.request.options import Options
+from atonc.compiler.select.rules import COARSE, SUM_ROOM
 from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.corpus import model
 from benchmarks.shared.declare import MODEL_FILES, WRITE, Report, argument
@@ -79,7 +80,7 @@ def models(files: Sequence[Path]) -> Iterator[str]:
             continue
         report = compiled.report
         assert report is not None
-        there = [f"{r.node} ({r.rule})" for r in compiled.mapped.reasons if r.rule in ("COARSE", "SUM-ROOM")]
+        there = [f"{r.node} ({r.rule.id})" for r in compiled.mapped.reasons if r.rule in (COARSE, SUM_ROOM)]
         yield f"| {file.stem} | {report.layers} | {report.worst_layer:g} | {report.sums} | {', '.join(there)} |"
 
 

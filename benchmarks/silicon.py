@@ -22,11 +22,11 @@ from typing import Any
 from atonc.compiler.compile.pipeline import Compiled, compile_file, compile_graph
 from atonc.compiler.emit.contexts import safety_contexts
 from atonc.compiler.ir import Graph
-from atonc.compiler.lower.rules import NO_EVIDENCE
 from atonc.compiler.place import board
 from atonc.compiler.request.options import ALL_FREE, Options
 from atonc.compiler.request.target import trust_of
 from atonc.compiler.schedule import PREFETCH
+from atonc.compiler.select.rules import NO_EVIDENCE
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec import ec_program, instructions
@@ -105,7 +105,7 @@ def judge(source: Path | Graph, options: Options) -> Record:
 
 def moved(compiled: Compiled) -> list[str]:
     """What went to the CPU for want of evidence."""
-    return [f"{r.op} {r.node}: {r.seen}" for r in compiled.mapped.reasons if r.rule == NO_EVIDENCE.id]
+    return [f"{r.op} {r.node}: {r.seen}" for r in compiled.mapped.reasons if r.rule == NO_EVIDENCE]
 
 
 def titles(compiled: Compiled) -> dict[int, str]:

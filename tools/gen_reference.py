@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from atonc.compiler.lower import rules as mapping
 from atonc.compiler.request.options import Options
+from atonc.compiler.select import rules as mapping
 from atonc.delivery.application.options import AppOptions
 from atonc.delivery.recordings import collection
 from atonc.delivery.reloc.options import RelocOptions

@@ -43,7 +43,7 @@ def no_chains(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_chains")
 def test_the_operator_goes_to_the_cpu() -> None:
     compiled = compile_graph(dense(), Options(verify=False))
-    assert {(reason.node, reason.rule) for reason in compiled.mapped.reasons} == {
+    assert {(reason.node, reason.rule.id) for reason in compiled.mapped.reasons} == {
         ("fc", "CPU-EVIDENCE"),
         ("next", "CPU-EVIDENCE"),
     }

@@ -31,7 +31,7 @@ def digits() -> atonc.doors.python.compilation.Compilation:
 
 
 def test_no_remedy_advises_a_default_or_nothing() -> None:
-    from atonc.compiler.lower.rules import RULES
+    from atonc.compiler.select.rules import RULES
 
     for rule in (*rules.RULES, *RULES.values()):
         words = rule.remedy.lower()
@@ -144,7 +144,7 @@ def test_functions_on_float_are_on_the_cpu_because_of_float() -> None:
     compiled = atonc.compiler.compile.pipeline.compile_graph(
         read_onnx(_conv_relu("Relu", quantised=False)), Options(verify=False)
     )
-    rules_by_op = {reason.op: reason.rule for reason in compiled.mapped.reasons}
+    rules_by_op = {reason.op: reason.rule.id for reason in compiled.mapped.reasons}
     assert rules_by_op["exp"] == "CPU-FLOAT"
 
 

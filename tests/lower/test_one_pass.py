@@ -20,6 +20,7 @@ from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.passes import ONE_PASS
+from atonc.compiler.select.rules import CONV_MODE
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.hw.safety.evidence import PUBLISHED
 from atonc.machine.hw.units import arith
@@ -151,7 +152,7 @@ def test_a_layer_that_refuses_gets_whole_codes(monkeypatch: pytest.MonkeyPatch) 
 
     def refusing(op, weights, context):
         if op.name == reader:
-            raise Refusal("CONV-MODE", "nothing", "nothing", "nothing")
+            raise Refusal(CONV_MODE, "nothing", "nothing", "nothing")
         return known(op, weights, context)
 
     monkeypatch.setattr(sums, "lower_in_one_pass", refusing)

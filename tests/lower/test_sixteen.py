@@ -16,7 +16,6 @@ from atonc.compiler.lower.conv.requantise import Accumulated
 from atonc.compiler.lower.conv.transposed import met_together
 from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
-from atonc.compiler.lower.rules import rule_of
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.sixteen.halves import never_negative
 from atonc.compiler.lower.sixteen.joining import HIGHEST, LOWEST, WideSum
@@ -286,7 +285,7 @@ REFUSED = {
 def test_what_has_no_form_says_why(name: str) -> None:
     make, rule = REFUSED[name]
     (reason,) = map_ops(facts(make())).reasons
-    assert rule_of(reason.rule).id == rule
+    assert reason.rule.id == rule
     assert reason.seen and reason.limit and reason.remedy
 
 
@@ -311,7 +310,7 @@ def test_what_is_too_coarse_counts_codes_of_16_bits_and_names_a_limit_that_does(
     fine = Tensor(out.name, out.shape, "int16", Quantisation.per_tensor(out.scale / 12, 0))
     graph = Graph(graph.tensors | {out.name: fine}, graph.ops, graph.inputs, graph.outputs)
     (reason,) = map_ops(facts(graph)).reasons
-    assert reason.rule == "COARSE" and reason.limit == f"{MOST_CODES * WIDE_STEP:g} codes of 16 bits"
+    assert reason.rule.id == "COARSE" and reason.limit == f"{MOST_CODES * WIDE_STEP:g} codes of 16 bits"
     allowed = float(reason.remedy.split()[-1])
     assert allowed > MOST_CODES
     assert not map_ops(replace(facts(graph), coarse=allowed)).reasons

@@ -13,6 +13,7 @@ from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.place.usage import MemoryUse, UsageRow, Use
 from atonc.compiler.plan.types import CpuPlan, EpochPlan
 from atonc.compiler.request.options import Options
+from atonc.compiler.select.rules import BY_NATURE
 from atonc.insight.explain import rules
 from atonc.insight.explain.fit import Demand, FitLever
 from atonc.insight.explain.types import Decision, RemedyPrice
@@ -122,7 +123,7 @@ def test_prices_say_whether_it_is_less_or_more() -> None:
 
 
 def test_operators_of_one_reason_add_their_times_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = CpuReason("n", "softmax", "rule", "seen", "", "")
+    reason = CpuReason("n", "softmax", BY_NATURE["softmax"], "seen", "", "")
     steps = [compile_text.CpuStep(reason, 100, ms) for ms in (0.25, 0.5)]
     monkeypatch.setattr(compile_text, "cpu_steps", lambda view: steps)
     lines = compile_text._cpu_ops(some(cost=some(cpu_ms=0.75)))

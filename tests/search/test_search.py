@@ -28,12 +28,13 @@ from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import as_json, read_decisions
 from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
 from atonc.compiler.select.form import RefusedForm
+from atonc.compiler.select.rules import NO_EVIDENCE
 from atonc.machine.base.errors import InputError
 from tests.compiler.golden_graphs import Sketch
 
 PLAIN = Options(verify=False)
 STAGES = ("map_ops", "fuse", "schedule", "assign", "place")
-WHY = RefusedForm("NO-EVIDENCE", "a planted form", "none", "nothing")
+WHY = RefusedForm(NO_EVIDENCE, "a planted form", "none", "nothing")
 
 
 @cache

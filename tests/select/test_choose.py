@@ -22,11 +22,12 @@ from atonc.compiler.select import preferences
 from atonc.compiler.select.choose import Draw, Offer, Way, attempt, choose, in_order, take_best
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.compiler.select.preferences import Preference
+from atonc.compiler.select.rules import CONV_LINES, CONV_MODE
 from tests.lower import harness
 
 ORDER = Preference("first", "it is the first")
-TOO_LARGE = RefusedForm("CONV-MODE", "too large", "smaller", "make it smaller")
-TOO_WIDE = RefusedForm("CONV-LINES", "too wide", "narrower", "make it narrower")
+TOO_LARGE = RefusedForm(CONV_MODE, "too large", "smaller", "make it smaller")
+TOO_WIDE = RefusedForm(CONV_LINES, "too wide", "narrower", "make it narrower")
 
 
 def graph(size: int = 8) -> Graph:
@@ -56,7 +57,7 @@ def way(label: str, elements: int = 8, refused: RefusedForm | None = None, error
         b = TaskBuilder(("c",), label)
         b.write(b.read("x", contiguous(elements)), scratch, contiguous(elements, write=True))
         if refused:
-            raise Refusal(refused.rule, refused.seen, refused.limit, refused.remedy)
+            raise Refusal.of(refused)
         return [b.alone()]
 
     return build

@@ -9,14 +9,15 @@ import pytest
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.types import Buffer, BufferKind
+from atonc.compiler.select import rules
 from atonc.compiler.select.choose import _blamed
 from atonc.compiler.select.cycles import _assumed_starts, _outline, _without_table
 from atonc.compiler.select.form import RefusedForm
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.units.arith import ArithConfig
 
-COARSE, ROOM = (RefusedForm(rule, "seen", "limit", "remedy") for rule in ("COARSE", "SUM-ROOM"))
-WIDE, LARGE = (RefusedForm(rule, "seen", "limit", "remedy") for rule in ("CONV-LINES", "CONV-MODE"))
+COARSE, ROOM = (RefusedForm(rule, "seen", "limit", "remedy") for rule in (rules.COARSE, rules.SUM_ROOM))
+WIDE, LARGE = (RefusedForm(rule, "seen", "limit", "remedy") for rule in (rules.CONV_LINES, rules.CONV_MODE))
 
 
 def outline(elements: int = 64, size: int = 64, kind: BufferKind = BufferKind.ACTIVATION, name: str = "x") -> Hashable:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import astuple
 from itertools import count
 from math import ceil, inf
 from typing import Any
 
 from atonc.compiler.ir import Graph, Op, Tensor
-from atonc.compiler.lower import rules
 from atonc.compiler.lower.facts import Facts
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.plan.aliases import root
@@ -21,7 +19,8 @@ from atonc.compiler.plan.policy import WIDE_STEP, NpuRamBudget
 from atonc.compiler.plan.task import TaskGroup, tasks_of
 from atonc.compiler.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.compiler.schedule.spacers import spaced
-from atonc.compiler.select.form import Alternative, Form, Refusal, RefusedForm, Semantics
+from atonc.compiler.select.form import Alternative, Form, Refusal, RefusedForm, Semantics, without_evidence
+from atonc.compiler.select.rules import COARSE
 from atonc.machine.hw.machine import Machine
 
 WHOLE_RANGE, WIDE_RANGE = 255.0, 65535.0  # codes of 8 and 16 bits: no two are further apart
@@ -87,7 +86,7 @@ class Context:
     def take(self, form: Form | RefusedForm) -> list[TaskGroup]:
         """The form is chosen: its tasks, and all that belongs to it."""
         if isinstance(form, RefusedForm):
-            raise Refusal(form.rule, form.seen, form.limit, form.remedy)
+            raise Refusal.of(form)
         self.buffers.update(form.buffers)
         self.aliases.update(form.aliases)
         self.shifted_copies.update(form.shifted_copies)
@@ -170,7 +169,7 @@ class Context:
             return
         codes = "codes of 16 bits" if wide else "codes"
         raise Refusal(
-            "COARSE",
+            COARSE,
             f"{op.kind}: up to {error:,.3g} {codes} from exact arithmetic",
             f"{self.facts.coarse * step:g} {codes}",
             "check the scales of the layer and of its channels, or accept it: "
@@ -183,7 +182,7 @@ class Context:
         for task in tasks_of(groups):
             found = untrusted(task, trust)
             if found is not None:
-                raise Refusal(*astuple(rules.without_evidence(found)))
+                raise Refusal.of(without_evidence(found))
 
     def constant(self, data: bytes, label: str) -> str:
         """A constant buffer; equal contents share one."""

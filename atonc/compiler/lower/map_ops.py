@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from functools import partial
 
 from atonc.compiler.ir import Op, layer_name
-from atonc.compiler.lower import edge_advice, rules
+from atonc.compiler.lower import edge_advice
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.facts import CONVOLUTIONS, Facts
 from atonc.compiler.lower.registry import Recipe, recipe_for
@@ -23,6 +23,7 @@ from atonc.compiler.plan.policy import MOST_CODES
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.schedule.types import LoweredOperator
+from atonc.compiler.select import rules
 from atonc.compiler.select.affinity import NO_AFFINITY, Affinity, chosen_by_user
 from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
@@ -30,6 +31,7 @@ from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
+from atonc.machine.base.reasons import Rule
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
@@ -48,24 +50,37 @@ class CpuReason:
 
     node: str  # as all views call the layer
     op: str
-    rule: str
+    rule: Rule
     seen: str
     limit: str
     remedy: str
 
 
 @dataclass(frozen=True)
+class CpuCall:
+    """An operator that the CPU computes; there is none without a reason."""
+
+    call: CpuPlan
+    reason: CpuReason
+
+
+@dataclass(frozen=True)
 class Mapped:
     works: tuple[LoweredOperator, ...]  # one of each operator, in the order of the graph
     context: Context
-    reasons: tuple[CpuReason, ...]
+    reason_of: Mapping[str, CpuReason]  # why an operator is a call of the CPU, one for each that is
     forms: Mapping[str, Form] = field(default_factory=dict)  # of operators on the NPU
     stripes: tuple[Stripe, ...] = ()  # whose bands are computed in turn
     unstriped: Mapping[str, RefusedForm] = field(default_factory=dict)  # why others are not, by first operator
 
     @property
     def on_cpu(self) -> frozenset[str]:
-        return frozenset(work.op for work in self.works if work.call)
+        return frozenset(self.reason_of)
+
+    @property
+    def reasons(self) -> tuple[CpuReason, ...]:
+        """In the order of the graph."""
+        return tuple(self.reason_of.values())
 
 
 def map_ops(
@@ -94,7 +109,7 @@ def _mapped(
         context.buffer(name)
     works: list[LoweredOperator] = []
     forms: dict[str, Form] = {}
-    reasons: list[CpuReason] = []
+    reasons: dict[str, CpuReason] = {}
     striped = _Striped(decisions.stripes, known)
     for number, op in enumerate(graph.ops):
         stage("mapping operators", number, len(graph.ops))
@@ -102,16 +117,16 @@ def _mapped(
             forms[op.name] = striped.forms[op.name]
             works.append(striped.work(op.name))
             continue
-        form, reason = again.form(op, context) or _where_wanted(op, context, affinity, decisions.on_cpu)
+        form = again.form(op, context) or _where_wanted(op, context, affinity, decisions.on_cpu)
         if isinstance(form, Form):
             forms[op.name] = form
             works.append(LoweredOperator(op.name, form.groups))
         else:
-            works.append(LoweredOperator(op.name, call=form))
-        reasons += [reason] if reason else []
+            reasons[op.name] = form.reason
+            works.append(LoweredOperator(op.name, call=form.call))
     for name in graph.outputs:
         context.buffer(name)
-    return Mapped(tuple(works), context, tuple(reasons), forms, tuple(striped.kept), striped.refused)
+    return Mapped(tuple(works), context, reasons, forms, tuple(striped.kept), striped.refused)
 
 
 class _Known:
@@ -126,7 +141,7 @@ class _Known:
         if not self.cut.isdisjoint(before.cuts):
             self.forms = {}  # pieces do not tell what they were cut from
 
-    def form(self, op: Op, context: Context) -> tuple[Form, None] | None:
+    def form(self, op: Op, context: Context) -> Form | None:
         """The form that it had, if all that it needs of earlier operators is there."""
         form, wanted, had = self.forms.get(op.name), self.wanted.get(op.name), self.had.get(op.name)
         if form is not None and wanted != had:
@@ -134,7 +149,7 @@ class _Known:
         if form is None or not context.buffers.keys() >= form.earlier.keys() or not self.cut.isdisjoint(form.buffers):
             return None
         context.take(form)
-        return form, None
+        return form
 
 
 class _Striped:
@@ -176,22 +191,23 @@ class _Striped:
 
 def _where_wanted(
     op: Op, context: Context, affinity: Affinity, avoided: Mapping[str, RefusedForm]
-) -> tuple[Form | CpuPlan, CpuReason | None]:
+) -> Form | CpuCall:
     if op.name in affinity.on_cpu:
         return _on_cpu(op, context, chosen_by_user())
     refusal = avoided.get(op.name)
-    form, reason = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
-    if reason is not None and op.name in affinity.on_npu:
+    form = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
+    if isinstance(form, CpuCall) and op.name in affinity.on_npu:
+        reason = form.reason
         raise UnsupportedError(
             f"{op.kind} cannot run on the NPU: {reason.seen} (limit: {reason.limit})",
             where=reason.node,
-            rule=reason.rule,
+            rule=reason.rule.id,
             remedy=f"{reason.remedy}, or leave out --on npu for this node",
         )
-    return form, reason
+    return form
 
 
-def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
+def _lower(op: Op, context: Context) -> Form | CpuCall:
     wide = _on_wide_codes(op, context)
     recipe = recipe_for(op.kind, wide)
     if recipe is None or not (wide or _on_codes(op, context) or _is_renaming(op, context)):
@@ -206,7 +222,7 @@ def _lower(op: Op, context: Context) -> tuple[Form | CpuPlan, CpuReason | None]:
         return _on_cpu(op, context, form)
     form = taking(form, op.name, context.facts.forms.get(op.name))
     context.take(form)
-    return form, None
+    return form
 
 
 def _fine(op: Op, recipe: Recipe, context: Context) -> list[TaskGroup]:
@@ -228,7 +244,7 @@ def _shown_fine(op: Op, recipe: Recipe, refused: RefusedForm, context: Context) 
     groups = recipe(op, context)
     meaning, codes = context.semantics[op.name], farthest(context, op)
     if codes > MOST_CODES:
-        raise Refusal(refused.rule, refused.seen, refused.limit, refused.remedy)
+        raise Refusal.of(refused)
     context.semantics[op.name] = replace(meaning, error=min(meaning.error, MOST_CODES))
     context.refused.append(refused)
     return groups
@@ -240,7 +256,7 @@ def _by_nature(op: Op, context: Context, has_recipe: bool, wide: bool) -> Refuse
     rule = rules.BY_NATURE.get(op.kind) or (other if possible else rules.NO_RECIPE)
     names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
     seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"
-    return RefusedForm(rule.id, seen, rule.limit, edge_advice.remedy(op, context.graph, rule.remedy))
+    return RefusedForm(rule, seen, rule.limit, edge_advice.remedy(op, context.graph, rule.remedy))
 
 
 def _on_codes(op: Op, context: Context) -> bool:
@@ -264,13 +280,16 @@ def _is_renaming(op: Op, context: Context) -> bool:
     return not source.is_constant and source.dtype == target.dtype and same_codes(source, target)
 
 
-def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> tuple[CpuPlan, CpuReason]:
+def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> CpuCall:
     node = layer_name(op)
     if coarse := context.coarse.keys() & {*op.inputs, *op.outputs}:
         raise NeedsWholeCodes(frozenset(coarse))
     if op.kind not in kinds():
         raise UnsupportedError(
-            f"operator {op.kind} is not supported", where=node, rule=refusal.rule, remedy="remove or replace the node"
+            f"operator {op.kind} is not supported",
+            where=node,
+            rule=refusal.rule.id,
+            remedy="remove or replace the node",
         )
     for name in (*op.inputs, *op.outputs):
         if name and not context.tensor(name).is_constant and context.tensor(name).dtype == "float16":
@@ -283,5 +302,4 @@ def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> tuple[CpuPlan, Cp
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
     outputs = tuple(context.buffer(n) for n in op.outputs)
     call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
-    reason = CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy)
-    return call, reason
+    return CpuCall(call, CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy))

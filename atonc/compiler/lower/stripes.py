@@ -24,8 +24,17 @@ from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Draw, attempt
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.reasons import Evidence, Rule, Severity
 
-RULE = "STRIPE"
+STRIPE = Rule(
+    "STRIPE",
+    "mapping",
+    "rows in bands that would be rounded otherwise than the whole layer",
+    Evidence(report="the roundings of both"),
+    "use --schedule-without stripe",
+    "results that are the same bit for bit",
+    Severity.NOTE,
+)
 KINDS = ("conv", "table", "requantize", *EDGES)  # all but convolutions see of every byte just that byte
 
 
@@ -54,7 +63,7 @@ def lower_stripe(ops: Sequence[Op], bands: int, context: Context) -> list[Form] 
 
 
 def _refused(seen: str) -> RefusedForm:
-    return RefusedForm(RULE, seen, "results that are the same bit for bit", "use --schedule-without stripe")
+    return RefusedForm(STRIPE, seen, STRIPE.limit, STRIPE.remedy)
 
 
 def _whole(op: Op, context: Context) -> list[TaskGroup]:

@@ -12,6 +12,7 @@ from typing import Any
 from atonc.compiler.ir import Graph
 from atonc.compiler.select.decisions import FIRST, Copy, Decisions, Fetched, Stripe
 from atonc.compiler.select.form import RefusedForm
+from atonc.compiler.select.rules import RULES
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
@@ -29,6 +30,8 @@ def as_json(decisions: Decisions) -> dict[str, Any]:
             values[name] = sorted(value)
         elif isinstance(value, Fraction):
             values[name] = str(value)
+    if decisions.on_cpu:
+        values["on_cpu"] = {op: why.as_dict() for op, why in decisions.on_cpu.items()}
     return values
 
 
@@ -84,11 +87,17 @@ def _fetched(value: Any) -> tuple[Fetched, ...] | None:
     return tuple(Fetched(**{**one, "copies": tuple(Copy(**copy) for copy in one["copies"])}) for one in value)
 
 
+def _refused(rule: str, seen: str, limit: str, remedy: str) -> RefusedForm:
+    if rule not in RULES:
+        raise ValueError(did_you_mean(_text(rule), RULES, f"no rule is called {rule[:60]!r}"))
+    return RefusedForm(RULES[rule], _text(seen), _text(limit), _text(remedy))
+
+
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "huge_share": Fraction,
     "compact": _flag,
     "fused": _flag,
-    "on_cpu": lambda value: {_text(op): RefusedForm(**why) for op, why in value.items()},
+    "on_cpu": lambda value: {_text(op): _refused(**why) for op, why in value.items()},
     "unfused": _names,
     "alone": _names,
     "stripes": lambda value: tuple(Stripe(tuple(map(_text, one["ops"])), int(one["bands"])) for one in value),

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from atonc.compiler.emit.contexts import safety_contexts
 from atonc.compiler.emit.program import Program
-from atonc.compiler.lower import rules
 from atonc.compiler.schedule.shares import Share
-from atonc.compiler.select.form import RefusedForm
+from atonc.compiler.select.form import RefusedForm, without_evidence
+from atonc.compiler.select.rules import NO_EVIDENCE
 from atonc.machine.base.errors import InputError, InternalError, ToolError
 from atonc.machine.base.reasons import Severity, Violation
 from atonc.machine.hw import safety
@@ -74,7 +74,7 @@ def refused(
     for epoch in grades:
         for form in epoch.forms if not trust.unproven else ():
             if not trust.allows(form.graded):
-                found.setdefault(_owner(form, own[epoch.number]), rules.without_evidence(form.graded))
+                found.setdefault(_owner(form, own[epoch.number]), without_evidence(form.graded))
     return found
 
 
@@ -89,6 +89,6 @@ def no_end(refused: Mapping[str, RefusedForm]) -> ToolError:
     return ToolError(
         f"after every attempt some epochs have a form without evidence, first {first.seen} ({first.limit})",
         where=name,
-        rule=rules.NO_EVIDENCE.sentence,
+        rule=NO_EVIDENCE.sentence,
         remedy="report the model; --allow-unproven compiles it anyway",
     )

@@ -7,6 +7,7 @@ from dataclasses import field
 
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.select.form import RefusedForm
+from atonc.compiler.select.rules import ASKED
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import instead
@@ -65,4 +66,4 @@ def _unknown(name: str, ops: Sequence[Op]) -> InputError:
 
 
 def chosen_by_user() -> RefusedForm:
-    return RefusedForm("ON-CPU", "asked for with --on cpu", "what the user wants", "leave out --on cpu for this node")
+    return RefusedForm(ASKED, "asked for with --on cpu", "what the user wants", "leave out --on cpu for this node")

@@ -12,7 +12,10 @@ from atonc.compiler.plan import policy
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.select.cycles import cycles_of
+from atonc.compiler.select.rules import COARSE, NO_EVIDENCE, SUM_ROOM
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.reasons import Rule
+from atonc.machine.hw.safety.evidence import Graded
 from atonc.machine.hw.target import Target
 
 
@@ -34,7 +37,7 @@ class Semantics:
 class RefusedForm:
     """Why there is no such form: which rule, what was seen, the limit, what to do about it."""
 
-    rule: str
+    rule: Rule
     seen: str
     limit: str
     remedy: str
@@ -42,7 +45,10 @@ class RefusedForm:
     @property
     def inexact(self) -> bool:
         """The form was possible, and too far from exact arithmetic."""
-        return self.rule in ("COARSE", "SUM-ROOM")
+        return self.rule in (COARSE, SUM_ROOM)
+
+    def as_dict(self) -> dict[str, str]:
+        return {"rule": self.rule.id, "seen": self.seen, "limit": self.limit, "remedy": self.remedy}
 
 
 @dataclass(frozen=True)
@@ -108,17 +114,28 @@ class Alternative:
 class Refusal(Exception):
     """How a recipe leaves what it cannot finish; `select.choose.attempt` makes a value of it."""
 
-    def __init__(self, rule: str, seen: str, limit: str, remedy: str) -> None:
+    def __init__(self, rule: Rule, seen: str, limit: str, remedy: str) -> None:
         super().__init__(rule, seen, limit, remedy)
         self.refused = RefusedForm(rule, seen, limit, remedy)
 
+    @classmethod
+    def of(cls, refused: RefusedForm) -> Refusal:
+        return cls(refused.rule, refused.seen, refused.limit, refused.remedy)
+
     @property
-    def rule(self) -> str:
+    def rule(self) -> Rule:
         return self.refused.rule
 
     def __str__(self) -> str:
         r = self.refused
-        return f"{r.rule}: {r.seen} (limit: {r.limit}). What to do: {r.remedy}."
+        return f"{r.rule.id}: {r.seen} (limit: {r.limit}). What to do: {r.remedy}."
+
+
+def without_evidence(graded: Graded) -> RefusedForm:
+    """A form that the user does not trust."""
+    by = f" (argument {graded.argument})" if graded.argument else ""
+    seen = f"{graded.grade}: {graded.feature}{by}"
+    return RefusedForm(NO_EVIDENCE, seen, f"seen: {graded.seen}", NO_EVIDENCE.remedy)
 
 
 def _in_ram(buffer: Buffer) -> Buffer:

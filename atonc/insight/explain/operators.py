@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from atonc.compiler.lower import rules
 from atonc.compiler.lower.registry import recipe_for
 from atonc.compiler.ops import kinds
 from atonc.compiler.passes.make_tables import UNARY
+from atonc.compiler.select import rules
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule
 
@@ -32,14 +32,14 @@ def operator_info(kind: str) -> OperatorInfo:
         return OperatorInfo(kind, NPU, (), "costs nothing: the bytes stay where they are")
     if recipe is not None:
         module = recipe.__module__.removeprefix("atonc.compiler.lower.")
-        found = tuple(rules.rule_of(key) for key in rules.MAY_REFUSE[module])
-        return OperatorInfo(kind, CPU if kind in _ON_REQUEST else NPU, found, _ON_REQUEST.get(kind, ""))
+        where = CPU if kind in _ON_REQUEST else NPU
+        return OperatorInfo(kind, where, rules.MAY_REFUSE[module], _ON_REQUEST.get(kind, ""))
     if kind in _FOLDED:
         return OperatorInfo(kind, FOLDED, (rules.NO_RECIPE,), "folded into its neighbours or into constants")
     if kind in rules.BY_NATURE:
         return OperatorInfo(kind, CPU, (rules.BY_NATURE[kind],))
     if kind in UNARY:
-        found = tuple(rules.rule_of(key) for key in rules.MAY_REFUSE["elementwise.function"])
+        found = rules.MAY_REFUSE["elementwise.function"]
         return OperatorInfo(kind, TABLE, found, "int8 in, int8 out; ReLU and clip are free behind a convolution")
     return OperatorInfo(kind, CPU, (rules.NO_RECIPE,))
 

@@ -11,11 +11,11 @@ from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.frontends.coverage import CONVERSIONS, coverage
 from atonc.compiler.ir import Op, layer_name
 from atonc.compiler.lower.map_ops import CpuReason
-from atonc.compiler.lower.rules import NOT_CODES, rule_of
 from atonc.compiler.ops.macs import macs
 from atonc.compiler.place.pools import is_external
 from atonc.compiler.plan.types import FILLED as READ_ONLY
 from atonc.compiler.plan.types import EpochPlan
+from atonc.compiler.select.rules import NOT_CODES
 from atonc.insight.explain import decide, encryption, rules, tensors, wiring
 from atonc.insight.explain.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
 from atonc.insight.explain.clocked import at_clocks
@@ -206,14 +206,14 @@ def _in_float(op: Op, view: CompileView, reasons: Sequence[Decision]) -> list[De
     """An operator that no unit does may be in float as well: then both rules keep it on the CPU."""
     touched = [view.compiled.graph.tensors[n] for n in (*op.inputs, *op.outputs) if n]
     real = [t.dtype for t in touched if not t.is_constant and t.is_float]
-    known = any(one.rule is NOT_CODES for one in reasons)
+    known = any(one.rule == NOT_CODES for one in reasons)
     if op.kind in CONVERSIONS or known or not real:
         return []
     return [decide.decision(NOT_CODES, f"{op.kind}, {real[0]} values")]
 
 
 def cpu_decision(reason: CpuReason) -> Decision:
-    return Decision(rule_of(reason.rule), reason.seen, reason.limit, reason.remedy)
+    return Decision(reason.rule, reason.seen, reason.limit, reason.remedy)
 
 
 def _on_chip(name: str, view: CompileView, external: set[str]) -> bool:

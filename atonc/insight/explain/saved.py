@@ -11,9 +11,9 @@ from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atonc.compiler.lower import rules as mapping
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.search.saved import KEY, as_json
+from atonc.compiler.select import rules as mapping
 from atonc.insight.explain import rules as shaping
 from atonc.insight.explain.limits import LayerWork
 from atonc.insight.explain.spread import BINS, Spread

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from atonc.compiler.lower import rules as mapping
+from atonc.compiler.select import rules as mapping
 from atonc.insight.explain import decide, rules
 from atonc.insight.explain.types import Decision, OperatorView, StepView, TensorView
 from atonc.machine.base.errors import AtoncError

@@ -149,7 +149,7 @@ class WidthSearch:
         compiled = compiled_model(model, self.bench.settings.board)
         places = range(0, len(judge.feeds), -(-len(judge.feeds) // CHIP_SAMPLES))
         chip = judge.signal_of_outputs(places, chip_outputs(compiled, [judge.feeds[place] for place in places]))
-        on_cpu = {reason.node: reason.rule for reason in compiled.mapped.reasons}
+        on_cpu = {reason.node: reason.rule.id for reason in compiled.mapped.reasons}
         return MeasuredWidths(tuning, layers, judge.signal(model), chip, price_of(compiled), model, on_cpu)
 
     def _met(self, found: MeasuredWidths) -> bool:

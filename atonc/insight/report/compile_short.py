@@ -8,7 +8,6 @@ from pathlib import Path
 
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.frontends.coverage import coverage
-from atonc.compiler.lower.rules import RULES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.explain.rules import bound_in_short
 from atonc.insight.report import encryption_text, energy_text, silicon_text
@@ -29,6 +28,7 @@ from atonc.insight.report.summary import (
     summary_lines,
 )
 from atonc.insight.report.terminal import show
+from atonc.machine.base.reasons import Rule
 from atonc.machine.base.words import count, elided, ms_text, size_text, times
 from atonc.machine.hw.safety.evidence.grades import Grade
 
@@ -85,13 +85,13 @@ def _place(on_cpu: bool) -> tuple[str, Mark | None]:
 
 def _on_cpu(view: CompileView) -> list[str]:
     """Operators by the rule that sent them there; and what the quantiser left in float."""
-    groups: dict[tuple[str, str], list[CpuStep]] = {}
+    groups: dict[tuple[str, Rule], list[CpuStep]] = {}
     for step in cpu_steps(view):
         groups.setdefault((step.reason.op, step.reason.rule), []).append(step)
     spent = {key: sum(step.milliseconds for step in members) for key, members in groups.items()}
     shown = sorted(groups, key=lambda key: -spent[key])[:_GROUPS]
     out: list[str] = [head("on the CPU", " (`atonc explain` tries what to do)")] if shown else []
-    out += [f"  {times(len(groups[key]), key[0])}, {ms_text(spent[key])}: {RULES[key[1]].sentence}" for key in shown]
+    out += [f"  {times(len(groups[key]), key[0])}, {ms_text(spent[key])}: {key[1].sentence}" for key in shown]
     out += [f"  and {count(len(groups) - _GROUPS, 'more kind')} (-v)"] if len(groups) > _GROUPS else []
     left = Counter(node.kind for node in coverage(view.compiled.source).float_nodes)
     if left:

@@ -35,7 +35,7 @@ LONG_NAME = 60
 
 @dataclass(frozen=True)
 class CpuStep:
-    """A CPU step with the reason for it; operators of several steps share theirs."""
+    """A CPU step with the reason for it."""
 
     reason: CpuReason
     cycles: int
@@ -43,10 +43,10 @@ class CpuStep:
 
 
 def cpu_steps(view: CompileView) -> list[CpuStep]:
-    reasons = iter(view.compiled.mapped.reasons)
     pairs = zip(view.compiled.program.steps, view.cost.steps, strict=True)
-    costs = [cost for step, cost in pairs if isinstance(step.plan, CpuPlan)]
-    return [CpuStep(r, c.cycles, c.milliseconds) for r, c in zip(reasons, costs, strict=False)]
+    calls = [(step.plan, cost) for step, cost in pairs if isinstance(step.plan, CpuPlan)]
+    reasons = view.compiled.mapped.reason_of
+    return [CpuStep(reasons[plan.op], cost.cycles, cost.milliseconds) for plan, cost in calls]
 
 
 def counts(steps: Iterable[ProgramStep]) -> dict[str, int]:
@@ -204,7 +204,7 @@ def _cpu_ops(view: CompileView) -> list[str]:
     groups: dict[tuple[str, ...], list[CpuStep]] = {}
     for step in steps:
         reason = step.reason
-        groups.setdefault((reason.op, reason.rule, reason.seen, reason.limit, reason.remedy), []).append(step)
+        groups.setdefault((reason.op, reason.rule.id, reason.seen, reason.limit, reason.remedy), []).append(step)
     for (op, rule, seen, limit, remedy), members in groups.items():
         total = sum(step.milliseconds for step in members)
         parts = [f"  {times(len(members), op)}, {total:.3f} ms: {rule}: {seen}"]
@@ -320,7 +320,7 @@ def _cpu_data(step: CpuStep) -> dict[str, Any]:
     return {
         "node": r.node,
         "op": r.op,
-        "rule": r.rule,
+        "rule": r.rule.id,
         "seen": r.seen,
         "limit": r.limit,
         "remedy": r.remedy,
@@ -363,6 +363,6 @@ def step_data(view: CompileView) -> list[dict[str, Any]]:
 
 def reason_data(reasons: Sequence[CpuReason]) -> list[dict[str, str]]:
     return [
-        {"node": r.node, "op": r.op, "rule": r.rule, "seen": r.seen, "limit": r.limit, "remedy": r.remedy}
+        {"node": r.node, "op": r.op, "rule": r.rule.id, "seen": r.seen, "limit": r.limit, "remedy": r.remedy}
         for r in reasons
     ]

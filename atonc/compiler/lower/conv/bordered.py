@@ -26,6 +26,7 @@ from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.select.choose import Draw, Offer, attempt, take_best
 from atonc.compiler.select.form import Form, RefusedForm
+from atonc.compiler.select.rules import CONV_PADDING
 
 SUBTRACTED = "the zero point subtracted by the units"
 STORED = "the zero point around the picture in memory"
@@ -100,6 +101,6 @@ def one_more_row(layer: ConvLayer, context: Context) -> ConvLayer:
     out, target = layer.out, context.buffers[layer.target]
     whole = out.contiguous and not out.offset and out.height * out.line == target.size_bytes
     if not whole or target.kind != BufferKind.ACTIVATION:
-        raise Refusal("CONV-PADDING", "results that end where others begin", "room for one more row", "pad first")
+        raise Refusal(CONV_PADDING, "results that end where others begin", "room for one more row", "pad first")
     taller = context.taller(layer.target, out.line)
     return replace(layer, target=taller, out=replace(out, height=out.height + 1), padding=(0, 0, 1, 0))

@@ -15,6 +15,7 @@ import numpy as np
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part, out_size
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
+from atonc.compiler.select.rules import CONV_MODE
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.four_bits import FourBits
@@ -111,7 +112,7 @@ def _picture_trusted(part: Outline, mode: FeatureMode, trust: Trust) -> bool:
 def no_setting(part: Part, channels: int, where: str) -> Refusal:
     rows, columns = part.window
     return Refusal(
-        "CONV-MODE",
+        CONV_MODE,
         f"no proven setting for a {rows}x{columns} window, stride {part.stride}, padding {part.padding}, "
         f"{channels} channels in {where}",
         "settings that occur in public networks",

@@ -52,6 +52,7 @@ from atonc.compiler.select.choose import Draw, Way, attempt, in_order
 from atonc.compiler.select.choose import choose as choose_form
 from atonc.compiler.select.form import Form, RefusedForm
 from atonc.compiler.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
+from atonc.compiler.select.rules import COARSE, CONV_MODE, SUM_ROOM
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, MAX_CHAIN, WIDE_ALIGNMENT
 from atonc.machine.hw.units.arith import ROWS
@@ -143,7 +144,7 @@ def _lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
 
 def _in_windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     plain = attempt(context, partial(_windows, layer))
-    if isinstance(plain, Form) or plain.rule != "CONV-MODE" or layer.stride != (2, 2) or layer.numerics == "2.x":
+    if isinstance(plain, Form) or plain.rule != CONV_MODE or layer.stride != (2, 2) or layer.numerics == "2.x":
         return context.take(plain)
     context.refused.append(plain)
     return _windows(replace(layer, native=False), context)
@@ -271,7 +272,7 @@ def _sliced(
 ) -> list[TaskGroup]:
     """Slices of the channels, each summed by itself; for fewer kernels at a time where one shift is too coarse."""
     form = attempt(context, partial(_cheapest_slices, layer, parts, target, first, count))
-    if isinstance(form, Form) or form.rule != "COARSE":
+    if isinstance(form, Form) or form.rule != COARSE:
         return context.take(form)
     gain, cut = layer.best_cut(layer.subtracted()[0], len(parts) + 1, first, count, layer.alignment)
     if not cut or gain < WORTH_ALWAYS:
@@ -291,7 +292,7 @@ def _cheapest_slices(
         return Way(draw, f"{number} slices of channels")
 
     seen = f"sums of {layer.op.name} beyond 24 bits"
-    none = RefusedForm("SUM-ROOM", seen, "24 bits between units", "fewer inputs a sum: cut the layer in two")
+    none = RefusedForm(SUM_ROOM, seen, "24 bits between units", "fewer inputs a sum: cut the layer in two")
     ways = [way(slices) for slices in slicings(layer, parts, first, count)]
     return choose_form(context, ways, none, blame_last=True)
 

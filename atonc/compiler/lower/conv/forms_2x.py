@@ -22,6 +22,7 @@ from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Draw, choose, in_order
 from atonc.compiler.select.preferences import LIKE_2X
+from atonc.compiler.select.rules import CONV_PADDING
 
 Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 
@@ -70,7 +71,7 @@ def _one_more_row(lower: Lower, layer: ConvLayer, context: Context) -> list[Task
     reach = (layer.weights.shape[1] - 1) * layer.dilation[0] + 1
     more = layer.stride[0] - (layer.area.height - reach) % layer.stride[0]
     if not layer.out.contiguous or layer.codes_shifted or more > MAX_PADDING:
-        raise Refusal("CONV-PADDING", "a window without padding", "padding", "pad the input")
+        raise Refusal(CONV_PADDING, "a window without padding", "padding", "pad the input")
     target = context.scratch((height + 1) * width * channels, "one more row")
     taller = replace(layer, target=target, out=Area.whole(height + 1, width, channels), padding=(0, 0, more, 0))
     source = StridedView.whole(target, (height + 1, width, channels)).cut(0, 0, height)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
+from atonc.compiler.select.rules import CONV_LINES, CONV_PADDING
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import LEAST_FRAME, LEAST_PLAIN
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
@@ -140,7 +141,7 @@ def seeing(parts: Iterable[Part]) -> tuple[Part, ...]:
     """The parts of a phase: there must be one that sees the picture."""
     found = tuple(parts)
     if not found:
-        raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
+        raise Refusal(CONV_PADDING, "outputs that see only padding", "at least one input each", "pad first")
     return found
 
 
@@ -251,7 +252,7 @@ def stepped(area: Area, row: int, row_step: int, rows: int, column: int, column_
 
 def lines_overlap(area: Area) -> Refusal:
     seen = f"{area.width} pixels {area.pixel} bytes apart in lines of {area.line}"
-    return Refusal("CONV-LINES", seen, "lines that do not overlap", "use an even width")
+    return Refusal(CONV_LINES, seen, "lines that do not overlap", "use an even width")
 
 
 def is_plain(part: Part) -> bool:
@@ -334,7 +335,7 @@ def _widenings(
     if found:
         return sorted(found, key=lambda way: (-sum(way.padding), -way.zeros[1]))
     seen = f"{taps} taps on {size} pixels with padding {padding}"
-    raise Refusal("CONV-PADDING", seen, "padding of 1, frames of 2x2", "pad first")
+    raise Refusal(CONV_PADDING, seen, "padding of 1, frames of 2x2", "pad first")
 
 
 def narrow(part: Part, outputs: slice) -> list[Part]:

@@ -41,6 +41,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.policy import MOST_PARTS, SAFE_ERROR, USUAL_PART, NpuRamBudget
 from atonc.compiler.plan.streams import Area
+from atonc.compiler.select.rules import CONV_PHASES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.four_bits import LEAST, MOST
@@ -360,7 +361,7 @@ class ConvLayer:
     def phases(self, size: tuple[int, int]) -> list[Phase]:
         found = self._phases(size)
         if len(found) > MOST_PARTS:
-            raise Refusal("CONV-PHASES", f"{len(found):,} parts", f"at most {MOST_PARTS}", "a smaller stride")
+            raise Refusal(CONV_PHASES, f"{len(found):,} parts", f"at most {MOST_PARTS}", "a smaller stride")
         return found
 
     def _phases(self, size: tuple[int, int]) -> list[Phase]:

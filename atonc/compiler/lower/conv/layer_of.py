@@ -20,6 +20,7 @@ from atonc.compiler.ops.rounding import lift, rounding_of
 from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.policy import USUAL_PLACE
 from atonc.compiler.plan.streams import Area
+from atonc.compiler.select.rules import CONV_SHAPE, CONV_WEIGHTS, INT8_CODES
 from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
@@ -48,9 +49,9 @@ def layer_of(
     weights = given.weights if given else context.tensor(op.inputs[1])
     if not (weights.is_constant and weights.dtype in ("int8", "uint8", "int4") and weights.quant is not None):
         seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
-        raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights")
+        raise Refusal(CONV_WEIGHTS, seen, "constant 8-bit weights", "quantise the weights")
     if given is None and x.dtype not in ("int8", "uint8"):
-        raise Refusal("codes", f"{x.name} of type {x.dtype}", "features of one byte", "lower its bytes one by one")
+        raise Refusal(INT8_CODES, f"{x.name} of type {x.dtype}", "features of one byte", "lower its bytes one by one")
     data = np.asarray(weights.data).astype(np.int16)
     data = data.reshape(data.shape[0], 1, 1, -1) if data.ndim == 2 else data
     data = data - weights.quant.zero_points.astype(np.int16).reshape(-1, 1, 1, 1)
@@ -114,6 +115,6 @@ def _typical(
 
 def _picture(tensor: Tensor) -> tuple[int, int, int]:
     if len(tensor.shape) != 4 or tensor.shape[0] != 1:
-        raise Refusal("CONV-SHAPE", f"shape {tensor.shape}", "1 x height x width x channels", "use batch 1")
+        raise Refusal(CONV_SHAPE, f"shape {tensor.shape}", "1 x height x width x channels", "use batch 1")
     _, height, width, channels = tensor.shape
     return height, width, channels

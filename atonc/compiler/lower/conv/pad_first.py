@@ -25,12 +25,14 @@ from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.choose import Draw, attempt, choose, in_order
 from atonc.compiler.select.form import Form, RefusedForm
 from atonc.compiler.select.preferences import WITHOUT_COPY
+from atonc.compiler.select.rules import CONV_LINES, CONV_PADDING
+from atonc.machine.base.reasons import Rule
 from atonc.machine.hw.limits import MAX_CHAIN
 from atonc.machine.hw.safety.evidence.seen import gaps_trusted
 
 Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 
-ABOUT_LINES = ("CONV-PADDING", "CONV-LINES")
+ABOUT_LINES = (CONV_PADDING, CONV_LINES)
 MANY_TAPS = 16
 
 
@@ -43,7 +45,7 @@ def lower_padded(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskG
     return choose(context, in_order(WITHOUT_COPY, _other_draws(layer, lower, plain.rule)), refused=plain)
 
 
-def _other_draws(layer: ConvLayer, lower: Lower, rule: str) -> Iterator[Draw[Context]]:
+def _other_draws(layer: ConvLayer, lower: Lower, rule: Rule) -> Iterator[Draw[Context]]:
     by_taps, taps = replace(layer, by_taps=True), _most_taps(layer)
     few = taps <= MAX_CHAIN and layer.op.kind != "transpose_conv"  # which has a phase for every remainder and edge
     if few:
@@ -123,7 +125,7 @@ def pad_first(
     """Epochs that write the padded copy, and the layer that reads it without padding, or only up to so many rows.
     `shifted`: the copy is stored as code + 128."""
     if layer.coarse:
-        raise Refusal("CONV-PADDING", "features of two bytes", "padding by the unit", "read them byte by byte")
+        raise Refusal(CONV_PADDING, "features of two bytes", "padding by the unit", "read them byte by byte")
     (top, left, bottom, right), left_over = _borders(layer, most_rows)
     area = layer.area
     height, width = area.height + top + bottom, area.width + left + right

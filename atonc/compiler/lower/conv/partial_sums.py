@@ -27,6 +27,7 @@ from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.schedule.check import forms
 from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.form import Form
+from atonc.compiler.select.rules import CONV_MODE
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import MAX_CHAIN, UNITS, WRITE_ALIGNMENT
 from atonc.machine.hw.safety.evidence.seen import chain_seen
@@ -123,14 +124,14 @@ def _with_the_last(pieces: Sequence[PartialSum], results: Results, context: Cont
     total, units = pieces[-1].add(b, context, results.first, results.count), results.units()
     ariths, gate = UNITS["ARITH"], pieces[-1].gate
     if len(sums) + len(units) > ariths:
-        raise Refusal("CONV-MODE", f"{len(sums)} partial results", f"{ariths} ARITHs", "add them up before")
+        raise Refusal(CONV_MODE, f"{len(sums)} partial results", f"{ariths} ARITHs", "add them up before")
     for buffer in sums:
         total, gate = b.unit(SUM, total, b.read(buffer, engine(flat(results.pixels * results.count))), **gate), {}
     results.write(b, requantise(b, units, total, gate))
     task = b.done()
     (text,) = forms(task)
     if not chain_seen(text):
-        raise Refusal("CONV-MODE", f"a chain {text}", "chains of public networks", "add up the parts by themselves")
+        raise Refusal(CONV_MODE, f"a chain {text}", "chains of public networks", "add up the parts by themselves")
     return [*groups, TaskGroup.of(task)]
 
 

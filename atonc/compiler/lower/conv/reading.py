@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-
 from atonc.compiler.lower.conv.chains import FeatureMode
-from atonc.compiler.lower.rules import without_evidence
-from atonc.compiler.select.form import Refusal
+from atonc.compiler.select.form import Refusal, without_evidence
 from atonc.machine.hw.safety.evidence import Feature, Trust
 
 FSUB = "CONVACC FSUB"
@@ -30,7 +27,7 @@ def modes(zero: int, shifted: bool, exactly: bool, trust: Trust) -> list[Feature
     subtracted = [FeatureMode(2, offset=number) for number in near if subtractable(number, trust)][:1]
     if exactly and not subtracted:
         graded = trust.grade(Feature(FSUB, "signed", zero))
-        raise Refusal(*astuple(without_evidence(graded)))
+        raise Refusal.of(without_evidence(graded))
     # features of one byte, all as they are: the bias makes up for the zero point
     return subtracted if exactly else [*subtracted, FeatureMode(1), *deep]
 

@@ -21,6 +21,7 @@ from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.preferences import AS_STORED, TYPICAL_ROOM
+from atonc.compiler.select.rules import CONV_MODE
 
 
 @recipe("conv")
@@ -37,7 +38,7 @@ def lower_layer(layer: ConvLayer, context: Context) -> list[TaskGroup]:
 def lower_transpose_conv(op: Op, context: Context) -> list[TaskGroup]:
     layer = _as_plain(layer_of(op, context))
     if layer.op.kind == "transpose_conv" and layer.dilation != (1, 1):
-        raise Refusal("CONV-MODE", f"stride {layer.stride} and dilation {layer.dilation}", "one of them", "use the CPU")
+        raise Refusal(CONV_MODE, f"stride {layer.stride} and dilation {layer.dilation}", "one of them", "use the CPU")
     return _with_room(layer, context, _lower_transposed)
 
 

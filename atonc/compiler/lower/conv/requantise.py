@@ -19,6 +19,7 @@ from atonc.compiler.lower.conv.coefficients import A_MAX, C_MAX, WHOLE_FORMAT, C
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.arith import clip_unit, moving_units, saturating_steps
 from atonc.compiler.plan.policy import MOST_SPREADS, SPREAD, TOLERATED
+from atonc.compiler.select.rules import SCALES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.fixed import finish
@@ -130,7 +131,7 @@ def require_usable(scale: Real, offset: Real) -> None:
     steepest, farthest = float(np.abs(scale).max()), float(np.abs(offset).max())
     if not (steepest <= A_MAX and farthest <= C_MAX):  # also what is not a number
         raise Refusal(
-            "coefficients",
+            SCALES,
             f"a step of the sum is worth {steepest:g} codes of the output, its offset {farthest:g}",
             f"{A_MAX} and {C_MAX:.0f} codes",
             "check the scales: they differ beyond all use",

@@ -25,6 +25,7 @@ from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Way, choose
+from atonc.compiler.select.rules import CONV_MODE
 
 Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 Taps = tuple[int, slice, int]  # where a window begins for the first output, its taps, where the first of them stands
@@ -35,7 +36,7 @@ AS_STORED, SHIFTED = "windows with a ring on codes as stored", "windows with a r
 def every_second(layer: ConvLayer) -> ConvLayer:
     """A convolution of 1x1 without its stride, on the pixels that it looks at."""
     if layer.weights.shape[1:3] != (1, 1) or layer.stride == (1, 1) or any(layer.padding):
-        raise Refusal("CONV-MODE", "a window", "1x1 with a stride and without padding", "cut it into windows of 3x3")
+        raise Refusal(CONV_MODE, "a window", "1x1 with a stride and without padding", "cut it into windows of 3x3")
     rows, columns = layer.stride
     area = stepped(layer.area, 0, rows, layer.out.height, 0, columns, layer.out.width)
     return replace(layer, area=area, stride=(1, 1))
@@ -43,7 +44,7 @@ def every_second(layer: ConvLayer) -> ConvLayer:
 
 def lower_ringed(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGroup]:
     if layer.weights.shape[1:3] == (1, 1):
-        raise Refusal("CONV-MODE", "a kernel of 1x1", "larger ones", "read it as it is")
+        raise Refusal(CONV_MODE, "a kernel of 1x1", "larger ones", "read it as it is")
     ways = [Way[Context](partial(_with_a_ring, layer, lower, False), AS_STORED)]
     if not layer.features_shifted:
         ways.append(Way(partial(_with_a_ring, layer, lower, True), SHIFTED))

@@ -23,12 +23,13 @@ from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.policy import MANY_CHANNELS, WINDOW_CHANNELS, WINDOW_OUTPUTS
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import Purpose, TaskGroup
+from atonc.compiler.select.rules import CONV_ROWS
 
 
 def shift_first(layer: ConvLayer, context: Context) -> tuple[list[TaskGroup], ConvLayer]:
     """The epoch that writes the copy, and the layer that reads it."""
     if layer.whole_bytes and context.buffers[layer.source].size_bytes != _size(layer):  # others would take it for all
-        raise Refusal("CONV-ROWS", "some rows of the features", "all rows in the copy", "--schedule-without stripe")
+        raise Refusal(CONV_ROWS, "some rows of the features", "all rows in the copy", "--schedule-without stripe")
     groups: list[TaskGroup] = []
     copy = context.shifted_copies.get(layer.source)
     if copy is None:  # the first reader makes it for all of them
@@ -65,7 +66,7 @@ def _size(layer: ConvLayer) -> int:
 def _flipped(layer: ConvLayer, copy: str) -> TaskGroup:
     """The highest bit of every byte: that is both directions."""
     if layer.area.offset:
-        raise Refusal("CONV-ROWS", "some rows of the features", "all rows in the copy", "--schedule-without stripe")
+        raise Refusal(CONV_ROWS, "some rows of the features", "all rows in the copy", "--schedule-without stripe")
     tasks = []
     for offset, count in parts(_size(layer), 3):
         b = TaskBuilder(layer.origin, f"features of {layer.op.name}", Purpose.FEATURES)

@@ -24,6 +24,7 @@ from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Offer, Way, attempt, choose, in_order, take_best
 from atonc.compiler.select.form import Form
 from atonc.compiler.select.preferences import FEWEST_STRIPS
+from atonc.compiler.select.rules import CONV_LINES, CONV_MODE, CONV_PADDING
 from atonc.machine.hw.limits import ALIGNED, READ_ALIGNMENT
 
 Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
@@ -94,7 +95,7 @@ def _in_copied_bands(lower: Lower, layer: ConvLayer, count: int, context: Contex
 def _in_rows(lower: Lower, layer: ConvLayer, context: Context) -> list[TaskGroup]:
     """Pictures higher than units were seen with, in halves."""
     if layer.weights.shape[1:3] != (1, 1) or layer.area.height < HIGH:
-        raise Refusal("CONV-MODE", "a window or few rows", "many rows of 1x1", "read them at once")
+        raise Refusal(CONV_MODE, "a window or few rows", "many rows of 1x1", "read them at once")
     return [group for band in bands(layer, 2) for group in lower(band, context)]
 
 
@@ -108,7 +109,7 @@ def _lies_outside(layer: ConvLayer, context: Context) -> bool:
 
 def _on_a_copy(lower: Lower, band: ConvLayer, context: Context) -> list[TaskGroup]:
     if band.coarse:
-        raise Refusal("CONV-LINES", "features of two bytes", "no copy of them", "read them byte by byte")
+        raise Refusal(CONV_LINES, "features of two bytes", "no copy of them", "read them byte by byte")
     area = Area.whole(band.area.height, band.area.width, band.area.channels)
     shape, strides = (area.height, area.width, area.channels), (area.line, area.pixel, 1)
     copied = context.scratch(area.height * area.line, "rows of features")
@@ -153,5 +154,5 @@ def seen(layer: ConvLayer, axis: int, place: int, count: int) -> Seen:
     end = start + (count - 1) * layer.stride[axis] + (layer.weights.shape[1 + axis] - 1) * layer.dilation[axis] + 1
     inside = max(0, start), min(end, size)
     if inside[0] >= inside[1]:
-        raise Refusal("CONV-PADDING", "outputs that see only padding", "at least one input each", "pad first")
+        raise Refusal(CONV_PADDING, "outputs that see only padding", "at least one input each", "pad first")
     return *inside, max(0, -start), max(0, end - size)

@@ -21,6 +21,7 @@ from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import Frames
 from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.compiler.select.rules import CONV_MODE
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, UNITS
 from atonc.machine.hw.safety.evidence.seen import units_trusted
@@ -44,7 +45,7 @@ _Plan = list[tuple[Units, list[tuple[int, int]]]]  # units, and output channels 
 def lower_side_by_side(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     parts = wide_parts(layer)
     if not parts:
-        raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
+        raise Refusal(CONV_MODE, f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
     plans: dict[ShiftGroups, _Plan] = {}
     for shifts in ShiftGroups:
         if (plan := _planned(layer, parts, shifts)) not in plans.values():

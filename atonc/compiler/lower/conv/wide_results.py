@@ -22,6 +22,7 @@ from atonc.compiler.lower.conv.requantise import Accumulated, Ints, Requantisati
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
+from atonc.compiler.select.rules import SCALES, WIDE_CLIP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.fixed import finish
@@ -83,7 +84,7 @@ def wide_end(clip: tuple[int, int] | None, coarse: CoarseCodes | None) -> WideEn
         return WideEnd(2, LOWEST, dropped + 1, coarse)
     if low > LOWEST or high < HIGHEST:
         seen = f"a clip at {low} and {high}"
-        raise Refusal("wide clip", seen, f"0 and {HIGHEST}, or none", "clip in a step of its own")
+        raise Refusal(WIDE_CLIP, seen, f"0 and {HIGHEST}, or none", "clip in a step of its own")
     if coarse is None or dropped:
         return WideEnd(1, 0, dropped, coarse)
     return WideEnd(1, coarse.zero, 0, coarse)
@@ -183,7 +184,7 @@ def wide_rules(
             wide = replace(wide, factors=rule.factors * 2, addends=rule.addends * 2)
         if abs(wide.factors).max(initial=0) > WIDEST:
             seen = f"factors of {abs(wide.factors).max()}"
-            raise Refusal("coefficients", seen, f"{WIDEST}", "check the scales: they differ beyond all use")
+            raise Refusal(SCALES, seen, f"{WIDEST}", "check the scales: they differ beyond all use")
         most = 2 * WIDEST << wide.shift  # what two steps of 16 bits hold; beyond, another way to read features may do
         lost = max(0, int(np.abs(wide.addends).max(initial=0)) - most) / 2.0**wide.shift
         wide = replace(wide, addends=np.clip(wide.addends, -most, most))

@@ -57,6 +57,7 @@ from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.preferences import IN_THE_UNIT
+from atonc.compiler.select.rules import ELEMENTWISE, MUL_CONSTANT
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence import Trust
 
@@ -174,7 +175,7 @@ def _of_two(op: Op, context: Context) -> list[TaskGroup]:
     if op.kind in ("minimum", "maximum"):
         return lower_extreme(op, context)
     raise Refusal(
-        "elementwise operators",
+        ELEMENTWISE,
         f"{op.kind} of two tensors",
         "add, sub, mul, minimum, maximum; others by constants",
         "leave it to the CPU",
@@ -280,7 +281,7 @@ def _require_fine(op: Op, tensor: Tensor, error: float) -> None:
     """A real constant is rounded to 8 bits here: the product must not show it."""
     if tensor.data is not None and not is_of_bytes(tensor) and error > _MOST_CONSTANT_ERROR:
         raise Refusal(
-            "constants of products",
+            MUL_CONSTANT,
             f"rounding {tensor.name} to 8 bits costs up to {error:.2f} codes",
             f"{_MOST_CONSTANT_ERROR} codes",
             "quantise the constant",

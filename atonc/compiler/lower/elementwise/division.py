@@ -22,6 +22,7 @@ from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.values import same_codes
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import DIV_RECIPROCAL
 from atonc.machine.base.frozen import dataclass
 
 MOST_ERROR = 1  # codes
@@ -78,7 +79,7 @@ def reciprocal(op: Op, divisor: Tensor, occurring: Array) -> Reciprocal:
     centred = (CODES - divisor.zero_point).astype(np.float64)
     if occurring[centred == 0].any():
         raise Refusal(
-            "quotients",
+            DIV_RECIPROCAL,
             f"{divisor.name} may be zero",
             "divisors whose producers keep them away from zero",
             "add a positive constant to the divisor, or leave it to the CPU",
@@ -103,7 +104,7 @@ def _require_close(op: Op, context: Context, occurring: Array, table: Array, for
     most = int(np.abs(np.clip(form(x, table[y + 128]), *clip) - exact).max(initial=0))
     if most > MOST_ERROR:
         raise Refusal(
-            "quotients",
+            DIV_RECIPROCAL,
             f"an 8-bit reciprocal of {op.inputs[1]} costs up to {most} codes",
             f"{MOST_ERROR} code",
             "an output scale that fits the range of the quotients, or leave it to the CPU",

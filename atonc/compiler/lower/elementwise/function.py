@@ -24,6 +24,7 @@ from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import INT8_CODES, TABLE_ERROR
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.limits import MOST_TABLE_SHIFT
@@ -91,7 +92,7 @@ def function_steps(op: Op, context: Context, source: str, table: Array) -> list[
     found = function_for(table, context.facts.target.trust)
     if found.error > MOST_ERROR:
         raise Refusal(
-            "function table",
+            TABLE_ERROR,
             f"the best table is off by {found.error} codes",
             f"{MOST_ERROR} codes",
             "leave the function to the CPU; steps that are not at multiples of 8 codes need too many segments",
@@ -183,7 +184,7 @@ def require_int8(op: Op, *tensors: Tensor) -> None:
     for tensor in tensors:
         if tensor.dtype != "int8" or tensor.quant is None or not tensor.quant.is_per_tensor:
             raise Refusal(
-                "int8 activations",
+                INT8_CODES,
                 f"{op.kind} on {tensor.name}: {tensor.dtype}",
                 "int8 with one scale for the tensor",
                 "quantise the tensor to int8",

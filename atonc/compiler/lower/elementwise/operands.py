@@ -16,6 +16,7 @@ from atonc.compiler.lower.units.affine import Array
 from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
 from atonc.compiler.plan.types import BufferKind
+from atonc.compiler.select.rules import BROADCAST
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import READ_ALIGNMENT
 from atonc.machine.hw.units.stream_engine import StrengConfig
@@ -104,7 +105,7 @@ def operand_of(op: Op, context: Context, name: str, bytes_only: bool = False) ->
     found = repeats(tensor.shape, out.shape)
     if found is None:
         raise Refusal(
-            "broadcast",
+            BROADCAST,
             f"{op.kind} repeats {tensor.shape} to {out.shape}",
             "one repeated group of dimensions",
             "expand the smaller tensor before",
@@ -145,7 +146,7 @@ def swapped(op: Op, x: Operand, y: Operand) -> bool:
         return y.element_bytes > x.element_bytes
     if not y.repeats.plain:
         raise Refusal(
-            "broadcast",
+            BROADCAST,
             f"both inputs of {op.kind} repeat",
             "one input covers the output",
             "expand one of the two before",

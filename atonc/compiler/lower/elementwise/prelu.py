@@ -43,6 +43,7 @@ from atonc.compiler.plan.streams import Area, engine
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.preferences import FEWEST_UNITS
+from atonc.compiler.select.rules import PRELU_SLOPES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.units.activ import ActivConfig
 from atonc.machine.hw.units.arith import ROWS
@@ -82,7 +83,7 @@ def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
     function.require_int8(op, x, out)
     if slope.data is None or not is_per_channel(slope, out):
         raise Refusal(
-            "slopes of PReLU",
+            PRELU_SLOPES,
             f"slopes of shape {slope.shape} for {out.shape}" if slope.data is not None else "slopes that are computed",
             "one constant slope for all or for each channel",
             "leave it to the CPU",

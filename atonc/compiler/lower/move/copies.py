@@ -27,6 +27,7 @@ from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.policy import MOST_MOVES, WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, Frames, engine
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import MOVE_SCATTERED
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import traffic
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, MOST_RASTER_FRAMES
@@ -116,7 +117,7 @@ def walked(context: Context, moves: Iterable[Move]) -> list[CopyWalk]:
     walks = [found for move in moves for found in _walks(move.source, move.target, nest_of(move), move.units, judge)]
     if len(walks) > MOST_MOVES:
         raise Refusal(
-            "scattered copy",
+            MOVE_SCATTERED,
             f"{len(walks)} separate pieces",
             f"{MOST_MOVES}",
             "arrange the data so that it moves in larger blocks",
@@ -229,7 +230,7 @@ def _walks(source: StridedView, target: StridedView, nest: Nest, units: Units, j
     count, near, far = nest[axis]
     if count > MOST_MOVES:
         raise Refusal(
-            "scattered copy",
+            MOVE_SCATTERED,
             f"{count} separate pieces",
             f"{MOST_MOVES}",
             "arrange the data so that it moves in larger blocks",

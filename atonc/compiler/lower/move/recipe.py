@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 
 from atonc.compiler.ir import Array, Op, Tensor
-from atonc.compiler.lower import rules
 from atonc.compiler.lower.context import Context, item_bytes
 from atonc.compiler.lower.move.copies import Move, Units, constant_move, copy, requantising_line, wirings
 from atonc.compiler.lower.move.padding import Pads, borders, inside, pad_view
@@ -21,6 +20,7 @@ from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.form import RefusedForm
+from atonc.compiler.select.rules import CPU_GATHER, LAYOUT, MOVE_CONSTANT, MOVE_TYPES, NO_EVIDENCE, PAD_TYPE
 
 
 def view_of(context: Context, name: str, shape: tuple[int, ...] | None = None) -> StridedView:
@@ -33,10 +33,10 @@ def change_between(op: Op, source: Tensor, target: Tensor) -> Units:
     clip = (clip_unit(*op.attrs["clip"]),) if "clip" in op.attrs else ()
     if source.quant is None or source.quant.same_as(target.quant):
         if source.dtype != target.dtype or (source.quant is None) != (target.quant is None):
-            raise Refusal("types of a move", f"{source.dtype} to {target.dtype}", "equal types", "add a conversion")
+            raise Refusal(MOVE_TYPES, f"{source.dtype} to {target.dtype}", "equal types", "add a conversion")
         return clip
     if source.dtype != "int8" or target.dtype != "int8" or target.quant is None:
-        raise Refusal("requantising move", f"{source.dtype} to {target.dtype}", "int8 to int8", "quantise both to int8")
+        raise Refusal(MOVE_TYPES, f"{source.dtype} to {target.dtype}", "int8 to int8", "quantise both to int8")
     return (affine_unit(requantising_line(source, target), 0), *clip)
 
 
@@ -85,7 +85,7 @@ def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
 
 def _constant_codes(source: Tensor, target: Tensor) -> Array:
     if source.data is None or target.dtype != "int8":
-        raise Refusal("constant part", f"{source.name} of type {target.dtype}", "int8", "fold the constant")
+        raise Refusal(MOVE_CONSTANT, f"{source.name} of type {target.dtype}", "int8", "fold the constant")
     if source.quant is None or source.quant.same_as(target.quant):
         return source.data.astype(np.int8)
     return to_codes((source.data.astype(np.float64) - source.zero_point) * source.scale / target.scale, target)
@@ -154,7 +154,7 @@ def lower_gather(op: Op, context: Context) -> list[TaskGroup]:
     """Constant indices in runs of even steps become slices."""
     indices = context.tensor(op.inputs[1])
     if indices.data is None:
-        raise Refusal("gather", "indices that are computed", "constant indices", "the CPU gathers")
+        raise Refusal(CPU_GATHER, "indices that are computed", "constant indices", "the CPU gathers")
     shape = context.tensor(op.inputs[0]).shape
     axis = op.attrs["axis"] % len(shape)
     wanted = (indices.data.reshape(-1).astype(np.int64) % shape[axis]).tolist()
@@ -206,7 +206,7 @@ def lower_depth_to_space(op: Op, context: Context) -> list[TaskGroup]:
 
 def _need_channel_last(op: Op) -> None:
     if op.attrs.get("layout", "NHWC") != "NHWC":
-        raise Refusal("layout", f"{op.kind} with channels first", "channel last", "let the passes transpose it")
+        raise Refusal(LAYOUT, f"{op.kind} with channels first", "channel last", "let the passes transpose it")
 
 
 @recipe("batch_to_space")
@@ -287,14 +287,14 @@ def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
         code = round(op.attrs.get("value", 0.0) / target.scale) + target.zero_point if target.quant is not None else 0
         if target.dtype != "int8" and not (target.dtype == "int16" and code == 0):  # all of its bytes are 0 then
             seen = f"constant borders of {target.dtype}"
-            raise Refusal("pad", seen, "int8, or zeros of int16", "pad after the quantisation")
+            raise Refusal(PAD_TYPE, seen, "int8, or zeros of int16", "pad after the quantisation")
         code = int(np.clip(code, -128, 127))
         around = pad_view(context, borders(whole, pads), code, inner.buffer, source.elements)
         moves = [Move(inner, inside(whole, pads), change)]
         return pack([*wirings(context, moves), *around], op.origin, title)
     steps = _mirrored(inner, whole, pads, mode, change)
     form = attempt(context, lambda draft: [g for moves in steps for g in copy(draft, moves, op.origin, title)])
-    if isinstance(form, RefusedForm) and form.rule == rules.NO_EVIDENCE.id:
+    if isinstance(form, RefusedForm) and form.rule == NO_EVIDENCE:
         return copy(context, _from_source(inner, whole, pads, mode, change), op.origin, title)
     return context.take(form)
 

@@ -23,6 +23,7 @@ from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EachWindow, TaskFlow, Unfollowing
 from atonc.compiler.plan.policy import WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, engine
+from atonc.compiler.select.rules import PICTURE, POOL_LINES, POOL_PICTURE, POOL_WINDOW
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, POOL_THREE_LINES, most_pooled
 from atonc.machine.hw.safety.evidence import Trust
@@ -55,7 +56,7 @@ def cascade(window: int, stride: int) -> tuple[list[Stage], int]:
                 wide, far = reach + (size - 1) * step, step * pace
                 if wide <= window and stride % far == 0:
                     heapq.heappush(heap, (cost + 1.01 / step**2, wide, far, [*stages, (size, pace)], False))
-    raise Refusal("pooling window", f"{window} with stride {stride}", f"{MOST_STAGES} stages of 3x3", "use the CPU")
+    raise Refusal(POOL_WINDOW, f"{window} with stride {stride}", f"{MOST_STAGES} stages of 3x3", "use the CPU")
 
 
 def after(size: int, stages: list[Stage]) -> int:
@@ -99,7 +100,7 @@ class MaximumWindows:
             yield self
             return
         if any(self.pads):
-            raise Refusal("pooling picture", f"{height}x{width}", f"{MOST_HEIGHT}x{POOL_LINE}", "pad it first")
+            raise Refusal(POOL_PICTURE, f"{height}x{width}", f"{MOST_HEIGHT}x{POOL_LINE}", "pad it first")
         reach, step = 1, 1
         for window, stride in self.stages:
             reach, step = reach + (window - 1) * step, step * stride
@@ -194,7 +195,7 @@ def _frames(view: StridedView, role: str, trust: Trust) -> StrengConfig:
     h, w, groups_step, channel = zip(view.shape, view.strides, strict=True)
     found = walk_as(EnginePort(role), [groups_step, h, w, channel], view.offset, trust)
     if found is None:
-        raise Refusal("picture", f"{view.shape}", "lines of pixels", "copy it first")
+        raise Refusal(PICTURE, f"{view.shape}", "lines of pixels", "copy it first")
     return found
 
 
@@ -216,7 +217,7 @@ def line_wirings(source: StridedView, target: StridedView) -> Iterator[Wiring]:
     window; channel by channel, half of them in each POOL."""
     _rows, window, pixels, channels = source.shape
     if pixels > POOL_LINE:
-        raise Refusal("pooling line", f"{pixels} pixels", f"{POOL_LINE}", "pool in two dimensions")
+        raise Refusal(POOL_LINES, f"{pixels} pixels", f"{POOL_LINE}", "pool in two dimensions")
     half = -(-channels // 2)
     for first in range(0, channels, half):
         some = min(half, channels - first)
@@ -227,7 +228,7 @@ def line_wirings(source: StridedView, target: StridedView) -> Iterator[Wiring]:
             for loop, view, write in zip(loops, (near, far), (False, True), strict=True)
         )
         if reader is None or writer is None:
-            raise Refusal("pooling line", f"{near.shape} in steps {near.strides}", "two loops", "use the CPU")
+            raise Refusal(POOL_LINES, f"{near.shape} in steps {near.strides}", "two loops", "use the CPU")
         config = windows_unit(window, pixels, 1, window, 1)
         build = partial(_build_line, near.buffer, reader, config, far.buffer, writer)
         yield Wiring(build, near.elements)

@@ -26,6 +26,7 @@ from atonc.compiler.plan.flow import EachChannel
 from atonc.compiler.plan.policy import MOST_PARTS, WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, Loop, engine
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import MEAN, MEAN_STEEP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import BUS_BYTES, MOST_TABLE_SHIFT, POOL_CHANNELS
@@ -61,7 +62,7 @@ class Line:
         harm. The unit rounds ties away from code zero, with `ties_up` upwards."""
         if gain > _STEEPEST:
             raise Refusal(
-                "steep mean", f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
+                MEAN_STEEP, f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
             )
         multiplier, power = division(divisor)
         divided = 1.0 if usual is None else multiplier * divisor / 2.0 ** (power + FRACTION)  # nearly 1
@@ -151,7 +152,7 @@ class Means:
         """IN > POOL > ARITH > OUT, one for every turn of a loop too many."""
         frame = frame_of(self.pixels, self.batch)
         if frame is None:
-            raise Refusal("mean", f"{self.pixels} pixels", f"{MOST_PIXELS}", "use smaller windows")
+            raise Refusal(MEAN, f"{self.pixels} pixels", f"{MOST_PIXELS}", "use smaller windows")
         reader = walk(
             [*((n, near) for n, near, _ in self.kept), *self.reduced, (self.batch, 1)], self.near, write=False
         )
@@ -171,11 +172,11 @@ class Means:
 
     def _unrolled(self) -> Iterator[Means]:
         if not self.kept:
-            raise Refusal("mean", f"windows {self.reduced}", "two loops", "use the CPU")
+            raise Refusal(MEAN, f"windows {self.reduced}", "two loops", "use the CPU")
         axis = min(range(len(self.kept)), key=lambda i: self.kept[i][0])
         count, near, far = self.kept[axis]
         if count > MOST_PARTS:
-            raise Refusal("mean", f"{count} separate pieces", f"{MOST_PARTS}", "use the CPU")
+            raise Refusal(MEAN, f"{count} separate pieces", f"{MOST_PARTS}", "use the CPU")
         rest = (*self.kept[:axis], *self.kept[axis + 1 :])
         for k in range(count):
             yield replace(self, kept=rest, near=self.near + k * near, far=self.far + k * far)
@@ -200,7 +201,7 @@ def parts_of(pixels: int, batch: int) -> list[int]:
 def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str) -> list[TaskGroup]:
     """A mean over one long loop of pixels: parts with 16 bits, then weighted averages of two at a time."""
     if len(means.reduced) > 1 or means.divisor != means.pixels:
-        raise Refusal("mean", f"{means.pixels} pixels in windows", f"{MOST_PIXELS}", "use smaller windows")
+        raise Refusal(MEAN, f"{means.pixels} pixels in windows", f"{MOST_PIXELS}", "use smaller windows")
     ((_, step),) = means.reduced
     sizes = parts_of(means.pixels, means.batch)
     parts: list[tuple[str, int]] = []
@@ -234,7 +235,7 @@ def _part(means: Means, name: str) -> Wiring:
     loops = [*((n, near) for n, near, _ in means.kept), *means.reduced, (means.batch, 1)]
     reader = walk(loops, means.near, write=False)
     if frame is None or reader is None:
-        raise Refusal("mean", f"{means.pixels} pixels in loops {loops}", f"{MOST_PIXELS}", "use the CPU")
+        raise Refusal(MEAN, f"{means.pixels} pixels in loops {loops}", f"{MOST_PIXELS}", "use the CPU")
     unit = global_unit(*frame, means.batch, means.divisor)
 
     def build(builder: TaskBuilder) -> None:
@@ -280,7 +281,7 @@ def _join(a: str, b: str, m: int, n: int, count: int, name: str) -> Wiring:
 def _last(parts: list[tuple[str, int]], means: Means) -> Wiring:
     writer = walk([*((n, far) for n, _, far in means.kept), (means.batch, 1)], means.far, write=True)
     if writer is None:
-        raise Refusal("mean", f"results {means.kept}", "two loops", "use the CPU")
+        raise Refusal(MEAN, f"results {means.kept}", "two loops", "use the CPU")
     units = means.line.units()
 
     def build(builder: TaskBuilder) -> None:

@@ -15,6 +15,7 @@ from atonc.compiler.lower.units.arith import pair_unit
 from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring
 from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.select.rules import PICTURE
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 
@@ -44,5 +45,5 @@ def _build(low: StridedView, high: StridedView, far: StridedView, builder: TaskB
 def _engine(view: StridedView, write: bool = False) -> StrengConfig:
     found = walk(list(zip(view.shape, view.strides, strict=True)), view.offset, write=write)
     if found is None:
-        raise Refusal("picture", f"{view.shape} in steps {view.strides}", "lines of pixels", "copy it first")
+        raise Refusal(PICTURE, f"{view.shape} in steps {view.strides}", "lines of pixels", "copy it first")
     return found

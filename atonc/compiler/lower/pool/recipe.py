@@ -11,7 +11,6 @@ from math import gcd, prod
 import numpy as np
 
 from atonc.compiler.ir import Op, Tensor
-from atonc.compiler.lower import rules
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.move.copies import Move, Units, copy, wirings
 from atonc.compiler.lower.move.padding import borders, inside, pad_view
@@ -31,6 +30,7 @@ from atonc.compiler.plan.streams import Area, Loop
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.form import RefusedForm
+from atonc.compiler.select.rules import LAYOUT, MEAN, NO_EVIDENCE, POOL_AXES, POOL_DILATION, POOL_SHAPE
 from atonc.machine.base.frozen import dataclass
 
 Shape = tuple[int, ...]
@@ -46,16 +46,16 @@ def picture_of(context: Context, name: str) -> StridedView:
     """[height, width, channels]; sequences have height 1."""
     shape = context.tensor(name).shape
     if len(shape) not in (3, 4) or shape[0] != 1:
-        raise Refusal("pooling shape", f"{shape}", "one picture, channel last", "fix the batch to 1")
+        raise Refusal(POOL_SHAPE, f"{shape}", "one picture, channel last", "fix the batch to 1")
     return StridedView.whole(context.buffer(name), (1,) * (4 - len(shape)) + shape[1:])
 
 
 def geometry_of(op: Op) -> Geometry:
     if op.attrs["layout"] != "NHWC":
-        raise Refusal("layout", f"{op.kind} with channels first", "channel last", "let the passes transpose it")
+        raise Refusal(LAYOUT, f"{op.kind} with channels first", "channel last", "let the passes transpose it")
     geometry = Geometry.of(op.attrs, pair(op.attrs["window"]))
     if geometry.dilation != (1, 1):
-        raise Refusal("dilated pooling", f"{geometry.dilation}", "dilation 1", "use the CPU")
+        raise Refusal(POOL_DILATION, f"{geometry.dilation}", "dilation 1", "use the CPU")
     return geometry
 
 
@@ -79,7 +79,7 @@ def _maximum(
 
     for more in range(_MOST_WIDER + 1):
         form = attempt(context, partial(padded, more=more))
-        if not (isinstance(form, RefusedForm) and form.rule == rules.NO_EVIDENCE.id):
+        if not (isinstance(form, RefusedForm) and form.rule == NO_EVIDENCE):
             return context.take(form)
     return Cascade(op, context, source, target, geometry, units).by_pairs()
 
@@ -377,7 +377,7 @@ def _stretches(shape: Shape, axes: set[int]) -> tuple[tuple[Kept, ...], tuple[Lo
     kept = tuple((size, step, out) for gone, size, step, out in reversed(loops) if not gone)
     reduced = tuple((size, step) for gone, size, step, _ in reversed(loops) if gone)
     if len(reduced) > 2:
-        raise Refusal("mean", f"axes {sorted(axes)}", "two stretches of axes", "use the CPU")
+        raise Refusal(MEAN, f"axes {sorted(axes)}", "two stretches of axes", "use the CPU")
     return kept, reduced or ((1, 1),), channels
 
 
@@ -388,7 +388,7 @@ def lower_reduce_max(op: Op, context: Context) -> list[TaskGroup]:
     shape = context.tensor(op.inputs[0]).shape
     spatial = set(range(1, len(shape) - 1))
     if {axis % len(shape) for axis in op.attrs["axes"]} != spatial or len(shape) not in (3, 4):
-        raise Refusal("maximum", f"axes {op.attrs['axes']}", "height and width", "use the CPU")
+        raise Refusal(POOL_AXES, f"axes {op.attrs['axes']}", "height and width", "use the CPU")
     source = picture_of(context, op.inputs[0])
     target = StridedView.whole(context.buffer(op.outputs[0]), (1, 1, shape[-1]))
     geometry = Geometry((source.shape[0], source.shape[1]), (1, 1), (1, 1), (0, 0, 0, 0))

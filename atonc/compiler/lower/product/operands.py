@@ -10,6 +10,7 @@ from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.select.rules import INT8_CODES, PRODUCT_SHAPE
 from atonc.machine.base.frozen import dataclass
 
 MOST_MATRICES = 64  # of one product: each is a convolution with kernels of its own
@@ -31,10 +32,10 @@ def matrices_of(op: Op, context: Context) -> Matrices:
     for tensor in (a, b, context.tensor(op.outputs[0])):
         _require_codes(tensor)
     if min(len(a.shape), len(b.shape)) < 2:
-        raise Refusal("PRODUCT-SHAPE", f"shapes {a.shape} and {b.shape}", "two matrices", "reshape the vector")
+        raise Refusal(PRODUCT_SHAPE, f"shapes {a.shape} and {b.shape}", "two matrices", "reshape the vector")
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if np.prod(batch, dtype=int) > MOST_MATRICES:
-        raise Refusal("PRODUCT-SHAPE", f"{batch} products", f"{MOST_MATRICES} at a time", "fewer heads or batches")
+        raise Refusal(PRODUCT_SHAPE, f"{batch} products", f"{MOST_MATRICES} at a time", "fewer heads or batches")
     left, right = _view(a, context), _view(b, context)
     left = _turned(left) if op.attrs.get("transpose_a") else left
     right = right if op.attrs.get("transpose_b") else _turned(right)
@@ -45,7 +46,7 @@ def matrices_of(op: Op, context: Context) -> Matrices:
 
 def _require_codes(tensor: Tensor) -> None:
     if tensor.dtype != "int8" or tensor.quant is None or not tensor.quant.is_per_tensor:
-        raise Refusal("codes", f"{tensor.name} of type {tensor.dtype}", "int8 with one scale", "quantise it")
+        raise Refusal(INT8_CODES, f"{tensor.name} of type {tensor.dtype}", "int8 with one scale", "quantise it")
 
 
 def _view(tensor: Tensor, context: Context) -> StridedView:

@@ -40,6 +40,7 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import EPOCH_CYCLES, LEAST_PRODUCT
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Purpose, Task, TaskGroup
+from atonc.compiler.select.rules import CONV_MODE, PRODUCT_DEPTH, PRODUCT_SHAPE, PRODUCT_SMALL, PRODUCT_UNPROVEN
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import LEAST_DEEP
@@ -76,7 +77,7 @@ class ProductLayer:
 def lower_matmul(op: Op, context: Context) -> list[TaskGroup]:
     if ATTENTION not in context.facts.asked:
         raise Refusal(
-            "PRODUCT-UNPROVEN",
+            PRODUCT_UNPROVEN,
             "a product of two activations: its kernels would be read from RAM",
             "kernels in flash, as in all but three units of published programs",
             f"try --schedule-with {ATTENTION} on a board",
@@ -98,10 +99,10 @@ def _layer(op: Op, context: Context) -> ProductLayer:
     matrices = matrices_of(op, context)
     work = len(matrices.left) * matrices.rows * matrices.columns * matrices.depth
     if work < LEAST_PRODUCT:
-        raise Refusal("PRODUCT-SMALL", f"{work:,} products", f"{LEAST_PRODUCT:,}", "the CPU does as few at once")
+        raise Refusal(PRODUCT_SMALL, f"{work:,} products", f"{LEAST_PRODUCT:,}", "the CPU does as few at once")
     if matrices.depth > MOST_DEPTH:
         seen = f"sums of {matrices.depth} products"
-        raise Refusal("PRODUCT-DEPTH", seen, f"{MOST_DEPTH}", "cut the sum into parts and add them")
+        raise Refusal(PRODUCT_DEPTH, seen, f"{MOST_DEPTH}", "cut the sum into parts and add them")
     left, right = (context.tensor(name) for name in op.inputs)
     zero = left.zero_point + 128
     depth = max(matrices.depth, LEAST_DEEP[MODE.feature_bytes])
@@ -121,7 +122,7 @@ def _picture(rows: int, depth: int) -> tuple[int, int]:
     height = next(n for n in range(isqrt(rows), 0, -1) if rows % n == 0)
     if rows // height > most:
         seen = f"{rows} rows of {depth}"
-        raise Refusal("PRODUCT-SHAPE", seen, f"lines of {most} pixels", "a number of rows that has divisors")
+        raise Refusal(PRODUCT_SHAPE, seen, f"lines of {most} pixels", "a number of rows that has divisors")
     return height, rows // height
 
 
@@ -203,7 +204,7 @@ def _configs(layer: ProductLayer, packed: Packed) -> list[ConvaccConfig]:
     configs = chain_configs([layer.outline] * units, MODE, packed.depth, packed.kernels, units)
     if configs is None:
         raise Refusal(
-            "CONV-MODE", f"a chain of {units} units", "settings that occur in public networks", "change the zero points"
+            CONV_MODE, f"a chain of {units} units", "settings that occur in public networks", "change the zero points"
         )
     return [*configs[:-1], changed(configs[-1], out_shift=layer.rule.out_shift)]
 

@@ -34,6 +34,7 @@ from atonc.compiler.lower.units.wiring import Wiring, computable, pack
 from atonc.compiler.ops.resize import source_positions
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import RESIZE_LINEAR
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED
 from atonc.machine.hw.safety.evidence import Trust
@@ -170,10 +171,10 @@ def bands(height: int, line_bytes: int, row_bytes: int, most_bytes: int) -> list
 
 def _check(op: Op, x: Tensor, y: Tensor) -> None:
     if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[3] != y.shape[3] or x.shape[0] != y.shape[0]:
-        raise Refusal("bilinear resize", f"{x.shape} to {y.shape}", "height and width of one picture", "use the CPU")
+        raise Refusal(RESIZE_LINEAR, f"{x.shape} to {y.shape}", "height and width of one picture", "use the CPU")
     if x.scale / y.scale > _STEEPEST:
         raise Refusal(
-            "bilinear resize", f"{x.scale / y.scale:.2f} output codes for an input code", f"{_STEEPEST}", "CPU"
+            RESIZE_LINEAR, f"{x.scale / y.scale:.2f} output codes for an input code", f"{_STEEPEST}", "CPU"
         )
 
 
@@ -184,7 +185,7 @@ def _axis_pieces(op: Op, x: Tensor, y: Tensor, axis: int) -> list[ResizePiece]:
     found = pieces(a, np.clip(positions, 0, a - 1).tolist())
     if len(found) > _MOST_PIECES:
         raise Refusal(
-            "bilinear resize",
+            RESIZE_LINEAR,
             f"{a} to {b} pixels have {len(found)} different pairs of weights",
             f"{_MOST_PIECES}",
             "use half-pixel coordinates and an integer scale",
@@ -235,7 +236,7 @@ class AxisSums:
         engines = walk_together(self.ports, (low, high, far), self.trust)
         if engines is None:
             seen = f"steps {low.strides} to {far.strides} for {low.shape}"
-            raise Refusal("bilinear resize", seen, "lines of pixels", "use the CPU")
+            raise Refusal(RESIZE_LINEAR, seen, "lines of pixels", "use the CPU")
         if piece.count > 1 and not all_trusted(self.ports, engines, self.trust):
             for half in piece.halves():
                 yield from self._chains(source, target, half)

@@ -13,6 +13,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.room import possible, room_seen
 from atonc.compiler.lower.semantics.sums import Layered, LoweredSums
 from atonc.compiler.plan.policy import LEAST_ROOM
+from atonc.compiler.select.rules import SUM_ROOM
 
 
 def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
@@ -42,7 +43,7 @@ def _room(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
     found = _seen(context, layer, piece)
     if found < LEAST_ROOM:
         raise Refusal(
-            "SUM-ROOM",
+            SUM_ROOM,
             f"typical inputs take sums of {layer.op.name} to {1 / max(found, 1e-9):.2g} times what units hand on",
             f"{1 / LEAST_ROOM:g} times",
             "fewer inputs a sum: cut the layer in two and add the results",

@@ -30,6 +30,7 @@ from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import ELEMENTWISE, SCALES, WIDE_CODES, WIDE_SHAPES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 
@@ -54,7 +55,7 @@ def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     x, y, out = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
     if x.is_constant:
         if op.kind == "sub":
-            raise Refusal("ELEMENTWISE", "a constant minus a tensor", "a tensor minus a constant", "negate the weights")
+            raise Refusal(ELEMENTWISE, "a constant minus a tensor", "a tensor minus a constant", "negate the weights")
         return _with_constant(op, context, y, x)
     if y.is_constant:
         return _with_constant(op, context, x, y)
@@ -92,7 +93,7 @@ def expanded(context: Context, x: Tensor, out: Tensor, origin: tuple[str, ...]) 
         return source, []
     shape = (1,) * (len(out.shape) - len(x.shape)) + x.shape
     if len(shape) > len(out.shape) or any(a not in (1, b) for a, b in zip(shape, out.shape, strict=True)):
-        raise Refusal("wide shapes", f"shapes {x.shape} and {out.shape}", "one of them repeated", "broadcast before")
+        raise Refusal(WIDE_SHAPES, f"shapes {x.shape} and {out.shape}", "one of them repeated", "broadcast before")
     target = context.scratch(2 * out.elements, "repeated operand")
     view = StridedView.whole(source, shape, 2)
     steps = tuple(0 if a == 1 else step for a, step in zip((*shape, 2), view.strides, strict=True))
@@ -104,7 +105,7 @@ def _require_alike(*tensors: Tensor) -> None:
     shapes = {tensor.shape for tensor in tensors}
     if len(shapes) > 1:
         seen = f"shapes {' and '.join(map(str, sorted(shapes)))}"
-        raise Refusal("wide shapes", seen, "tensors of one shape", "broadcast before, or quantise to 8 bits")
+        raise Refusal(WIDE_SHAPES, seen, "tensors of one shape", "broadcast before, or quantise to 8 bits")
 
 
 def _with_constant(op: Op, context: Context, x: Tensor, constant: Tensor) -> list[TaskGroup]:
@@ -114,7 +115,7 @@ def _with_constant(op: Op, context: Context, x: Tensor, constant: Tensor) -> lis
     _require_alike(x, out)
     if constant.data is None or out.elements > _MOST_CONSTANT:
         seen = f"a constant for {out.elements} elements"
-        raise Refusal("wide shapes", seen, f"{_MOST_CONSTANT}", "fold it into the layer before")
+        raise Refusal(WIDE_SHAPES, seen, f"{_MOST_CONSTANT}", "fold it into the layer before")
     values = np.asarray(constant.data, np.float64)
     if constant.quant is not None:
         rank = values.ndim
@@ -125,7 +126,7 @@ def _with_constant(op: Op, context: Context, x: Tensor, constant: Tensor) -> lis
     steps = np.broadcast_to(values, out.shape) / out.scale
     if not np.abs(steps).max(initial=0.0) <= HIGHEST:
         seen = f"a constant of {np.abs(steps).max():g} codes of the output"
-        raise Refusal("coefficients", seen, f"{HIGHEST}", "check the scales")
+        raise Refusal(SCALES, seen, f"{HIGHEST}", "check the scales")
     low, high = wide_clip(op.attrs.get("clip"))
     total = WideSum(unit, 1 if op.kind == "add" else -1, low, high)
     scaling, codes = Scaling.of(gain / unit), np.rint(steps).astype(np.int64)
@@ -151,7 +152,7 @@ def lower_larger(op: Op, context: Context) -> list[TaskGroup]:
     require_centred(x, y, out)
     _require_alike(x, y, out)
     if len({tensor.scale for tensor in (x, y, out)}) > 1 or "clip" in op.attrs:
-        raise Refusal("ELEMENTWISE", f"{op.kind} of different scales", "one scale", "give all three one scale")
+        raise Refusal(ELEMENTWISE, f"{op.kind} of different scales", "one scale", "give all three one scale")
     larger = np.maximum if op.kind == "maximum" else np.minimum
     context.explain(op, lambda given: [larger(ints(given[0]), ints(given[1]))])
     names = context.buffer(x.name), context.buffer(y.name), context.buffer(out.name)
@@ -184,7 +185,7 @@ def lower_format(op: Op, context: Context) -> list[TaskGroup]:
     narrow = x if x.dtype == "int8" else y
     if narrow.quant is None or not narrow.quant.is_per_tensor or "clip" in op.attrs:
         seen = f"{narrow.name} with several scales or a clip"
-        raise Refusal("wide codes", seen, "one scale", "quantise it per tensor")
+        raise Refusal(WIDE_CODES, seen, "one scale", "quantise it per tensor")
     return _narrowed(op, context, x, y) if y.dtype == "int8" else _widened(op, context, x, y)
 
 

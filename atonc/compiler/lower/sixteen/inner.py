@@ -17,6 +17,7 @@ from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.form import RefusedForm, Semantics
+from atonc.compiler.select.rules import WIDE_CODES
 
 Codes = NDArray[Any]
 
@@ -27,7 +28,7 @@ def require_centred(*tensors: Tensor) -> None:
         usual = tensor.dtype == "int16" and tensor.quant is not None and tensor.quant.is_per_tensor
         if not usual or tensor.zero_point:
             seen = f"{tensor.name} of type {tensor.dtype}, zero point {tensor.zero_point if usual else 'unlike others'}"
-            raise Refusal("wide codes", seen, "int16 with one scale and zero point 0", "quantise it symmetrically")
+            raise Refusal(WIDE_CODES, seen, "int16 with one scale and zero point 0", "quantise it symmetrically")
 
 
 def scratch_tensor(context: Context, like: Tensor, dtype: str, scale: float, zero: int = 0) -> Tensor:
@@ -57,7 +58,7 @@ def lower_inner(
     network."""
     form = attempt(context, partial(_draw, op, tuple(tensors), typical))
     if isinstance(form, RefusedForm):
-        raise Refusal(form.rule, form.seen, form.limit, form.remedy)
+        raise Refusal.of(form)
     return context.take(replace(form, semantics={})), form.semantics[op.name]
 
 

@@ -16,6 +16,7 @@ from atonc.compiler.lower.conv.wide_windows import SUM
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import limited
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST
+from atonc.compiler.select.rules import WIDE_CLIP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.units.arith import ArithConfig
@@ -46,7 +47,7 @@ class WideSum:
         addend = self.steps[0] + self.offset
         even = addend % 2 == 0 and not LOWEST <= addend <= HIGHEST
         if not LOWEST <= addend >> even <= HIGHEST:
-            raise Refusal("wide clip", f"an addend of {addend}", "16 bits, or 17 if it is even", "use another clip")
+            raise Refusal(WIDE_CLIP, f"an addend of {addend}", "16 bits, or 17 if it is even", "use another clip")
         first = changed(SUM, a=self.a, b=self.b, c=addend >> even, shift_c=int(even))
         return [first, *(move_unit(step) for step in self._moves(self.steps))]
 
@@ -81,7 +82,7 @@ def move_unit(step: int) -> ArithConfig:
     if LOWEST <= step <= HIGHEST:
         return changed(SCALAR, a=2, c=step, shift_c=1, shift_out=1)
     if step % 2 or not LOWEST <= step // 2 <= HIGHEST:
-        raise Refusal("wide clip", f"a clip that moves codes by {step}", "even, at most 65,534", "use another clip")
+        raise Refusal(WIDE_CLIP, f"a clip that moves codes by {step}", "even, at most 65,534", "use another clip")
     return changed(SCALAR, a=1 << _LONG - 1, c=step // 2, shift_c=_LONG, shift_out=_LONG - 1)
 
 

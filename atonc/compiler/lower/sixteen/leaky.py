@@ -26,6 +26,7 @@ from atonc.compiler.lower.sixteen.joining import HIGHEST, WideSum
 from atonc.compiler.lower.sixteen.streams import Scaling, scaled_first, two_through
 from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import PRELU_SLOPES, SCALES, WIDE_LEAKY
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.units.arith import ROWS, ArithConfig
 
@@ -46,7 +47,7 @@ class ChannelScaling:
         shift = min(MOST_SHIFT, floor(log2((HIGHEST + 0.499) / max(float(gains.max()), 2.0**-30))))
         if shift < 1:
             seen = f"one code of the input is worth {gains.max():g} codes of the output"
-            raise Refusal("coefficients", seen, f"{HIGHEST // 2}", "check the scales: they differ beyond all use")
+            raise Refusal(SCALES, seen, f"{HIGHEST // 2}", "check the scales: they differ beyond all use")
         return ChannelScaling(np.rint(gains * 2.0**shift).astype(np.int64), shift)
 
     def unit(self, count: int) -> ArithConfig:
@@ -85,7 +86,7 @@ def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
     if slope.data is None or not is_per_channel(slope, y) or slope.elements > ROWS:
         seen = f"slopes of shape {slope.shape} for {y.shape}" if slope.data is not None else "slopes that are computed"
         limit = f"one constant slope for all or for each of at most {ROWS} channels"
-        raise Refusal("slopes of PReLU", seen, limit, "leave it to the CPU")
+        raise Refusal(PRELU_SLOPES, seen, limit, "leave it to the CPU")
     return _lower(op, context, np.asarray(Arg(slope, slope.data).real.reshape(-1), np.float64))
 
 
@@ -94,7 +95,7 @@ def _lower(op: Op, context: Context, slopes: Real) -> list[TaskGroup]:
     require_centred(x, y)
     if not (slopes.min() >= 0.0 and slopes.max() <= 1.0) or "clip" in op.attrs:
         seen = f"slopes of {slopes.min():g} to {slopes.max():g}{' and a clip' if 'clip' in op.attrs else ''}"
-        raise Refusal("wide leaky relu", seen, "0 to 1, no clip", "use other slopes")
+        raise Refusal(WIDE_LEAKY, seen, "0 to 1, no clip", "use other slopes")
     meaning, error = _meaning(slopes, x, y)
     context.explain(op, meaning, error)
     origin, source, block = op.origin or (op.name,), context.buffer(x.name), slopes.size

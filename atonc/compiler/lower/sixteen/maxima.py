@@ -14,6 +14,7 @@ from atonc.compiler.lower.sixteen.inner import require_centred
 from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.compiler.select.rules import WIDE_POOLS
 
 MOST_PLACES = 9  # of a window: each is a copy and a maximum
 
@@ -27,7 +28,7 @@ def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
     if not plain or not 1 < prod(kernel) <= MOST_PLACES or x.scale != y.scale or "clip" in op.attrs or x.shape[0] != 1:
         seen = f"windows of {kernel}, padded, dilated, clipped or of another scale"
         limit = f"2 to {MOST_PLACES} places without padding, one scale"
-        raise Refusal("wide pools", seen, limit, "pad before, or use 8 bits")
+        raise Refusal(WIDE_POOLS, seen, limit, "pad before, or use 8 bits")
     graph = context.graph
     context.explain(op, lambda given: [ints(evaluate(graph, op, given)[0].codes)])
     origin, (_, height, width, channels) = op.origin or (op.name,), y.shape

@@ -25,6 +25,7 @@ from atonc.compiler.lower.units.access_patterns import walk
 from atonc.compiler.lower.units.pool import MOST_PIXELS, channel_groups, division, frame_of, global_unit
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.task import Purpose, Task, TaskGroup
+from atonc.compiler.select.rules import MEAN, WIDE_POOLS
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import POOL_CHANNELS
 
@@ -61,7 +62,7 @@ def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
     kept = [size for axis, size in enumerate(x.shape[:-1]) if axis not in gone]
     if rank - 1 in gone or prod(kept) != 1:
         seen = f"axes {sorted(gone)} of {x.shape}"
-        raise Refusal("mean", seen, "height and width of one picture", "reshape it before")
+        raise Refusal(MEAN, seen, "height and width of one picture", "reshape it before")
     return _over_pictures(op, context, x, y)
 
 
@@ -74,7 +75,7 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
         return _over_pictures(op, context, x, y)
     if any(padding) and not op.attrs.get("count_include_pad", False):
         seen = "windows that see fewer pixels at the border"
-        raise Refusal("wide pools", seen, "no padding", "pad before, with zeros")
+        raise Refusal(WIDE_POOLS, seen, "no padding", "pad before, with zeros")
     ones = np.ones((x.shape[-1], *kernel, 1), np.int8)
     weights = Tensor(f"{op.name} ones", ones.shape, "int8", Quantisation.per_tensor(1.0 / prod(kernel)), ones)
     attrs = {**op.attrs, "groups": x.shape[-1], "padding": padding}
@@ -85,7 +86,7 @@ def _over_pictures(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskG
     channels = x.shape[-1]
     pixels, gain = x.elements // channels, x.scale / y.scale
     if pixels > MOST_PIXELS:
-        raise Refusal("mean", f"{pixels} pixels", f"{MOST_PIXELS}", "use smaller windows")
+        raise Refusal(MEAN, f"{pixels} pixels", f"{MOST_PIXELS}", "use smaller windows")
     unit = 1 << max(0, ceil(log2(gain * (HIGHEST + 1) / HIGHEST)))
     high, low = Scaling.of(gain / unit), Scaling.of(gain / FRACTION)
     limits = wide_clip(op.attrs.get("clip"))
@@ -115,7 +116,7 @@ def _pooled(
         frame = frame_of(pixels, batch)
         reader = walk([(count, batch), (pixels, channels), (batch, 1)], first, write=False)
         if frame is None or reader is None:
-            raise Refusal("mean", f"{pixels} pixels of {channels} channels", "two loops", "use the CPU")
+            raise Refusal(MEAN, f"{pixels} pixels of {channels} channels", "two loops", "use the CPU")
         b = TaskBuilder(origin, f"means of {source}", Purpose.PART)
         stream = b.unit(global_unit(*frame, batch, pixels), b.read(source, reader))
         if scaling.changes:

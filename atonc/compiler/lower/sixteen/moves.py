@@ -6,6 +6,7 @@ from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Refusal, recipe, recipe_for
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import MOVE_TYPES
 
 MOVES = (
     "concat", "pack", "split", "unpack", "slice", "transpose", "reverse", "tile", "expand", "gather", "space_to_depth",
@@ -21,7 +22,7 @@ def lower_move(op: Op, context: Context) -> list[TaskGroup]:
     same = all(t.quant is first or (t.quant is not None and t.quant.same_as(first)) for t in moved)
     if not same or "clip" in op.attrs or any(t.is_constant for t in moved):
         seen = f"{op.kind} that changes codes of 16 bits, or takes constants"
-        raise Refusal("requantising move", seen, "one format on both sides", "give inputs and outputs one scale")
+        raise Refusal(MOVE_TYPES, seen, "one format on both sides", "give inputs and outputs one scale")
     plain = recipe_for(op.kind)
     assert plain is not None
     return plain(op, context)

@@ -29,6 +29,7 @@ from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.schedule.passes import ONE_PASS
+from atonc.compiler.select.rules import COARSE, CONV_MODE
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import SUM_LIMIT
 from atonc.machine.hw.safety.evidence.feature_readers import WHOLE
@@ -40,7 +41,7 @@ _SIGMAS = 6.0  # of independent roundings, that their sum stays below
 
 def lower_in_one_pass(op: Op, weights: Tensor, context: Context) -> list[TaskGroup]:
     if not is_allowed(context):
-        raise Refusal("CONV-MODE", "features of two bytes", "bytes, as the options ask", "leave out the option")
+        raise Refusal(CONV_MODE, "features of two bytes", "bytes, as the options ask", "leave out the option")
     x = context.tensor(op.inputs[0])
     coarse = context.coarse.get(x.name) or needed_codes(op, weights, context)
     source, copies, error = context.buffer(x.name), list[TaskGroup](), 0.0
@@ -64,7 +65,7 @@ def is_allowed(context: Context) -> bool:
 def wide_layer(op: Op, weights: Tensor, context: Context, source: str, coarse: CoarseCodes) -> ConvLayer:
     """As the recipes for convolutions see it."""
     if op.kind not in ("conv", "dense"):
-        raise Refusal("CONV-MODE", f"{op.kind} of 16 bits", "conv and dense in one pass", "read it byte by byte")
+        raise Refusal(CONV_MODE, f"{op.kind} of 16 bits", "conv and dense in one pass", "read it byte by byte")
     given = WideFeatures(source, coarse, weights, never_negative(op.inputs[0], context.graph))
     if op.kind == "conv":
         return layer_of(op, context, given=given)
@@ -85,7 +86,7 @@ def needed_codes(op: Op, weights: Tensor, context: Context) -> CoarseCodes:
     most = most_dropped(context)
     if dropped > most:
         seen = f"sums of {op.name} need codes without their {dropped} lowest bits"
-        raise Refusal("COARSE", seen, f"{most} bits", "read it byte by byte, or accept it with --allow-coarse CODES")
+        raise Refusal(COARSE, seen, f"{most} bits", "read it byte by byte, or accept it with --allow-coarse CODES")
     padded = any(layer.padding)
     return CoarseCodes(dropped) if dropped or padded else CoarseCodes(0, 0)
 

@@ -35,6 +35,7 @@ from atonc.compiler.lower.sixteen.halves import Halves
 from atonc.compiler.lower.sixteen.joining import HIGHEST, WideSum
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import CONV_MODE, SCALES, SUM_ROOM, WIDE_CLIP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, SUM_LIMIT, UNITS, convacc_sizes
 from atonc.machine.hw.safety.evidence.seen import units_trusted
@@ -96,13 +97,13 @@ def pair_of(
     """The task of both halves, what it computes, and its error in codes. `layers`: as the recipes for bytes see them,
     with results in codes of the output; the bias belongs to the low one."""
     if limits.high < HIGHEST:
-        raise Refusal("wide clip", f"a clip at {limits.high}", "the end of 16 bits", "clip in a step of its own")
+        raise Refusal(WIDE_CLIP, f"a clip at {limits.high}", "the end of 16 bits", "clip in a step of its own")
     units = _units(layers)
     high, low = layers
     gain = low.scale
     zero = sum(unit.chain.subtracted - unit.layer.zero for unit in units[1:])
     if units[0].chain.subtracted != high.zero:
-        raise Refusal("CONV-MODE", "high bytes with a zero point inside", "none", "read them signed")
+        raise Refusal(CONV_MODE, "high bytes with a zero point inside", "none", "read them signed")
     offset = low.offset + gain * weight_sums(low.weights) * zero
     rule, error = _rule(low, gain, offset, limits)
     b = TaskBuilder(high.origin, f"conv {high.op.outputs[0]}")
@@ -111,7 +112,7 @@ def pair_of(
     stream, out = b.unit(SUM, *tails), high.out
     back = [*rule.units(0, high.outputs, units[0].kernels, out.height * out.width), *limits.back_units()]
     if 1 + len(back) > UNITS["ARITH"]:
-        raise Refusal("CONV-MODE", f"{1 + len(back)} ARITHs", f"{UNITS['ARITH']}", "join the halves in a second epoch")
+        raise Refusal(CONV_MODE, f"{1 + len(back)} ARITHs", f"{UNITS['ARITH']}", "join the halves in a second epoch")
     for unit in back:
         stream = b.unit(unit, stream)
     b.write(stream, high.target, output_engine(out, units[0].kernels, 0, high.outputs // units[0].kernels))
@@ -124,20 +125,20 @@ def _rule(low: ConvLayer, gain: Real, offset: Real, limits: WideSum) -> tuple[Wi
     most = magnitudes(low.weights).astype(np.float64)
     if most.max(initial=0.0) * 255 > SUM_LIMIT:
         seen = f"sums of {low.op.name} beyond 24 bits"
-        raise Refusal("SUM-ROOM", seen, "24 bits inside units", "cut the layer in two")
+        raise Refusal(SUM_ROOM, seen, "24 bits inside units", "cut the layer in two")
     shown = np.minimum(most * (HIGHEST + 1), (HIGHEST + 3 + np.abs(offset)) / np.maximum(np.abs(gain), 1e-30))
     needed = shown + 2 * 255 * most  # what a half may be beyond the whole, and a zero point that is left in it
     shift = max(BYTE, ceil(log2(max(float(needed.max(initial=0.0)), 1.0) / HIGHEST)))
     if shift > MOST_OUT_SHIFT:
-        raise Refusal("CONV-MODE", f"a shift of {shift}", f"{MOST_OUT_SHIFT}", "join the halves in a second epoch")
+        raise Refusal(CONV_MODE, f"a shift of {shift}", f"{MOST_OUT_SHIFT}", "join the halves in a second epoch")
     steep = gain * 2.0**shift
     fine = min(MOST_SHIFT, int(np.floor(np.log2((HIGHEST + 0.49) / max(float(np.abs(steep).max()), 1e-30)))))
     if fine < 1:
-        raise Refusal("coefficients", f"{float(np.abs(steep).max()):g} codes a step", "16 bits", "check the scales")
+        raise Refusal(SCALES, f"{float(np.abs(steep).max()):g} codes a step", "16 bits", "check the scales")
     factors = np.rint(steep * 2.0**fine).astype(np.int64)
     addends = np.rint((offset + limits.ahead) * 2.0**fine).astype(np.int64)
     if np.abs(addends).max(initial=0) > 2 * HIGHEST << fine:
-        raise Refusal("coefficients", "a bias beyond 17 bits", "65,534 codes", "join the halves in a second epoch")
+        raise Refusal(SCALES, "a bias beyond 17 bits", "65,534 codes", "join the halves in a second epoch")
     reach = float((np.abs(gain) * needed).max(initial=0.0))
     rule, more = weighed(WideRequantisation(shift - BYTE, factors, addends, fine), reach)
     return rule, float(np.abs(steep).max()) + (HIGHEST + 1) * 0.5 * 2.0**-fine + 1.0 + more
@@ -147,24 +148,24 @@ def _units(layers: tuple[ConvLayer, ConvLayer]) -> tuple[HalfUnit, HalfUnit]:
     """The same kernels a frame in both."""
     outputs = layers[0].outputs
     if outputs > ROWS:
-        raise Refusal("CONV-MODE", f"{outputs} outputs", f"{ROWS} coefficients", "join the halves in a second epoch")
+        raise Refusal(CONV_MODE, f"{outputs} outputs", f"{ROWS} coefficients", "join the halves in a second epoch")
     windows = [_window(layer) for layer in layers]
     for kernels in KERNELS:
         if outputs % kernels == 0:
             found = [_unit(layer, parts, kernels) for layer, parts in zip(layers, windows, strict=True)]
             if found[0] is not None and found[1] is not None:
                 return found[0], found[1]
-    raise Refusal("CONV-MODE", f"{layers[0].area.channels} channels", "what one unit holds", "use chains of units")
+    raise Refusal(CONV_MODE, f"{layers[0].area.channels} channels", "what one unit holds", "use chains of units")
 
 
 def _window(layer: ConvLayer) -> tuple[Part, ...]:
     if layer.weights.shape[3] < layer.area.channels and not _is_depthwise(layer):
         seen = f"{layer.area.channels // layer.weights.shape[3]} groups"
-        raise Refusal("CONV-MODE", seen, "all channels in a sum, or one", "join the halves in a second epoch")
+        raise Refusal(CONV_MODE, seen, "all channels in a sum, or one", "join the halves in a second epoch")
     phases = layer.phases((layer.out.height, layer.out.width))
     parts = unit_parts(phases[0], 0, layer.outputs, layer.trust) if len(phases) == 1 else ()
     if len(parts) != 1:
-        raise Refusal("CONV-MODE", f"a kernel of {layer.weights.shape[1:3]}", "one window", "use chains of units")
+        raise Refusal(CONV_MODE, f"a kernel of {layer.weights.shape[1:3]}", "one window", "use chains of units")
     return parts
 
 

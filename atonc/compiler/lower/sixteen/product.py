@@ -24,6 +24,7 @@ from atonc.compiler.lower.sixteen.joining import HIGHEST, WideSum, wide_clip
 from atonc.compiler.lower.sixteen.streams import Scaling, scaled_first, through, two_through
 from atonc.compiler.lower.units.arith import multiply_unit
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import WIDE_SHAPES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.units.arith import ArithConfig
@@ -61,7 +62,7 @@ def lower_product(op: Op, context: Context) -> list[TaskGroup]:
     x, y, out = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
     require_centred(x, y, out)
     if x.is_constant or y.is_constant:
-        raise Refusal("wide shapes", "a constant factor", "two activations", "fold it into the layer before")
+        raise Refusal(WIDE_SHAPES, "a constant factor", "two activations", "fold it into the layer before")
     gain = x.scale * y.scale / out.scale
     lost = min(max(ceil(-log2(gain)), LEAST), _REACH - 15)  # products of codes inside the range fit 16 bits then
     meaning = WideProduct(max(0, lost - MOST), min(lost, MOST), Scaling.of(gain * 2.0**lost), _limits(op))

@@ -15,6 +15,7 @@ from atonc.compiler.lower.sixteen.joining import HIGHEST, SCALAR
 from atonc.compiler.lower.units.parts import parts
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.task import Purpose, TaskGroup
+from atonc.compiler.select.rules import SCALES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import MOST_WIDE_SHIFT, UNITS
@@ -37,7 +38,7 @@ class Scaling:
         shift = min(MOST_WIDE_SHIFT, floor(log2((HIGHEST + 0.499) / max(gain, 2.0**-30))))
         if shift < 1:
             seen = f"one code of the input is worth {gain:g} codes of the output"
-            raise Refusal("coefficients", seen, f"{HIGHEST // 2}", "check the scales: they differ beyond all use")
+            raise Refusal(SCALES, seen, f"{HIGHEST // 2}", "check the scales: they differ beyond all use")
         return Scaling(round(gain * 2.0**shift), shift)
 
     @property

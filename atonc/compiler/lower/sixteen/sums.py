@@ -38,6 +38,7 @@ from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Offer, attempt, choose, in_order, take_best
 from atonc.compiler.select.form import Form, RefusedForm, Semantics
 from atonc.compiler.select.preferences import AS_STORED
+from atonc.compiler.select.rules import CONV_WEIGHTS, WIDE_CODES, WIDE_SUMS
 from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
@@ -87,10 +88,10 @@ def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     require_centred(x, y)
     if context.numerics == "2.x":
-        raise Refusal("wide codes", "16 bits with the numbers of ST's 2.x", "8 bits there", "leave out --numerics 2.x")
+        raise Refusal(WIDE_CODES, "16 bits with the numbers of ST's 2.x", "8 bits there", "leave out --numerics 2.x")
     if not (weights.is_constant and weights.dtype == "int8" and weights.quant is not None):
         seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
-        raise Refusal("CONV-WEIGHTS", seen, "constant 8-bit weights", "quantise the weights to int8 (16x8)")
+        raise Refusal(CONV_WEIGHTS, seen, "constant 8-bit weights", "quantise the weights to int8 (16x8)")
     one = attempt(context, partial(lower_in_one_pass, op, weights))
     if x.name in context.coarse or y.name in context.coarse:
         return context.take(one)
@@ -196,7 +197,7 @@ def _unit(needed: Real) -> int:
     found = 1 << max(0, ceil(log2(max(float(needed.max(initial=0.0)), 1.0) / HIGHEST)))
     if not found <= _MOST_WEIGHT:
         raise Refusal(
-            "wide sums",
+            WIDE_SUMS,
             f"a half of the sums reaches {found} times the codes of the output",
             f"{_MOST_WEIGHT} times",
             "check the scales: the output's is too small for its sums",

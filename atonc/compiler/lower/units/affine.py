@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.ops.rounding import round_half_away
+from atonc.compiler.select.rules import SCALES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import MOST_TABLE_SHIFT, WIDE_PAIR_SHIFT
@@ -118,7 +119,7 @@ def output_shift(gain: Reals, offset: Reals) -> int:
 def _require_small(gain: float) -> None:
     if not gain <= _A_LIMIT:  # also what is not a number
         raise Refusal(
-            "coefficients",
+            SCALES,
             f"one code of the input is worth {gain:g} codes of the output",
             f"{_A_LIMIT} codes",
             "check the scales: they differ beyond all use",

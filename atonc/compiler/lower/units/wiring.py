@@ -12,6 +12,7 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import TaskFlow
 from atonc.compiler.plan.task import EngineUse, Purpose, Task, TaskGroup
 from atonc.compiler.schedule.pack import packed
+from atonc.compiler.select.rules import INT8_CODES, PLACE_ALIGNED, RASTER
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import READ_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.machine.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig
@@ -48,7 +49,7 @@ def require_seen(config: StrengConfig) -> StrengConfig:
     if not config.raster_seen:
         (lines, pixels, depth), (most_lines, most_pixels, most) = config.shape, LARGEST_RASTER
         raise Refusal(
-            "raster",
+            RASTER,
             f"{lines} x {pixels} x {depth}, {config.line_offset} bytes a line and {config.pixel_offset} a pixel",
             f"{most_lines} x {most_pixels} x {most}, {FARTHEST_LINE} bytes and {FARTHEST_PIXEL[config.to_memory]}",
             "use a smaller picture",
@@ -76,7 +77,7 @@ def computable(recipe: Recipe) -> Recipe:
     def checked(op: Op, context: Context) -> list[TaskGroup]:
         for tensor in (context.tensor(op.inputs[0]), context.tensor(op.outputs[0])):
             if tensor.dtype != "int8" or tensor.quant is None or not tensor.quant.is_per_tensor:
-                raise Refusal("codes", f"{tensor.name} of type {tensor.dtype}", "int8 with one scale", "quantise it")
+                raise Refusal(INT8_CODES, f"{tensor.name} of type {tensor.dtype}", "int8 with one scale", "quantise it")
         return recipe(op, context)
 
     return placeable(checked)
@@ -88,7 +89,7 @@ def _check_starts(tasks: Iterable[Task], context: Context) -> None:
     size = sum(context.buffers[name].size_bytes for name in odd)
     if context.room.other_ram and size > context.room.step_bytes:
         raise Refusal(
-            "odd places in large buffers",
+            PLACE_ALIGNED,
             f"engines start between multiples of {WRITE_ALIGNMENT} in {size:,} bytes",
             f"{context.room.step_bytes:,} bytes of NPU RAM",
             f"use channel counts that are multiples of {WRITE_ALIGNMENT}",
