@@ -52,13 +52,22 @@ class Part:
         return out_size(self)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Which rows and columns of the results count: from the first on, one in so many."""
+
+    first: int
+    rows: int
+    columns: int
+
+
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """Windows that are padded on all sides and give a ring of results around those that count."""
+    """Windows on whole lines, which give more results than those that count."""
 
     parts: tuple[Part, ...]
     out: Area  # where the results belong that count
-    step: tuple[int, int]  # one row and column of results in so many
+    kept: Kept
 
 
 class Windowed(Protocol):
@@ -284,7 +293,7 @@ def _trusted(part: Part, trust: Trust) -> bool:
 
 def padded_as_seen(part: Part, trust: Trust) -> Part:
     """With stride 2, where the view ends with the last row and column that count, one more of padding changes nothing:
-    the combination of sides that is known best. Stride 2 was never seen without padding."""
+    of the combinations of sides that may be relied on the best known one with padding, which most units have."""
     if part.stride != 2:
         return part
     top, left, bottom, right = part.padding
@@ -292,8 +301,9 @@ def padded_as_seen(part: Part, trust: Trust) -> Part:
     ways = [(top, left, b, r) for b, r in product(below, behind)]
     ways = [sides for sides in ways if out_size(replace(part, padding=sides)) == part.out_size]
 
-    def rank(sides: Sides) -> tuple[bool, int]:
-        return not any(sides), padding_grade(part.window, part.stride, sides, trust).grade.rank
+    def rank(sides: Sides) -> tuple[bool, bool, int]:
+        graded = padding_grade(part.window, part.stride, sides, trust)
+        return not trust.allows(graded), not any(sides), graded.grade.rank
 
     return replace(part, padding=min(ways, key=rank))
 

@@ -1,9 +1,9 @@
-"""Convolutions in windows that published programs have: 3x3 with padding on all sides, on whole lines.
+"""Convolutions in windows that published programs have, on whole lines: 3x3 with padding on all sides, or with stride 2
+and padding on the right and below.
 
-No published engine leaves out columns of the lines that it reads, and windows of 3x3 without padding are rare. So the
-parts of a kernel look at the same padded copy of the picture from different addresses, a line of theirs ending where
-the next one of the copy begins. Each gives a ring of results too many, where it met padding of its own or the next
-line. A copy takes what counts, one row and column in every stride.
+No published engine leaves out columns of the lines that it reads, and windows of 3x3 without padding are rare. So the parts of a kernel look at the same padded copy of the picture from different addresses, a line of theirs
+ending where the next one of the copy begins. Each gives results too many, where it met padding of its own or
+the next line: a ring, or columns and a row at the end. A copy takes what counts, one row and column in every stride that is left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.kernel_parts import WINDOW, Part, Ring, Weights, stepped
+from atonc.compiler.lower.conv.kernel_parts import WINDOW, Kept, Part, Ring, Weights, stepped
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import pad_first
 from atonc.compiler.lower.move.copies import Move, copy
@@ -26,11 +26,29 @@ from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Way, choose
 from atonc.compiler.select.rules import CONV_MODE
+from atonc.machine.base.frozen import dataclass
 
 Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 Taps = tuple[int, slice, int]  # where a window begins for the first output, its taps, where the first of them stands
 
-AS_STORED, SHIFTED = "windows with a ring on codes as stored", "windows with a ring on code + 128"
+ON_CODES, ON_SHIFTED = "on codes as stored", "on code + 128"
+
+
+@dataclass(frozen=True)
+class WholeLines:
+    """How windows of 3x3 move over whole lines, and their padding: at top and left, at bottom and right."""
+
+    stride: int
+    before: int
+    behind: int
+
+    def results(self, size: int) -> int:
+        """On so many rows or columns."""
+        return (size + self.before + self.behind - WINDOW) // self.stride + 1
+
+
+WITH_A_RING, WITH_A_STRIDE = WholeLines(1, 1, 1), WholeLines(2, 0, 1)
+_NAMES = {WITH_A_RING: "windows with a ring", WITH_A_STRIDE: "windows with stride 2"}
 
 
 def every_second(layer: ConvLayer) -> ConvLayer:
@@ -45,15 +63,22 @@ def every_second(layer: ConvLayer) -> ConvLayer:
 def lower_ringed(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGroup]:
     if layer.weights.shape[1:3] == (1, 1):
         raise Refusal(CONV_MODE, "a kernel of 1x1", "larger ones", "read it as it is")
-    ways = [Way[Context](partial(_with_a_ring, layer, lower, False), AS_STORED)]
-    if not layer.features_shifted:
-        ways.append(Way(partial(_with_a_ring, layer, lower, True), SHIFTED))
-    return choose(context, ways)
+    features = {ON_CODES: False} if layer.features_shifted else {ON_CODES: False, ON_SHIFTED: True}
+    moves = [WITH_A_RING, *([WITH_A_STRIDE] if layer.stride == (2, 2) and layer.dilation == (1, 1) else [])]
+    return choose(
+        context,
+        [
+            Way[Context](partial(_windows, layer, lower, lines, shifted), f"{_NAMES[lines]} {name}")
+            for lines, (name, shifted) in product(moves, features.items())
+        ],
+    )
 
 
-def _with_a_ring(layer: ConvLayer, lower: Lower, shifted: bool, context: Context) -> list[TaskGroup]:
+def _windows(
+    layer: ConvLayer, lower: Lower, lines: WholeLines, shifted: bool, context: Context
+) -> list[TaskGroup]:
     padding, around = _on_whole_lines(layer, shifted, context)
-    ringed = _ringed(around, context)
+    ringed = _ringed(around, lines, context)
     return [*padding, *lower(ringed, context), *_what_counts(layer, ringed, context)]
 
 
@@ -81,23 +106,26 @@ def _needed(layer: ConvLayer) -> tuple[int, int]:
     return first_row + rows + (first_column > 0), columns
 
 
-def _ringed(layer: ConvLayer, context: Context) -> ConvLayer:
+def _ringed(layer: ConvLayer, lines: WholeLines, context: Context) -> ConvLayer:
     rows = (layer.out.height - 1) * layer.stride[0] + WINDOW
     area = replace(layer.area, height=rows)
-    out = Area.whole(rows, area.width, layer.outputs, layer.out_bytes)
-    target = context.scratch(out.height * out.line, "results with a ring")
-    ring = Ring(tuple(_parts(area, layer)), layer.out, layer.stride)
-    return replace(layer, target=target, out=out, ring=ring)
+    out = Area.whole(lines.results(rows), lines.results(area.width), layer.outputs, layer.out_bytes)
+    left = [step // lines.stride for step in layer.stride]
+    ring = Ring(tuple(_parts(area, layer, lines)), layer.out, Kept(lines.before, left[0], left[1]))
+    all_count = replace(out, offset=layer.out.offset) == layer.out
+    target = layer.target if all_count else context.scratch(out.height * out.line, "results with a ring")
+    return replace(layer, target=target, out=layer.out if all_count else out, ring=ring)
 
 
-def _parts(area: Area, layer: ConvLayer) -> Iterator[Part]:
+def _parts(area: Area, layer: ConvLayer, lines: WholeLines) -> Iterator[Part]:
     """Neighbouring taps in one window; with a dilation every tap in the middle of its own."""
+    sides = (lines.before, lines.before, lines.behind, lines.behind)
     for (row, rows, above), (column, columns, before) in product(*_axes(layer)):
         weights = np.zeros((layer.outputs, WINDOW, WINDOW, layer.weights.shape[3]), layer.weights.dtype)
         taps: Weights = layer.weights[:, rows, columns]
         weights[:, above : above + taps.shape[1], before : before + taps.shape[2]] = taps
         offset = area.offset + row * area.line + column * area.pixel
-        yield Part(replace(area, offset=offset), weights, (1, 1, 1, 1), 1)
+        yield Part(replace(area, offset=offset), weights, sides, lines.stride)
 
 
 def _axes(layer: ConvLayer) -> list[list[Taps]]:
@@ -114,13 +142,12 @@ def _taps(size: int, dilation: int) -> Iterator[Taps]:
 
 
 def _what_counts(layer: ConvLayer, ringed: ConvLayer, context: Context) -> list[TaskGroup]:
-    rows, columns = layer.stride
+    assert ringed.ring is not None
+    kept, out = ringed.ring.kept, ringed.out
+    if ringed.target == layer.target:
+        return []
     shape = (layer.out.height, layer.out.width, layer.outputs * layer.out_bytes)  # bytes of a result lie side by side
-    inner = StridedView(
-        ringed.target,
-        shape,
-        (rows * ringed.out.line, columns * ringed.out.pixel, 1),
-        ringed.out.line + ringed.out.pixel,
-    )
+    steps = (kept.rows * out.line, kept.columns * out.pixel, 1)
+    inner = StridedView(ringed.target, shape, steps, kept.first * (out.line + out.pixel))
     target = StridedView(layer.target, shape, (layer.out.line, layer.out.pixel, 1), layer.out.offset)
     return copy(context, [Move(inner, target)], layer.origin, f"results of {layer.op.name}")

@@ -43,6 +43,7 @@ def lower_wide(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGro
     draws = [partial(lower, layer), *(partial(_in_strips, layer, lower, count) for count in counts)]
     if layer.op.kind == "conv" and layer.numerics != "2.x":
         draws += [partial(_in_rows, lower, layer), partial(_on_its_pixels, lower, layer)]
+        draws.append(partial(_on_what_it_sees, lower, layer))
         draws.append(partial(lower_ringed, layer, lower))
     whole = attempt(context, lambda draft: choose(draft, in_order(FEWEST_STRIPS, draws)))
     bands_help = layer.numerics != "2.x" and layer.op.kind == "conv" and context.room.band_bytes > 0
@@ -101,6 +102,17 @@ def _in_rows(lower: Lower, layer: ConvLayer, context: Context) -> list[TaskGroup
 
 def _on_its_pixels(lower: Lower, layer: ConvLayer, context: Context) -> list[TaskGroup]:
     return _on_a_copy(lower, every_second(layer), context)
+
+
+def _on_what_it_sees(lower: Lower, layer: ConvLayer, context: Context) -> list[TaskGroup]:
+    """On a copy without the last row or column, which a stride leaves out: engines then read whole lines."""
+    (top, bottom, above, below), (left, right, before, behind) = (
+        seen(layer, axis, 0, size) for axis, size in enumerate((layer.out.height, layer.out.width))
+    )
+    area = layer.area.rows(top, bottom - top).columns(left, right - left)
+    if (area.height, area.width) == (layer.area.height, layer.area.width):
+        raise Refusal("CONV-LINES", "all rows and columns are looked at", "some that are not", "read it as it is")
+    return _on_a_copy(lower, replace(layer, area=area, padding=(above, before, below, behind)), context)
 
 
 def _lies_outside(layer: ConvLayer, context: Context) -> bool:

@@ -48,18 +48,17 @@ from atonc.compiler.lower.units.affine import (
     pair_error,
 )
 from atonc.compiler.lower.units.arith import affine_unit, multiply_unit, pair_unit
+from atonc.compiler.lower.units.trusted import add_streams
 from atonc.compiler.lower.units.wiring import Wiring, pack
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.rounding import ONCE, Rounding, lift, rounding_of
 from atonc.compiler.plan.build import TaskBuilder
-from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.preferences import IN_THE_UNIT
 from atonc.compiler.select.rules import ELEMENTWISE, MUL_CONSTANT
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.safety.evidence import Trust
 
 _SUMS = ("add", "sub", "minimum", "maximum")
 _LARGEST_PRODUCT = 32767  # with what the zero points add
@@ -301,21 +300,13 @@ def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
 
     def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
         trust = context.facts.target.trust
-        positive = _sum(epoch, difference, (read(x), read(y)), trust)
-        return _sum(epoch, last, (positive, read(x if op.kind == "maximum" else y)), trust)
+        positive = add_streams(epoch, difference, (read(x), read(y)), trust)
+        return add_streams(epoch, last, (positive, read(x if op.kind == "maximum" else y)), trust)
 
     _explain(op, context, (x, y), partial(extreme_codes, op.kind))
     alone = sum(bool(operand.source) for operand in operands) == 1
     first = pack(before, origin_of(op), "requantize", flow=EACH_ELEMENT if alone else None)
     return [*first, *in_parts(op, context, (x, y), UnitsOfPart(wire, 2, 3))]
-
-
-def _sum(epoch: TaskBuilder, pair: AffinePair, streams: tuple[str, str], trust: Trust) -> str:
-    """Adds two streams, which change places where the gain of the first has a sign that no unit was seen to have."""
-    unit = pair_unit(pair)
-    if untrusted_unit(unit, "", trust) is None:
-        return epoch.unit(unit, *streams)
-    return epoch.unit(pair_unit(pair.turned), *reversed(streams))
 
 
 def extreme_codes(kind: str, x: Array, y: Array) -> Array:

@@ -18,7 +18,7 @@ from atonc.compiler.lower.move.recipe import change_between
 from atonc.compiler.lower.pool.addends import with_best_addend
 from atonc.compiler.lower.pool.maxima import LOWEST, NO_PADS, MaximumWindows, Pads, after, cascade, line_wirings
 from atonc.compiler.lower.pool.means import Kept, Line, Means, all_pixels, in_parts
-from atonc.compiler.lower.pool.pair_maxima import widen
+from atonc.compiler.lower.pool.pair_maxima import Windows, widen
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics import means as meaning
 from atonc.compiler.lower.units.pool import channel_groups
@@ -159,11 +159,12 @@ class Cascade:
         """Without POOL units, whose smallest pictures are known."""
         if any(self.pads):
             self._pad_in_memory()
-        for axis, window in enumerate(self.geometry.kernel):
-            found, self.now = widen(self.now, axis, window, self._scratch)
-            for wiring in found:
-                self.steps += pack([wiring], self.op.origin, self.title)
-        self._finish(*self.geometry.stride)
+        for axis in (0, 1):
+            size, stride = self.geometry.kernel[axis], self.geometry.stride[axis]
+            windows = Windows(axis, size, stride, self.target.shape[axis])
+            for found, self.now in widen(self.now, windows, self._scratch, self.context.facts.target.trust):
+                self.steps += pack(found, self.op.origin, self.title)
+        self._finish(1, 1)
         return self.steps
 
     def _scratch(self, shape: tuple[int, ...]) -> StridedView:

@@ -20,7 +20,7 @@ def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
     """One more piece of a layer."""
     known, rule = context.semantics.get(layer.op.name), piece.rule
     if layer.ring is not None:
-        piece = replace(piece, target=layer.ring.out, kept=layer.ring.step)
+        piece = replace(piece, target=layer.ring.out, kept=layer.ring.kept)
     if layer.skipped_bytes:
         piece = replace(piece, target=replace(piece.target, offset=piece.target.offset + layer.skipped_bytes))
     pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []

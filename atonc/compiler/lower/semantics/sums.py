@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
-from atonc.compiler.lower.conv.kernel_parts import Part
+from atonc.compiler.lower.conv.kernel_parts import Kept, Part
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.compiler.lower.conv.wide_lines import INNER, LONG, WideLine
 from atonc.compiler.lower.conv.wide_results import WideEnd, WideRequantisation
@@ -53,7 +53,7 @@ class LoweredSums:
     first: int
     count: int
     multiplier: int = 0  # outputs per input channel of a depthwise layer; 0: every output sees all channels
-    kept: tuple[int, int] = (0, 0)  # one row and column in so many, from the second on; 0: all of them
+    kept: Kept | None = None  # of rows and columns; none: all of them
 
     def add_to(self, codes: Ints, result: Ints) -> None:
         features = self.features(codes)
@@ -65,11 +65,12 @@ class LoweredSums:
 
     def _kept(self, total: Ints) -> Ints:
         """Without what is computed beside the outputs."""
-        if not any(self.kept):
+        if self.kept is None:
             return total
+        first, steps = self.kept.first, (self.kept.rows, self.kept.columns)
         rows, columns = (
-            slice(1, 2 + step * (size - 1), step)
-            for size, step in zip((self.target.height, self.target.width), self.kept, strict=True)
+            slice(first, first + 1 + step * (size - 1), step)
+            for size, step in zip((self.target.height, self.target.width), steps, strict=True)
         )
         return total[rows, columns]
 
