@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.kernel_parts import WINDOW, Part, Ring, Weights, stepped
+from atonc.compiler.lower.conv.kernel_parts import WINDOW, Part, Ring, Weights, group_2x, stepped
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import pad_first
 from atonc.compiler.lower.move.copies import Move, copy
@@ -44,23 +44,25 @@ def every_second(layer: ConvLayer) -> ConvLayer:
 def lower_ringed(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGroup]:
     if layer.weights.shape[1:3] == (1, 1):
         raise Refusal("CONV-MODE", "a kernel of 1x1", "larger ones", "read it as it is")
-    ways = [Way[Context](partial(_with_a_ring, layer, lower, False), AS_STORED)]
+    ways = [Way[Context](partial(with_a_ring, layer, lower, False), AS_STORED)]
     if not layer.features_shifted:
-        ways.append(Way(partial(_with_a_ring, layer, lower, True), SHIFTED))
+        ways.append(Way(partial(with_a_ring, layer, lower, True), SHIFTED))
     return choose(context, ways)
 
 
-def _with_a_ring(layer: ConvLayer, lower: Lower, shifted: bool, context: Context) -> list[TaskGroup]:
-    padding, around = _on_whole_lines(layer, shifted, context)
+def with_a_ring(layer: ConvLayer, lower: Lower, shifted: bool, context: Context) -> list[TaskGroup]:
+    padding, around = on_whole_lines(layer, _needed(layer), shifted, context)
     ringed = _ringed(around, context)
-    return [*padding, *lower(ringed, context), *_what_counts(layer, ringed, context)]
+    return [*padding, *lower(ringed, context), *what_counts(layer, ringed, context)]
 
 
-def _on_whole_lines(layer: ConvLayer, shifted: bool, context: Context) -> tuple[list[TaskGroup], ConvLayer]:
+def on_whole_lines(
+    layer: ConvLayer, needed: tuple[int, int], shifted: bool, context: Context
+) -> tuple[list[TaskGroup], ConvLayer]:
     """Epochs that write a copy with the padding around it, and the layer on it, unless all is there already.
-    `shifted`: as code + 128."""
+    `needed`: rows and columns of the copy, `shifted`: as code + 128."""
     top, left, bottom, right = layer.padding
-    rows, columns = _needed(layer)
+    rows, columns = needed
     below = max(0, rows - top - layer.area.height - bottom)
     beside = max(0, columns - left - layer.area.width - right)
     if not shifted and not any(layer.padding) and layer.area.contiguous and below == beside == 0:
@@ -90,21 +92,23 @@ def _ringed(layer: ConvLayer, context: Context) -> ConvLayer:
 
 
 def _parts(area: Area, layer: ConvLayer) -> Iterator[Part]:
-    """Neighbouring taps in one window; with a dilation every tap in the middle of its own."""
+    """Neighbouring taps in one window; with a dilation every tap in the middle of its own. Groups as `kernel_parts`
+    has them, where a kernel is cut as ST's releases 2.x do."""
     for (row, rows, above), (column, columns, before) in product(*_axes(layer)):
         weights = np.zeros((layer.outputs, WINDOW, WINDOW, layer.weights.shape[3]), layer.weights.dtype)
         taps: Weights = layer.weights[:, rows, columns]
         weights[:, above : above + taps.shape[1], before : before + taps.shape[2]] = taps
         offset = area.offset + row * area.line + column * area.pixel
-        yield Part(replace(area, offset=offset), weights, (1, 1, 1, 1), 1)
+        group = group_2x(rows, columns) if layer.cut else (0, 0)
+        yield Part(replace(area, offset=offset), weights, (1, 1, 1, 1), 1, group)
 
 
 def _axes(layer: ConvLayer) -> list[list[Taps]]:
     sizes = layer.weights.shape[1:3]
-    return [list(_taps(size, step)) for size, step in zip(sizes, layer.dilation, strict=True)]
+    return [list(taps_of(size, step)) for size, step in zip(sizes, layer.dilation, strict=True)]
 
 
-def _taps(size: int, dilation: int) -> Iterator[Taps]:
+def taps_of(size: int, dilation: int) -> Iterator[Taps]:
     step = WINDOW if dilation == 1 else 1
     for first in range(0, size, step):
         tap = first * dilation  # place of the first one
@@ -112,7 +116,7 @@ def _taps(size: int, dilation: int) -> Iterator[Taps]:
         yield place, slice(first, min(first + step, size)), tap - place
 
 
-def _what_counts(layer: ConvLayer, ringed: ConvLayer, context: Context) -> list[TaskGroup]:
+def what_counts(layer: ConvLayer, ringed: ConvLayer, context: Context) -> list[TaskGroup]:
     rows, columns = layer.stride
     shape = (layer.out.height, layer.out.width, layer.outputs * layer.out_bytes)  # bytes of a result lie side by side
     inner = StridedView(
