@@ -15,3 +15,4 @@ settings.load_profile("explore" if os.environ.get("ATONC_EXPLORE") else "repeata
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-figures", action="store_true", help="write tests/golden/figures.toml anew")
+    parser.addoption("--rewrite-numerics", action="store_true", help="write tests/golden/numerics_2x.toml anew")

@@ -62,14 +62,16 @@ def lower(graph: Graph, numerics: str = "best") -> tuple[list[StepPlan], Context
     return list(assign(schedule(mapped.works))), mapped.context
 
 
-def run(graph: Graph, inputs: Mapping[str, Array], numerics: str = "best") -> dict[str, Array]:
+def run(
+    graph: Graph, inputs: Mapping[str, Array], numerics: str = "best", allow_unproven: bool = True
+) -> dict[str, Array]:
     """Output codes of a graph whose operators all lower to NPU epochs: bit for bit what the recipes say they mean."""
-    return run_compiled(compiled_on_npu(graph, numerics), inputs)
+    return run_compiled(compiled_on_npu(graph, numerics, allow_unproven), inputs)
 
 
-def compiled_on_npu(graph: Graph, numerics: str = "best") -> Compiled:
+def compiled_on_npu(graph: Graph, numerics: str = "best", allow_unproven: bool = True) -> Compiled:
     # forms without evidence may run here: that the pipeline refuses them has its own tests
-    options = Options(numerics=numerics, verify=False, allow_unproven=True)
+    options = Options(numerics=numerics, verify=False, allow_unproven=allow_unproven)
     compiled = compile_canonical(graph, graph, options, memories(options))
     _require_npu(compiled.mapped)
     bad = [v for v in compiled.findings if v.rule.id != "E01"]

@@ -14,7 +14,8 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, WINDOW
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import pad_first
-from atonc.compiler.lower.conv.wide_2x import TOGETHER
+from atonc.compiler.lower.conv.ringed import WITH_A_RING, windows
+from atonc.compiler.lower.conv.wide_2x import lower_pairs
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.strided_views import StridedView
@@ -27,7 +28,6 @@ from atonc.compiler.select.rules import CONV_PADDING
 Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 
 
-
 def lower_2x(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
     """Lowers by the first form that was seen to work."""
     if (layer.out.height, layer.out.width) == (1, 1):
@@ -36,7 +36,7 @@ def lower_2x(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup
 
 
 def _draws(layer: ConvLayer, lower: Lower) -> Iterator[Draw[Context]]:
-    for cut in _cuts(layer):
+    for cut in (WINDOW, 0):  # in the end what the units can do even if some sums are rounded once more
         some = replace(layer, cut=cut)
         yield partial(lower, some)
         if layer.op.kind == "transpose_conv":
@@ -49,14 +49,9 @@ def _draws(layer: ConvLayer, lower: Lower) -> Iterator[Draw[Context]]:
         else:
             yield partial(_one_more_row, lower, some)
             yield copied
-
-
-def _cuts(layer: ConvLayer) -> tuple[int, ...]:
-    """Columns of a window; in the end 0, for what the units can do even if some sums are rounded once more."""
-    columns = layer.weights.shape[2]
-    if columns == TOGETHER + 1:
-        return TOGETHER, WINDOW, 0
-    return WINDOW, 0
+        if layer.op.kind == "conv":  # published windows of one byte are padded on all sides
+            yield partial(windows, some, lower, WITH_A_RING, False)
+            yield partial(lower_pairs, some, lower)
 
 
 def _padded(layer: ConvLayer, rows: int, lower: Lower, context: Context) -> list[TaskGroup]:

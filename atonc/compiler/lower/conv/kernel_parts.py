@@ -134,7 +134,7 @@ def phases(area: Area, weights: Weights, sliding: Sliding, cut: int = 0, native:
     """With dilation d every d-th output meets the same view of the input: one phase for each remainder.
 
     `cut`: large kernels in pieces as ST's releases 2.x have them, each rounded by itself: three rows, up to six
-    columns; that many in one window, the others of the piece in further windows.
+    columns, in as many windows as that takes.
     """
     result, out_size = [], sliding.out_size
     rows, columns = _phase_steps(sliding)
@@ -177,9 +177,8 @@ def _parts(
     step = [d if native else d * j for d, j in zip(dilation, jump, strict=True)]
     moves = 2 if native else 1
     parts = []
-    columns_wide = weights.shape[2] if WINDOW < weights.shape[2] <= cut else WINDOW
     for taps_y in _groups(weights.shape[1], jump[0], native, WINDOW):
-        for taps_x in _groups(weights.shape[2], jump[1], native, columns_wide):
+        for taps_x in _groups(weights.shape[2], jump[1], native, WINDOW):
             part = weights[:, taps_y][:, :, taps_x]
             tall, wide = part.shape[1:3]
             origin = start[0] + taps_y.start * dilation[0], start[1] + taps_x.start * dilation[1]
@@ -188,11 +187,15 @@ def _parts(
             if rows is None or columns is None:
                 continue  # this part of the kernel only ever meets padding
             made = part_of(area, part, rows, columns, moves)
-            group = (taps_y.start // WINDOW, taps_x.start // (2 * WINDOW)) if cut else (0, 0)
-            parts.append(replace(made, group=group))
+            parts.append(replace(made, group=group_2x(taps_y, taps_x) if cut else (0, 0)))
     if native and any(min(part.area.height, part.area.width) < 2 for part in parts):
         return _parts(area, weights, sliding, first, size, cut, native=False)
     return parts
+
+
+def group_2x(rows: slice, columns: slice) -> tuple[int, int]:
+    """Which piece of a kernel some taps belong to: ST's releases 2.x round three rows of six columns by themselves."""
+    return rows.start // WINDOW, columns.start // (2 * WINDOW)
 
 
 def _groups(taps: int, jump: int, native: bool, most: int) -> list[slice]:

@@ -34,7 +34,6 @@ from atonc.compiler.lower.conv.taps import tap_phases, transposed_tap_phases
 from atonc.compiler.lower.conv.transposed import transposed_phases
 from atonc.compiler.lower.conv.typical_sums import Codes
 from atonc.compiler.lower.conv.weight_sums import Weights, has_wide, magnitudes, weight_sums
-from atonc.compiler.lower.conv.wide_2x import TOGETHER, has_pairs, paired_phases
 from atonc.compiler.lower.conv.wide_lines import line_rules
 from atonc.compiler.lower.conv.wide_results import wide_end, wide_rules
 from atonc.compiler.lower.registry import Refusal
@@ -350,7 +349,8 @@ class ConvLayer:
     @property
     def form_2x(self) -> PassShape:
         outputs, *window, channels = self.weights.shape
-        pixels, wide = self.out.height * self.out.width, self.op_zero not in (0, -128)
+        out = self.ring.out if self.ring else self.out
+        pixels, wide = out.height * out.width, self.op_zero not in (0, -128)
         return PassShape(channels, outputs, pixels, int(np.prod(window)), wide)
 
     @property
@@ -371,8 +371,6 @@ class ConvLayer:
             cut = (self.padding[0], self.padding[1])
             by = transposed_tap_phases if self.by_taps else transposed_phases
             return by(self.area, self.weights, self.stride, cut, size)
-        if self.cut == TOGETHER and has_pairs(self.weights, self.stride, self.dilation, self.padding):
-            return paired_phases(self.area, self.weights, self.padding, size, self.border)
         sliding = Sliding(self.stride, self.dilation, self.padding, size, self.border)
         if self.by_taps:
             return tap_phases(self.area, self.weights, sliding)

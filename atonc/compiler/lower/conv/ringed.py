@@ -1,9 +1,10 @@
 """Convolutions in windows that published programs have, on whole lines: 3x3 with padding on all sides, or with stride 2
 and padding on the right and below.
 
-No published engine leaves out columns of the lines that it reads, and windows of 3x3 without padding are rare. So the parts of a kernel look at the same padded copy of the picture from different addresses, a line of theirs
-ending where the next one of the copy begins. Each gives results too many, where it met padding of its own or
-the next line: a ring, or columns and a row at the end. A copy takes what counts, one row and column in every stride that is left.
+No published engine leaves out columns of the lines that it reads, and windows of 3x3 without padding are rare. So the
+parts of a kernel look at the same padded copy of the picture from different addresses, a line of theirs ending where
+the next one of the copy begins. Each gives results too many, where it met padding of its own or the next line: a ring,
+or columns and a row at the end. A copy takes what counts, one row and column in every stride that is left.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import product
 import numpy as np
 
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.kernel_parts import WINDOW, Kept, Part, Ring, Weights, stepped
+from atonc.compiler.lower.conv.kernel_parts import WINDOW, Kept, Part, Ring, Weights, group_2x, stepped
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import pad_first
 from atonc.compiler.lower.move.copies import Move, copy
@@ -68,25 +69,27 @@ def lower_ringed(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskG
     return choose(
         context,
         [
-            Way[Context](partial(_windows, layer, lower, lines, shifted), f"{_NAMES[lines]} {name}")
+            Way[Context](partial(windows, layer, lower, lines, shifted), f"{_NAMES[lines]} {name}")
             for lines, (name, shifted) in product(moves, features.items())
         ],
     )
 
 
-def _windows(
+def windows(
     layer: ConvLayer, lower: Lower, lines: WholeLines, shifted: bool, context: Context
 ) -> list[TaskGroup]:
-    padding, around = _on_whole_lines(layer, shifted, context)
+    padding, around = on_whole_lines(layer, _needed(layer), shifted, context)
     ringed = _ringed(around, lines, context)
-    return [*padding, *lower(ringed, context), *_what_counts(layer, ringed, context)]
+    return [*padding, *lower(ringed, context), *what_counts(layer, ringed, context)]
 
 
-def _on_whole_lines(layer: ConvLayer, shifted: bool, context: Context) -> tuple[list[TaskGroup], ConvLayer]:
+def on_whole_lines(
+    layer: ConvLayer, needed: tuple[int, int], shifted: bool, context: Context
+) -> tuple[list[TaskGroup], ConvLayer]:
     """Epochs that write a copy with the padding around it, and the layer on it, unless all is there already.
-    `shifted`: as code + 128."""
+    `needed`: rows and columns of the copy, `shifted`: as code + 128."""
     top, left, bottom, right = layer.padding
-    rows, columns = _needed(layer)
+    rows, columns = needed
     below = max(0, rows - top - layer.area.height - bottom)
     beside = max(0, columns - left - layer.area.width - right)
     if not shifted and not any(layer.padding) and layer.area.contiguous and below == beside == 0:
@@ -118,22 +121,24 @@ def _ringed(layer: ConvLayer, lines: WholeLines, context: Context) -> ConvLayer:
 
 
 def _parts(area: Area, layer: ConvLayer, lines: WholeLines) -> Iterator[Part]:
-    """Neighbouring taps in one window; with a dilation every tap in the middle of its own."""
+    """Neighbouring taps in one window; with a dilation every tap in the middle of its own. Groups as `kernel_parts`
+    has them, where a kernel is cut as ST's releases 2.x do."""
     sides = (lines.before, lines.before, lines.behind, lines.behind)
     for (row, rows, above), (column, columns, before) in product(*_axes(layer)):
         weights = np.zeros((layer.outputs, WINDOW, WINDOW, layer.weights.shape[3]), layer.weights.dtype)
         taps: Weights = layer.weights[:, rows, columns]
         weights[:, above : above + taps.shape[1], before : before + taps.shape[2]] = taps
         offset = area.offset + row * area.line + column * area.pixel
-        yield Part(replace(area, offset=offset), weights, sides, lines.stride)
+        group = group_2x(rows, columns) if layer.cut else (0, 0)
+        yield Part(replace(area, offset=offset), weights, sides, lines.stride, group)
 
 
 def _axes(layer: ConvLayer) -> list[list[Taps]]:
     sizes = layer.weights.shape[1:3]
-    return [list(_taps(size, step)) for size, step in zip(sizes, layer.dilation, strict=True)]
+    return [list(taps_of(size, step)) for size, step in zip(sizes, layer.dilation, strict=True)]
 
 
-def _taps(size: int, dilation: int) -> Iterator[Taps]:
+def taps_of(size: int, dilation: int) -> Iterator[Taps]:
     step = WINDOW if dilation == 1 else 1
     for first in range(0, size, step):
         tap = first * dilation  # place of the first one
@@ -141,7 +146,7 @@ def _taps(size: int, dilation: int) -> Iterator[Taps]:
         yield place, slice(first, min(first + step, size)), tap - place
 
 
-def _what_counts(layer: ConvLayer, ringed: ConvLayer, context: Context) -> list[TaskGroup]:
+def what_counts(layer: ConvLayer, ringed: ConvLayer, context: Context) -> list[TaskGroup]:
     assert ringed.ring is not None
     kept, out = ringed.ring.kept, ringed.out
     if ringed.target == layer.target:

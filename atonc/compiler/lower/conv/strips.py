@@ -111,7 +111,7 @@ def _on_what_it_sees(lower: Lower, layer: ConvLayer, context: Context) -> list[T
     )
     area = layer.area.rows(top, bottom - top).columns(left, right - left)
     if (area.height, area.width) == (layer.area.height, layer.area.width):
-        raise Refusal("CONV-LINES", "all rows and columns are looked at", "some that are not", "read it as it is")
+        raise Refusal(CONV_LINES, "all rows and columns are looked at", "some that are not", "read it as it is")
     return _on_a_copy(lower, replace(layer, area=area, padding=(above, before, below, behind)), context)
 
 

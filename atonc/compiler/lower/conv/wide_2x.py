@@ -1,56 +1,68 @@
-"""Kernels of seven columns as ST's releases 2.x cut them: six columns summed at once, then the seventh.
+"""Kernels of four to seven columns as ST's releases 2.x cut them: up to six columns summed at once, then the seventh.
 
-No unit takes six columns with every format, but three columns of pairs of pixels are the same: every second output
-sees the same pairs, so there is one phase for even columns and one for odd ones. Lines need their padding in memory.
+No published unit takes that many columns of signed bytes, nor do two of them in a chain, but three columns of pairs of
+pixels are the same: every second output sees the same pairs, so there is one picture of pairs for even columns and one
+for odd ones. What a pair has too much meets no weight. Windows have a ring as in `ringed`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from atonc.compiler.lower.conv.kernel_parts import WINDOW, Phase, Sides, Weights, axis_of, part_of
+import numpy as np
+
+from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.kernel_parts import WINDOW, Kept, Part, Ring, Weights
+from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.ringed import on_whole_lines, taps_of, what_counts
+from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
+from atonc.compiler.plan.task import TaskGroup
+
+Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 
 TOGETHER = 2 * WINDOW
 MOST_CHANNELS = 4  # of which pairs fit a unit
 
 
-def has_pairs(weights: Weights, stride: tuple[int, int], dilation: tuple[int, int], padding: tuple[int, ...]) -> bool:
-    wide = weights.shape[2] == TOGETHER + 1 and weights.shape[3] <= MOST_CHANNELS
-    return wide and stride == dilation == (1, 1) and not (padding[1] or padding[3])
+def lower_pairs(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGroup]:
+    _, rows, columns, channels = layer.weights.shape
+    fits = WINDOW < columns <= TOGETHER + 1 and channels <= MOST_CHANNELS and layer.out_bytes == 1
+    alone = rows <= WINDOW and columns <= TOGETHER  # one chain: it reads the layer's channels, not pairs
+    if not fits or alone or not layer.stride == layer.dilation == (1, 1):
+        seen = f"a kernel of {rows}x{columns} on {channels} channels"
+        raise Refusal("CONV-MODE", seen, "several pieces of 4 to 7 columns, 4 channels", "change the kernel size")
+    line = layer.area.width + layer.padding[1] + layer.padding[3]
+    high = layer.out.height + max(place for place, *_ in taps_of(rows, 1)) + WINDOW  # lines end in the row below
+    padding, around = on_whole_lines(layer, (high, line + line % 2), False, context)
+    return [*padding, *(group for column in (0, 1) for group in _columns(layer, around, column, lower, context))]
 
 
-def paired_phases(
-    area: Area, weights: Weights, padding: Sides, out_size: tuple[int, int], border: Sides
-) -> list[Phase]:
-    """Parts of one group are summed before anything is rounded; here every part is a group."""
-    found = []
-    for column in range(min(2, out_size[1])):
-        width = -(-(out_size[1] - column) // 2)
-        parts = []
-        for number, first in enumerate(range(0, weights.shape[1], WINDOW)):
-            taps = slice(first, min(first + WINDOW, weights.shape[1]))
-            high = taps.stop - taps.start
-            rows = axis_of(area.height, first - padding[0], 1, high, 1, out_size[0], border[::2])
-            if rows is None:
-                continue  # these rows only ever meet padding
-            some = weights[:, taps]
-            pairs = some[:, :, :TOGETHER].reshape(*some.shape[:2], WINDOW, -1)
-            views = ((_pairs(area, column, width), pairs), (_alone(area, column, width), some[:, :, TOGETHER:]))
-            for kind, (view, own) in enumerate(views):
-                columns = axis_of(view.width, 0, 1, own.shape[2], 1, width)
-                assert columns is not None
-                parts.append(replace(part_of(view, own, rows, columns, 1), group=(number, kind)))
-        found.append(Phase(0, column, 1, 2, out_size[0], width, tuple(parts)))
-    return found
+def _columns(layer: ConvLayer, around: ConvLayer, column: int, lower: Lower, context: Context) -> list[TaskGroup]:
+    """Every second column of the results, from this one on."""
+    out = layer.out.columns(column, -(-(layer.out.width - column) // 2))
+    some = replace(layer, out=replace(out, pixel=2 * out.pixel))
+    if not out.width:
+        return []
+    area = around.area.columns(column, around.area.width // 2)
+    rows = out.height - 1 + WINDOW
+    pairs = replace(area, height=rows, channels=2 * area.channels, pixel=2 * area.pixel)
+    ring = Ring(tuple(_parts(pairs, layer.weights)), some.out, Kept(1, 1, 1))
+    target = context.scratch(rows * pairs.width * layer.outputs, "results with a ring")
+    ringed = replace(around, target=target, out=Area.whole(rows, pairs.width, layer.outputs), ring=ring)
+    return [*lower(ringed, context), *what_counts(some, ringed, context)]
 
 
-def _pairs(area: Area, column: int, width: int) -> Area:
-    """Every pixel is two of the old ones, side by side."""
-    start = area.columns(column, width + WINDOW - 1)
-    return replace(start, channels=2 * area.channels, pixel=2 * area.pixel)
-
-
-def _alone(area: Area, column: int, width: int) -> Area:
-    """Every second pixel, from the seventh on."""
-    return replace(area.columns(column + TOGETHER, width), pixel=2 * area.pixel)
+def _parts(pairs: Area, weights: Weights) -> Iterator[Part]:
+    """Three rows of six columns, then of the seventh: all parts are groups of their own, rounded by themselves."""
+    outputs, rows, columns, channels = weights.shape
+    whole = np.zeros((outputs, rows, 2 * TOGETHER, channels), weights.dtype)
+    whole[:, :, :columns] = weights
+    for number, (row, taps, above) in enumerate(taps_of(rows, 1)):
+        for kind, first in enumerate(range(0, columns, TOGETHER)):
+            own = whole[:, taps, first : first + TOGETHER].reshape(outputs, -1, WINDOW, 2 * channels)
+            window = np.zeros((outputs, WINDOW, WINDOW, 2 * channels), weights.dtype)
+            window[:, above : above + own.shape[1]] = own
+            offset = pairs.offset + row * pairs.line + kind * WINDOW * pairs.pixel
+            yield Part(replace(pairs, offset=offset), window, (1, 1, 1, 1), 1, (number, kind))
