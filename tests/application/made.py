@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from atonc.compiler.request.options import Options
+from atonc.compiler.request.options import Options, room
 from atonc.delivery.application import building, planning
 from atonc.delivery.application.plan_types import ApplicationPlan
 from atonc.delivery.application.read import checked
@@ -21,7 +21,7 @@ def application(resident: str = "") -> Application:
     options = Options(verify=False)
     first = AppNetwork("first", TFLITE, options, 30.0, outputs_survive=("second",), inputs_survive=("second",))
     second = AppNetwork("second", ONNX, options, 10.0, after="first", inputs_survive=("first",))
-    return checked(Application("made", options.board, (first, second), resident=resident))
+    return checked(Application("made", options.board, (first, second), resident=room(resident)))
 
 
 def with_image(mode: LoadMode = LoadMode.XIP, resident: str = "") -> Application:

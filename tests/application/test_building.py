@@ -147,7 +147,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, capsys: pytest.Cap
     for words in ([str(file), str(TFLITE)], [str(file), "--resident"], [str(tmp_path / "model.h5")]):
         code, told = said(["app", "build", *words], capsys)
         assert code and told["document"] == "error"
-    assert AppOptions(max_load=5.0) != AppOptions() and Options().resident == ""
+    assert AppOptions(max_load=5.0) != AppOptions() and not Options().resident
 
 
 def test_the_page_has_every_network_and_nothing_from_elsewhere(made: building.BuiltApplication) -> None:

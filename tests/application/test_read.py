@@ -9,6 +9,7 @@ import pytest
 from atonc.compiler.request.options import Options
 from atonc.delivery.application.read import of_models, read_application, with_slots_of
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.room import ALL_RAM
 
 GOOD = """
 board = "stm32n6570-dk"
@@ -49,7 +50,7 @@ def test_what_it_says(tmp_path: Path) -> None:
     assert od.outputs_survive == ("reid",)  # who follows works on its results
     assert reid.inputs_survive == ("od",) and reid.slot_bytes == 1 << 20 and reid.options.prefer == "memory"
     assert [(one.name, one.start, one.end) for one in found.reserved] == [("camera", 0x343A_7000, 0x343C_0000)]
-    assert found.resident == "all"
+    assert found.resident == ALL_RAM
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_no_networks_and_too_many(tmp_path: Path) -> None:
 def test_the_short_form_names_networks_after_their_files() -> None:
     found = of_models([Path("a-b.tflite"), Path("x/a_b.onnx"), Path("3d.onnx")], Options(resident="all"))
     assert [one.name for one in found.networks] == ["a_b", "a_b_2", "n3d"]
-    assert found.resident == "all" and not any(one.options.resident for one in found.networks)
+    assert found.resident == ALL_RAM and not any(one.options.resident for one in found.networks)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "x"}', '{"format": "atonc application 1", "slots": [{}]}'])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.compiler.request.options import Options
+from atonc.compiler.request.options import Options, room
 from atonc.delivery.application import building, check, flash
 from atonc.delivery.application.figures import figures
 from atonc.delivery.application.options import AppOptions
@@ -30,7 +30,7 @@ def application(share: bool = True, resident: str = "") -> Application:
         AppNetwork("pixels", TFLITE, replace(options, input_type="uint8")),
         AppNetwork("other", ONNX, options),
     )
-    return checked(Application("made", options.board, networks, resident=resident, share_constants=share))
+    return checked(Application("made", options.board, networks, resident=room(resident), share_constants=share))
 
 
 @cache

@@ -25,7 +25,7 @@ from atonc.compiler.search.generators import GENERATORS, unfuse
 from atonc.compiler.search.goal import Goal
 from atonc.compiler.search.log import Proposal, Verdict
 from atonc.compiler.search.loop import Generator, search
-from atonc.compiler.search.saved import as_json, read_decisions
+from atonc.compiler.search.saved import as_json, made_for, read_decisions
 from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import NO_EVIDENCE
@@ -171,7 +171,7 @@ def test_decisions_come_back_as_they_were(tmp_path: Path) -> None:
     file = tmp_path / "decisions.json"
     for decisions in (FIRST, EVERYTHING):
         file.write_text(json.dumps({"decisions": as_json(decisions)}))
-        assert read_decisions(file, graph) == decisions
+        assert read_decisions(file, graph, made_for(graph, PLAIN)) == decisions
     assert as_json(FIRST) == {}
 
 

@@ -24,7 +24,7 @@ from atonc.compiler.passes.cut_inputs import cut_inputs
 from atonc.compiler.place import BoardMemory, Layout
 from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.calibration import MOST_VERIFIED, given_inputs, spread
-from atonc.compiler.request.options import ALL_FREE, Options, size
+from atonc.compiler.request.options import Options
 from atonc.compiler.request.target import machine_of as machine_of
 from atonc.compiler.request.target import memories as memories
 from atonc.compiler.request.target import target_of as target_of
@@ -38,9 +38,9 @@ from atonc.compiler.search.generators import FRONT, GENERATORS
 from atonc.compiler.search.known import known_graph
 from atonc.compiler.search.log import Attempt, Verdict
 from atonc.compiler.search.loop import Generator, search
-from atonc.compiler.search.saved import read_decisions
+from atonc.compiler.search.saved import made_for, read_decisions
 from atonc.compiler.select.affinity import cpu_alone, resolve
-from atonc.compiler.select.decisions import ALL_RAM, FIRST, Decisions
+from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, CapacityError
 from atonc.machine.base.frozen import dataclass
@@ -197,7 +197,7 @@ def finish(
         target=setting.target,
         grades=graded.grades,
         search=tuple(log),
-        decisions=best.decisions,
+        decisions=replace(best.decisions, made_for=made_for(setting.graph, setting.options)),
         priced=(made.program, best.cost),
         ciphered=ciphered,
     )
@@ -213,16 +213,12 @@ def _ciphered(program: Program, best: Candidate, setting: Setting) -> Program:
 
 def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:
     """What is built first, and who looks at it: nobody where the user has decided, but for weights without a place."""
-    room = resident_bytes(options)
+    room = int(options.room_for_weights)
     if not options.decisions:
         return Decisions(compact=options.prefer == MEMORY, resident_bytes=room), GENERATORS
-    given = read_decisions(Path(options.decisions), graph)
-    given = replace(given, resident_bytes=room) if room else given
+    given = read_decisions(Path(options.decisions), graph, made_for(graph, options))
+    given = replace(given, resident_bytes=room) if room and given.resident is None else given
     return given, tuple(one for one in GENERATORS if one.of == Verdict.UNDECIDED)
-
-
-def resident_bytes(options: Options) -> int:
-    return ALL_RAM if options.resident == ALL_FREE else size(options.resident or "0")
 
 
 def _verified(

@@ -43,6 +43,7 @@ def _instead(form: Form, other: Alternative, at: int) -> Form:
         form,
         groups=(*form.groups[:at], *other.form.groups, *behind),
         buffers={**form.buffers, **other.form.buffers},
+        earlier={**form.earlier, **other.form.earlier},  # kernels that several layers read are the first one's
         alternatives=(*rivals, Alternative(other.chosen, other.chosen_form, other.label, other.form, DECIDED)),
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
 from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, did_you_mean, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.room import ALL_FREE, NO_ROOM, Room
+from atonc.machine.base.room import room as room
+from atonc.machine.base.room import size as size
 from atonc.machine.hw.four_bits import PROBABILITY
 
 MODEL = "the model"
@@ -19,13 +20,10 @@ CHECKS = "checks"
 OUTPUT = "what is written and shown"
 GATES = "gates: exit code 1 where they do not hold"
 STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
-ALL_FREE = "all"
 ANY_FORM, W4_STREAM = "any", "w4-stream"
 UNPROVEN = (ANY_FORM, W4_STREAM)  # values of `--allow-unproven`
 SEEN, COMPOSED = "seen", "composed"  # values of `--silicon`
 _POSITIONS = ("chfirst", "chlast")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g)(i?b)?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -54,19 +52,6 @@ def positive(text: str) -> float:
     if not 0 < value < 1e9:
         raise InputError(f"{text[:60]!r} is not a number above zero and below 1e9")
     return value
-
-
-def size(text: str) -> int:
-    """Bytes."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise InputError(f"{text[:60]!r} is not a size", remedy="write bytes, or 640k, or 1.5M")
-    return round(float(match[1]) * _UNITS[match[2].lower()])
-
-
-def room(text: str) -> str:
-    """Nothing, `ALL_FREE`, or a size in bytes as text."""
-    return text if text in ("", ALL_FREE) else str(size(text))
 
 
 def whole(text: str) -> int:
@@ -145,8 +130,8 @@ class Options:
         takes=Takes(choices=("best", "2.x"), rare=True),
     )
     prefer: str = option("speed", "--prefer", MEMORY, "what counts more", takes=Takes(choices=("speed", "memory")))
-    resident: str = option(
-        "",
+    resident: Room | str = option(
+        NO_ROOM,
         "--resident",
         MEMORY,
         "copy weights into RAM once, at initialisation: BYTES of it, or all that activations leave free",
@@ -327,6 +312,7 @@ class Options:
     seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole, takes=RARE)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "resident", room(str(self.resident)))  # in Python it is written as on a command line
         if isinstance(self.allow_unproven, bool):
             object.__setattr__(self, "allow_unproven", (ANY_FORM,) * self.allow_unproven)
         check(self)
@@ -342,6 +328,11 @@ class Options:
                 rule="--silicon seen allows none",
                 remedy="leave out --schedule-with or --silicon seen",
             )
+
+    @property
+    def room_for_weights(self) -> Room:
+        """RAM that weights may take for the whole run."""
+        return self.resident if isinstance(self.resident, Room) else room(self.resident)
 
     @property
     def unproven(self) -> tuple[str, ...]:

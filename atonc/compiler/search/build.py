@@ -69,12 +69,24 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         cuts=decisions.cuts,
         forms=decisions.forms,
         coarse=max(MOST_CODES, options.allow_coarse),
-        resident=bool(options.resident),
+        resident=decisions.keeps_weights,
     )
-    if before is None and decisions.lowering == FIRST.lowering:
-        return known_forms(facts, affinity, partial(map_ops, facts, decisions, affinity))
-    mapped = map_ops(facts, decisions, affinity, before.mapped if before else None)
-    return before.mapped if before and mapped.works == before.mapped.works else mapped
+    known = before.mapped if before and before.decisions.keeps_weights == decisions.keeps_weights else None
+    first = replace(FIRST, resident_bytes=decisions.resident_bytes)
+    if known is None and decisions.lowering == first.lowering:
+        mapped = known_forms(facts, affinity, partial(map_ops, facts, decisions, affinity))
+    else:
+        mapped = map_ops(facts, decisions, affinity, known)
+    return before.mapped if before and _alike(mapped, before.mapped) else mapped
+
+
+def _alike(one: Mapped, other: Mapped) -> bool:
+    """The same tasks, and the same forms that could take their place."""
+    return one.works == other.works and _alternatives(one) == _alternatives(other)
+
+
+def _alternatives(mapped: Mapped) -> dict[str, list[str]]:
+    return {op: [other.label for other in form.alternatives] for op, form in mapped.forms.items()}
 
 
 def _room(setting: Setting, decisions: Decisions) -> NpuRamBudget:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.place import Layout
@@ -16,22 +16,26 @@ from atonc.compiler.place.resident import (
     with_prefetched,
 )
 from atonc.compiler.plan.contents import require_written
-from atonc.compiler.plan.types import StepPlan
+from atonc.compiler.plan.findings import Finding
+from atonc.compiler.plan.types import BufferKind, StepPlan
 from atonc.compiler.schedule.check import require_sound
 from atonc.compiler.schedule.check_copies import check as check_copies
 from atonc.compiler.schedule.prefetch import Ride, with_copies
 from atonc.compiler.search.candidate import Built, Setting
 from atonc.compiler.select.decisions import Fetched
+from atonc.machine.base.errors import InputError
 
 
 def with_residents(built: Built, homes: Mapping[str, int], setting: Setting) -> Built:
     """`homes`: constant -> address of its copy, in RAM that is free from the first step to the last."""
+    _require_constants(homes, built.layout, setting)
     plans = reading_copies(built.scheduled.plans, {name: resident_name(name) for name in homes})
     return _moved(built, plans, with_copies_of(built.layout, homes, setting.memory, plans), setting)
 
 
 def with_fetched(built: Built, fetched: Sequence[Fetched], setting: Setting) -> Built:
     """Weights that idle engines copy into RAM that is free for that long."""
+    _require_constants((one.constant for one in fetched), built.layout, setting)
     before, copies = built.scheduled.plans, {one.constant: prefetched_name(one.constant) for one in fetched}
     rides: dict[int, list[Ride]] = {}
     for one in fetched:
@@ -40,7 +44,9 @@ def with_fetched(built: Built, fetched: Sequence[Fetched], setting: Setting) -> 
             rides.setdefault(copy.step, []).append(ride)
     plans = with_copies(before, rides)
     constants = {copy: built.layout.placed[name].buffer for name, copy in copies.items()}
-    require_sound(list(check_copies(before, plans, constants)))
+    findings = list(check_copies(before, plans, constants))
+    _require_given(findings, setting)
+    require_sound(findings)
     lives = [(one.constant, one.address, one.first, one.last) for one in fetched]
     moved = _moved(built, plans, with_prefetched(built.layout, lives, setting.memory), setting)
     buffers = {name: home.buffer for name, home in moved.layout.placed.items()}
@@ -51,6 +57,33 @@ def with_fetched(built: Built, fetched: Sequence[Fetched], setting: Setting) -> 
 
 def _moved(built: Built, plans: tuple[StepPlan, ...], layout: Layout, setting: Setting) -> Built:
     edges, aliases = (setting.graph.inputs, setting.graph.outputs), built.mapped.context.aliases
-    place_check.require_sound(place_check.check(layout.placed, plans, setting.memory, aliases, *edges))
+    findings = place_check.check(layout.placed, plans, setting.memory, aliases, *edges)
+    _require_given(findings, setting)
+    place_check.require_sound(findings)
     scheduled = replace(built.scheduled, plans=plans)
     return Built(built.mapped, scheduled, layout, setting.bound(plans, layout))
+
+
+def _require_constants(names: Iterable[str], layout: Layout, setting: Setting) -> None:
+    """Constants are named by their bytes: another model or another form of a layer has others."""
+    for name in names:
+        home = layout.placed.get(name)
+        if home is None or home.buffer.kind != BufferKind.CONSTANT:
+            raise InputError(
+                f"the program has no constant {name[:80]!r} to copy into RAM",
+                where=setting.options.decisions,
+                rule="decisions about weights hold for the model and the options that they were made with",
+                remedy="make them again from this model with these options, or leave out 'resident' and 'fetched'",
+            )
+
+
+def _require_given(findings: Sequence[Finding], setting: Setting) -> None:
+    """What a file decides may be wrong; what the search decides is ours."""
+    if findings and setting.options.decisions:
+        first = findings[0]
+        raise InputError(
+            f"copies of weights as these decisions have them are not possible: {first.where}, {first.seen}",
+            where=setting.options.decisions,
+            rule=first.rule,
+            remedy="leave out 'resident' and 'fetched': with --resident places are found again",
+        )

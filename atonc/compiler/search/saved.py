@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from atonc.compiler.ir import Graph
-from atonc.compiler.select.decisions import FIRST, Copy, Decisions, Fetched, Stripe
+from atonc.compiler.ir.text import dump
+from atonc.compiler.request.options import Options
+from atonc.compiler.select.decisions import FIRST, Copy, Decisions, Fetched, MadeFor, Stripe
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import RULES
 from atonc.machine.base.declare import did_you_mean
@@ -19,6 +22,12 @@ from atonc.machine.base.errors import InputError
 
 KEY = "decisions"  # beside what else a file has
 MAX_BYTES = 1 << 26
+_CONDITIONS = {
+    "npu": "the NPU (--no-npu)",
+    "numerics": "--numerics",
+    "epoch_controller": "the epoch controller (--no-epoch-controller)",
+    "graph": "the digest of the graph",  # last: it depends on the others as well
+}
 _KINDS = {list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
 
 
@@ -35,8 +44,14 @@ def as_json(decisions: Decisions) -> dict[str, Any]:
     return values
 
 
-def read_decisions(path: Path, graph: Graph) -> Decisions:
-    """From a file of its own, or from NAME_program.json."""
+def made_for(graph: Graph, options: Options) -> MadeFor:
+    """The graph counts without its name, which may be that of the file."""
+    digest = hashlib.sha256(dump(replace(graph, name="")).encode()).hexdigest()
+    return MadeFor(graph.name, digest[:16], options.numerics, not options.no_npu, options.epoch_controller)
+
+
+def read_decisions(path: Path, graph: Graph, now: MadeFor) -> Decisions:
+    """From a file of its own, or from NAME_program.json; `now`: what they shall be used for."""
     try:
         found = _object(json.loads(read_file(path, MAX_BYTES)), "the file")
         given = _object(found.get(KEY, found), f"its {KEY!r}")
@@ -47,6 +62,8 @@ def read_decisions(path: Path, graph: Graph) -> Decisions:
             where=str(path),
             rule="a file that `atonc explain --search --json` or `atonc generate` wrote (NAME_program.json)",
         ) from None
+    if decisions.made_for is not None:
+        _require_same(decisions.made_for, now, path)
     _require_known(decisions, graph, path)
     return decisions
 
@@ -75,6 +92,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 48:
+        raise TypeError(f"{str(value)[:60]!r} is not a whole number from 0 on")
+    return value
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{value!r} is neither true nor false")
@@ -84,7 +107,20 @@ def _flag(value: Any) -> bool:
 def _fetched(value: Any) -> tuple[Fetched, ...] | None:
     if value is None:
         return None
-    return tuple(Fetched(**{**one, "copies": tuple(Copy(**copy) for copy in one["copies"])}) for one in value)
+    return tuple(_one_fetched(one) for one in value)
+
+
+def _one_fetched(given: Mapping[str, Any]) -> Fetched:
+    numbers = {name: _whole(value) for name, value in given.items() if name not in ("constant", "copies")}
+    copies = (Copy(**{name: _whole(value) for name, value in copy.items()}) for copy in given["copies"])
+    return Fetched(_text(given["constant"]), **numbers, copies=tuple(copies))
+
+
+def _made_for(value: Any) -> MadeFor | None:
+    if value is None:
+        return None
+    texts = {name: _text(value[name]) for name in ("model", "graph", "numerics")}
+    return MadeFor(**texts, npu=_flag(value["npu"]), epoch_controller=_flag(value["epoch_controller"]))
 
 
 def _refused(rule: str, seen: str, limit: str, remedy: str) -> RefusedForm:
@@ -100,15 +136,34 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "on_cpu": lambda value: {_text(op): _refused(**why) for op, why in value.items()},
     "unfused": _names,
     "alone": _names,
-    "stripes": lambda value: tuple(Stripe(tuple(map(_text, one["ops"])), int(one["bands"])) for one in value),
+    "stripes": lambda value: tuple(Stripe(tuple(map(_text, one["ops"])), _whole(one["bands"])) for one in value),
     "unstriped": _names,
     "reserved": _names,
     "forms": lambda value: {_text(op): _text(label) for op, label in value.items()},
-    "cuts": lambda value: {_text(name): tuple(map(int, cuts)) for name, cuts in value.items()},
-    "resident_bytes": int,
-    "resident": lambda value: None if value is None else {_text(name): int(place) for name, place in value.items()},
+    "cuts": lambda value: {_text(name): tuple(map(_whole, cuts)) for name, cuts in value.items()},
+    "resident_bytes": _whole,
+    "resident": lambda value: None if value is None else {_text(name): _whole(place) for name, place in value.items()},
     "fetched": _fetched,
+    "made_for": _made_for,
 }
+
+
+def _require_same(before: MadeFor, now: MadeFor, path: Path) -> None:
+    """Elsewhere the same names may stand for something else."""
+    for name, what in _CONDITIONS.items():
+        was, asked = getattr(before, name), getattr(now, name)
+        if was != asked:
+            raise InputError(
+                f"made for {before.model[:60] or 'a graph'} where {what} is {_said(was)}; here it is {_said(asked)}",
+                where=str(path),
+                rule="decisions belong to one graph (a model with its cuts and formats) and one way to lower it",
+                remedy="give the model and the options of then, or make the decisions again with these; without its "
+                "'made_for' a file is taken as far as its names fit",
+            )
+
+
+def _said(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def _require_known(decisions: Decisions, graph: Graph, path: Path) -> None:

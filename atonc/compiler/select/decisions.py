@@ -42,6 +42,17 @@ class Fetched:
 
 
 @dataclass(frozen=True)
+class MadeFor:
+    """What decisions were made for: names of operators, forms and constants mean something there only."""
+
+    model: str  # its name, for people
+    graph: str  # digest of the graph that is lowered
+    numerics: str
+    npu: bool
+    epoch_controller: bool
+
+
+@dataclass(frozen=True)
 class Decisions:
     """By default: what is tried first. Names are those of operators; of constants where it says so."""
 
@@ -59,14 +70,20 @@ class Decisions:
     resident_bytes: int = 0  # RAM that weights may take for the whole run
     resident: Mapping[str, int] | None = None  # constant -> address of its copy in RAM; None: not decided yet
     fetched: tuple[Fetched, ...] | None = None  # constants that are copied ahead; None: not decided yet
+    made_for: MadeFor | None = field(default=None, compare=False)  # None: nobody has said, as in a file made by hand
 
     def __hash__(self) -> int:
         return hash((self.lowering, self.scheduling, self.resident_bytes, str(self.resident), self.fetched))
 
     @property
+    def keeps_weights(self) -> bool:
+        """Kernels shall lie in RAM, as far as there is room: forms are chosen for that."""
+        return self.resident_bytes > 0
+
+    @property
     def undecided(self) -> bool:
         """Whether weights may stay in RAM, and nobody has said which."""
-        return self.resident_bytes > 0 and self.resident is None
+        return self.keeps_weights and self.resident is None
 
     def but(self, **changes: Any) -> Decisions:
         """The same with some changes; where weights lie has to be decided anew then."""
@@ -79,7 +96,7 @@ class Decisions:
     def lowering(self) -> tuple[object, ...]:
         """What tasks depend on."""
         cuts, forms = (tuple(sorted(one.items())) for one in (self.cuts, self.forms))
-        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms
+        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms, self.keeps_weights
 
     @property
     def scheduling(self) -> tuple[object, ...]:
@@ -92,5 +109,4 @@ class Decisions:
         return kept and self.scheduling == other.scheduling
 
 
-ALL_RAM = 1 << 40  # as `resident_bytes`: more than any board has, so all that is free
 FIRST = Decisions()  # what is tried first

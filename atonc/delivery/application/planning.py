@@ -27,6 +27,7 @@ from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, Ke
 from atonc.delivery.application.types import ERASED_BYTES, Application, AppNetwork, FlashSlot, Span
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, CapacityError
+from atonc.machine.base.room import NO_ROOM, Room
 from atonc.machine.hw.limits import PREFETCH_BYTES
 
 # How much slower a network may get so that it works in the RAM of a larger one. The prediction itself is off by more
@@ -139,7 +140,7 @@ def granted(found: ApplicationPlan, name: str) -> list[Span]:
 # ------------------------------------------------------------------------------------------------------------ compiling
 
 
-def compiled_for(source: AppSource, memory: BoardMemory, slot: FlashSlot, resident: str = "") -> Compiled:
+def compiled_for(source: AppSource, memory: BoardMemory, slot: FlashSlot, resident: Room = NO_ROOM) -> Compiled:
     options = replace(source.network.options, verify=False, resident=resident)
     memory = movable_outside(memory) if options.relocatable else memory
     with progress.part(f"network {source.name}"):
@@ -315,7 +316,7 @@ def compiled_with_copies(
     """With weights in RAM of its own, which stay while others work in the shared RAM."""
     memory = replace(room_for(begun, source.name, [*shared, *own]), overwritten=tuple(parts.joined(shared)))
     try:
-        return compiled_for(source, memory, slot, str(parts.size_of(own)))
+        return compiled_for(source, memory, slot, Room(parts.size_of(own)))
     except (PlacementError, CapacityError):
         return None
 

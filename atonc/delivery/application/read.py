@@ -15,6 +15,7 @@ from atonc.delivery.application.types import AppChanges, Application, AppNetwork
 from atonc.machine.base.declare import arguments, did_you_mean
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.room import NO_ROOM
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board, split_choice
 from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
@@ -55,8 +56,8 @@ def read_application(path: Path, changes: AppChanges | None = None) -> Applicati
     after = {one.name: one.after for one in networks}
     networks = [replace(one, per_second=_rate(one.name, said, after)) for one in networks]
     networks = [_read_by_followers(one, own, networks) for one, own in zip(networks, tables, strict=True)]
-    resident = table.text("resident") if table.has("resident") else ""
-    resident = room(resident if changes.resident is None else changes.resident)
+    said_room = table.text("resident") if table.has("resident") else ""
+    resident = room(str(said_room if changes.resident is None else changes.resident))
     reserved = tuple(_reservation(one, board) for one in table.tables("reserve"))
     share = table.has("share_constants") and table.flag("share_constants")
     share = share if changes.share_constants is None else changes.share_constants
@@ -74,9 +75,9 @@ def of_models(models: Sequence[Path], options: Options | None = None) -> Applica
         while name.lower() in (*_TAKEN, *(one.lower() for one in names)):
             name, number = f"{stem}_{number}", number + 1
         names.append(name)
-    each = replace(options, resident="", keep_free=0)
+    each = replace(options, resident=NO_ROOM, keep_free=0)
     networks = tuple(AppNetwork(name, model, each) for name, model in zip(names, models, strict=True))
-    return checked(Application("command line", options.board, networks, resident=options.resident))
+    return checked(Application("command line", options.board, networks, resident=options.room_for_weights))
 
 
 def checked(application: Application) -> Application:

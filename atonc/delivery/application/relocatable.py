@@ -31,6 +31,7 @@ from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base import progress
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError
+from atonc.machine.base.room import NO_ROOM, Room
 
 _TOLD = (".json", ".txt", ".html")  # files about a network; the others are in its image
 
@@ -45,7 +46,7 @@ def with_images(
         network = source.network
         if network.relocatable is not None:
             free = parts.without(memory, [(one.start, one.end) for one in reserved])
-            images = [_first_image(source, free, resident) for resident in dict.fromkeys(("", application.resident))]
+            images = [_first_image(source, free, resident) for resident in dict.fromkeys((NO_ROOM, application.resident))]
             reserved.append(_exec_ram(network, images, free))
             network = replace(network, slot_bytes=network.slot_bytes or _slot_bytes(images))
         networks.append(network)
@@ -100,7 +101,7 @@ def require_fits(network: AppNetwork, image: Image, slot: FlashSlot, ram: Span) 
         )
 
 
-def _first_image(source: AppSource, memory: BoardMemory, resident: str) -> Image:
+def _first_image(source: AppSource, memory: BoardMemory, resident: Room) -> Image:
     """Weights in RAM make other programs, of which the image may have to patch more."""
     flash, network = parts.flash_of(memory), source.network
     whole = FlashSlot(source.name, flash.base, flash.base + flash.size_bytes)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from atonc.compiler.compile.pipeline import resident_bytes
 from atonc.compiler.search.generators.resident import outlook
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork
@@ -24,9 +23,8 @@ _LEAST_BYTES = 4096
 
 def with_residents(found: ApplicationPlan, sources: Sequence[AppSource]) -> ApplicationPlan:
     """The plan with weights in RAM; the same where the application asks for none."""
-    asked = resident_bytes(replace(found.networks[0].network.options, resident=found.application.resident))
     free = _free(found)
-    budget = min(asked, sum(end - start for start, end in free))
+    budget = min(found.application.resident, sum(end - start for start, end in free))
     if budget < _LEAST_BYTES:
         return found
     shares = _shares(found.networks, free, budget)

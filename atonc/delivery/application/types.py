@@ -10,6 +10,7 @@ from typing import Any
 
 from atonc.compiler.request.options import Options
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.room import NO_ROOM, Room
 
 Span = tuple[int, int]  # first address, and the first one behind
 ERASED_BYTES = 1 << 16  # what the flash loaders of both boards erase at once: slots begin and end there
@@ -72,7 +73,7 @@ class Application:
     board: str
     networks: tuple[AppNetwork, ...]
     reserved: tuple[Reservation, ...] = ()
-    resident: str = ""  # weights in RAM, for all networks together: nothing, "all", or bytes
+    resident: Room = NO_ROOM  # weights in RAM, for all networks together
     slots: tuple[FlashSlot, ...] = ()  # of an earlier build, to be kept
     share_constants: bool = False  # equal constants of several networks lie in one place
 

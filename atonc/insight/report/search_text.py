@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from atonc.compiler.search.log import Attempt
@@ -17,7 +17,7 @@ def lines(attempts: Sequence[Attempt], decisions: Decisions) -> list[str]:
         figures = f"{one.cycles:,} cycles, {one.peak_bytes:,} bytes at the peak: " if one.cycles else ""
         out.append(f"  {number:2}  {one.reason}")
         out.append(f"      {figures}{one.verdict}" + (f" ({one.seen})" if one.seen else ""))
-    decided = as_json(decisions)
+    decided = as_json(replace(decisions, made_for=None))
     out += ["", "decided: " + ("nothing otherwise than what is tried first" if not decided else "")]
     return [*out, *(f"  {name}: {_value(value)}" for name, value in decided.items())]
 
