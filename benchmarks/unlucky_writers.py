@@ -32,8 +32,7 @@ ARGUMENTS = (
 HEAD = """# Writers that are killed, and writers at the same time
 
 Two builds of different models (13 and 15 files, the longer one with `--stai`) go into one folder again and again.
-*Kills*: SIGKILL at a random moment of writing; *aimed kills*: in front of each move that puts the manifest or a file
-into its place; *pairs*: two processes that write five builds each at the same time, and a reader that reads all the
+*Kills*: SIGKILL at a random moment of writing; *pairs*: two processes that write five builds each at the same time, and a reader that reads all the
 while. The reader runs the network on the emulator, and then makes the picture that `view`, `explain` and `compare`
 show: two readings. Each saw the first build, or the second one, or something else (a mix, an error, nothing).
 
@@ -65,7 +64,6 @@ def run(arguments: argparse.Namespace) -> Report:
         read = unlucky.real_readings
         for what, times, work in (
             ("kills", arguments.kills, lambda: unlucky.kills(target, made, arguments.kills, arguments.seed, read)),
-            ("aimed kills", sum(map(len, made)) + 2, lambda: unlucky.aimed_kills(target, made, read)),
             ("pairs", arguments.pairs, lambda: unlucky.pairs(target, made, arguments.pairs, 5, read)),
         ):
             started = time.perf_counter()

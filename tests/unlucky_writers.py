@@ -17,18 +17,20 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from atonc.insight.explain.folder import folder_view
 from atonc.insight.runs.runs import RunOptions, run
-from atonc.machine.base import build_folder
+from atonc.machine.base import build_folder, folder_change
 from atonc.machine.base.disk import HIDDEN, read_file
 from atonc.machine.base.errors import AtoncError
+from tests.killed import kill_at
 
 Build = Mapping[str, bytes]
 Read = Callable[[Path], list[str]]
-NAME = "network"
-BEFORE, BEHIND, BETWEEN = "before its manifest", "behind its manifest", "between two builds"  # where a writer died
+NAME = build_folder.network_build("network")
+BEFORE, BEHIND, BETWEEN = "before its files were ready", "while they took their places", "between two builds"
 
 
 def real_readings(folder: Path) -> list[str]:
@@ -84,21 +86,6 @@ def child(work: Callable[[], None]) -> Iterator[int]:
             pass
 
 
-def write_and_die(folder: Path, build: Build, move_number: int) -> None:
-    """Dies in front of one of the moves that put manifest and files into their places."""
-    made, move = 0, build_folder.move
-
-    def counted(source: Path, target: Path) -> None:
-        nonlocal made
-        if made == move_number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        made += 1
-        move(source, target)
-
-    build_folder.move = counted
-    build_folder.write_whole(folder, build, NAME)
-
-
 def kills(folder: Path, builds: list[Build], count: int, seed: int, read: Read) -> Counter[str]:
     """What a reader sees after each kill at a random moment: the fingerprint, or the error."""
     chooser, seen = random.Random(seed), Counter[str]()
@@ -116,13 +103,14 @@ def kills(folder: Path, builds: list[Build], count: int, seed: int, read: Read) 
 
 
 def aimed_kills(folder: Path, builds: list[Build], read: Read) -> Counter[str]:
-    """The same for every moment between two moves, of each build over the other."""
+    """The same in front of every file system call, of each build over the other."""
     seen = Counter[str]()
     for old, new in (builds, builds[::-1]):
-        for number in range(len(new) + 1):
+        died, number = True, 0
+        while died:
             build_folder.write_whole(folder, old, NAME)
-            with child(lambda build=new, at=number: write_and_die(folder, build, at)) as process:  # type: ignore[misc]
-                os.waitpid(process, 0)
+            died = kill_at(partial(build_folder.write_whole, folder, new, NAME), folder, number)
+            number += 1
             seen[_moment(folder)] += 1
             seen.update(read(folder))
     return seen
@@ -130,7 +118,7 @@ def aimed_kills(folder: Path, builds: list[Build], read: Read) -> Counter[str]:
 
 def _moment(folder: Path) -> str:
     """Where the writer died, as its folder shows it."""
-    if build_folder._stranger(folder, build_folder._manifests(folder)):
+    if folder_change.is_changing(folder):
         return BEHIND
     return BEFORE if list(folder.glob(".atonc-*")) else BETWEEN
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from atonc.delivery.application.figures import figures
 from atonc.delivery.application.options import AppOptions
 from atonc.machine.base.build_folder import read_whole, write_whole
 from atonc.machine.base.disk import HIDDEN
+from tests import killed
 from tests import unlucky_writers as unlucky
 from tests.application.made import application, plan
 
@@ -36,27 +40,30 @@ def seen(folder: Path) -> dict[str, bytes]:
     return {name: data for name, data in found.items() if not name.endswith("_manifest.json")}
 
 
-def died_at(folder: Path, files: dict[str, bytes], move: int) -> None:
-    with unlucky.child(lambda: unlucky.write_and_die(folder, files, move)) as process:
-        _, status = os.waitpid(process, 0)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+def writer(folder: Path, files: dict[str, bytes]) -> Callable[[], object]:
+    return partial(write_whole, folder, files, building.OWNER)
 
 
-def test_nothing_or_the_whole_folder(new: dict[str, bytes], tmp_path: Path) -> None:
-    """In front of the manifest, and of files that are put into their places."""
-    for move in (0, *range(1, len(new) + 1, 3), len(new)):
-        folder = tmp_path / str(move)
-        died_at(folder, new, move)
-        assert seen(folder) == (new if move else {}), move
-
-
-def test_the_former_build_or_the_whole_new_one(new: dict[str, bytes], tmp_path: Path) -> None:
-    old = {name: data[::-1] for name, data in new.items() if not name.startswith("second")}
-    for move in (0, 1, len(new) // 2, len(new)):
-        folder = tmp_path / str(move)
-        write_whole(folder, old, unlucky.NAME)
-        died_at(folder, new, move)
-        assert seen(folder) == (new if move else old), move
+def test_wherever_it_is_killed(new: dict[str, bytes], tmp_path: Path) -> None:
+    """At a sample of its file system calls, over a former build and into nothing. Who knows nothing of atonc finds all
+    files of before, all new ones, or not all C files; readers of atonc one whole build or nothing."""
+    former = {name: data[::-1] for name, data in new.items() if not name.startswith("second")}
+    needed = [name for name in new if name.endswith(".c")]
+    for old in (former, {}):
+        folder, states = tmp_path / str(len(old)), [{}]
+        for files in filter(None, (old, new)):
+            writer(folder, files)()
+            states.append(killed.state_of(folder))
+        calls = killed.calls_of(writer(folder, new), folder)
+        kinds = set()
+        for number in range(0, calls, 7):
+            shutil.rmtree(folder)
+            if old:
+                writer(folder, old)()
+            assert killed.kill_at(writer(folder, new), folder, number)
+            kinds.add(killed.judged(killed.state_of(folder), states[-2], states[-1], needed))
+            assert seen(folder) in (old, new), number
+        assert kinds == {killed.OLD, killed.NEW, killed.WITHOUT}
 
 
 def test_a_build_that_dies_before_it_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from atonc.delivery.layouts import folder as layout_folder
 from atonc.delivery.layouts.folder import MANIFEST, write_folder
+from atonc.machine.base import build_folder
 from atonc.machine.base.errors import InputError
 
 FIRST = {"a.txt": b"one", "src/b.txt": b"two"}
@@ -65,14 +66,18 @@ def test_what_tools_leave_behind_does_not_stop_the_next_build(tmp_path: Path) ->
         write_folder(folder, FIRST, leavings)
 
 
-def test_what_a_killed_writer_left_goes_when_it_is_old(tmp_path: Path) -> None:
-    old, new = tmp_path / ".atonc_layout-old", tmp_path / ".atonc_layout-new"
+def test_what_a_killed_writer_left_goes_when_it_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a lock tells that no writer lives, it goes at once."""
+    old, new = tmp_path / ".atonc-new-old", tmp_path / ".atonc-new-new"
     for hidden in (old, new):
-        (hidden / "new").mkdir(parents=True)
+        (hidden / "files").mkdir(parents=True)
     os.utime(old, (1, 1))
+    monkeypatch.setattr(build_folder, "fcntl", None)
     write_folder(tmp_path / "network_rust", FIRST)
-    assert not old.exists()
-    assert new.exists()
+    assert not old.exists() and new.exists()
+    monkeypatch.undo()
+    write_folder(tmp_path / "network_rust", SECOND)
+    assert not new.exists()
 
 
 def test_a_failure_leaves_the_old_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,14 +34,14 @@ from atonc.delivery.generate.generating import c_network, files_of
 from atonc.delivery.reloc.image import Image
 from atonc.machine.base import progress
 from atonc.machine.base.about import __version__
-from atonc.machine.base.build_folder import write_whole
+from atonc.machine.base.build_folder import BuildKind, Owner, write_whole
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError, ModelError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import find_board
 
-NAME = "app"  # of the files of the whole
+OWNER = Owner(BuildKind.APPLICATION, "app")  # of the files of the whole
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def build(application: Application, folder: Path | None, options: AppOptions | N
     require_sound(found, made)
     written: Sequence[Path] = ()
     if folder is not None and all(gate.holds for gate in gates):
-        written = write_whole(folder, made.files, NAME)
+        written = write_whole(folder, made.files, OWNER)
     return BuiltApplication(found, told, made, gates, tuple(map(str, written)))
 
 

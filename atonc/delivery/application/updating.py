@@ -26,7 +26,7 @@ from atonc.delivery.application.relocatable import exec_bytes, image_board, imag
 from atonc.delivery.application.types import Application
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.reloc.image import Image
-from atonc.machine.base.build_folder import write_whole
+from atonc.machine.base.build_folder import BuildKind, Owner, write_whole
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError, InputError
@@ -97,9 +97,14 @@ def update(application: Application, name: str, built: Path, folder: Path | None
     contents = [SlotContents(place.slot, image.data)]
     told[f"{name}_rel.hex"] = flash.hex_text(contents, parts.flash_of(memories(Options(board=application.board))))
     _require_sound(application, place, image, {**told, **inside})
-    written = write_whole(folder, told, name) if folder is not None else []
+    written = write_whole(folder, told, owner_of(name)) if folder is not None else []
     files = tuple(map(str, written))
     return BuiltUpdate(application, found, place, made, image, news, told=told, inside=inside, files=files)
+
+
+def owner_of(network: str) -> Owner:
+    """An update is for a firmware that is out: its files never go to the folder of that firmware."""
+    return Owner(BuildKind.UPDATE, network)
 
 
 def read_built(built: Path) -> BuiltMap:

@@ -13,9 +13,8 @@ from atonc.compiler.request.options import Gates
 from atonc.insight.report import compile_text
 from atonc.machine.base import progress
 from atonc.machine.base.about import __version__
-from atonc.machine.base.build_folder import REPORTS, write_whole
+from atonc.machine.base.build_folder import REPORTS, Trees, network_build, write_beside, write_whole
 from atonc.machine.base.checks import CheckResult
-from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count
 from atonc.machine.cost.saved_machine import machine_row
@@ -157,15 +156,21 @@ def generate(
     shared_kernels: bool = False,
     runtime: str = "",
 ) -> CompileView:
-    """Writes the files, all together or none; the view that comes back names them."""
-    files = files_of(view, with_hex, with_stai, shared_kernels, runtime)
+    """Makes the files and writes them; the view that comes back names them."""
+    return write_build(view, folder, files_of(view, with_hex, with_stai, shared_kernels, runtime), with_reports)
+
+
+def write_build(
+    view: CompileView, folder: Path, files: Mapping[str, bytes], with_reports: bool = True, trees: Trees | None = None
+) -> CompileView:
+    """All together or none, with folders of layouts (`trees`)."""
     if not with_reports:
         files = {name: content for name, content in files.items() if not name.endswith(REPORTS)}
-    return replace(view, files=tuple(map(str, write_whole(folder, files, view.name))))
+    return replace(view, files=tuple(map(str, write_whole(folder, files, network_build(view.name), trees))))
 
 
 def write_reports(view: CompileView, folder: Path) -> CompileView:
     """`analyze -o`: what there is to read, beside whatever the folder holds."""
     kept = {name: content for name, content in files_of(view).items() if name.endswith((*REPORTS, "_c_info.json"))}
     renamed = {name.replace("_generate_report", "_analyze_report"): content for name, content in kept.items()}
-    return replace(view, files=tuple(map(str, write_files(folder, renamed))))
+    return replace(view, files=tuple(map(str, write_beside(folder, renamed))))

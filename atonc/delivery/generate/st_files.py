@@ -23,7 +23,6 @@ from atonc.delivery.firmware import host_library
 from atonc.delivery.generate.st_call import WORKSPACE, StCall
 from atonc.insight.report import epochs_csv
 from atonc.insight.validating.distances import OutputResult
-from atonc.machine.base.build_folder import REPORTS, write_whole
 from atonc.machine.base.disk import write_files
 
 _REPORT_VERSION = 1.1
@@ -32,11 +31,9 @@ Files = dict[str, bytes]
 _TYPES = {"float32": "float", "int8": "s8", "uint8": "u8", "int16": "s16", "uint16": "u16", "int32": "s32"}
 
 
-def write(view: CompileView, folder: Path, call: StCall, files: Mapping[str, bytes]) -> CompileView:
-    """Files that `named` gave, and the workspace."""
-    if not call.reports:
-        files = {name: content for name, content in files.items() if not name.endswith(REPORTS)}
-    written = write_whole(folder, files, view.name)
+def write_workspace(view: CompileView, call: StCall, files: Mapping[str, bytes]) -> CompileView:
+    """What the tool keeps beside the files of a build."""
+    written: list[Path] = []
     if call.dll and view.options.no_npu:
         place = (call.workspace or WORKSPACE) / f"inspector_{view.name}" / "workspace" / "lib"
         used = [(p.base, p.size_bytes) for p in view.board.pools if view.memory.by_pool.get(p.name, 0)]
@@ -46,7 +43,7 @@ def write(view: CompileView, folder: Path, call: StCall, files: Mapping[str, byt
         work.mkdir(parents=True, exist_ok=True)
         write_files(work, _compiler_files(files, view.name) | {"network.csv": epochs_csv.text(view).encode()})
         written += write_files(call.workspace, {f"{view.name}_report.json": to_json(report(view, call))})
-    return replace(view, files=tuple(map(str, written)))
+    return replace(view, files=(*view.files, *map(str, written)))
 
 
 def named(made: Mapping[str, bytes], name: str, call: StCall) -> dict[str, bytes]:

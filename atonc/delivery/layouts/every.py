@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from atonc.delivery.firmware.building import find_toolchain
 from atonc.delivery.firmware.image import DEFAULT_BOARD
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.layouts import cmsis, openmv, rust, zephyr
-from atonc.delivery.layouts.folder import require_own, staged_folder
+from atonc.delivery.layouts.folder import require_own, with_manifest
 from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork, refuse_residents
 from atonc.delivery.reloc.build import build
 from atonc.delivery.reloc.options import RelocOptions
+from atonc.machine.base.build_folder import Trees
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import InputError, UnsupportedError
-from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 
 LAYOUTS = {layout.name: layout for layout in (zephyr.LAYOUT, openmv.LAYOUT, rust.LAYOUT, cmsis.LAYOUT)}
@@ -59,26 +59,11 @@ def layout_files(layout: FolderLayout, view: CompileView, runtime: str = "") -> 
     return layout.files(LayoutNetwork(view, generated, image, runtime))
 
 
-@dataclass(frozen=True)
-class PreparedLayout:
-    """A folder that is ready to be written: all that could stop it has been looked at."""
-
-    folder: Path
-    files: Mapping[str, bytes]
-    leavings: tuple[str, ...]
-
-    def write(self, before: Callable[[], CompileView]) -> CompileView:
-        """The whole folder, moved there once what is to be written before it is; the view names its files too."""
-        with staged_folder(self.folder, self.files, self.leavings) as put:
-            view = before()
-            return replace(view, files=(*view.files, *map(str, put())))
-
-
-def prepare_layout(layout: FolderLayout, view: CompileView, folder: Path, runtime: str = "") -> PreparedLayout:
-    """`FOLDER/NAME_LAYOUT`, before anything else is written there."""
-    place = folder / layout.folder(view.name)
-    require_own(place, layout.leavings)
-    return PreparedLayout(place, layout_files(layout, view, runtime), layout.leavings)
+def layout_tree(layout: FolderLayout, view: CompileView, folder: Path, runtime: str = "") -> Trees:
+    """`FOLDER/NAME_LAYOUT`, for whoever writes the build: both take their places in one step."""
+    place = layout.folder(view.name)
+    require_own(folder / place, layout.leavings)
+    return {place: with_manifest(layout_files(layout, view, runtime))}
 
 
 def advised(layout: FolderLayout, view: CompileView) -> CompileView:

@@ -5,99 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from atonc.machine.base.disk import read_file, umask
+from atonc.machine.base.build_folder import write_trees
+from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 
 MANIFEST = "atonc_layout.json"
 FORMAT = "atonc layout 1"
-_HIDDEN = ".atonc_layout-"  # not the prefix of build folders, whose next writer clears away what has no manifest
-_ABANDONED_SECONDS = 600.0  # no writer takes as long: one that left such a folder was killed
 _MOST_BYTES, _MOST_HASHED, _MOST_FILES = 1 << 20, 1 << 29, 10_000
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes], leavings: Sequence[str] = ()) -> list[Path]:
     """Replaces the folder as a whole, if everything in it is as it was written, or only what tools leave behind."""
-    with staged_folder(folder, files, leavings) as put:
-        return put()
-
-
-@contextmanager
-def staged_folder(
-    folder: Path, files: Mapping[str, bytes], leavings: Sequence[str] = ()
-) -> Iterator[Callable[[], list[Path]]]:
-    """The files lie beside the folder, all of them; what is given then only moves them there."""
     require_own(folder, leavings)
-    complete = {**files, MANIFEST: _manifest(files)}
-    with _written(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _clear_abandoned(folder.parent)
-        hidden = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=folder.parent))
-    try:
-        new = hidden / "new"
-        with _written(folder):
-            for path, content in complete.items():
-                target = new / _inside(path)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
-            new.chmod(0o777 & ~umask())
-
-        def put() -> list[Path]:
-            with _written(folder):
-                _exchange(new, folder, hidden / "old")
-            return [folder / path for path in complete]
-
-        yield put
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
+    return write_trees(folder.parent, {folder.name: with_manifest(files)})
 
 
-@contextmanager
-def _written(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", where=str(folder)) from None
-
-
-def _clear_abandoned(parent: Path) -> None:
-    """What killed writers left behind."""
-    for hidden in parent.glob(f"{_HIDDEN}*"):
-        if hidden.is_dir() and not hidden.is_symlink() and time.time() - hidden.stat().st_mtime > _ABANDONED_SECONDS:
-            shutil.rmtree(hidden, ignore_errors=True)
-
-
-def _exchange(new: Path, folder: Path, old: Path) -> None:
-    """Two moves; if the second fails, the first is undone."""
-    if not folder.exists():
-        os.rename(new, folder)
-        return
-    os.rename(folder, old)
-    try:
-        os.rename(new, folder)
-    except OSError:
-        os.rename(old, folder)
-        raise
-
-
-def _inside(path: str) -> PurePosixPath:
-    """Paths of layouts are our own words and the name of the network; whatever else they become stays inside."""
-    found = PurePosixPath(path)
-    if found.is_absolute() or ".." in found.parts or "\\" in path or "\0" in path:
-        raise InputError(f"{path[:100]!r} is no path inside a folder", rule="files of a layout stay in its folder")
-    return found
-
-
-def _manifest(files: Mapping[str, bytes]) -> bytes:
+def with_manifest(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """The files, and one that says what they were: so it can be seen later what the user changed."""
     digests = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
-    return (json.dumps({"format": FORMAT, "files": digests}, indent=1) + "\n").encode()
+    return {**files, MANIFEST: (json.dumps({"format": FORMAT, "files": digests}, indent=1) + "\n").encode()}
 
 
 def require_own(folder: Path, leavings: Sequence[str] = ()) -> None:

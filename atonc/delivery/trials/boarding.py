@@ -14,7 +14,7 @@ from atonc.compiler.emit.c import images
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.firmware.image import ImageNetwork, Runtime
-from atonc.machine.base.build_folder import write_whole
+from atonc.machine.base.build_folder import network_build, write_whole
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
@@ -215,7 +215,7 @@ def image_network(view: CompileView, folder: Path) -> ImageNetwork:
     """Writes the files of a compiled model and describes them for the build."""
     from atonc.delivery.generate.generating import c_network, files_of
 
-    write_whole(folder, files_of(view), view.name)
+    write_whole(folder, files_of(view), network_build(view.name))
     network = c_network(view)
     ranges = tuple((h.address, h.end) for h in view.compiled.program.placed.values() if not h.user_allocated)
     files = [(pool.base, folder / f"{images.file_stem(network, pool)}.raw") for pool in images.by_pool(network)]

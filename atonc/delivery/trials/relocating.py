@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from atonc.delivery.reloc.c_files import c_files
 from atonc.delivery.reloc.format import MAGIC, MAX_IMAGE_BYTES
 from atonc.delivery.reloc.image import Image, read_image
 from atonc.delivery.reloc.pools import PoolMode, check_modes
+from atonc.machine.base.build_folder import BuildKind, Owner, write_whole
 from atonc.machine.base.disk import read_file, write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -63,12 +65,15 @@ def relocate(
         built = build(toolchain, folder, options, Path(temporary))
         if keep_in is not None:
             shutil.copytree(temporary, keep_in, dirs_exist_ok=True)
+    files = _written(built, options, gen_c_file)
+    return RelocatableImage(built, tuple(write_whole(output, files, Owner(BuildKind.IMAGE, built.name))))
+
+
+def _written(built: BuiltImage, options: RelocOptions, gen_c_file: bool) -> dict[str, bytes]:
     files = {f"{built.name}_rel.bin": built.image.data}
     if options.split:
         files[f"{built.name}_rel_params.bin"] = built.params
-    if gen_c_file:
-        files |= c_files(built.image, built.name)
-    return RelocatableImage(built, tuple(write_files(output, files)))
+    return files | (c_files(built.image, built.name) if gen_c_file else {})
 
 
 def check_pools(view: CompileView) -> None:
@@ -81,10 +86,16 @@ def check_pools(view: CompileView) -> None:
     check_modes(modes, view.options.mpool or view.board.name, no_secure=not view.options.secure)
 
 
-def generated(folder: Path, name: str, asked: frozenset[str], runtime: str = "") -> RelocatableImage:
-    """The image beside the files that `generate` has just written."""
+def image_files(files: Mapping[str, bytes], name: str, asked: frozenset[str], runtime: str = "") -> dict[str, bytes]:
+    """The image of files that `generate` is about to write."""
     options = RelocOptions(name=name, secure="no-secure" not in asked, split="split" in asked, runtime=runtime)
-    return relocate(folder, folder, options, gen_c_file="gen-c-file" in asked)
+    stage("building the image")
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        folder, work = Path(temporary, "generated"), Path(temporary, "work")
+        work.mkdir()
+        write_files(folder, files)
+        built = build(building.find_toolchain(), folder, options, work)
+    return _written(built, options, "gen-c-file" in asked)
 
 
 def _toolchain(prefix: str) -> Toolchain:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
     from atonc.compiler.place.explain import PlacementError
     from atonc.delivery.layouts.layout import FolderLayout
+    from atonc.machine.base.build_folder import Trees
 
 # all that `generate` is asked for: its form in `serve` follows from it
 DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, CiOptions, PictureOptions, ShownOptions)
@@ -70,7 +70,7 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.compiler.place.explain import PlacementError
     from atonc.delivery.generate import generating
-    from atonc.delivery.layouts.every import advised, prepare_layout, require_taken, with_layout
+    from atonc.delivery.layouts.every import advised, layout_tree, require_taken, with_layout
     from atonc.insight.report import compile_short, compile_text
     from atonc.insight.report.stage_text import Dump, Stopped
 
@@ -93,8 +93,8 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
         require_taken(layout, view)
         view = advised(layout, view)
     if folder is not None and not broken:
-        build = partial(_write_as_st if options.st else write, view, folder, options)
-        view = build() if layout is None else prepare_layout(layout, view, folder, _release(options)).write(build)
+        trees = {} if layout is None else layout_tree(layout, view, folder, _release(options))
+        view = write(view, folder, options, trees)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     if options.trace or options.annotate:
@@ -129,11 +129,6 @@ def _verified(view: CompileView) -> list[CheckResult]:
     return [CheckResult("verification", True, f"{report.layers} layers within their limits")] if report else []
 
 
-def _write_as_st(view: CompileView, folder: Path, options: argparse.Namespace) -> CompileView:
-    view = st_verbs.write(view, folder, options)
-    return view if options.relocatable is None else with_image(view, folder, options.relocatable)
-
-
 def check_image(view: CompileView, options: argparse.Namespace) -> None:
     """Whether a relocatable image can be made of it, where one is wanted."""
     if options.relocatable is not None:
@@ -142,14 +137,31 @@ def check_image(view: CompileView, options: argparse.Namespace) -> None:
         relocating.check_pools(view)
 
 
-def write(view: CompileView, folder: Path, options: argparse.Namespace) -> CompileView:
-    """The files that were asked for."""
-    from atonc.delivery.generate import generating
+def write(
+    view: CompileView, folder: Path, options: argparse.Namespace, trees: Trees | None = None
+) -> CompileView:
+    """The files that were asked for, the relocatable image and the folder of a layout among them, in one step."""
+    from atonc.delivery.generate import generating, st_files
+
+    files = _files(view, options)
+    reports = options.st.reports if options.st else options.report
+    view = generating.write_build(view, folder, files, reports, trees)
+    return st_files.write_workspace(view, options.st, files) if options.st else view
+
+
+def _files(view: CompileView, options: argparse.Namespace) -> Mapping[str, bytes]:
+    from atonc.delivery.generate import generating, st_files
+    from atonc.delivery.trials import relocating
 
     with_stai = options.stai or options.c_api == "st-ai"
-    runtime = _release(options)
-    view = generating.generate(view, folder, options.hex, with_stai, options.report, options.shared_kernels, runtime)
-    return view if options.relocatable is None else with_image(view, folder, options.relocatable, runtime)
+    runtime = st_verbs.release(options) if options.st else _release(options)
+    files = generating.files_of(view, options.hex, with_stai, options.shared_kernels, runtime)
+    if options.st:
+        files = st_files.named(files, view.name, options.st)
+    if options.relocatable is None:
+        return files
+    asked = relocating.words(options.relocatable)
+    return {**files, **relocating.image_files(files, view.name, asked, "" if options.st else runtime)}
 
 
 def _release(options: argparse.Namespace) -> str:
@@ -157,14 +169,6 @@ def _release(options: argparse.Namespace) -> str:
     from atonc.delivery.reloc.abi import release_named
 
     return release_named(options.runtime) if options.runtime else ""
-
-
-def with_image(view: CompileView, folder: Path, asked: str, runtime: str = "") -> CompileView:
-    """Adds the relocatable image of what was just written."""
-    from atonc.delivery.trials import relocating
-
-    done = relocating.generated(folder, view.name, relocating.words(asked), runtime)
-    return replace(view, files=(*view.files, *map(str, done.files)))
 
 
 def with_levers(model: Path, wanted: Options, error: PlacementError) -> PlacementError:

@@ -19,17 +19,11 @@ def folder(options: argparse.Namespace) -> Path:
     return options.output or OUTPUT
 
 
-def write(view: CompileView, place: Path, options: argparse.Namespace) -> CompileView:
-    from atonc.delivery.generate import generating, st_files
+def release(options: argparse.Namespace) -> str:
+    """The release of LL_ATON that ST's packager reads, unless another one was named."""
     from atonc.delivery.reloc.abi import release_for, release_named
 
-    with_stai = getattr(options, "stai", False) or options.c_api == "st-ai"  # analyze has no --stai and no --hex
-    asked = getattr(options, "runtime", "")
-    runtime = release_named(asked) if asked else release_for(options.st.core)  # ST's packager reads it
-    shared = getattr(options, "shared_kernels", False)
-    made = generating.files_of(view, getattr(options, "hex", False), with_stai, shared, runtime)
-    named = st_files.named(made, view.name, options.st)
-    return st_files.write(view, place, options.st, named)
+    return release_named(options.runtime) if options.runtime else release_for(options.st.core)
 
 
 def show(view: CompileView, options: argparse.Namespace) -> None:

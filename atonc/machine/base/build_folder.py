@@ -1,10 +1,10 @@
-"""A build folder is one whole build: every reader sees all files of one compilation, whatever happened to the writer.
+"""A build folder says whose files it holds, and every reader sees all files of one build or none.
 
-A writer puts its files into a hidden folder inside the target, which therefore may be a mount point or a link. Then
-NAME_manifest.json takes its place: from this moment the new build counts. Old C files go, the files take their places
-behind it, C files last: a compiler finds those of one build or none, whenever the writer dies. A reader
-that finds a file which no manifest describes waits for the writer, or ends its work if it died; and a reader reads
-again if the manifest changed meanwhile. Folders without a manifest, such as ST's, are read as they are.
+NAME_manifest.json has the owner of a build and the SHA-256 of its files. No build writes over files of another one, and
+readers hold the files against every manifest that lists them. How files take their places together, whatever happens
+to the writer, is in `folder_change.py`: a reader that finds such a change waits for its writer, or ends it if that one
+died; and it reads again if a manifest changed meanwhile. Folders without a manifest, such as ST's, are read as they
+are.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import json
 import os
 import random
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from atonc.machine.base.disk import HIDDEN, move, read_file
+from atonc.machine.base.disk import read_file
+from atonc.machine.base.disk import write_files as write_loose
 from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.base.folder_change import FolderChange, apply, digest_of, finish, is_changing, names_in
 from atonc.machine.base.frozen import dataclass
 
 try:
@@ -33,96 +34,140 @@ except ImportError:  # Windows: writers at the same time find out afterwards
 
 _T = TypeVar("_T")
 SUFFIX = "_manifest.json"
-REPLACED = "replaced"  # in the hidden folder: the manifest that was there before
 REPORTS = (".html", ".txt")
 FORMAT = "atonc build 1"
 WAIT_SECONDS = 30.0
 ATTEMPTS = 8
-_ABANDONED_SECONDS = 600.0  # a hidden folder as old as this has no writer, where that cannot be seen from a lock
-_MOST_BYTES, _MOST_FILES, _MOST_HASHED = 1 << 20, 10_000, 1 << 29
+_MOST_BYTES, _MOST_FILES = 1 << 20, 10_000
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+Trees = Mapping[str, Mapping[str, bytes]]
+
+
+class BuildKind(Enum):
+    """What wrote a build. Networks may lie side by side with images of them; an application's folder is its own, since
+    the memory of everything in it was planned together."""
+
+    NETWORK = "network"
+    IMAGE = "relocatable image"
+    UPDATE = "update"
+    APPLICATION = "application"
+
+    def goes_with(self, other: BuildKind) -> bool:
+        loose = (BuildKind.NETWORK, BuildKind.IMAGE)
+        return (self in loose and other in loose) or self is other is BuildKind.UPDATE
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose files these are."""
+
+    kind: BuildKind
+    name: str
+
+    @property
+    def manifest(self) -> str:
+        return f"{self.name}_rel{SUFFIX}" if self.kind is BuildKind.IMAGE else f"{self.name}{SUFFIX}"
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.name!r}"
+
+
+def network_build(name: str) -> Owner:
+    return Owner(BuildKind.NETWORK, name)
 
 
 @dataclass(frozen=True)
 class Manifest:
     path: Path
+    owner: Owner | None  # None: written before builds had one, or damaged
     files: Mapping[str, str]  # name -> SHA-256
     mark: tuple[bytes, int, int]  # differs between any two manifests that ever were there
+
+    @property
+    def whose(self) -> str:
+        return f"{self.owner or 'another build'} ({self.path.name})"
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
 
 
-def write_whole(folder: Path, files: Mapping[str, bytes], name: str) -> list[Path]:
-    """Files of the same names are replaced, those of the last build of this name removed, all others stay."""
-    try:
+def write_whole(folder: Path, files: Mapping[str, bytes], owner: Owner, trees: Trees | None = None) -> list[Path]:
+    """Files of the last build of this owner are replaced or removed, all others stay; files of other builds are not
+    written over. `trees`: folders inside, which are replaced as a whole in the same step."""
+    complete = {**files, owner.manifest: describe(files, owner)}
+    with written(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for attempt in range(ATTEMPTS):
             with _lock(folder) as locked:
-                _finish(folder, locked)
-                _put(folder, files, name + SUFFIX)
+                finish(folder, locked)
+                require_free(folder, owner, files)
+                apply(folder, FolderChange(complete, _former(folder, owner, files), trees or {}))
             if locked or _stranger(folder, _manifests(folder)) is None:
-                return [folder / file for file in (*files, name + SUFFIX)]
+                return [folder / file for file in complete] + _paths(folder, trees or {})
             time.sleep(random.uniform(0.0, 0.02 * 2**attempt))  # so that one of two writers comes second
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", where=str(folder)) from None
     raise _busy(folder)
 
 
-def _put(folder: Path, files: Mapping[str, bytes], manifest: str) -> None:
-    hidden = Path(tempfile.mkdtemp(prefix=HIDDEN, dir=folder))
+def write_trees(folder: Path, trees: Trees) -> list[Path]:
+    """Folders alone, each as a whole."""
+    with written(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with _lock(folder) as locked:
+            finish(folder, locked)
+            apply(folder, FolderChange(trees=trees))
+    return _paths(folder, trees)
+
+
+def write_beside(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Texts that belong to no build; a build's own reports may be made anew, its other files not."""
+    require_free(folder, None, {file: data for file, data in files.items() if not file.endswith(REPORTS)})
+    return write_loose(folder, files)
+
+
+def _paths(folder: Path, trees: Trees) -> list[Path]:
+    return [folder / tree / path for tree, files in trees.items() for path in files]
+
+
+@contextmanager
+def written(folder: Path) -> Iterator[None]:
+    """What the disk refuses is the user's to mend."""
     try:
-        for file, content in files.items():
-            if (folder / file).is_dir():
-                raise InputError("is a folder", where=str(folder / file), remedy="remove it or name another folder")
-            (hidden / file).write_bytes(content)
-        (hidden / manifest).write_bytes(describe(files))
-        if (folder / manifest).is_file():
-            shutil.copyfile(folder / manifest, hidden / REPLACED)
-        ours = _read_manifest(hidden / manifest)
-        move(hidden / manifest, folder / manifest)
-    except Exception:  # an interrupt may come behind the last line: then others end or clear it
-        shutil.rmtree(hidden, ignore_errors=True)
-        raise
-    for file in filter(_is_source, files):  # without them no firmware is built of old and new files
-        with suppress(OSError):  # a mount point: then it is overwritten as it stands
-            (folder / file).unlink(missing_ok=True)
-    _remove_former(folder, _read_manifest(hidden / REPLACED))
-    for file in sorted(files, key=_is_source):
-        move(hidden / file, folder / file)
-    shutil.rmtree(hidden, ignore_errors=True)
-    _remove_former(folder, ours)  # nothing, unless another writer's manifest took the place of ours meanwhile
+        yield
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", where=str(folder)) from None
 
 
-def _is_source(file: str) -> bool:
-    """Whether a build of the firmware begins with it: such files go first and come last."""
-    return file.endswith(".c")
+def describe(files: Mapping[str, bytes], owner: Owner) -> bytes:
+    digests = {file: _sha256(content) for file, content in sorted(files.items())}
+    told = {"format": FORMAT, "owner": {"kind": owner.kind.value, "name": owner.name}, "files": digests}
+    return (json.dumps(told, indent=1) + "\n").encode()
 
 
-def describe(files: Mapping[str, bytes]) -> bytes:
-    digests = {file: hashlib.sha256(content).hexdigest() for file, content in sorted(files.items())}
-    return (json.dumps({"format": FORMAT, "files": digests}, indent=1) + "\n").encode()
-
-
-def _finish(folder: Path, locked: bool) -> None:
-    """Ends what writers began that died; one that died before its manifest was in place leaves nothing."""
-    for hidden in _hidden(folder):
-        if not (locked or _is_old(hidden)):
+def require_free(folder: Path, owner: Owner | None, files: Mapping[str, bytes] | None = None) -> None:
+    """No other build has the folder for itself, or a file of one of these names with other contents. Without files it
+    is the question that can be asked before there are any."""
+    new = {file.casefold(): _sha256(data) for file, data in (files or {}).items()}
+    for manifest in _manifests(folder):
+        there = manifest.owner
+        if owner is not None and manifest.path.name == owner.manifest and (there is None or there == owner):
             continue
-        _remove_former(folder, _read_manifest(hidden / REPLACED))
-        for manifest in _manifests(folder):
-            for file, digest in sorted(manifest.files.items(), key=lambda entry: _is_source(entry[0])):
-                if _digest(hidden / file) == digest != _digest(folder / file):
-                    move(hidden / file, folder / file)
-        shutil.rmtree(hidden, ignore_errors=True)
+        if owner is not None and there is not None and not owner.kind.goes_with(there.kind):
+            raise _taken(folder, f"belongs to {manifest.whose}", f"{owner} goes to a folder of its own")
+        for file, digest in manifest.files.items():
+            if new.get(file.casefold(), digest) != digest:
+                raise _taken(folder, f"{file} belongs to {manifest.whose}", "no build writes over files of another")
 
 
-def _remove_former(folder: Path, former: Manifest | None) -> None:
-    """Files of a build that was replaced which the new one does not have, unless somebody changed them."""
-    listed = {file for manifest in _manifests(folder) for file in manifest.files}
-    for file, digest in (former.files if former else {}).items():
-        if file not in listed and _digest(folder / file) == digest:
-            (folder / file).unlink(missing_ok=True)
+def _taken(folder: Path, what: str, rule: str) -> InputError:
+    return InputError(what, where=str(folder), rule=rule, remedy="name another folder with -o, or another name with -n")
+
+
+def _former(folder: Path, owner: Owner, files: Mapping[str, bytes]) -> dict[str, str]:
+    """Files of the build that is replaced which neither the new one nor another build has."""
+    own = _read_manifest(folder / owner.manifest)
+    others = [manifest for manifest in _manifests(folder) if manifest.path.name != owner.manifest]
+    listed = {*files, *(file for manifest in others for file in manifest.files)}
+    return {file: digest for file, digest in (own.files if own else {}).items() if file not in listed}
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -146,58 +191,58 @@ def read_whole(place: Path, read: Callable[[], _T]) -> _T:
 
 def _settled(folder: Path) -> list[Any]:
     """What tells this build from others, once all its files are in place."""
+    wrong = None
     for attempt in range(ATTEMPTS):
         manifests = _manifests(folder)
-        if (wrong := _stranger(folder, manifests)) is None:
+        if not is_changing(folder) and (wrong := _stranger(folder, manifests)) is None:
             return _marks(manifests)
         try:
             with _lock(folder) as locked:
-                _finish(folder, locked)
+                finish(folder, locked)
         except OSError:  # we may only read
             locked = False
-        if locked and _stranger(folder, _manifests(folder)) is not None:
+        if locked and (wrong := _stranger(folder, _manifests(folder))) is not None:
             break
         time.sleep(0.01 * 2**attempt * (not locked))
-    raise InputError(
-        f"{wrong} is not the file that was generated with the others",
+    raise _mixed(folder, wrong) if wrong else _unfinished(folder)
+
+
+def _mixed(folder: Path, file: str) -> InputError:
+    return InputError(
+        f"{file} is not the file that was generated with the others",
         where=str(folder),
         rule=f"the files of a build have the hashes that are in its {SUFFIX.lstrip('_')} file",
         remedy=f"generate the folder again, or delete *{SUFFIX} in it if you changed the file yourself",
     )
 
 
+def _unfinished(folder: Path) -> InputError:
+    return InputError(
+        "its files are not all in place: a writer is at work, or died",
+        where=str(folder),
+        remedy="wait; or generate the folder again; or read it as somebody who may write there",
+    )
+
+
 def _is_still(folder: Path, before: list[Any]) -> bool:
     """The files are looked at again too: without locks a writer may lag behind another one's manifest."""
     manifests = _manifests(folder)
-    return _marks(manifests) == before and _stranger(folder, manifests) is None
+    return _marks(manifests) == before and not is_changing(folder) and _stranger(folder, manifests) is None
 
 
 def _stranger(folder: Path, manifests: Sequence[Manifest]) -> str | None:
-    """A file of which no manifest knows the contents, or that still waits for its place. If one is missing that does
-    not, somebody took it away: who needs it says so. Reports are for people, who may have made new ones."""
-    known: dict[str, set[str]] = {}
+    """A file that is not as one of the manifests says. If one is missing, somebody took it away: who needs it says so.
+    Reports are for people, who may have made new ones."""
+    found: dict[str, str | None] = {}
     for manifest in manifests:
         for file, digest in manifest.files.items():
-            known.setdefault(file, set()).add(digest)  # networks in one folder share the kernels
-    waiting = {name for hidden in _hidden(folder) for name in _names(hidden)}
-    for file, digests in known.items():
-        found = _digest(folder / file)
-        matters = found is not None and not file.endswith(REPORTS)
-        if found not in digests and (matters or file in waiting):
-            return file
+            if file.endswith(REPORTS):
+                continue
+            if file not in found:
+                found[file] = digest_of(folder / file)
+            if found[file] not in (None, digest):
+                return file
     return None
-
-
-def _hidden(folder: Path) -> list[Path]:
-    return [folder / name for name in _names(folder) if name.startswith(HIDDEN)]
-
-
-def _names(folder: Path) -> list[str]:
-    """Sorted; none where there is no folder (any more)."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def _marks(manifests: Sequence[Manifest]) -> list[Any]:
@@ -205,7 +250,7 @@ def _marks(manifests: Sequence[Manifest]) -> list[Any]:
 
 
 def _manifests(folder: Path) -> list[Manifest]:
-    found = (_read_manifest(folder / name) for name in _names(folder) if name.endswith(SUFFIX))
+    found = (_read_manifest(folder / name) for name in names_in(folder) if name.endswith(SUFFIX))
     return [manifest for manifest in found if manifest is not None]
 
 
@@ -218,16 +263,19 @@ def _read_manifest(path: Path) -> Manifest | None:
         return None
     if FORMAT.encode() not in data:
         return None
-    return Manifest(path, _listed(data) or {path.name: ""}, (data, state.st_ino, state.st_mtime_ns))
+    owner, files = _told(data) or (None, {path.name: ""})
+    return Manifest(path, owner, files, (data, state.st_ino, state.st_mtime_ns))
 
 
-def _listed(data: bytes) -> Mapping[str, str] | None:
+def _told(data: bytes) -> tuple[Owner | None, Mapping[str, str]] | None:
     try:
-        files = json.loads(data)["files"]
-    except (ValueError, RecursionError, LookupError, TypeError):
+        told = json.loads(data)
+        files, row = told["files"], told.get("owner")
+        owner = None if row is None else Owner(BuildKind(row["kind"]), str(row["name"]))
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return None
     sound = isinstance(files, dict) and len(files) <= _MOST_FILES and all(map(_is_entry, files, files.values()))
-    return files if sound else None
+    return (owner, files) if sound else None
 
 
 def _is_entry(file: object, digest: object) -> bool:
@@ -235,12 +283,8 @@ def _is_entry(file: object, digest: object) -> bool:
     return plain and isinstance(digest, str) and _DIGEST.fullmatch(digest) is not None
 
 
-def _digest(path: Path) -> str | None:
-    """None if there is no such file; what is no file, or larger than any of ours, has no digest of a manifest."""
-    try:
-        return hashlib.sha256(read_file(path, _MOST_HASHED)).hexdigest()
-    except InputError:
-        return "unreadable" if path.exists() else None
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 # ------------------------------------------------------------------------------------------------------------- locking
@@ -254,12 +298,12 @@ def _lock(folder: Path) -> Iterator[bool]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        yield _taken(handle, folder)
+        yield _is_locked(handle, folder)
     finally:
         os.close(handle)
 
 
-def _taken(handle: int, folder: Path) -> bool:
+def _is_locked(handle: int, folder: Path) -> bool:
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         try:
@@ -270,13 +314,6 @@ def _taken(handle: int, folder: Path) -> bool:
         except OSError:
             return False
     raise _busy(folder)
-
-
-def _is_old(hidden: Path) -> bool:
-    try:
-        return time.time() - hidden.stat().st_mtime > _ABANDONED_SECONDS
-    except OSError:
-        return False
 
 
 def _busy(folder: Path) -> InputError:
