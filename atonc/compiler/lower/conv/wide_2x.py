@@ -19,6 +19,7 @@ from atonc.compiler.lower.conv.ringed import on_whole_lines, taps_of, what_count
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.rules import CONV_MODE
 
 Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 
@@ -32,7 +33,7 @@ def lower_pairs(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskGr
     alone = rows <= WINDOW and columns <= TOGETHER  # one chain: it reads the layer's channels, not pairs
     if not fits or alone or not layer.stride == layer.dilation == (1, 1):
         seen = f"a kernel of {rows}x{columns} on {channels} channels"
-        raise Refusal("CONV-MODE", seen, "several pieces of 4 to 7 columns, 4 channels", "change the kernel size")
+        raise Refusal(CONV_MODE, seen, "several pieces of 4 to 7 columns, 4 channels", "change the kernel size")
     line = layer.area.width + layer.padding[1] + layer.padding[3]
     high = layer.out.height + max(place for place, *_ in taps_of(rows, 1)) + WINDOW  # lines end in the row below
     padding, around = on_whole_lines(layer, (high, line + line % 2), False, context)
