@@ -22,10 +22,12 @@ _LOADER = range(0x3418_0000, 0x3420_0000)
 _MOST_LEFT_OUT = 4  # lines or columns at the end of a frame
 _MOST_APART = 2  # lines at which units of one source begin
 # Reported with controls by LarocheC/eco8-neaixt (deploy/stm32n6/N6NET_POWER.md, b7417846): ST 4.0.1 computes an 8x1
-# convolution over all 8 lines of a frame of one column as eight 1x1 convolutions of a line each, and their sum. It never
-# ends, with and without the epoch controller; the same network without this kernel runs. The registers are not public:
-# each of H11 to H13 is a shape that such a set of units needs and that no published program has.
-_FULL_HEIGHT = "a full-height 8x1 kernel cut into masked 1x1 kernels never ended on a board (4.0.1)"
+# convolution over all 8 lines of a frame of one column as eight 1x1 convolutions of a line each, and adds them. That
+# never ends, with and without the epoch controller; the same network without this kernel runs. The registers are not
+# public: each of H11 to H13 is a shape that such a set of units needs and that no published program has.
+_FULL_HEIGHT = (
+    "a full-height 8x1 kernel cut into masked 1x1 kernels never ended on a board (4.0.1, LarocheC/eco8-neaixt b7417846)"
+)
 _PROCESSING = ("ARITH", "ACTIV", "POOL", "CONVACC")
 
 
@@ -104,7 +106,7 @@ def stride_on_lines(view: EpochView) -> Iterator[SafetyFinding]:
     "H5",
     FAMILY,
     "horizontal and vertical stride are equal and at most 2",
-    Evidence(15327, 15328, "units", "one 3x3 of one program, not of ST, has 1 and 2"),
+    Evidence(19071, 19072, "units", "one 3x3 of one program, not of ST, has 1 and 2"),
     remedy="use stride 1 and drop lines or columns in the reading engine",
 )
 def equal_strides(view: EpochView) -> Iterator[SafetyFinding]:
@@ -202,7 +204,7 @@ def overlapping_engines(view: EpochView) -> Iterator[SafetyFinding]:
 @rule(
     "H11",
     FAMILY,
-    f"a CONVACC leaves out at most {_MOST_LEFT_OUT} lines or columns at the end of its frame, with 1x1 none at the start",
+    f"a CONVACC leaves out at most {_MOST_LEFT_OUT} lines or columns at the end of a frame, with 1x1 none at the start",
     proven(19072, "units", _FULL_HEIGHT),
     limit=str(_MOST_LEFT_OUT),
     remedy="let the reading engine fetch only the lines and columns that are used",
@@ -231,8 +233,8 @@ def crops_of_lines(view: EpochView) -> Iterator[SafetyFinding]:
 @rule(
     "H13",
     FAMILY,
-    "CONVACC units that take their features from one source use its frames up to the same line and column, and begin at "
-    f"most {_MOST_APART} lines apart",
+    "CONVACC units that take features from one source use its frames up to the same line and column, and begin at most "
+    f"{_MOST_APART} lines apart",
     proven(
         26,
         "sources of several units in 63 programs",
