@@ -30,9 +30,11 @@ from tests.hw.safety_parts import (
 from tests.hw.safety_plants import (
     Fault,
     activ_into_convacc,
+    common_source,
     flat,
     four_channels,
     interleaved,
+    masked_line,
     moved,
     one_channel,
     one_frame,
@@ -348,6 +350,13 @@ HAZARDS = [
     Fault("H8", "weights at the end of flash", lambda: swap(CONV(), STRENG5=kernels(1152, address=0x7800_0000 - 1152))),
     Fault("H9", "results where the loader lives", lambda: swap(CONV(), STRENG6=writer(CPU_RAM2 + 0x8_0000, 2048, 2))),
     Fault("H10", "a result over its input", lambda: swap(CONV(), STRENG6=writer(NPU_RAM5 + 1024, 2048, 2))),
+    Fault("H11", "a 1x1 unit of the first of eight lines", lambda: masked_line(0)),
+    Fault("H11", "a 1x1 unit of the last of eight lines", lambda: masked_line(7)),
+    Fault("H11", "windows that leave out five columns", lambda: change(CONV(), "CONVACC0", crop_right=87), ("B01",)),
+    Fault("H12", "a part of a frame of one column", lambda: masked_line(7, columns=1), ("H11",)),
+    Fault("H12", "a part of a frame of one line", lambda: change(flat(stride=1), "CONVACC0", crop_left=8), ("B01",)),
+    Fault("H13", "units of one source that end at different lines", lambda: common_source(crop_bottom=13)),
+    Fault("H13", "units of one source that begin three lines apart", lambda: common_source(crop_top=3)),
 ]
 
 FAULTS = [*WIRING, *BALANCE, *ORDER, *MEMORY, *ACCUMULATORS, *MODES, *VALUES, *FORMS, *HAZARDS]

@@ -85,6 +85,29 @@ def flat(stride: int) -> Epoch:
     return swap(legal.convolution(), **units)
 
 
+def masked_line(line: int, columns: int = 16) -> Epoch:
+    """A 1 x 1 convolution of one of the eight lines of two frames of 8 channels."""
+    config = convacc(columns, 8, 8, 8, (1, 1), crop_top=line, crop_bottom=line)
+    units = {
+        "CONVACC0": config,
+        "STRENG0": features(NPU_RAM5, 64 * columns, 2),
+        "STRENG5": kernels(2 * 8 * 8),
+        "STRENG6": writer(NPU_RAM3, 8 * columns, 2),
+    }
+    return swap(legal.convolution(), **units)
+
+
+def common_source(**crop: int) -> Epoch:
+    """A second convolution of the same features, of a part of them."""
+    conv = replace(convacc(16, 16, 8, 8, (3, 3)), **crop)
+    return add(
+        legal.convolution(),
+        *("STRENG0 > CONVACC1:0", "STRENG5 > CONVACC1:1", "CONVACC1 > STRENG7"),
+        CONVACC1=conv,
+        STRENG7=writer(NPU_RAM4, conv.out_elements, 2, element_bytes=2),
+    )
+
+
 def ring_of_two() -> Epoch:
     epoch = legal.chain()
     closing = {"no_sum": 0, "generate_first_sum": 1, "accumulator_filter": 3, "no_first_sum": 0, "in_shift": 2}

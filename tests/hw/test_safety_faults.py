@@ -24,7 +24,7 @@ from atonc.machine.hw.units.stream_engine import is_seen
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_faults import FAULTS
 from tests.hw.safety_parts import NPU_RAM3, NPU_RAM4, NPU_RAM5, add, change, reader, with_events, writer
-from tests.hw.safety_plants import Fault, interleaved, other_kernel, swap
+from tests.hw.safety_plants import Fault, common_source, interleaved, masked_line, other_kernel, swap
 from tests.patience import growth
 
 OTHERWISE_TESTED = {"O09", "M15", "M17"}  # they need more than one epoch, or buffers
@@ -170,6 +170,16 @@ class TestDocumentedExceptions:
         """As ST 4.0.0 has it in yolo26; an ARITH and a POOL nobody has."""
         assert multicast_seen("STRENG", ("STRENG:0", "ARITH:0")) and multicast_seen("STRENG", ("ARITH:0", "ARITH:1"))
         assert not multicast_seen("STRENG", ("ARITH:0", "POOL:0"))
+
+    @pytest.mark.parametrize("line", range(8))
+    def test_every_part_of_a_full_height_kernel(self, line: int) -> None:
+        """Eight masked 1x1 kernels over a frame of one column: what never ended on a board."""
+        assert {"H11", "H12"} <= ids(check_epoch(masked_line(line, columns=1)), Severity.VIOLATION)
+
+    @pytest.mark.parametrize("crop", [{}, {"crop_top": 1}, {"crop_top": 2}])
+    def test_parts_of_a_window_have_a_common_source(self, crop: dict[str, int]) -> None:
+        """The palm detector that ST ships begins one or two lines apart."""
+        assert "H13" not in ids(check_epoch(common_source(**crop)), Severity.VIOLATION)
 
     def test_256_frames_need_no_gate(self) -> None:
         epoch = legal.chained_features()

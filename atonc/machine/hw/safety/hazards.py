@@ -19,6 +19,15 @@ _WIDE_KERNEL = 6
 _WIDE_STRIDED = (7, 2, 2)  # columns and strides
 _RARE_STRIDES = (1, 2)
 _LOADER = range(0x3418_0000, 0x3420_0000)
+_MOST_LEFT_OUT = 4  # lines or columns at the end of a frame
+_MOST_APART = 2  # lines at which units of one source begin
+# Reported with controls by LarocheC/eco8-neaixt (deploy/stm32n6/N6NET_POWER.md, b7417846): ST 4.0.1 computes an 8x1
+# convolution over all 8 lines of a frame of one column as eight 1x1 convolutions of a line each, and adds them. That
+# never ends, with and without the epoch controller; the same network without this kernel runs. The registers are not
+# public: each of H11 to H13 is a shape that such a set of units needs and that no published program has.
+_FULL_HEIGHT = (
+    "a full-height 8x1 kernel cut into masked 1x1 kernels never ended on a board (4.0.1, LarocheC/eco8-neaixt b7417846)"
+)
 _PROCESSING = ("ARITH", "ACTIV", "POOL", "CONVACC")
 
 
@@ -97,7 +106,7 @@ def stride_on_lines(view: EpochView) -> Iterator[SafetyFinding]:
     "H5",
     FAMILY,
     "horizontal and vertical stride are equal and at most 2",
-    Evidence(15327, 15328, "units", "one 3x3 of one program, not of ST, has 1 and 2"),
+    Evidence(19071, 19072, "units", "one 3x3 of one program, not of ST, has 1 and 2"),
     remedy="use stride 1 and drop lines or columns in the reading engine",
 )
 def equal_strides(view: EpochView) -> Iterator[SafetyFinding]:
@@ -190,3 +199,73 @@ def overlapping_engines(view: EpochView) -> Iterator[SafetyFinding]:
                 yield SafetyFinding(
                     writer, f"writes {first:#010x}..{end - 1:#010x}, {reader} reads {low:#010x}..{high - 1:#010x}"
                 )
+
+
+@rule(
+    "H11",
+    FAMILY,
+    f"a CONVACC leaves out at most {_MOST_LEFT_OUT} lines or columns at the end of a frame, with 1x1 none at the start",
+    proven(19072, "units", _FULL_HEIGHT),
+    limit=str(_MOST_LEFT_OUT),
+    remedy="let the reading engine fetch only the lines and columns that are used",
+)
+def early_crops(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, c in view.convaccs.items():
+        ahead = max(c.crop_rows[0], c.crop_columns[0]) if (c.kernel_width, c.kernel_height) == (1, 1) else 0
+        behind = max(c.height - c.crop_rows[1], c.width - c.crop_columns[1])
+        if ahead or behind > _MOST_LEFT_OUT:
+            yield SafetyFinding(unit, _part(c), f"at most {_MOST_LEFT_OUT} lines and columns left out")
+
+
+@rule(
+    "H12",
+    FAMILY,
+    "a CONVACC uses all of a frame of one line or one column",
+    proven(114, "units of such frames in 63 programs", f"units that crop have frames of 5x5 or more; {_FULL_HEIGHT}"),
+    remedy="let the reading engine fetch only the pixels that are used",
+)
+def crops_of_lines(view: EpochView) -> Iterator[SafetyFinding]:
+    for unit, c in view.convaccs.items():
+        if min(c.width, c.height) == 1 and _crop(c) != ((0, c.height), (0, c.width)):
+            yield SafetyFinding(unit, _part(c), "all of it")
+
+
+@rule(
+    "H13",
+    FAMILY,
+    "CONVACC units that take features from one source use its frames up to the same line and column, and begin at most "
+    f"{_MOST_APART} lines apart",
+    proven(
+        26,
+        "sources of several units in 63 programs",
+        "23 feed 5x3 and 5x2 parts of windows, which begin one or two lines apart (palm detector, shipped by ST); "
+        f"{_FULL_HEIGHT}",
+    ),
+    limit=str(_MOST_APART),
+    remedy="give each unit a reading engine of its own, or an epoch of its own",
+)
+def crops_of_one_source(view: EpochView) -> Iterator[SafetyFinding]:
+    first: dict[str, str] = {}
+    for unit, c in view.convaccs.items():
+        link = view.source(unit, 0)
+        if link is None:
+            continue
+        other = first.setdefault(link.source, unit)
+        if not _alike(view.convaccs[other], c):
+            found = f"{_part(c)} from {link.source}; {other} {_part(view.convaccs[other])}"
+            yield SafetyFinding(unit, found, f"equal ends, at most {_MOST_APART} lines apart")
+
+
+def _alike(one: ConvaccConfig, other: ConvaccConfig) -> bool:
+    (top, bottom), (left, right) = _crop(one)
+    (top2, bottom2), (left2, right2) = _crop(other)
+    return (bottom, left, right) == (bottom2, left2, right2) and abs(top - top2) <= _MOST_APART
+
+
+def _crop(c: ConvaccConfig) -> tuple[tuple[int, int], tuple[int, int]]:
+    return c.crop_rows, c.crop_columns
+
+
+def _part(c: ConvaccConfig) -> str:
+    (top, bottom), (left, right) = _crop(c)
+    return f"uses lines {top} to {bottom - 1} of {c.height}, columns {left} to {right - 1} of {c.width}"

@@ -257,7 +257,9 @@ def writers_inside_buffers(view: EpochView) -> Iterator[SafetyFinding]:
     "M16",
     FAMILY,
     f"the writers of an epoch do not meet in a word of {BUS_BYTES} bytes",
-    Evidence(9781, 9870, "pairs of writers", "the others are in 12 programs of seven owners, 2 of them shipped by ST"),
+    Evidence(
+        10739, 10830, "pairs of writers", "the others are in 13 programs of eight owners, 2 of them shipped by ST"
+    ),
     severity=Severity.UNPROVEN,
     remedy="cut tensors between words, or write the parts one after the other",
 )

@@ -44,7 +44,7 @@ def summed_channels(view: EpochView) -> Iterator[SafetyFinding]:
         "units",
         "A from -128 on, B and C too where they are no halves of one number; from 16 bits to a byte two tables have a "
         "shift of 24, one 34 and one 35 (ST 4.0.0, st_yolo_x_480, tinyv8_320 and st_yolo_d_256 of Foahh/fyp-firmware "
-        "46391825, which ran on a board)",
+        "46391825; the latter two ran on a board)",
     ),
     severity=Severity.UNPROVEN,
     remedy="halve the coefficients and the shift",
