@@ -97,14 +97,16 @@ def shares(record: Record) -> Iterator[str]:
 
 def lines(records: Records) -> Iterator[str]:
     yield "# Interleaved writers: what they bring, and the price of doing without\n"
-    yield f"{len(records)} files of networks that ST's compiler puts into the chip's own RAM, compiled four times; predicted"
-    yield "cycles of those by default. Interleaved: several engines of one epoch fill one buffer in turns of bytes. Shares: of"
-    yield "the predicted time, of epochs with two such writers as published, two otherwise, three or more.\n"
+    yield f"{len(records)} files of networks that ST's compiler puts into the chip's own RAM, compiled four times;"
+    yield "predicted cycles of those by default. Interleaved: several engines of one epoch fill one buffer in turns of"
+    yield "bytes. Shares of the predicted time: of epochs with two such writers as published, two otherwise, three or"
+    yield "more.\n"
     yield from (_said(records, setting) for setting in (MANY, WITHOUT, SEEN))
     yield ""
     yield (
-        "| network | ms by default | two as published, % | two otherwise, % | with `many-writers` | its three or more, % | "
-        "`--distrust S10` | its two as published, % | `--silicon seen` | its two as published, % |"
+        "| network | ms by default | two as published, % | two otherwise, % | with `many-writers` | "
+        "its three or more, % | `--distrust S10` | its two as published, % | `--silicon seen` | "
+        "its two as published, % |"
     )
     yield "|---|" + "---:|" * 9
     for name, found in records.items():
@@ -134,7 +136,8 @@ def _cells(found: Mapping[str, Record]) -> Iterator[str]:
 
 
 def missed(records: Records) -> Iterator[str]:
-    yield from (f"{name} {value:.3f} without S10" for name, value in ratios(records, WITHOUT).items() if value > MOST_WITHOUT)
+    without = ratios(records, WITHOUT)
+    yield from (f"{name} {value:.3f} without S10" for name, value in without.items() if value > MOST_WITHOUT)
     for name, found in records.items():
         for setting, forbidden in ((DEFAULT, (Writers.MANY,)), *((one, _UNPUBLISHED) for one in (WITHOUT, SEEN))):
             if any(found[setting].get("shares", {}).get(str(kind)) for kind in forbidden):

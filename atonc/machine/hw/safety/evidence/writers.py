@@ -19,7 +19,7 @@ from atonc.machine.hw.safety.evidence.neighbours import Relation, distance, shor
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 BETWEEN, RUN = "bytes between interleaved writers", "shorter run of interleaved writers"
-TOGETHER = "interleaved writers of a buffer"  # as a word: how many there are in each set of them, `2`, `3`, `2 2`
+TOGETHER = "interleaved writers of a buffer"  # as a word: how many there are in each set of them, `3`, `2 2`
 INTERLEAVED = (Relation.OWN_WORDS, Relation.SHARED_WORDS)
 # sets of three and more, of all that an epoch has: nobody has run them, so they are used only where they are asked for
 MANY = frozenset(
@@ -47,9 +47,9 @@ def features(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iter
 
 
 def together(relations: Mapping[tuple[Name, Name], Relation]) -> Iterator[Feature]:
-    """Of all writers of an epoch, by how each two lie to each other."""
+    """Of all writers of an epoch, by how each two lie to each other. Of one pair `features` say all."""
     sizes = sorted(map(len, _sets(pair for pair, found in relations.items() if found in INTERLEAVED)))
-    if sizes:
+    if sizes not in ([], [2]):
         yield Feature(TOGETHER, "", " ".join(map(str, sizes)))
 
 
