@@ -234,9 +234,11 @@ def _looks() -> Iterator[str]:
     yield "- **Bus interfaces**: how many engines of an epoch are on either, and whether features and kernels"
     yield "  of a CONVACC"
     yield "  come over the same one."
-    yield "- **Interleaved writers**: how long their runs are and how many bytes lie between them. Longer runs"
-    yield "  and wider"
-    yield f"  gaps are within. What was seen: {_strengths('two writers', '', 'interleaved')}."
+    yield "- **Interleaved writers**: several engines of one epoch that fill one buffer in turns of bytes: how many"
+    yield "  they are, how long their runs are and how many bytes lie between them. Two as published are seen or"
+    yield "  within; two otherwise rest on S10; three and more, which nobody has run, too, and only"
+    yield "  `--schedule-with many-writers` makes them."
+    yield f"  What was seen: {_strengths('two writers', '', 'interleaved')}."
     yield "- **Sets of chains** side by side: seen as a whole, as part of a larger set, or each chain alone (S1).\n"
     yield from _thin()
 

@@ -17,6 +17,8 @@ from atonc.compiler.schedule.assign import assign, assign_epoch
 from atonc.compiler.schedule.pack import packed
 from atonc.compiler.schedule.types import EpochOfTasks, LoweredOperator
 from atonc.machine.hw import regs
+from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
+from atonc.machine.hw.safety.evidence.writers import MANY
 from tests.schedule.small import move, table
 
 
@@ -31,11 +33,10 @@ def copies(*slices: tuple[int, int], pixel: int = 16, cost: int = 0) -> list[Wir
     return [Wiring(partial(build, whole.channels_from(*part)), cost) for part in slices]
 
 
-def writes(groups: list[TaskGroup]) -> list[list[tuple[int, int]]]:
+def writes(groups: list[TaskGroup], trust: Trust = PUBLISHED) -> list[list[tuple[int, int]]]:
     """First channel and channels that each epoch writes."""
-    return [
-        [(use.config.address, use.config.depth) for task in tasks for use in task.writers()] for tasks in packed(groups)
-    ]
+    epochs = packed(groups, trust)
+    return [[(use.config.address, use.config.depth) for task in tasks for use in task.writers()] for tasks in epochs]
 
 
 def test_slices_in_words_of_their_own_share_an_epoch() -> None:
@@ -53,7 +54,13 @@ def test_pixels_that_end_inside_of_words_keep_slices_apart() -> None:
 
 def test_no_more_units_than_there_are() -> None:
     plans = pack(copies(*((8 * k, 8) for k in range(6)), pixel=48), ("a",), "t")
-    assert [len(epoch) for epoch in writes(plans)] == [4, 2]  # ARITHs
+    assert [len(epoch) for epoch in writes(plans, Trust(asked=MANY))] == [4, 2]  # ARITHs
+
+
+def test_two_writers_of_a_buffer_unless_more_are_asked_for() -> None:
+    slices = pack(copies(*((16 * k, 16) for k in range(3)), pixel=48), ("a",), "t")
+    sizes = [[len(epoch) for epoch in writes(slices, trust)] for trust in (PUBLISHED, Trust(asked=MANY))]
+    assert sizes == [[2, 1], [3]]
 
 
 def test_tasks_side_by_side_get_units_of_their_own_and_keep_their_wiring() -> None:

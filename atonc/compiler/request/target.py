@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -9,19 +10,25 @@ from pathlib import Path
 from atonc.compiler.place import BoardMemory, board, read_board
 from atonc.compiler.place.pools import movable_outside, not_secure
 from atonc.compiler.request.options import ANY_FORM, SEEN, W4_STREAM, Options
-from atonc.compiler.schedule import PREFETCH, TABLES
+from atonc.compiler.schedule import MANY_WRITERS, PREFETCH, TABLES
+from atonc.compiler.schedule.passes import resting_on
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board_file import board_names, find_board
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.machine import Machine
-from atonc.machine.hw.safety.evidence import Feature, Grade, Trust, copies, streng
+from atonc.machine.hw.safety.evidence import Feature, Grade, Trust, copies, streng, writers
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.board_file import read_board_evidence
 from atonc.machine.hw.safety.evidence.epochs import KEPT, TABLE
 from atonc.machine.hw.target import Target
 
 # what no published program has, by pass of `--schedule-with` and by form of `--allow-unproven`
-ASKED = {TABLES: (Feature(TABLE, "ARITH", KEPT),), PREFETCH: copies.FETCHES, W4_STREAM: (streng.NARROW,)}
+ASKED: Mapping[str, Iterable[Feature]] = {
+    TABLES: (Feature(TABLE, "ARITH", KEPT),),
+    PREFETCH: copies.FETCHES,
+    W4_STREAM: (streng.NARROW,),
+    MANY_WRITERS: writers.MANY,
+}
 
 
 def memories(options: Options) -> BoardMemory:
@@ -54,6 +61,14 @@ def trust_of(options: Options) -> Trust:
             where=options.evidence,
             rule="options ask for forms that no published program has, not for those that do not work",
             remedy=f"leave out what of {', '.join(wanted)} needs it",
+        )
+    distrusted = frozenset(options.distrust) | answers.distrusted
+    if against := resting_on(options.schedule_with, distrusted):
+        raise InputError(
+            f"--schedule-with {','.join(against)} rests on an argument that shall not be relied on",
+            where=", ".join(sorted(distrusted)),
+            rule="no form rests on an argument that the user distrusts or the board disproved",
+            remedy="leave out one of both",
         )
     return _trust(worst, frozenset(options.distrust), ANY_FORM in options.unproven, asked, answers)
 

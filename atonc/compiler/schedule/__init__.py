@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from atonc.compiler.schedule.passes import ALL, FUSE, ON_REQUEST, PASSES, POOLS, PREFETCH, TABLES, unused
+from atonc.compiler.schedule.passes import ALL, FUSE, MANY_WRITERS, ON_REQUEST, PASSES, POOLS, PREFETCH, TABLES, unused
 
 if TYPE_CHECKING:
     from atonc.compiler.schedule.pack_ops import TaskNetwork
     from atonc.compiler.schedule.types import LoweredOperator, Schedule, Step
 
-__all__ = ["FUSE", "ON_REQUEST", "PASSES", "POOLS", "PREFETCH", "TABLES", "schedule", "unused"]
+__all__ = ["FUSE", "MANY_WRITERS", "ON_REQUEST", "PASSES", "POOLS", "PREFETCH", "TABLES", "schedule", "unused"]
 
 
 def schedule(

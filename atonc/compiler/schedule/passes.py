@@ -28,7 +28,8 @@ class Pass:
 
 # of weights in RAM (`--resident`), which are no pass: what was seen of them
 KERNELS_IN_RAM = "15 published programs of one owner read kernels from the NPU's RAM, none with a recorded result"
-FUSE, ONE_PASS, POOLS, PREFETCH, TABLES = "fuse", "one-pass", "pools", "prefetch", "tables"
+FUSE, MANY_WRITERS, ONE_PASS, POOLS = "fuse", "many-writers", "one-pass", "pools"
+PREFETCH, TABLES = "prefetch", "tables"
 ALL = (  # those with a verb in the order in which they run
     Pass("borders", "windows on features of one byte, on a copy with its zero point around it", rounds_elsewhere=True),
     Pass(FUSE, "an operator behind another one in the same epoch"),
@@ -40,6 +41,14 @@ ALL = (  # those with a verb in the order in which they run
     Pass(PREFETCH, "weights copied ahead into free RAM by idle engines", default=False, seen=False),
     Pass("attention", "products of two activations as convolutions whose kernels are read from RAM", False, False),
     Pass(TABLES, "coefficients stay in their unit for later epochs that want the same", False, False),
+    Pass(
+        MANY_WRITERS,
+        "three and more chains side by side that fill one buffer in turns of bytes",
+        default=False,
+        seen=False,
+        argument="S10",
+        rounds_elsewhere=True,
+    ),
 )
 PASSES = {one.name: one for one in ALL if one.default}  # what can be switched off
 ON_REQUEST = {one.name: one for one in ALL if not one.default}
@@ -52,6 +61,11 @@ def unused(without: Collection[str], asked: Collection[str]) -> tuple[str, ...]:
 
 def unseen(asked: Collection[str]) -> list[str]:
     return [name for name in asked if name in ON_REQUEST and not ON_REQUEST[name].seen]
+
+
+def resting_on(asked: Collection[str], arguments: Collection[str]) -> list[str]:
+    """Those of the passes that rest on one of these arguments."""
+    return [name for name in asked if name in ON_REQUEST and ON_REQUEST[name].argument in arguments]
 
 
 def help_without() -> str:

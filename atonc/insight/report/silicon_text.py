@@ -87,7 +87,8 @@ def interleaved(found: Summary) -> list[str]:
 
 def said_share(share: EpochShare) -> str:
     """`12 epochs, 4.1 % of the time`."""
-    return count(share.epochs, "epoch") + ("" if share.of_time is None else f", {100 * share.of_time:.1f} % of the time")
+    of_time = "" if share.of_time is None else f", {100 * share.of_time:.1f} % of the time"
+    return count(share.epochs, "epoch") + of_time
 
 
 def groups(found: Summary) -> Iterator[Group]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import inf, lcm
@@ -11,14 +12,12 @@ import numpy as np
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs, no_setting
 from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
-from atonc.compiler.lower.conv.depthwise_cuts import Cut, best_cut, exact_cut
+from atonc.compiler.lower.conv.depthwise_cuts import Cut, Slice, Slices, best_cut, exact_cut, slices_of
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_buffer, kernel_reader, output_engine, requantise
-from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, meeting
+from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, in_turns, meeting
 from atonc.compiler.lower.conv.forms_2x import lower_2x
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
-from atonc.compiler.lower.conv.layer import (
-    ConvLayer,
-)
+from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import lower_padded
 from atonc.compiler.lower.conv.partial_sums import Results, add_up, chunks, flat, silent
 from atonc.compiler.lower.conv.requantise import Requantisation
@@ -30,7 +29,7 @@ from atonc.compiler.lower.semantics.roundings import agree
 from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm
 from atonc.compiler.lower.units.wiring import Wiring, pack
 from atonc.compiler.plan.build import TaskBuilder
-from atonc.compiler.plan.policy import TOO_COARSE
+from atonc.compiler.plan.policy import EPOCH_CYCLES, TOO_COARSE
 from atonc.compiler.plan.streams import Area, Frames, engine
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.choose import Offer, attempt, choose, in_order, take_best
@@ -39,15 +38,15 @@ from atonc.compiler.select.preferences import SHORTER_STREAMS, WIDE_WINDOWS
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
-from atonc.machine.hw.safety.evidence.seen import units_trusted
+from atonc.machine.hw.safety.evidence.seen import longest_run, units_trusted
 from atonc.machine.hw.units.arith import ROWS
 
 BLOCK = 8  # channels of a usual block
-SLICES, EVEN_SLICES = "slices of channels", "slices of channels that end together"
+SLICES = "slices of channels"
+EVEN_SLICES = {n: f"{n} slices of channels that end together" for n in range(2, UNITS["CONVACC"] + 1)}
 BANDS, EVEN_BANDS = "bands of rows", "two bands of rows that are pooled together"
 
 Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
-Slices = list[tuple[int, int]]  # output channels: the first and how many
 
 
 @dataclass(frozen=True)
@@ -221,17 +220,18 @@ def _cut_blocks(
     if even := _even_bands(layer, context, *whole[0]) if areas else []:
         labelled.append((EVEN_BANDS, attempt(context, partial(_epochs, layer, even, stretch, most))))
     least = partial(least_cycles, target=context.facts.target)
-    lanes = _lanes(layer, stretch.cut)
-    if lanes > 1 and layer.rounds_as is None and isinstance(slices, Form):
-        cycles, even_slices = _end_together(layer, whole[0], stretch.outputs(layer, most), lanes)
-        if cycles < least(slices.groups):
-            labelled.append((EVEN_SLICES, attempt(context, partial(_in_epochs, layer, whole[0][1], even_slices))))
+    bound = least(slices.groups) if layer.rounds_as is None and isinstance(slices, Form) else 0.0
+    for count in range(2, _lanes(layer, stretch.cut) + 1):  # fewer, where an epoch may not have as many writers
+        cycles, even_slices = _end_together(layer, whole[0], stretch.outputs(layer, most), count)
+        if cycles < bound:
+            labelled += [(EVEN_SLICES[count], attempt(context, partial(_in_epochs, layer, whole[0][1], even_slices)))]
     forms = [(label, form) for label, form in labelled if isinstance(form, Form)]
     context.refused += [form for _, form in labelled if isinstance(form, RefusedForm)]
     if not forms:
         return context.take(slices)
     ranks = {label: least(form.groups) for label, form in forms}
-    ranks |= dict.fromkeys((SLICES, EVEN_SLICES), min(ranks.get(label, inf) for label in (SLICES, EVEN_SLICES)))
+    sliced = ranks.keys() - {BANDS, EVEN_BANDS}
+    ranks |= dict.fromkeys(sliced, min((ranks[label] for label in sliced), default=inf))
     return take_best(context, [Offer(form, label, ranks[label], SHORTER_STREAMS) for label, form in forms])
 
 
@@ -261,13 +261,24 @@ def _end_together(layer: ConvLayer, band: Band, jobs: Slices, lanes: int) -> tup
     def meet(one: int, other: int) -> bool:
         return meeting(target, jobs[one], jobs[other])
 
-    def slices(job: tuple[int, int], pieces: int) -> list[DepthwiseBlocks]:
-        cuts = _slices(layer, target, cut, job, pieces)
+    def slices(job: Slice, pieces: int) -> list[DepthwiseBlocks]:
+        cuts = slices_of(layer, target, cut, job, pieces)
         return [DepthwiseBlocks(parts, cut, a // multiplier, n // cut.outputs, job) for a, n in cuts]
 
     epochs = even_epochs(works, lanes, meet)
-    found = [[own for k, pieces in epoch.items() for own in slices(jobs[k], pieces)] for epoch in epochs]
-    return epochs_cycles(epochs, works), found
+    found = [group for epoch in epochs for group in _in_turns(layer, slices, [(jobs[k], n) for k, n in epoch.items()])]
+    return epochs_cycles(epochs, works) + EPOCH_CYCLES * (len(found) - len(epochs)), found
+
+
+def _in_turns(
+    layer: ConvLayer, slices: Callable[[Slice, int], list[DepthwiseBlocks]], epoch: list[tuple[Slice, int]]
+) -> list[list[DepthwiseBlocks]]:
+    """One epoch; several of a job alone whose writers would have longer runs than interleaved ones may have."""
+    (job, lanes), *others = epoch
+    turns = in_turns(partial(slices, job), lambda own: own.count * own.cut.outputs, lanes, longest_run(layer.trust))
+    if others or lanes == 1 or turns is None:
+        return [[own for job, pieces in epoch for own in slices(job, pieces)]]
+    return turns
 
 
 def _in_epochs(
@@ -279,17 +290,6 @@ def _in_epochs(
         found = [Wiring(partial(_chain, layer, context, target, own), own.count * target.height) for own in divided]
         groups += pack(found, layer.origin, f"depthwise conv {layer.op.name}")
     return groups
-
-
-def _slices(layer: ConvLayer, target: Area, cut: Cut, job: tuple[int, int], pieces: int) -> Slices:
-    """Output channels in at most so many pieces, which share no word of the bus."""
-    first, count = job
-    step = lcm(cut.outputs, ALIGNED if layer.large else BUS_BYTES)
-    if (target.pixel | target.line) % BUS_BYTES:
-        return [job]
-    cuts = {(first + count * k // pieces) // step * step for k in range(1, pieces)}
-    starts = [first, *sorted(start for start in cuts if first < start < first + count)]
-    return [(a, b - a) for a, b in zip(starts, [*starts[1:], first + count], strict=True)]
 
 
 def _even_bands(layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut) -> list[Band]:

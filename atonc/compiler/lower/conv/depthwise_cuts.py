@@ -8,16 +8,21 @@ small blocks read fewer bytes at a time from the picture.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import lcm
 
 from atonc.compiler.lower.conv.chains import FeatureMode, chain_configs, least_batch, limits, pictures_trusted
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.wide_windows import frame, side_by_side
 from atonc.compiler.plan.policy import EPOCH_CYCLES, MAX_CHAINS
+from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.safety.evidence.seen import units_trusted
 from atonc.machine.hw.units.convacc import ConvaccConfig
+
+Slice = tuple[int, int]  # output channels: the first and how many
+Slices = list[Slice]
 
 
 @dataclass(frozen=True)
@@ -124,3 +129,14 @@ def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int,
     lanes = max(1, min(cut.lanes(ariths), blocks))
     left = EPOCH_CYCLES + unit * cut.repeats * rest / cut.batch if rest else 0.0
     return blocks * cut.repeats * max(unit / lanes, bank, flash) + left
+
+
+def slices_of(layer: ConvLayer, target: Area, cut: Cut, job: Slice, pieces: int) -> Slices:
+    """Output channels in at most so many pieces, which share no word of the bus."""
+    first, count = job
+    step = lcm(cut.outputs, ALIGNED if layer.large else BUS_BYTES)
+    if (target.pixel | target.line) % BUS_BYTES:
+        return [job]
+    cuts = {(first + count * k // pieces) // step * step for k in range(1, pieces)}
+    starts = [first, *sorted(start for start in cuts if first < start < first + count)]
+    return [(a, b - a) for a, b in zip(starts, [*starts[1:], first + count], strict=True)]

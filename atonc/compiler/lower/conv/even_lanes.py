@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from atonc.compiler.plan.policy import EPOCH_CYCLES
 from atonc.compiler.plan.streams import Area
 from atonc.machine.hw.limits import BUS_BYTES
+
+T = TypeVar("T")
 
 
 class Work(NamedTuple):
@@ -38,6 +40,20 @@ def even_epochs(works: Sequence[Work], lanes: int, meet: Callable[[int, int], bo
 def epochs_cycles(epochs: Sequence[Lanes], works: Sequence[Work]) -> float:
     """A bound that knows no banks, as for tilings: there are no tasks yet."""
     return sum(_longest(epoch, works) + EPOCH_CYCLES for epoch in epochs)
+
+
+def in_turns(
+    cut: Callable[[int], Sequence[T]], size_bytes: Callable[[T], int], lanes: int, longest: int
+) -> list[list[T]] | None:
+    """What `cut` gives for a number of pieces, so many lanes at a time, none longer than that; in one turn if possible.
+    None where pieces cannot be so short."""
+    whole = sum(map(size_bytes, cut(1)))
+    first = -(-whole // (lanes * longest))
+    for turns in (first, first + 1):  # pieces begin at whole words, so that some are longer than others
+        pieces = cut(lanes * turns)
+        if max(map(size_bytes, pieces)) <= longest:
+            return [list(pieces[k : k + lanes]) for k in range(0, len(pieces), lanes)]
+    return None
 
 
 def _epochs_with(

@@ -16,7 +16,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, kernel_stream, meaning
 from atonc.compiler.lower.conv.engines import output_engine, requantise
-from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, meeting
+from atonc.compiler.lower.conv.even_lanes import Work, even_epochs, in_turns, meeting
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.packed_words import EVEN
@@ -35,17 +35,20 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.memoise import memoise
-from atonc.machine.hw.safety.evidence.seen import frame_seen, units_trusted
+from atonc.machine.hw.safety.evidence.seen import frame_seen, longest_run, units_trusted
 
 ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
 BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
 EVEN_LANES = {n: f"{n} lanes for as many jobs at a time as end together" for n in range(2, MAX_CHAINS + 1)}
 FEW_KERNELS = {1: "eight kernels a frame", 2: "2 lanes of eight kernels a frame"}
+ROWS_IN_TURN = {n: f"{n} lanes of rows, one chain after the other" for n in range(2, MAX_CHAINS + 1)}
+KERNELS_IN_TURN = "2 lanes of kernels, as many at a time as published writers have"
 EVEN_ROWS = "2 lanes of rows that are pooled together"
+_COUNTED = (BY_ROWS, BY_KERNELS, EVEN_LANES, ROWS_IN_TURN, FEW_KERNELS)
 SAME_BITS = frozenset(
     {
-        *(ONE_BY_ONE, SIDE_BY_SIDE, EVEN_ROWS),
-        *(label for labels in (BY_ROWS, BY_KERNELS, EVEN_LANES, FEW_KERNELS) for label in labels.values()),
+        *(ONE_BY_ONE, SIDE_BY_SIDE, KERNELS_IN_TURN, EVEN_ROWS),
+        *(label for labels in _COUNTED for label in labels.values()),
     }
 )
 POOLED = 8  # channels of a frame that a POOL takes
@@ -120,8 +123,13 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
         return
     ariths = max(_ariths(layer, job) for job in jobs)
     counts = range(2, min(MAX_CHAINS, UNITS["ARITH"] // ariths) + 1)
-    if len(jobs) > 1 and counts:
-        yield _evenly(layer, jobs, counts)
+    if counts and any(job.count > 2 * longest_run(layer.trust) for job in jobs):
+        yield KERNELS_IN_TURN, [group for job in jobs for group in _kernels_in_turn(layer, job)]
+    for lanes in counts if len(jobs) > 1 else ():
+        yield EVEN_LANES[lanes], _evenly(layer, jobs, lanes)
+        rows = [_cut(job, layer, lanes, lanes, True) for job in jobs]
+        if any(len(pieces) > 1 for pieces in rows):
+            yield ROWS_IN_TURN[lanes], rows
     for lanes in counts:
         for by_rows in (False, True):
             cut = [_cut(job, layer, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
@@ -154,20 +162,27 @@ def _pooled(layer: ConvLayer, job: ChainJob, lanes: int) -> list[LanePiece]:
     return _by_kernels(layer, narrow, lanes) if lanes > 1 else [narrow.whole]
 
 
-def _evenly(layer: ConvLayer, jobs: Sequence[ChainJob], counts: Sequence[int]) -> tuple[str, Groups]:
-    """Jobs with as many lanes each as let all end together: the number of lanes with which that takes least."""
+def _evenly(layer: ConvLayer, jobs: Sequence[ChainJob], lanes: int) -> Groups:
+    """Jobs with as many lanes each as let all end together."""
 
     def meet(one: int, other: int) -> bool:
         return jobs[one].meets(jobs[other])
 
-    found = []
-    for lanes in counts:
-        works = [_work(_narrow(layer, job, lanes), job) for job in jobs]
-        epochs = even_epochs(works, lanes, meet)
-        found.append((epochs_cycles(epochs, works), lanes, epochs))
-    _, lanes, epochs = min(found, key=lambda one: one[0])
-    cuts = [[_shortest(layer, jobs[k], lanes, pieces) for k, pieces in epoch.items()] for epoch in epochs]
-    return EVEN_LANES[lanes], [[piece for pieces in epoch for piece in pieces] for epoch in cuts]
+    works = [_work(_narrow(layer, job, lanes), job) for job in jobs]
+    cuts = [
+        [_shortest(layer, jobs[k], lanes, pieces) for k, pieces in epoch.items()]
+        for epoch in even_epochs(works, lanes, meet)
+    ]
+    return [[piece for pieces in epoch for piece in pieces] for epoch in cuts]
+
+
+def _kernels_in_turn(layer: ConvLayer, job: ChainJob) -> Groups:
+    """Two lanes, again and again, or the whole job: no writer with longer runs than interleaved ones may have."""
+
+    def cut(pieces: int) -> list[LanePiece]:
+        return _cut(job, layer, 2, pieces, False)
+
+    return in_turns(cut, lambda piece: piece.sets * piece.tiling.kernels, 2, longest_run(layer.trust)) or [[job.whole]]
 
 
 def _work(narrow: ChainJob | None, job: ChainJob) -> Work:

@@ -307,8 +307,8 @@ ARGUMENTS = (
     Argument(
         "S10",
         "Interleaved writers",
-        "writers of one epoch that fill one buffer in turns of bytes and lie otherwise than published ones: longer runs, "
-        "a gap between them, two pairs in an epoch, or three and more writers",
+        "writers of one epoch that fill one buffer in turns of bytes and lie otherwise than published ones: longer "
+        "runs, a gap between them, two pairs in an epoch; three and more writers with `--schedule-with many-writers`",
         "Every writer has addresses and bus transactions of its own, and writes carry byte enables. Memory takes one "
         "transaction after the other, whoever sends it; words that two writers have in common are avoided. Longer runs "
         "and wider gaps are nearer to writers of two buffers, which nearly all epochs have.",

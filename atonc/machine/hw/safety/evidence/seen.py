@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from sys import maxsize
 
 from atonc.machine.hw.limits import LEAST_FRAME
 from atonc.machine.hw.safety.evidence import modes
@@ -11,6 +12,7 @@ from atonc.machine.hw.safety.evidence.convacc import kernel
 from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, evidence, words
 from atonc.machine.hw.safety.evidence.trust import PUBLISHED, Trust
+from atonc.machine.hw.safety.evidence.writers import RUN
 from atonc.machine.hw.safety.mode_keys import Key
 from atonc.machine.hw.units.convacc import ConvaccConfig
 
@@ -65,6 +67,14 @@ def padding_grade(window: tuple[int, int], stride: int, sides: tuple[int, int, i
     (rows, columns), (top, left, bottom, right) = window, sides
     pads = f"{left} {right} {top} {bottom}"
     return trust.grade(Feature("CONVACC pads left right top bottom", f"{columns}x{rows}/{stride}", pads))
+
+
+@lru_cache(maxsize=64)
+def longest_run(trust: Trust) -> int:
+    """Bytes in a row that each of two interleaved writers may have."""
+    known = evidence()[RUN][""]
+    most = known.values[-1] if isinstance(known, SeenNumbers) else 0
+    return maxsize if trust.allows(trust.grade(Feature(RUN, "", most + 1))) else most
 
 
 @lru_cache(maxsize=64)

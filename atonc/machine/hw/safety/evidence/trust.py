@@ -16,6 +16,7 @@ from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.epochs import named
 from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded, UnitGrade
 from atonc.machine.hw.safety.evidence.table import grade as by_data
+from atonc.machine.hw.safety.evidence.writers import MANY
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
@@ -46,7 +47,14 @@ class Trust:
         return self.board.four_bits or (ASSUMED if streng.NARROW in self.asked else None)
 
     def allows(self, graded: Graded) -> bool:
-        return graded.grade.rank <= self.worst.rank or graded.feature in self.asked
+        if graded.feature in self.asked:
+            return True
+        return graded.grade.rank <= self.worst.rank and not (self._on_request(graded) and self.worst != Grade.UNSEEN)
+
+    def _on_request(self, graded: Graded) -> bool:
+        """Three and more interleaved writers: nobody has run them, and they bring little, so that being composed does
+        not do; a board that confirmed them does."""
+        return graded.feature in MANY and graded.grade == Grade.COMPOSED
 
     def allows_all(self, unit: UnitGrade) -> bool:
         return unit.grade.rank <= self.worst.rank or all(map(self.allows, unit.features))

@@ -10,15 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
+from itertools import combinations_with_replacement
 from typing import TypeVar
 
+from atonc.machine.hw.limits import MOST_WRITERS
 from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded
 from atonc.machine.hw.safety.evidence.neighbours import Relation, distance, shorter_run
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 BETWEEN, RUN = "bytes between interleaved writers", "shorter run of interleaved writers"
-TOGETHER = "interleaved writers of a buffer"  # as a word: how many there are in each set of them, `2`, `3`, `2 2`
+TOGETHER = "interleaved writers of a buffer"  # as a word: how many there are in each set of them, `3`, `2 2`
 INTERLEAVED = (Relation.OWN_WORDS, Relation.SHARED_WORDS)
+# sets of three and more, of all that an epoch has: nobody has run them, so they are used only where they are asked for
+MANY = frozenset(
+    Feature(TOGETHER, "", " ".join(map(str, sizes)))
+    for count in range(1, MOST_WRITERS // 2 + 1)
+    for sizes in combinations_with_replacement(range(2, MOST_WRITERS + 1), count)
+    if sum(sizes) <= MOST_WRITERS and sizes[-1] > 2
+)
 Name = TypeVar("Name")
 
 
@@ -38,9 +47,9 @@ def features(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iter
 
 
 def together(relations: Mapping[tuple[Name, Name], Relation]) -> Iterator[Feature]:
-    """Of all writers of an epoch, by how each two lie to each other."""
+    """Of all writers of an epoch, by how each two lie to each other. Of one pair `features` say all."""
     sizes = sorted(map(len, _sets(pair for pair, found in relations.items() if found in INTERLEAVED)))
-    if sizes:
+    if sizes not in ([], [2]):
         yield Feature(TOGETHER, "", " ".join(map(str, sizes)))
 
 
@@ -53,15 +62,10 @@ def _sets(pairs: Iterable[tuple[Name, Name]]) -> list[frozenset[Name]]:
     return found
 
 
-def more_than_two(feature: Feature) -> bool:
-    """Whether it says that three or more writers interleave in one buffer."""
-    return feature.name == TOGETHER and max(map(int, str(feature.value).split())) > 2
-
-
 def writers_of(forms: Collection[Graded]) -> Writers | None:
     """What an epoch with these forms has."""
     own = [form for form in forms if form.feature.name in (BETWEEN, RUN, TOGETHER)]
-    if any(more_than_two(form.feature) for form in own):
+    if any(form.feature in MANY for form in own):
         return Writers.MANY
     if any(form.grade.rank > Grade.WITHIN.rank for form in own):
         return Writers.OTHERWISE
