@@ -24,4 +24,4 @@ def view_of(compiled: Compiled, model: Path, options: Options, name: str = "netw
     cost = compiled.cost
     reproduced = reproduce.block(model, options, name, cost)
     macs = graph_macs(compiled.graph)
-    return CompileView(plain(model.name), name, compiled.memory, compiled, cost, macs, options, reproduced)
+    return CompileView(plain(model.name), name, compiled.memory, compiled, cost, macs, options, reproduced, path=model)

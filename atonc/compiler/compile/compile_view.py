@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
+from pathlib import Path
 
 from atonc.compiler.compile.pipeline import Compiled
-from atonc.compiler.emit.usage import program_memory
+from atonc.compiler.compile.reproduce import again
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.resident import free_spans
 from atonc.compiler.place.usage import MemoryUse
@@ -31,12 +32,13 @@ class CompileView:
     options: Options = field(default_factory=Options)
     reproduce: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    path: Path | None = None  # of the model, as it was named
     may_be_resident: bool = True  # False: where the network goes, no weights stay in RAM
 
     @cached_property
     def memory(self) -> MemoryUse:
         """The one count of what it takes."""
-        return program_memory(self.compiled.program, self.board.pools, self.options.epoch_controller)
+        return self.compiled.memory_use(self.board.pools, self.options.epoch_controller)
 
     @cached_property
     def resident_outlook(self) -> tuple[float, int] | None:
@@ -46,6 +48,20 @@ class CompileView:
             return None
         saved, taken = _outlook(made, self.options.keep_free)
         return (made.target.machine.milliseconds(self.cost.cycles - saved), taken) if saved > 0 else None
+
+    @property
+    def operators(self) -> int:
+        """Operators of the model, as it was read."""
+        return len(self.compiled.source.ops)
+
+    @property
+    def layers(self) -> int:
+        """Layers compiled: operators after folding and fusion, those that cost nothing too. Every view counts them."""
+        return len(self.compiled.graph.ops)
+
+    def again(self, verb: str) -> str:
+        """Another verb on the same model with the same options, as a command."""
+        return again(verb, self.path or Path(self.model), self.options)
 
     def __repr__(self) -> str:
         time = f"{self.cost.latency_ms:.3f} ms predicted ({self.cost.band.span(self.cost.latency_ms, 3)})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from atonc.compiler.compare.inputs import make_inputs, make_noise
 from atonc.compiler.emit import check_encryption
 from atonc.compiler.emit.encryption import encrypt
 from atonc.compiler.emit.program import Program
+from atonc.compiler.emit.usage import program_memory
 from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import in_file, read
 from atonc.compiler.ir import Array, Graph
@@ -22,6 +23,7 @@ from atonc.compiler.ops import RunOnDemand
 from atonc.compiler.passes import order
 from atonc.compiler.passes.cut_inputs import cut_inputs
 from atonc.compiler.place import BoardMemory, Layout
+from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.calibration import MOST_VERIFIED, given_inputs, spread
 from atonc.compiler.request.options import Options
@@ -46,6 +48,7 @@ from atonc.machine.base.errors import AtoncError, CapacityError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
 from atonc.machine.cost.network import NetworkCost
+from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety.evidence import EpochGrade
 from atonc.machine.hw.safety.evidence.summary import Summary, summarise
 from atonc.machine.hw.target import Target
@@ -87,6 +90,10 @@ class Compiled:
     def written(self) -> Program:
         """As files have it. `program` is what was verified and can be emulated: the same on plain weights."""
         return self.ciphered or self.program
+
+    def memory_use(self, pools: Iterable[MemoryPool] | None = None, epoch_controller: bool = True) -> MemoryUse:
+        """The one count of what it takes."""
+        return program_memory(self.program, self.graph, self.memory.pools if pools is None else pools, epoch_controller)
 
     @cached_property
     def silicon(self) -> Summary:

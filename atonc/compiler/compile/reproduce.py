@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,15 @@ def command(model: str, options: Options, name: str = "network") -> str:
     return shlex.join(["atonc", "generate", model, *_flags(options, name)])
 
 
-def _flags(options: Options, name: str) -> Iterator[str]:
+def again(verb: str, model: Path, options: Options, *more: str) -> str:
+    """Another verb on the same model with the same options, to be pasted: files are named as they were given."""
+    return shlex.join(["atonc", verb, str(model), *_flags(replace(options, relocatable=False), folders=True), *more])
+
+
+def _flags(options: Options, name: str = "network", folders: bool = False) -> Iterator[str]:
     if name != "network":
         yield from ("-n", name)
-    for flag, text in _declared(options).items():
+    for flag, text in _declared(options, folders).items():
         yield from (flag, text) if text else (flag,)
     if options.relocatable:
         yield from ("-r", *(() if options.secure else ("no-secure",)))
@@ -37,13 +43,13 @@ def _flags(options: Options, name: str) -> Iterator[str]:
             yield from ("--on", place, node)
 
 
-def _declared(options: Options) -> dict[str, str]:
+def _declared(options: Options, folders: bool = False) -> dict[str, str]:
     """Options that are not at their default: flag -> value as text, empty for switches."""
     found = {}
     for member, known in declared(Options):
         value, default = getattr(options, member.name), default_of(member)
         if value != default and member.name not in ("verify", "seed"):  # they change no file
-            found[known.flags[0]] = "" if isinstance(value, bool) else _text(member.name, value, known.local)
+            found[known.flags[0]] = "" if isinstance(value, bool) else _text(member.name, value, known.local, folders)
     return found
 
 
@@ -67,15 +73,17 @@ def edges_of(asked: Mapping[str, str]) -> Options:
     return Options(**given)
 
 
-def _text(name: str, value: object, is_file: bool) -> str:
-    """As the command line takes it; files are named without their folders."""
+def _text(name: str, value: object, is_file: bool, folders: bool) -> str:
+    """As the command line takes it; files are named with or without their folders."""
     if isinstance(value, dict):
         return ",".join(f"{key}={size}" for key, size in value.items())
     if isinstance(value, tuple):
-        return ",".join(Path(one).name if is_file else one for one in value)
+        return ",".join(Path(one).name if is_file and not folders else one for one in value)
     if name == "board":
-        return _without_folder(str(value))
-    return Path(str(value)).name if is_file else f"{value:g}" if isinstance(value, float) else str(value)
+        return str(value) if folders else _without_folder(str(value))
+    if is_file:
+        return str(value) if folders else Path(str(value)).name
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _board_file(board: str) -> Path | None:

@@ -12,6 +12,7 @@ from atonc.compiler.frontends.data_beside import model_bytes
 from atonc.compiler.frontends.fixed_shapes import require_names
 from atonc.compiler.frontends.refusals import advise
 from atonc.compiler.ir import Graph
+from atonc.compiler.ops.quotients import divisor_notes
 from atonc.machine.base.errors import AtoncError, UnsupportedError
 
 TFLITE_MARK = b"TFL3"
@@ -33,7 +34,8 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
             else "export the quantised model as TFLite or ONNX",
         )
     try:
-        return _read(path, model_bytes(path), cut_outputs, fixed_shapes or {})
+        graph = _read(path, model_bytes(path), cut_outputs, fixed_shapes or {})
+        return replace(graph, notes=(*graph.notes, *divisor_notes(graph)))
     except AtoncError as error:
         if isinstance(error, UnsupportedError):
             advise(error)

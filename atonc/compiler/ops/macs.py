@@ -18,6 +18,8 @@ def macs(op: Op, tensors: Mapping[str, Tensor]) -> int:
         return source.elements * prod(weights[:-1]) // max(1, op.attrs.get("groups", 1))
     if op.kind == "matmul":
         return target.elements * source.shape[-2 if op.attrs.get("transpose_a") else -1]
+    if op.kind == "lstm":  # in every step of the sequence, input and state meet the weights of all gates
+        return target.elements // target.shape[-1] * sum(prod(tensors[name].shape) for name in op.inputs[1:3])
     return 0
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from atonc.compiler.plan.types import BufferKind
 from atonc.machine.base.frozen import dataclass
 
-FIRMWARE = "firmware"  # memory of no pool: variables of the generated C files, wherever the linker puts them
+FIRMWARE = "firmware"  # memory of no pool: arrays and variables of the generated C files, where the linker puts them
 
 
 class Use(StrEnum):
@@ -22,6 +22,7 @@ class Use(StrEnum):
     RESIDENT = "resident"  # weights that are copied to RAM once (--resident)
     WEIGHTS = "weights"
     PREFETCHED = "prefetched"  # weights that engines copy to RAM during the run, beside everything else
+    CODE = "code"  # constants of CPU layers: `static const` arrays of the C file, in flash with the code
     RELOCATABLE = "relocatable"  # copies of programs, in which addresses are set at run time
 
 
@@ -30,6 +31,7 @@ RAM_FOR = {  # in words, of what lies in RAM
     Use.RESIDENT: "resident weights",
     Use.WEIGHTS: "weights in RAM",
     Use.PREFETCHED: "prefetched weights",
+    Use.CODE: "constants of CPU layers",
     Use.RELOCATABLE: "relocatable data",
 }
 _USE_OF = {
@@ -81,7 +83,7 @@ class UsageRow:
 @dataclass(frozen=True)
 class MemoryUse:
     rows: tuple[UsageRow, ...] = ()
-    weights_bytes: int = 0  # contents of all constants, without padding: what a file of them has
+    weights_bytes: int = 0  # contents of all constants, without padding: in memory images and in the C file
 
     @property
     def ram_bytes(self) -> int:
@@ -109,6 +111,15 @@ class MemoryUse:
     @property
     def relocatable_bytes(self) -> int:
         return self.of(Use.RELOCATABLE)
+
+    @property
+    def code_constants_bytes(self) -> int:
+        return self.of(Use.CODE)
+
+    @property
+    def flash_bytes(self) -> int:
+        """Constants that lie in flash, in images and in the code; without the code itself and the programs."""
+        return sum(row.size_bytes for row in self.rows if not row.ram)
 
     @property
     def ram_weights_bytes(self) -> int:
@@ -148,11 +159,15 @@ class MemoryUse:
             "prefetched_bytes": self.prefetched_bytes,
             "relocatable_bytes": self.relocatable_bytes,
             "weights_bytes": self.weights_bytes,
+            "code_constants_bytes": self.code_constants_bytes,
+            "flash_bytes": self.flash_bytes,
             "uses": [{"pool": r.pool, "use": str(r.use), "size_bytes": r.size_bytes, "ram": r.ram} for r in self.rows],
         }
 
 
-def memory_use(buffers: Iterable[Taken], banks: Sequence[CountedPool], relocatable_bytes: int = 0) -> MemoryUse:
+def memory_use(
+    buffers: Iterable[Taken], banks: Sequence[CountedPool], relocatable_bytes: int = 0, code_constants_bytes: int = 0
+) -> MemoryUse:
     """Buffers that lie in none of the banks are the application's, which brings their memory."""
     spans: dict[Use, set[tuple[int, int]]] = {use: set() for use in Use}
     contents = set()
@@ -164,7 +179,10 @@ def memory_use(buffers: Iterable[Taken], banks: Sequence[CountedPool], relocatab
     rows = [row for bank in banks for row in _rows(bank, spans)]
     if relocatable_bytes:
         rows.append(UsageRow(FIRMWARE, Use.RELOCATABLE, relocatable_bytes, ram=True))
-    return MemoryUse(tuple(rows), sum(covered(contents, bank.base, bank.end) for bank in banks))
+    if code_constants_bytes:
+        rows.append(UsageRow(FIRMWARE, Use.CODE, code_constants_bytes, ram=False))
+    stored = sum(covered(contents, bank.base, bank.end) for bank in banks)
+    return MemoryUse(tuple(rows), stored + code_constants_bytes)
 
 
 def _rows(bank: CountedPool, spans: Mapping[Use, Collection[tuple[int, int]]]) -> Iterator[UsageRow]:

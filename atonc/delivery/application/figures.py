@@ -86,7 +86,7 @@ def _network(one: PlannedNetwork) -> NetworkFigures:
         ram_bytes=parts.size_of(one.spans()),
         resident_bytes=parts.size_of(one.spans(BufferKind.RESIDENT)),
         slot_bytes=one.slot.end - one.slot.start,
-        constants_bytes=one.compiled.layout.memory.weights_bytes,
+        constants_bytes=one.compiled.memory_use().weights_bytes,
     )
 
 

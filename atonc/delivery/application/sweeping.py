@@ -105,6 +105,7 @@ def figures_of(found: ApplicationPlan) -> dict[str, Any]:
         for home in made.program.placed.values()
         if home.buffer.kind == BufferKind.CONSTANT
     )
+    in_code = sum(made.memory_use().code_constants_bytes for _, made in runs)
     return {
         "busy_ms": 1000 * told.load,
         "busy_low_ms": sum(rate * low for rate, (low, _) in bands),
@@ -117,7 +118,7 @@ def figures_of(found: ApplicationPlan) -> dict[str, Any]:
         "kept_bytes": told.kept_bytes,
         "resident_bytes": told.resident_bytes,
         "image_ram_bytes": told.image_ram_bytes,
-        "flash_bytes": parts.size_of(parts.joined(constants)),
+        "flash_bytes": parts.size_of(parts.joined(constants)) + in_code,
         "free_flash_bytes": told.free_flash_bytes,
         "cpu_layers": sum(len(made.mapped.reasons) for _, made in runs),
         "verified": True if all(made.report is not None for _, made in runs) else None,  # what fails is refused

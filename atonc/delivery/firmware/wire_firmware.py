@@ -14,7 +14,7 @@ from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, shell
 
 _BAUDS = range(1200, 8_000_001)  # eight times oversampled, the UART's 64 MHz give no more
 _PARTS = {"wire": "*", "bare_metal": "*", "include": "*.h", "src": "*.[ch]"}  # of the runtime that ships with atonc
@@ -59,7 +59,7 @@ def build(options: BuildOptions, output: Path) -> list[str]:
         SummaryRow("networks", ", ".join(network.name for network in networks)),
         SummaryRow("answers", f"protocol 3.{options.minor}, {options.baud} baud, on the virtual board"),
         SummaryRow("written", str(output)),
-        next_row(f"atonc board run {output} --serial socket:5555"),
+        next_row(shell("board", "run", output, "--serial", "socket:5555")),
         SummaryRow("and", "atonc validate MODEL --mode target -d socket:localhost:5555"),
     )
     return [*_told(networks), *summary_lines(rows)]

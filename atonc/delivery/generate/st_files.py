@@ -18,7 +18,6 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.write import to_json
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.context import item_bytes
-from atonc.compiler.plan.types import CpuPlan
 from atonc.delivery.firmware import host_library
 from atonc.delivery.generate.st_call import WORKSPACE, StCall
 from atonc.insight.report import epochs_csv
@@ -96,7 +95,7 @@ def report(view: CompileView, call: StCall) -> dict[str, Any]:
         "rom_inputs": [_edge(graph, name) for name in graph.inputs],
         "rom_outputs": [_edge(graph, name) for name in graph.outputs],
         "rom_n_macc": view.macs,
-        "rom_size": memory.weights_bytes + _weights_in_code(view),
+        "rom_size": memory.weights_bytes,
         "rom_cfact": 1.0,
         "ram_size": memory.ram_bytes,
         "ram_io_size": [sum(_edge(graph, name)["c_size"] for name in side) for side in (graph.inputs, graph.outputs)],
@@ -110,15 +109,6 @@ def _edge(graph: Graph, name: str) -> dict[str, Any]:
     tensor = graph.tensors[name]
     size = tensor.elements * item_bytes(tensor)
     return {"name": name, "c_size": size, "c_type": _TYPES.get(tensor.dtype, tensor.dtype)}
-
-
-def _weights_in_code(view: CompileView) -> int:
-    """Those of layers on the CPU are constants of NAME.c, in no memory image."""
-    graph = view.compiled.graph
-    on_cpu = {step.plan.op for step in view.compiled.program.steps if isinstance(step.plan, CpuPlan)}
-    names = {name for op in graph.ops if op.name in on_cpu for name in op.inputs if name}
-    found = [graph.tensors[name] for name in sorted(names) if graph.tensors[name].is_constant]
-    return sum(tensor.elements * item_bytes(tensor) for tensor in found)
 
 
 def validated(call: StCall, name: str, device: str, outputs: Sequence[OutputResult], lines: Sequence[str]) -> Files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from atonc.delivery.probes.log import PASS
@@ -12,7 +13,7 @@ from atonc.delivery.probes.types import Probe
 from atonc.insight.report.marks import Mark
 from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.machine.base.errors import plain
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, shell
 from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
@@ -45,7 +46,7 @@ def written_lines(built: Sequence[str], absent: Sequence[str], board: str, folde
         SummaryRow("probes", f"{len(built)}; none has run on a board yet"),
         SummaryRow("left out", lacks, Mark.DOUBT) if absent else None,
         SummaryRow("written", str(folder)),
-        next_row(f"make -C {folder}, then {folder / 'README.md'}"),
+        next_row(f"make -C {quote(str(folder))}, then {folder / 'README.md'}"),
     )
     return [f"probes: {', '.join(built)}", *summary_lines(rows)]
 
@@ -152,7 +153,7 @@ def _summary(settled: Settled, file: Path) -> list[str]:
             _four_bits(found.four_bits),
             SummaryRow("constants", f"{'; '.join(new)} (at the usual clocks)") if new else None,
             SummaryRow("written", str(file)),
-            next_row(f"atonc generate MODEL --evidence {file}"),
+            next_row(shell("generate", "MODEL", "--evidence", file)),
         )
     )
 

@@ -14,6 +14,7 @@ from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.insight.report.terminal import show
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.machine.base.words import shell
 
 _CLANG = ("llvm", "st_clang", "compatible_mode", "custom")
 LOG_FILE = "atonc_reloc.log"
@@ -115,7 +116,7 @@ def _parse_only(options: argparse.Namespace) -> int:
     found = (
         SummaryRow("runtime", runtime),
         SummaryRow("pools", f"{len(ready.pools.entries)}; the files can be made into an image", Mark.GOOD),
-        next_row(f"atonc reloc {_folder(options)}"),
+        next_row(shell("reloc", _folder(options))),
     )
     _say([f"{ready.network.c_file}: {runtime}", *map(line, ready.pools.entries), *summary_lines(found)], options)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MOD
 from atonc.machine.base.checks import CheckResult
 
 if TYPE_CHECKING:
+    from atonc.compiler.request.options import Options
     from atonc.delivery.trials.boarding import BoardValidation
     from atonc.insight.validating.validating import Validation
 
@@ -56,7 +58,8 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
     from atonc.insight.validating import judging
     from atonc.insight.validating.emulated import validate_model
 
-    found = validate_model(model, declared_values(ValidateOptions, options), compiler_options(options, verify=False))
+    wanted = compiler_options(options, verify=False)
+    found = validate_model(model, declared_values(ValidateOptions, options), wanted)
     if options.output is not None:
         _save(options, found)
     if options.st:
@@ -66,13 +69,20 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
     if options.json:
         print_document("validate", validate_text.as_json(found, options.min_cos, options.per_layer), file_hash(model))
     elif not options.quiet:
-        show([*_details(found, options), *validate_short.summary(found, options.min_cos, model.name)])
+        command = partial(_again, model, wanted)
+        show([*_details(found, options), *validate_short.summary(found, options.min_cos, command)])
     checks = list(judging.checks(found, options.min_cos))
     for check in checks:
         if not check.holds:
             print(f"atonc: {check.says}", file=sys.stderr)
     ci.report(options, "validate", model, checks)
     return 0 if all(check.holds for check in checks) else 1
+
+
+def _again(model: Path, wanted: Options, verb: str, *more: str) -> str:
+    from atonc.compiler.compile.reproduce import again
+
+    return again(verb, model, wanted, *more)
 
 
 def _details(found: Validation, options: argparse.Namespace) -> list[str]:

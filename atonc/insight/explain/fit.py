@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
-from atonc.compiler.emit.usage import program_memory
 from atonc.compiler.ir import Graph
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.plan.types import BufferKind
@@ -110,7 +109,7 @@ def demand(source: Graph, options: Options, compile: Callable[[Graph, Options], 
         return Demand(error.shortage.demand_bytes, max(0, error.shortage.gap_bytes), 0, fits=False)
     except AtoncError:
         return Demand(1 << 40, 1 << 40, 0, fits=False)  # not possible for this model: never useful
-    memory = program_memory(compiled.program, compiled.memory.pools, options.epoch_controller)
+    memory = compiled.memory_use(epoch_controller=options.epoch_controller)
     return Demand(memory.ram_bytes, memory.spilled_bytes, compiled.cost.cycles)
 
 

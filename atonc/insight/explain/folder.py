@@ -96,7 +96,8 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
     cost = network_cost(net, steps, machine, info)
     views = _views(steps, cost, info, saved, node_names(network, steps))
     buffers, banks = _buffers(network, steps, info, saved), folder_memory.banks(network)
-    memory = memory_use(buffers, banks, saved.relocatable_bytes if saved else 0)
+    in_code = (saved.relocatable_bytes, saved.code_constants_bytes) if saved else (0, 0)
+    memory = memory_use(buffers, banks, *in_code)
     pools = pool_views(banks, memory.by_pool)
     external = {pool.name for pool in pools if pool.external}
     if saved is not None:

@@ -74,6 +74,7 @@ class Saved:
     verified: Verified | None = None
     buffers: tuple[BufferView, ...] = ()
     relocatable_bytes: int = 0  # RAM for programs whose addresses are set at run time
+    code_constants_bytes: int = 0  # of CPU layers, in the C file
     options: Mapping[str, str] = field(default_factory=dict)
     reproduce: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # of the model and its compilation
@@ -174,6 +175,7 @@ def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
         verified=_verified(root),
         buffers=tuple(_buffer(row, writers) for row in _rows(root, "buffers", _MOST_BUFFERS)),
         relocatable_bytes=_integer(_object(root, "memory"), "relocatable_bytes"),
+        code_constants_bytes=_integer(_object(root, "memory"), "code_constants_bytes"),
         options=_text_by_name(root, "options"),
         reproduce=_text_by_name(root, "reproduce"),
         notes=tuple(_texts(root, "notes")) if "notes" in root else (),

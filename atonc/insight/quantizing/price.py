@@ -60,6 +60,6 @@ def price_of(compiled: Compiled) -> QuantizationPrice:
         cycles=round(sum(step.cycles for step in cost.steps)),
         by_layer=by_layer,
         span_ms=(round(low, 4), round(high, 4)),
-        flash_bytes=compiled.layout.memory.weights_bytes,
+        flash_bytes=compiled.memory_use().weights_bytes,
         flash_bound=bound,
     )

@@ -11,7 +11,7 @@ from atonc.compiler.frontends.coverage import coverage
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.explain.rules import bound_in_short
 from atonc.insight.report import encryption_text, energy_text, silicon_text
-from atonc.insight.report.compile_text import CpuStep, cpu_steps, edge_text, memory_notes, report_lines
+from atonc.insight.report.compile_text import CpuStep, cpu_steps, edge_text, memory_notes, model_size, report_lines
 from atonc.insight.report.marks import Mark, Marked, head, note
 from atonc.insight.report.summary import (
     NAME,
@@ -28,8 +28,9 @@ from atonc.insight.report.summary import (
     summary_lines,
 )
 from atonc.insight.report.terminal import show
+from atonc.insight.validating.judging import MIN_COSINE, is_close
 from atonc.machine.base.reasons import Rule
-from atonc.machine.base.words import count, elided, ms_text, size_text, times
+from atonc.machine.base.words import count, elided, ms_text, shell, size_text, times
 from atonc.machine.hw.safety.evidence.grades import Grade
 
 _SLOWEST, _BOUNDS, _EDGES, _NOTES, _GROUPS = 5, 3, 3, 2, 3  # lines of each
@@ -49,7 +50,7 @@ def lines(view: CompileView) -> list[str]:
 
 def _head(view: CompileView) -> list[str]:
     source, graph = view.compiled.source, view.compiled.graph
-    size = f"{count(len(source.ops), 'operator')}, {view.macs / 1e6:,.1f} M multiplications"
+    size = f"{model_size(view)}, {view.macs / 1e6:,.1f} M multiplications"
     edges = [("input ", name) for name in graph.inputs[:_EDGES]] + [("output", name) for name in graph.outputs[:_EDGES]]
     more = len(graph.inputs) + len(graph.outputs) - len(edges)
     notes = list(dict.fromkeys((*source.notes, *graph.notes, *memory_notes(view))))
@@ -106,20 +107,20 @@ def _memory(view: CompileView) -> list[str]:
         if used := view.memory.by_pool.get(pool.name, 0):
             share = 100 * used / pool.size_bytes
             out.append(f"  {pool.name:12} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
+    if in_code := view.memory.code_constants_bytes:
+        out.append(f"  {'in the code':12} {in_code:12,} bytes of constants of CPU layers ({view.name}.c, flash)")
     out += encryption_text.lines(view)
     return [*out, *([note(KERNELS_IN_RAM)] if view.memory.resident_bytes else [])]
 
 
 def _evidence(view: CompileView) -> list[str]:
     """How near the epochs are to those of published programs."""
-    found = view.compiled.silicon.epochs
-    composed, unseen = found.get(Grade.COMPOSED, 0), found.get(Grade.UNSEEN, 0)
-    alike = sum(found.values()) - composed - unseen
-    if not found:
+    found = view.compiled.silicon
+    if not sum(found.epochs.values()):
         return []
-    said = f" {count(alike, 'epoch')} as published, {composed} composed of published parts, "
-    line = Marked.of(("evidence:", Mark.HEAD), (f"{said}{unseen} unseen", Mark.ALARM if unseen else None))
-    return [line, *map(note, silicon_text.assumed(view.compiled.silicon))]
+    mark = Mark.ALARM if found.epochs[Grade.UNSEEN] else None
+    line = Marked.of(("evidence:", Mark.HEAD), (f" {silicon_text.head(found)}", mark))
+    return [line, *map(note, silicon_text.assumed(found))]
 
 
 # ----------------------------------------------------------------------------------------------------------- summary
@@ -154,18 +155,21 @@ def _verified(view: CompileView) -> SummaryRow:
     cosine = min((output.cosine for output in report.outputs), default=1.0)
     off = f"at most {count(round(report.worst_layer), 'code')} off" if report.worst_layer else "all exact"
     inputs = f"{count(report.layers, 'layer')} emulated on {count(report.samples, 'input')}"
-    return SummaryRow("verified", f"{inputs}, {off}; cosine of outputs {cosine:.6f}", Mark.GOOD)
+    said = f"{inputs}, {off}; cosine of outputs {cosine:.6f}"
+    if all(is_close(output.cosine, output.within1_percent) for output in report.outputs):
+        return SummaryRow("verified", said, Mark.GOOD)
+    return SummaryRow("verified", f"{said}, below {MIN_COSINE}: `atonc validate` judges it", Mark.DOUBT)
 
 
 def _next(view: CompileView) -> str:
     """The step that brings most, of those whose effect is known or that find it out."""
     ms, spilled = view.cost.latency_ms, view.memory.spilled_bytes
     if spilled:
-        return f"atonc explain {view.model}: tries what brings {size_text(spilled)} back onto the chip"
+        return f"{view.again('explain')}: tries what brings {size_text(spilled)} back onto the chip"
     if found := resident_step(view.resident_outlook, ms):
         return found
     if view.cost.cpu_ms > (1 - WORTH) * ms:
-        return f"atonc explain {view.model}: tries what to do about {ms_text(view.cost.cpu_ms)} on the CPU"
+        return f"{view.again('explain')}: tries what to do about {ms_text(view.cost.cpu_ms)} on the CPU"
     if view.files:
-        return f"atonc view {Path(view.files[0]).parent}: the report in the browser, layer by layer"
-    return f"atonc generate {view.model}: writes the C files and memory images"
+        return f"{shell('view', Path(view.files[0]).parent)}: the report in the browser, layer by layer"
+    return f"{view.again('generate')}: writes the C files and memory images"

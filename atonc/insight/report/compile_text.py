@@ -22,6 +22,7 @@ from atonc.insight.report.epoch_table import EpochRow, epoch_table
 from atonc.insight.report.error_text import error_data, error_lines
 from atonc.insight.report.marks import Mark, Marked, head, note
 from atonc.insight.report.run_text import cost_lines, violation_data
+from atonc.insight.validating.judging import is_close
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided, is_are, times
@@ -80,7 +81,7 @@ def report_lines(view: CompileView) -> list[str]:
 def _head(view: CompileView) -> list[str]:
     source, graph = view.compiled.source, view.compiled.graph
     number = counts(view.compiled.program.steps)
-    size = f"{count(len(source.ops), 'operator')}, {view.macs / 1e6:,.1f} M multiplications"
+    size = f"{model_size(view)}, {view.macs / 1e6:,.1f} M multiplications"
     found = Counter(op.kind for op in graph.ops)
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
     notes = [note(text) for text in (*source.notes, *(n for n in graph.notes if n not in source.notes))]
@@ -91,11 +92,16 @@ def _head(view: CompileView) -> list[str]:
         *(f"input  {edge_text(graph, n)}" for n in graph.inputs),
         *(f"output {edge_text(graph, n)}" for n in graph.outputs),
         *notes,
-        f"mapped: {count(len(graph.ops), 'operator')} after fusion ({kinds})",
+        f"layers: {kinds}",
         f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU",
         f"safety: {_count(view, 'violation')}, {_count(view, 'unproven form')}",
         *silicon_text.lines(view.compiled.silicon, verbose=True),
     ]
+
+
+def model_size(view: CompileView) -> str:
+    """Both counts with the names that all views use."""
+    return f"{count(view.operators, 'operator')} in the model, {count(view.layers, 'layer')} compiled"
 
 
 def _count(view: CompileView, noun: str) -> str:
@@ -134,6 +140,9 @@ def _memory(view: CompileView) -> list[str]:
         if used:
             share = 100 * used / pool.size_bytes
             lines.append(f"  {pool.name:10} {pool.base:#010x} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
+    if memory.code_constants_bytes:
+        in_code = memory.code_constants_bytes
+        lines.append(f"  constants of CPU layers: {in_code:,} bytes, arrays of the C file, in flash")
     if memory.resident_bytes:
         copies = sum(bool(home.copy_of) for home in layout.placed.values())
         lines.append(
@@ -265,6 +274,8 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "name": view.name,
         "board": view.board.name,
         "macs": view.macs,
+        "operators": view.operators,
+        "layers": view.layers,
         "inputs": [edge_data(compiled.graph, name) for name in compiled.graph.inputs],
         "outputs": [edge_data(compiled.graph, name) for name in compiled.graph.outputs],
         "epochs": counts(compiled.program.steps),
@@ -293,7 +304,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
         "coverage": coverage_data(compiled.source),
         "unproven": [violation_data(v) for v in compiled.findings],
-        "silicon": compiled.silicon.as_dict(),
+        "silicon": silicon_text.as_json(compiled.silicon),
         "errors": error_data(compiled),
         "verify": _verify_data(compiled.report),
         "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *memory_notes(view)))),
@@ -333,6 +344,7 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
         return None
     return {
         "exact": all(o.exact_percent == 100.0 for o in report.outputs),
+        "close": all(is_close(o.cosine, o.within1_percent) for o in report.outputs),
         "samples": report.samples,
         "layers": report.layers,
         "tensors": report.tensors,

@@ -36,8 +36,9 @@ def lines(network: NetworkView, layers: Sequence[LayerView], alarms: Sequence[st
 
 
 def _headline(network: NetworkView) -> list[str]:
-    busy = sum(layer.on != NOTHING for layer in network.layers)
-    steps = f"{count(busy, 'layer')} in {count(len(network.steps), 'epoch')} (units that run at once)"
+    free = sum(layer.on == NOTHING for layer in network.layers)
+    steps = f"{count(len(network.layers), 'layer')} in {count(len(network.steps), 'epoch')} (units that run at once)"
+    steps += f", {count(free, 'layer')} at no cost" if free else ""
     out: list[str] = [head(elided(network.model, NAME), f", compiled by {network.tool}: {steps}")]
     for label, share in list(network.bound_by.items())[:_MOST_BOUNDS]:
         out.append(f"  {100 * share:3.0f} % of the time  {label:12} {bound_in_short(label)}")
@@ -48,7 +49,8 @@ def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> list[str]:
     busy = sorted((layer for layer in layers if layer.cycles), key=lambda layer: -layer.cycles)
     shown = busy[:MOST_LAYERS]
     share = 100 * sum(layer.cycles for layer in shown) / max(1, network.cycles)
-    title = f"the {len(shown)} costliest of {count(len(busy), 'layer')}" if len(shown) < len(busy) else "every layer"
+    every = "every layer" if len(layers) == len(shown) else "every layer that takes time"
+    title = f"the {len(shown)} costliest of {count(len(layers), 'layer')}" if len(shown) < len(busy) else every
     out: list[str] = ["", head(title, f" ({share:.0f} % of the time: share, cycles, where), and what to do")]
     said = set[str]()
     for layer in shown:

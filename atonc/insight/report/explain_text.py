@@ -141,7 +141,7 @@ def as_json(
         **energy_text.as_json(network.energy),
         "notes": list(network.notes),
         "coverage": _coverage_data(network),
-        "silicon": network.silicon.as_dict() if network.silicon else None,
+        "silicon": silicon_text.as_json(network.silicon) if network.silicon else None,
         "memory": network.memory.as_dict(),
         "spilled_bytes": network.memory.spilled_bytes,
         "peak": _peak_data(peak) if peak is not None else None,

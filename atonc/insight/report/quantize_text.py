@@ -8,7 +8,7 @@ from typing import Any
 from atonc.insight.quantizing.types import PrecisionPoint, Quantised, QuantizedCandidate, WidePoint
 from atonc.insight.report.marks import Mark, head
 from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, shell
 
 MOST_NAMES = 4  # of tensors in a line
 
@@ -102,7 +102,7 @@ def _summary(result: Quantised, file: str, page: str) -> list[str]:
             compiled,
             SummaryRow("written", file),
             SummaryRow("page", page) if page else None,
-            None if chosen.refusal else next_row(f"atonc generate {file}"),
+            None if chosen.refusal else next_row(shell("generate", file)),
         )
     )
 

@@ -38,7 +38,7 @@ def validation_tables(found: Validation, min_cosine: float) -> Tables:
     from atonc.insight.report.validate_text import as_json
 
     return {
-        "outputs": _columns(as_json(found, min_cosine)["outputs"], without=("ratio", "spread")),
+        "outputs": _columns(as_json(found, min_cosine)["outputs"], without=("ratio", "spread", "judged")),
         "layers": [asdict(layer) | {"bad": layer.bad} for layer in found.layers],
         "operators": [asdict(check) | {"bad": check.bad} for check in found.reading],
     }

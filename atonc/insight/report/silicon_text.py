@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
@@ -67,10 +68,18 @@ def _answers(found: BoardEvidence) -> list[str]:
 
 
 def head(found: Summary) -> str:
-    """`12 epochs seen in published programs, 2 seen once, 30 within what was seen, ..., 0 unseen`."""
-    first, *others = Grade
-    rest = (f"{found.epochs[grade]} {_WORDS[grade]}" for grade in others)
-    return ", ".join((f"{count(found.epochs[first], 'epoch')} {_WORDS[first]}", *rest))
+    """`12 epochs seen in published programs, 2 seen once, 30 within what was seen, 0 unseen`: the words of every view.
+    Grades that no epoch has are left out, but for the last one. An epoch has the grade of its worst form, so the first
+    words stand for epochs of which all was seen."""
+    shown = [grade for grade in Grade if found.epochs[grade] or grade == Grade.UNSEEN]
+    first, *others = (f"{found.epochs[grade]} {_WORDS[grade]}" for grade in shown)
+    number, words = first.split(" ", 1)
+    return ", ".join((f"{count(int(number), 'epoch')} {words}", *others))
+
+
+def as_json(found: Summary) -> dict[str, Any]:
+    """Grades, forms and arguments, and the same in the words of the other views."""
+    return {**found.as_dict(), "text": head(found) if sum(found.epochs.values()) else ""}
 
 
 def strength(found: Summary) -> str:

@@ -72,10 +72,10 @@ def ram_row(memory: MemoryUse) -> SummaryRow:
 
 
 def flash_row(memory: MemoryUse) -> SummaryRow:
-    from atonc.compiler.place.usage import Use
-
-    in_flash = sum(row.size_bytes for row in memory.rows if row.use == Use.WEIGHTS and not row.ram)
-    return SummaryRow("flash", f"{size_text(in_flash)} of weights" if in_flash else "nothing")
+    in_code = memory.code_constants_bytes
+    of_cpu = f", {size_text(in_code)} of them constants of CPU layers in the C file" if in_code else ""
+    weights = f"{size_text(memory.flash_bytes)} of weights{of_cpu}"
+    return SummaryRow("flash", weights if memory.flash_bytes else "nothing")
 
 
 def cpu_row(layers: Sequence[OnCpu], total_ms: float) -> SummaryRow:

@@ -106,7 +106,9 @@ def as_json(found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool =
         "margin": MARGIN,
         "outputs": [
             {"name": o.name, "verdict": judge(o, min_cosine), "ratio": _ratio(o)} | _figures(o)
-            | {"spread": [{"kernels": sibling.title} | _figures(sibling) for sibling in o.spread]}
+            | {"spread": _spread(o)}
+            | ({"judged": {"against": o.judged.against} | _figures(o.judged) | {"spread": _spread(o.judged)}}
+               if o.judged else {})
             for o in found.outputs
         ],
         "layers_checked": len({layer.node for layer in found.layers}),
@@ -123,6 +125,10 @@ def as_json(found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool =
     if per_layer:
         document["layers"] = [asdict(layer) for layer in found.layers]
     return document
+
+
+def _spread(output: OutputResult) -> list[dict[str, Any]]:
+    return [{"kernels": sibling.title} | _figures(sibling) for sibling in output.spread]
 
 
 def _figures(side: OutputResult | Distance) -> dict[str, Any]:

@@ -29,6 +29,9 @@ class OutputResult:
     max_lsb: float
     spread: tuple[Distance, ...] = ()
     squares: tuple[float, ...] = ()
+    against: str = ""  # the yardstick
+    judged: OutputResult | None = None  # the program against what every installation has; None: this is it
+    read: OutputResult | None = None  # exact arithmetic of the model as we read it, against kernels of others
 
 
 def unit_of(graph: Graph, name: str, expected: Array) -> float:

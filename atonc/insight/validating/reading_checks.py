@@ -13,6 +13,7 @@ import numpy as np
 from atonc.compiler.compare.subgraph import WEIGHTED, code_size
 from atonc.compiler.frontends.tflite_overflows import shifts_overflow
 from atonc.compiler.ir import Array, Graph, Op, Tensor, layer_name
+from atonc.compiler.ops.quotients import DIVISION, zero_by_zero
 from atonc.compiler.ops.values import Arg
 from atonc.compiler.verify.layer_checks import Forced, differences, forced_run
 from atonc.insight.validating.references import References
@@ -67,7 +68,10 @@ def _one_sample(
     held = {name: value for name, value in theirs.items() if _same_kind(source.tensors[name], value)}
     for forced in forced_run(source, sample, held):
         got = held[forced.name].reshape(forced.exact.shape)
-        difference = float(differences(source, forced.name, got, forced.exact).max(initial=0.0))
+        apart = differences(source, forced.name, got, forced.exact)
+        if forced.op.kind == DIVISION:
+            apart = np.where(zero_by_zero(source, forced.op, forced.given), 0.0, apart.reshape(forced.exact.shape))
+        difference = float(apart.max(initial=0.0))
         node = layer_name(forced.op)
         limit = LIMIT + _hybrid_error(source, forced)
         if difference > limit and _overflows(source, forced.op):

@@ -130,8 +130,13 @@ def _first_run(source: Graph, sample: Sample) -> bool:
 
 def exact_outputs(compiled: Edges, sample: Sample) -> list[Array]:
     """The same in exact arithmetic of the graph as it was read."""
+    return as_program(compiled, exact_values(compiled, sample))
+
+
+def exact_values(compiled: Edges, sample: Sample) -> dict[str, Array]:
+    """All tensors of the graph as it was read."""
     values = run_graph(compiled.source, sample)
-    return as_program(compiled, values | {name: values[held] for name, held in compiled.source.aliases.items()})
+    return values | {name: values[held] for name, held in compiled.source.aliases.items()}
 
 
 def as_program(compiled: Edges, found: Mapping[str, Array]) -> list[Array]:

@@ -7,7 +7,7 @@ which percentages count. `judging.py` says what passes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from atonc.compiler.ir import Array, Graph
 from atonc.compiler.verify.emulation import Emulation
 from atonc.compiler.verify.layer_checks import LayerCheck, check_program
 from atonc.insight.validating.distances import OutputResult, distance, unit_of
-from atonc.insight.validating.judging import MIN_COSINE, is_open
+from atonc.insight.validating.judging import CLOSE, MIN_COSINE, is_open, judge
+from atonc.insight.validating.own_kernels import ROUNDED_ONCE, OwnKernels
 from atonc.insight.validating.reading_checks import ReadingCheck, check_reading
-from atonc.insight.validating.references import References
+from atonc.insight.validating.references import EXACT, References
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -87,23 +88,30 @@ def validate(
     if wanted.given and len(wanted.given) < len(samples):
         raise InputError(f"{count(len(wanted.given), 'sample')} of outputs for {len(samples)} of inputs", where="-vo")
     emulation = Emulation(compiled.program, compiled.graph)
-    program, kernels = _both(references, compiled, emulation, samples)
+    sides = _Sides(references, emulation, OwnKernels(compiled))
+    program, kernels = sides.run(compiled, samples)
     if wanted.given:
         brought = [[sample[name] for sample in wanted.given[: len(samples)]] for name in compiled.graph.outputs]
         kernels = {GIVEN: brought, **kernels}
-    results = _results(compiled, program, kernels)
+    results = _results(compiled, program, kernels, bool(sides.own.undefined))
+    if any(judge(one, wanted.min_cosine) != CLOSE for one in results):
+        sides.siblings = True
+        for sample in samples:
+            _add(kernels, sides.own.sibling(sample))
+        results = _results(compiled, program, kernels, bool(sides.own.undefined))
     most = most_samples(compiled.graph)
     while wanted.more and len(samples) < most and any(is_open(o, wanted.min_cosine) for o in results):
         added = wanted.more(len(samples), min(len(samples), most - len(samples)))
-        _extend(program, kernels, _both(references, compiled, emulation, added))
+        _extend(program, kernels, sides.run(compiled, added))
         samples = [*samples, *added]
-        results = _results(compiled, program, kernels)
+        results = _results(compiled, program, kernels, bool(sides.own.undefined))
     complete = _complete(program, kernels)
     layers = check_program(compiled, emulation, program_inputs(compiled, samples[0])) if wanted.layers else ()
     reading: Sequence[ReadingCheck] = ()
     if wanted.layers and references is not None:
         reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
     labels, notes = wanted.labels, list(references.notes if references is not None else [NOT_RUN])
+    notes += list(sides.own.undefined.values())
     notes += [f"encrypted weights: {IN_PLAIN}"] if compiled.ciphered else []
     yardstick = complete[0] if complete else "nothing"
     if wanted.classifier and not labels and complete:
@@ -128,20 +136,35 @@ def most_samples(graph: Graph) -> int:
     return min(MOST_SAMPLES, MOST_VALUES // max(1, sum(graph.tensors[name].elements for name in graph.outputs)))
 
 
-def _both(
-    references: References | None, compiled: Compiled, emulation: Emulation, samples: Sequence[Sample]
-) -> tuple[list[list[Array]], Kernels]:
-    """Real values of every output for every sample: of the program, and of all kernel sets."""
-    outputs = compiled.graph.outputs
-    program: list[list[Array]] = [[] for _ in outputs]
-    kernels: Kernels = {}
-    for number, sample in enumerate(samples):
-        progress.stage("comparing with the reference" if references is not None else "running", number, len(samples))
-        got = emulation.run(program_inputs(compiled, sample))
-        _append(program, [real(compiled.graph.tensors[name], got[name]) for name in outputs])
-        for title, values in references.outputs(compiled, sample).items() if references is not None else ():
-            _append(kernels.setdefault(title, [[] for _ in outputs]), values)
-    return program, kernels
+@dataclass
+class _Sides:
+    """Who computes the outputs: the program, kernels of others as far as they are there, and ours."""
+
+    references: References | None
+    emulation: Emulation
+    own: OwnKernels
+    siblings: bool = False  # of ours, too: they only matter where outputs are not close
+
+    def run(self, compiled: Compiled, samples: Sequence[Sample]) -> tuple[list[list[Array]], Kernels]:
+        """Real values of every output for every sample: of the program, and of all kernel sets."""
+        program: list[list[Array]] = [[] for _ in compiled.graph.outputs]
+        kernels: Kernels = {}
+        title = "comparing with the reference" if self.references is not None else "running"
+        for number, sample in enumerate(samples):
+            progress.stage(title, number, len(samples))
+            got = self.emulation.run(program_inputs(compiled, sample))
+            _append(program, [real(compiled.graph.tensors[name], got[name]) for name in compiled.graph.outputs])
+            if self.references is not None:
+                _add(kernels, {**self.references.outputs(compiled, sample), **self._own(sample)})
+        return program, kernels
+
+    def _own(self, sample: Sample) -> dict[str, list[Array]]:
+        return self.own.exact(sample) | (self.own.sibling(sample) if self.siblings else {})
+
+
+def _add(kernels: Kernels, found: Mapping[str, list[Array]]) -> None:
+    for title, values in found.items():
+        _append(kernels.setdefault(title, [[] for _ in values]), values)
 
 
 def _extend(program: list[list[Array]], kernels: Kernels, added: tuple[list[list[Array]], Kernels]) -> None:
@@ -159,19 +182,34 @@ def _complete(program: list[list[Array]], kernels: Kernels) -> list[str]:
     return [title for title, outputs in kernels.items() if len(outputs[0]) == len(program[0])]
 
 
-def _results(compiled: Compiled, program: list[list[Array]], kernels: Kernels) -> list[OutputResult]:
-    """Distances from the first of the kernel sets that ran all samples; none where there is none."""
-    yardstick, *others = _complete(program, kernels) or [""]
-    if not yardstick:
-        return []
+def _results(
+    compiled: Compiled, program: list[list[Array]], kernels: Kernels, undefined: bool
+) -> list[OutputResult]:
+    """Distances from the first of the kernel sets that ran all samples; none where there is none. The verdict rests on
+    those that every installation has. `undefined`: 0/0 was met, where kernels of others are no reference."""
+    own, titles = (EXACT, ROUNDED_ONCE), _complete(program, kernels)
+    judged = [title for title in titles if title in (GIVEN, *own)]
+    others = [title for title in titles if title not in (GIVEN, *own)]
     results = []
-    for k, name in enumerate(compiled.graph.outputs):
-        expected = np.stack(kernels[yardstick][k])
-        unit = unit_of(compiled.graph, name, expected)
-        mine = distance("program", expected, np.stack(program[k]), unit)
-        spread = tuple(distance(title, expected, np.stack(kernels[title][k]), unit) for title in others)
-        results.append(OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares))
+    for k, name in enumerate(compiled.graph.outputs if judged else ()):
+        by = {title: kernels[title][k] for title in judged}
+        result = _result(compiled.graph, name, program[k], by)
+        if others:
+            theirs = {title: kernels[title][k] for title in others}
+            shown = {**({GIVEN: by[GIVEN]} if GIVEN in by else {}), **theirs}
+            read = None if undefined else _result(compiled.graph, name, kernels[EXACT][k], theirs)
+            result = replace(_result(compiled.graph, name, program[k], shown), judged=result, read=read)
+        results.append(result)
     return results
+
+
+def _result(graph: Graph, name: str, program: list[Array], kernels: Mapping[str, list[Array]]) -> OutputResult:
+    yardstick, *others = kernels
+    expected = np.stack(kernels[yardstick])
+    unit = unit_of(graph, name, expected)
+    mine = distance("program", expected, np.stack(program), unit)
+    spread = tuple(distance(title, expected, np.stack(kernels[title]), unit) for title in others)
+    return OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares, yardstick)
 
 
 def _recorded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -27,6 +28,11 @@ def is_are(number: int) -> str:
 def listed(names: Sequence[str], joint: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`."""
     return f" {joint} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def shell(*words: object) -> str:
+    """A command of ours that can be pasted."""
+    return shlex.join(["atonc", *map(str, words)])
 
 
 def elided(name: str, most: int) -> str:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from atonc.machine.base.frozen import dataclass
+
+C_BYTES = {
+    **dict.fromkeys(("int8_t", "uint8_t"), 1),
+    **dict.fromkeys(("int16_t", "uint16_t"), 2),
+    **dict.fromkeys(("int32_t", "uint32_t", "float"), 4),
+    **dict.fromkeys(("int64_t", "uint64_t", "double"), 8),
+}
 
 
 @dataclass(frozen=True)
@@ -22,6 +31,10 @@ class ConstantTable:
     ctype: str
     values: tuple[int | float, ...]
 
+    @property
+    def size_bytes(self) -> int:
+        return C_BYTES[self.ctype] * len(self.values)
+
 
 @dataclass(frozen=True)
 class Struct:
@@ -38,3 +51,13 @@ Argument = Pointer | ConstantTable | Struct | int | float
 class CpuCall:
     function: str
     arguments: tuple[Argument, ...]
+
+
+def tables_of(calls: Iterable[CpuCall]) -> tuple[ConstantTable, ...]:
+    """All tables of a function that makes these calls, equal ones once, in the order of their first use."""
+    found: dict[ConstantTable, None] = {}
+    for call in calls:
+        for argument in call.arguments:
+            members = [value for _, value in argument.members] if isinstance(argument, Struct) else [argument]
+            found |= dict.fromkeys(value for value in members if isinstance(value, ConstantTable))
+    return tuple(found)

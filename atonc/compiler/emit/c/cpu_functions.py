@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping
 
 from atonc.compiler.emit.c import caches, names
-from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct
+from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct, tables_of
 from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.ir import Op
@@ -23,21 +22,21 @@ def end_function(block: Block) -> str:
 def text(network: CNetwork, block: Block, ops: Mapping[str, Op]) -> str:
     plan = block.steps[0].plan
     assert isinstance(plan, CpuPlan)
-    body = _Body(network)
-    calls = [body.call(call) for call in cpu_calls(ops[plan.op], network.graph, network.shifts)]
-    lines = [*body.tables, *caches.before_cpu(network, block), *calls, *caches.after_cpu(network, block)]
+    made = cpu_calls(ops[plan.op], network.graph, network.shifts)
+    body = _Body(network, {table: f"table_{number}" for number, table in enumerate(tables_of(made))})
+    calls = [body.call(call) for call in made]
+    lines = [*body.definitions(), *caches.before_cpu(network, block), *calls, *caches.after_cpu(network, block)]
     inner = "".join(f"  {line}\n" for line in lines)
     title = names.comment(plan.title)
     return f"/* epoch {block.first}: {title} */\nstatic void {end_function(block)}({ARGUMENTS})\n{{\n{inner}}}\n"
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Body:
-    """Statements of one function; equal tables appear once."""
+    """Statements of one function, and the names of its tables."""
 
     network: CNetwork
-    tables: list[str] = field(default_factory=list)
-    known: dict[ConstantTable, str] = field(default_factory=dict)
+    tables: Mapping[ConstantTable, str]
 
     def call(self, call: CpuCall) -> str:
         arguments = ",\n    ".join(self.argument(argument) for argument in call.arguments)
@@ -48,19 +47,16 @@ class _Body:
             const = "const " if value.constant else ""
             return f"({const}{value.ctype} *){self.network.address(value.buffer, value.offset_bytes)}"
         if isinstance(value, ConstantTable):
-            return self.table(value)
+            return self.tables[value]
         if isinstance(value, Struct):
             members = ", ".join(f".{name} = {self.argument(member)}" for name, member in value.members)
             return f"&(const {value.ctype}){{ {members} }}"
         return _number(value)
 
-    def table(self, table: ConstantTable) -> str:
-        if table not in self.known:
-            name = f"table_{len(self.known)}"
-            self.known[table] = name
+    def definitions(self) -> Iterator[str]:
+        for table, name in self.tables.items():
             values = names.lines_of(_numbers(table), 12, "    ")
-            self.tables.append(f"static const {table.ctype} {name}[{len(table.values)}] = {{\n{values}  }};")
-        return self.known[table]
+            yield f"static const {table.ctype} {name}[{len(table.values)}] = {{\n{values}  }};"
 
 
 def _numbers(table: ConstantTable) -> Iterable[str]:

@@ -112,7 +112,7 @@ class CNetwork:
 
     @cached_property
     def memory(self) -> MemoryUse:
-        return program_memory(self.program, self.pools, self.epoch_controller)
+        return program_memory(self.program, self.graph, self.pools, self.epoch_controller)
 
     def home(self, buffer: str) -> Placed:
         return self.program.placed[buffer]
