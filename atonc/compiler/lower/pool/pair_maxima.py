@@ -45,7 +45,9 @@ class Windows:
         return found
 
 
-def widen(picture: StridedView, windows: Windows, scratch: Scratch, trust: Trust) -> Iterator[tuple[list[Wiring], StridedView]]:
+def widen(
+    picture: StridedView, windows: Windows, scratch: Scratch, trust: Trust
+) -> Iterator[tuple[list[Wiring], StridedView]]:
     """Maxima over ever more neighbours, up to the window: chains that may run side by side, and what they fill."""
     axis, stride = windows.axis, windows.stride
     steps = windows.steps()

@@ -30,6 +30,6 @@ def first_trusted(
 
 
 def add_streams(builder: TaskBuilder, pair: AffinePair, streams: tuple[str, str], trust: Trust) -> str:
-    """Adds two streams of bytes, which change places where the gain of the first has a sign that no unit was seen with."""
+    """Adds two streams of bytes, which change places where no unit was seen with that sign of the first gain."""
     found = first_trusted((pair, pair.turned), lambda one: [pair_unit(one)], trust)
     return builder.unit(pair_unit(found), *(streams if found is pair else reversed(streams)))
