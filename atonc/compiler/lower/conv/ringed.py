@@ -1,9 +1,10 @@
 """Convolutions in windows that published programs have, on whole lines: 3x3 with padding on all sides, or with stride 2
 and padding on the right and below.
 
-No published engine leaves out columns of the lines that it reads, and windows of 3x3 without padding are rare. So the parts of a kernel look at the same padded copy of the picture from different addresses, a line of theirs
-ending where the next one of the copy begins. Each gives results too many, where it met padding of its own or
-the next line: a ring, or columns and a row at the end. A copy takes what counts, one row and column in every stride that is left.
+No published engine leaves out columns of the lines that it reads, and windows of 3x3 without padding are rare. So the
+parts of a kernel look at the same padded copy of the picture from different addresses, a line of theirs ending where
+the next one of the copy begins. Each gives results too many, where it met padding of its own or the next line: a ring,
+or columns and a row at the end. A copy takes what counts, one row and column in every stride that is left.
 """
 
 from __future__ import annotations

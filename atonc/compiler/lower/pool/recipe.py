@@ -158,6 +158,8 @@ class Cascade:
         for axis in (0, 1):
             size, stride = self.geometry.kernel[axis], self.geometry.stride[axis]
             windows = Windows(axis, size, stride, self.target.shape[axis])
+            if size == 1:
+                self.now = windows.starts(self.now)
             for found, filled in widen(self.now, windows, self._scratch, self.context.facts.target.trust):
                 self.steps += pack(found, self.op.origin, self.title)
                 self.now = filled
