@@ -43,12 +43,13 @@ from atonc.compiler.lower.units.affine import (
     affine_error,
     best_pair,
     fit_pair,
+    fit_shorter_pair,
     fit_sum,
     output_shift,
     pair_error,
 )
 from atonc.compiler.lower.units.arith import affine_unit, multiply_unit, pair_unit
-from atonc.compiler.lower.units.trusted import add_streams
+from atonc.compiler.lower.units.trusted import add_streams, first_trusted
 from atonc.compiler.lower.units.wiring import Wiring, pack
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.rounding import ONCE, Rounding, lift, rounding_of
@@ -59,10 +60,12 @@ from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.preferences import IN_THE_UNIT
 from atonc.compiler.select.rules import ELEMENTWISE, MUL_CONSTANT
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.units.arith import ArithConfig
 
 _SUMS = ("add", "sub", "minimum", "maximum")
 _LARGEST_PRODUCT = 32767  # with what the zero points add
 _GRID = 5  # every fifth code is tried
+_SHORTER = 3  # bits by which coefficients of sums may be shorter, less one, where only such were seen
 _MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
 
 
@@ -194,8 +197,18 @@ def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, AffinePair]:
     if swapped(op, x, y):
         x, y, gain_x, gain_y = y, x, gain_y, gain_x
     if context.numerics == "2.x" or x.element_bytes > 1:
-        return x, y, fit_pair(gain_x, gain_y, out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y)
-    return x, y, fit_sum(gain_x, x.zero_point, gain_y, y.zero_point, out.zero_point)
+        offset = out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y
+        fits = partial(fit_shorter_pair, gain_x, gain_y, offset)
+    else:
+        fits = partial(fit_sum, gain_x, x.zero_point, gain_y, y.zero_point, out.zero_point)
+    ways = ((x, y), *([(y, x)] if y.repeats.plain and x.element_bytes == y.element_bytes else []))
+    found = ((*way, pair if way[0] is x else pair.turned) for way in ways for pair in map(fits, range(_SHORTER)))
+    return first_trusted(found, _sum_units, context.facts.target.trust)
+
+
+def _sum_units(form: tuple[Operand, Operand, AffinePair]) -> list[ArithConfig]:
+    x, y, pair = form
+    return [pair_unit(pair, x.element_bytes, y.element_bytes)]
 
 
 def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: AffinePair) -> list[TaskGroup]:

@@ -17,6 +17,7 @@ from atonc.compiler.lower.semantics.arithmetic import line as line_codes
 from atonc.compiler.lower.units.affine import CODES, FULL_RANGE, Affine, Array, fit_affine
 from atonc.compiler.lower.units.arith import affine_unit, clip_unit, product_unit
 from atonc.compiler.lower.units.parts import parts
+from atonc.compiler.lower.units.trusted import first_trusted
 from atonc.compiler.lower.units.wiring import Wiring, pack
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.values import OpResult
@@ -24,6 +25,7 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import PIXELS_PER_COPY, TURNS_PER_ROW
 from atonc.compiler.plan.streams import Area, Frames, engine, in_frames
 from atonc.compiler.plan.task import TaskGroup
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED
 from atonc.machine.hw.units.arith import ROWS, ArithConfig
 
@@ -31,6 +33,35 @@ UnitMaker = Callable[[int, int, int], ArithConfig]  # first channel, channels, e
 
 _LINEAR = ("add", "sub", "mul", "div", "affine", "requantize")
 _MOST_ROWS = 8 * ROWS
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelLine:
+    """A straight line per channel, perhaps behind a unit that multiplies by small integers, exactly."""
+
+    rule: Affine
+    factors: Array | None = None
+
+    def __call__(self, x: Array) -> Array:
+        return line_codes(self.rule, x if self.factors is None else ints(x) * self.factors)
+
+    @property
+    def makers(self) -> list[UnitMaker]:
+        if self.factors is None:
+            return [line(self.rule)]
+        return [product(self.factors), line(self.rule, in_bytes=2)]
+
+    @property
+    def signs_first(self) -> ChannelLine:
+        """The same numbers. No published unit has large negative gains: programs multiply by small integers first."""
+        if self.factors is not None:
+            return self
+        gains = self.rule.a
+        return ChannelLine(replace(self.rule, a=np.abs(gains)), np.where(gains < 0, -1, 1))
+
+    def units(self) -> list[ArithConfig]:
+        channels = min(self.rule.a.size, ROWS)
+        return [make(0, channels, channels) for make in self.makers]
 
 
 def is_per_channel(constant: Tensor, out: Tensor) -> bool:
@@ -58,29 +89,29 @@ def _covers_end(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
 
 
 def channel_steps(
-    op: Op, context: Context, varying: int, block: int, lines: Sequence[Affine]
+    op: Op, context: Context, varying: int, block: int, lines: Sequence[ChannelLine]
 ) -> list[TaskGroup]:
     """An operator that is a straight line per element of the block, or several in a row."""
     low, high = op.attrs.get("clip", FULL_RANGE)
-    units = [*map(line, lines), *([] if (low, high) == FULL_RANGE else [clip(low, high)])]
+    units = [*(make for one in lines for make in one.makers), *([] if (low, high) == FULL_RANGE else [clip(low, high)])]
 
     def codes(values: Sequence[Any]) -> list[Array]:
         x = ints(values[varying]).reshape(-1, block)
-        for rule in lines:
-            x = line_codes(rule, x)
+        for one in lines:
+            x = one(x)
         return [np.clip(x, low, high).reshape(context.tensor(op.outputs[0]).shape)]
 
     wanted = all_codes(op, context, varying).codes.reshape(256, -1)
     got = np.broadcast_to(CODES[:, None], (256, block))
-    for rule in lines:
-        got = line_codes(rule, got)
+    for one in lines:
+        got = one(got)
     context.explain(op, codes, float(np.abs(np.clip(got, low, high) - wanted).max()))
     shape = (context.tensor(op.outputs[0]).elements // block, block)
     source, target = context.buffer(op.inputs[varying]), context.buffer(op.outputs[0])
     return pack(chain_wirings(source, target, shape, units), op.origin or (op.name,), op.kind)
 
 
-def channel_lines(op: Op, context: Context, varying: int) -> list[Affine] | None:
+def channel_lines(op: Op, context: Context, varying: int) -> list[ChannelLine] | None:
     """The units in a row, exact for each of the 256 codes wherever 16 bits allow; None if lines do not do it."""
     if op.kind in ("minimum", "maximum"):
         return _extreme_lines(op, context, varying)
@@ -91,8 +122,8 @@ def channel_lines(op: Op, context: Context, varying: int) -> list[Affine] | None
     result = all_codes(plain, context, varying)
     exact = result.exact.reshape(256, -1)
     gain = (exact[255] - exact[0]) / 255
-    codes = result.codes.reshape(256, -1)
-    return [fit_affine(codes, gain, exact[128])]
+    whole = ChannelLine(fit_affine(result.codes.reshape(256, -1), gain, exact[128]))
+    return [first_trusted((whole, whole.signs_first), ChannelLine.units, context.facts.target.trust)]
 
 
 def all_codes(op: Op, context: Context, varying: int) -> OpResult:
@@ -103,7 +134,7 @@ def all_codes(op: Op, context: Context, varying: int) -> OpResult:
     return evaluate(context.graph, op, values)[0]
 
 
-def _extreme_lines(op: Op, context: Context, varying: int) -> list[Affine]:
+def _extreme_lines(op: Op, context: Context, varying: int) -> list[ChannelLine]:
     """max(x, c) = c + (x - c)+, min(x, c) = c - (c - x)+, the positive part by saturation."""
     out, source = context.tensor(op.outputs[0]), context.tensor(op.inputs[varying])
     constant = context.tensor(op.inputs[1 - varying])
@@ -118,7 +149,7 @@ def _extreme_lines(op: Op, context: Context, varying: int) -> list[Affine]:
     first = fit_affine(codes, np.full(limit.size, sign * gain), np.asarray(sign * offset - 128.0, np.float64))
     back = np.clip(sign * (CODES[:, None] + 128) + limit, *FULL_RANGE)
     second = fit_affine(back, np.full(limit.size, float(sign)), np.asarray(sign * 128.0 + limit, np.float64))
-    return [first, second]
+    return [ChannelLine(first), ChannelLine(second)]
 
 
 def line(coefficients: Affine, in_bytes: int = 1) -> UnitMaker:

@@ -16,20 +16,18 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.requantise import cut_to_32_bits, half_away
 from atonc.compiler.lower.elementwise import function
 from atonc.compiler.lower.elementwise.channels import (
+    ChannelLine,
     UnitMaker,
     all_codes,
     areas,
     chain_wirings,
     clip,
     is_per_channel,
-    line,
-    product,
     read_area,
 )
 from atonc.compiler.lower.elementwise.tables import FunctionTable
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import ints, looked_up, table_codes
-from atonc.compiler.lower.semantics.arithmetic import line as line_codes
 from atonc.compiler.lower.semantics.arithmetic import pair as pair_codes
 from atonc.compiler.lower.units.affine import CODES, FULL_RANGE, Affine, AffinePair, fit_affine, fit_pair, output_shift
 from atonc.compiler.lower.units.arith import pair_unit
@@ -54,8 +52,7 @@ class Prelu:
     """out = sat8(positive[x] + negative(x) - rest), the negative branch being `rest` from the zero point on."""
 
     positive: FunctionTable
-    negative: Affine
-    factors: Array | None  # integers per channel in front of `negative`, exact
+    negative: ChannelLine
     clipped: int | None  # upper end of the input of the negative branch
     rest: int
 
@@ -67,14 +64,12 @@ class Prelu:
     def units(self) -> list[UnitMaker]:
         """The negative branch."""
         first = [] if self.clipped is None else [clip(-128, self.clipped)]
-        middle = [] if self.factors is None else [product(self.factors)]
-        return [*first, *middle, line(self.negative, 1 if self.factors is None else 2)]
+        return [*first, *self.negative.makers]
 
     def __call__(self, x: Array) -> Array:
         """What the units compute; channels last."""
         below = ints(x) if self.clipped is None else np.minimum(ints(x), self.clipped)
-        below = line_codes(self.negative, below if self.factors is None else below * self.factors)
-        return pair_codes(self.total, looked_up(table_codes(self.positive), x), below)
+        return pair_codes(self.total, looked_up(table_codes(self.positive), x), self.negative(below))
 
 
 @recipe("prelu")
@@ -108,18 +103,14 @@ def prelu_form(op: Op, context: Context) -> Prelu:
     if (gains >= 0).all() or (gains <= 0).all():
         rest = 127 if (gains >= 0).all() else -128
         codes = np.clip(falling + rest, *FULL_RANGE)
-        return Prelu(positive, fit_affine(codes, gains, rest - x.zero_point * gains), None, None, rest)
+        return Prelu(positive, ChannelLine(fit_affine(codes, gains, rest - x.zero_point * gains)), None, rest)
     codes = np.clip(falling + out.zero_point, *FULL_RANGE)
     negative = fit_affine(codes, gains, out.zero_point - x.zero_point * gains)
-    return Prelu(positive, negative, None, x.zero_point, out.zero_point)
+    return Prelu(positive, ChannelLine(negative), x.zero_point, out.zero_point)
 
 
 def _signs_first(form: Prelu) -> Prelu:
-    """The same numbers. No published unit has large negative gains: programs multiply by small integers first."""
-    if form.factors is not None:
-        return form
-    gains = form.negative.a
-    return replace(form, negative=replace(form.negative, a=np.abs(gains)), factors=np.where(gains < 0, -1, 1))
+    return replace(form, negative=form.negative.signs_first)
 
 
 def _branches(op: Op, tensors: tuple[Tensor, Tensor, Tensor]) -> tuple[Array, Array]:
@@ -143,7 +134,7 @@ def _two_steps(positive: FunctionTable, x: Tensor, out: Tensor, slope: Tensor) -
     offset = out.zero_point - x.zero_point * factors * gain
     shift = output_shift(gain, offset)
     a, c = half_away(gain * 2.0**shift), cut_to_32_bits(offset * 2.0**shift)
-    return Prelu(positive, Affine(a, c, shift), factors, x.zero_point, out.zero_point)
+    return Prelu(positive, ChannelLine(Affine(a, c, shift), factors), x.zero_point, out.zero_point)
 
 
 def _steps(op: Op, context: Context, form: Prelu) -> list[TaskGroup]:

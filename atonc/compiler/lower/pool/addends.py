@@ -35,7 +35,7 @@ def with_best_addend(
     low, high = line.clip or (-128, 127)
     exact = rounding((sums - zeros[0] * pixels).astype(np.float64) * (ratio / pixels)) + zeros[1]
     wanted = np.clip(exact, low, high).astype(np.int64)
-    multiplier, shift = division(pixels)
+    multiplier, shift = division(pixels, line.most)
     before = shift_right_rounded(finish(sums * multiplier, shift, 2, True, True) * line.a, FRACTION)
     return replace(line, c=_most_covered(*_ranges(before, wanted, line.shift, (low, high)), line.c))
 

@@ -1,7 +1,8 @@
 """Means over anything: the POOL's global average on frames that the reading engine cuts out.
 
 Every window is a frame of its own, so any window, stride and count goes; the result has 8 fractional bits, and an ARITH
-turns it into codes. Sums over more pixels than one average holds are means of parts, averaged with 16 bits.
+turns it into codes. Sums over more pixels than one average holds are cut: parts divided by the number of all pixels are
+added up with 16 bits, as published programs add them; of more pixels than were ever divided by, means are averaged.
 
     m = sat16(round(sum * MUL >> S)),   y = sat8(round((round(A * m >> 8) + C) >> R))
 """
@@ -18,8 +19,18 @@ from numpy.typing import NDArray
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.access_patterns import walk
-from atonc.compiler.lower.units.arith import clip_unit
-from atonc.compiler.lower.units.pool import MOST_PIXELS, channel_groups, division, frame_of, global_unit
+from atonc.compiler.lower.units.affine import AffinePair
+from atonc.compiler.lower.units.arith import clip_unit, pair_unit
+from atonc.compiler.lower.units.pool import (
+    MOST_DIVIDED,
+    MOST_MULTIPLIER,
+    MOST_PIXELS,
+    channel_groups,
+    division,
+    frame_of,
+    global_unit,
+    quotient,
+)
 from atonc.compiler.lower.units.wiring import Wiring, pack
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EachChannel
@@ -48,6 +59,7 @@ class Line:
     c: int
     shift: int
     clip: tuple[int, int] | None = None
+    most: int = MOST_MULTIPLIER  # of the division in front of it
 
     @staticmethod
     def of(
@@ -57,6 +69,7 @@ class Line:
         usual: float | None = None,
         divisor: int = 1,
         ties_up: bool = False,
+        most: int = MOST_MULTIPLIER,
     ) -> Line:
         """codes = gain * mean + offset. Around the `usual` mean neither short factors nor the division by `divisor` do
         harm. The unit rounds ties away from code zero, with `ties_up` upwards."""
@@ -64,18 +77,28 @@ class Line:
             raise Refusal(
                 MEAN_STEEP, f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
             )
-        multiplier, power = division(divisor)
-        divided = 1.0 if usual is None else multiplier * divisor / 2.0 ** (power + FRACTION)  # nearly 1
+        multiplier, power = division(divisor, most)
+        divided = quotient(divisor, most)
+        if usual is not None:
+            divided = multiplier * divisor / 2.0 ** (power + FRACTION)  # nearly that
         shift = max(0, min(MOST_TABLE_SHIFT, 14 - floor(log2(gain))))
         a = round(gain / divided * 2**shift)
         if a > 32767:
             a, shift = round(gain / divided * 2 ** (shift - 1)), shift - 1
         missing = (gain * 2**shift - a * divided) * (usual or 0.0)
-        return Line(a, round(offset * 2**shift + missing) + ties_up, shift, clip)
+        return Line(a, round(offset * 2**shift + missing) + ties_up, shift, clip, most)
 
-    def error(self, gain: float) -> float:
-        """In codes, before the last rounding: by the fraction of the mean, the divisor and the factor."""
-        return gain * (2.0**-9 + 128 * 2.0**-15) + 128 * abs(self.a / 2.0**self.shift - gain) + 2.0**-self.shift
+    def shorter(self, bits: int) -> Line:
+        """The same with coefficients of so many bits less."""
+        a, c = (round(number / 2**bits) for number in (self.a, self.c))
+        return replace(self, a=a, c=c, shift=self.shift - bits)
+
+    def error(self, gain: float, divisor: int = 1, parts: int = 1) -> float:
+        """In codes, before the last rounding: by the fraction of the mean, of each of its parts, the divisor and the
+        factor."""
+        factor, slope = quotient(divisor, self.most), self.a / 2.0**self.shift
+        fraction = gain / factor * parts * 2.0**-9
+        return fraction + gain * 128 * 2.0**-15 + 128 * abs(slope * factor - gain) + 2.0**-self.shift
 
     def codes(self, means: Ints) -> Ints:
         """What the units compute from 16-bit means."""
@@ -105,7 +128,7 @@ class Line:
 
 def mean_codes(sums: Ints, divisor: int, line: Line) -> Ints:
     """The codes of exact sums in one part."""
-    multiplier, shift = division(divisor)
+    multiplier, shift = division(divisor, line.most)
     return line.codes(finish(sums * multiplier, shift, 2, True, True))
 
 
@@ -160,7 +183,7 @@ class Means:
         if reader is None or writer is None:
             yield from (p for part in self._unrolled() for p in part.wirings())
             return
-        units = (global_unit(*frame, self.batch, self.divisor), *self.line.units())
+        units = (global_unit(*frame, self.batch, self.divisor, self.line.most), *self.line.units())
 
         def build(builder: TaskBuilder) -> None:
             stream = builder.read(self.source, reader)
@@ -199,7 +222,7 @@ def parts_of(pixels: int, batch: int) -> list[int]:
 
 
 def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str) -> list[TaskGroup]:
-    """A mean over one long loop of pixels: parts with 16 bits, then weighted averages of two at a time."""
+    """A mean over one long loop of pixels: parts with 16 bits, then two at a time become one."""
     if len(means.reduced) > 1 or means.divisor != means.pixels:
         raise Refusal(MEAN, f"{means.pixels} pixels in windows", f"{MOST_PIXELS}", "use smaller windows")
     ((_, step),) = means.reduced
@@ -209,7 +232,8 @@ def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str
     at = 0
     for size in sizes:
         name = context.scratch(2 * means.results, f"{title} part")
-        part = replace(means, reduced=((size, step),), near=means.near + at * step, divisor=size)
+        divisor = divisor_of(size, means.pixels)
+        part = replace(means, reduced=((size, step),), near=means.near + at * step, divisor=divisor)
         wirings += [_part(part, name)]
         parts.append((name, size))
         at += size
@@ -219,7 +243,7 @@ def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str
         joined, pairs = [], []
         for (a, m), (b, n) in zip(parts[::2], parts[1::2], strict=False):
             name = context.scratch(2 * means.results, f"{title} sum")
-            pairs.append(_join(a, b, m, n, means.results, name))
+            pairs.append(_join(a, b, joining(m, n, means.pixels), means.results, name))
             joined.append((name, m + n))
         groups += pack(pairs, origin, title)
         parts = joined + (parts[-1:] if len(parts) % 2 else [])
@@ -236,7 +260,7 @@ def _part(means: Means, name: str) -> Wiring:
     reader = walk(loops, means.near, write=False)
     if frame is None or reader is None:
         raise Refusal(MEAN, f"{means.pixels} pixels in loops {loops}", f"{MOST_PIXELS}", "use the CPU")
-    unit = global_unit(*frame, means.batch, means.divisor)
+    unit = global_unit(*frame, means.batch, means.divisor, means.line.most)
 
     def build(builder: TaskBuilder) -> None:
         stream = builder.unit(unit, builder.read(means.source, reader))
@@ -245,35 +269,23 @@ def _part(means: Means, name: str) -> Wiring:
     return Wiring(build, reader.elements)
 
 
-def average_weights(m: int, n: int) -> tuple[int, int]:
-    """Weighs two means of m and n values, in units of 1/2^14."""
+def divisor_of(part: int, pixels: int) -> int:
+    """What the sum of a part of so many pixels is divided by."""
+    return pixels if pixels <= MOST_DIVIDED else part
+
+
+def joining(m: int, n: int, pixels: int) -> AffinePair:
+    """How two parts of m and n pixels become one: as their sum, or as an average in units of 1/2^14."""
+    if pixels <= MOST_DIVIDED:
+        return AffinePair(1, 1, 0, 0, 0, 0, 0, out_bytes=2)
     a = round((1 << 14) * m / (m + n))
-    return a, (1 << 14) - a
+    return AffinePair(a, (1 << 14) - a, 0, 0, 0, 0, 14, out_bytes=2)
 
 
-def average_unit(m: int, n: int) -> ArithConfig:
-    """The mean of two 16-bit means of m and n values."""
-    a, b = average_weights(m, n)
-    return ArithConfig(
-        dual_input=1,
-        a=a,
-        b=b,
-        shift_out=14,
-        rounded=1,
-        saturated=1,
-        round_mode=1,
-        out_bytes=2,
-        bytes_x=2,
-        out_bytes_x=2,
-        bytes_y=2,
-        out_bytes_y=2,
-    )
-
-
-def _join(a: str, b: str, m: int, n: int, count: int, name: str) -> Wiring:
+def _join(a: str, b: str, pair: AffinePair, count: int, name: str) -> Wiring:
     def build(builder: TaskBuilder) -> None:
         streams = [builder.read(part, _words(count)) for part in (a, b)]
-        builder.write(builder.unit(average_unit(m, n), *streams), name, _words(count, True))
+        builder.write(builder.unit(pair_unit(pair, 2, 2), *streams), name, _words(count, True))
 
     return Wiring(build, count)
 
@@ -286,7 +298,10 @@ def _last(parts: list[tuple[str, int]], means: Means) -> Wiring:
 
     def build(builder: TaskBuilder) -> None:
         streams = [builder.read(name, _words(means.results)) for name, _ in parts]
-        stream = builder.unit(average_unit(*(size for _, size in parts)), *streams) if len(parts) > 1 else streams[0]
+        stream = streams[0]
+        if len(parts) > 1:
+            pair = joining(parts[0][1], parts[1][1], means.pixels)
+            stream = builder.unit(pair_unit(pair, 2, 2), *streams)
         for unit in units:
             stream = builder.unit(unit, stream)
         builder.write(stream, means.target, writer)

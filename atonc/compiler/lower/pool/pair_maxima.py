@@ -35,6 +35,10 @@ class Windows:
     stride: int
     results: int
 
+    def starts(self, picture: StridedView, more: int = 0) -> StridedView:
+        """The first pixel of each window, and of so many behind them."""
+        return picture.cut(self.axis, 0, self.results + more, self.stride)
+
     def steps(self) -> list[tuple[int, bool]]:
         """How the windows grow: by how many pixels, and whether by a window of the step before or by a pixel. Only
         windows that begin at a result are worked out, so those of the step before lie whole strides apart."""
@@ -46,12 +50,14 @@ class Windows:
         return found
 
 
-def widen(picture: StridedView, windows: Windows, scratch: Scratch, trust: Trust) -> Iterator[tuple[list[Wiring], StridedView]]:
+def widen(
+    picture: StridedView, windows: Windows, scratch: Scratch, trust: Trust
+) -> Iterator[tuple[list[Wiring], StridedView]]:
     """Maxima over ever more neighbours, up to the window: chains that may run side by side, and what they fill."""
     axis, stride = windows.axis, windows.stride
     steps = windows.steps()
-    needed = windows.results + sum(far // stride for far, again in steps if again)
-    now = picture.cut(axis, 0, needed, stride)
+    more = sum(far // stride for far, again in steps if again)
+    now, needed = windows.starts(picture, more), windows.results + more
     for far, again in steps:
         needed -= far // stride if again else 0
         low = now.cut(axis, 0, needed)

@@ -8,23 +8,20 @@ from functools import partial
 from itertools import product
 from math import gcd, prod
 
-import numpy as np
-
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.move.copies import Move, Units, copy, wirings
 from atonc.compiler.lower.move.padding import borders, inside, pad_view
 from atonc.compiler.lower.move.recipe import change_between
-from atonc.compiler.lower.pool.addends import with_best_addend
+from atonc.compiler.lower.pool.lines import gain_of, line_of, mean_line
 from atonc.compiler.lower.pool.maxima import LOWEST, NO_PADS, MaximumWindows, Pads, after, cascade, line_wirings
-from atonc.compiler.lower.pool.means import Kept, Line, Means, all_pixels, in_parts
+from atonc.compiler.lower.pool.means import Kept, Means, all_pixels, in_parts, parts_of
 from atonc.compiler.lower.pool.pair_maxima import Windows, widen
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics import means as meaning
 from atonc.compiler.lower.units.pool import channel_groups
 from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring, computable, pack
-from atonc.compiler.ops.rounding import lift, rounding_of
 from atonc.compiler.ops.windows import Geometry, pair
 from atonc.compiler.plan.streams import Area, Loop
 from atonc.compiler.plan.task import TaskGroup
@@ -32,12 +29,11 @@ from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import LAYOUT, MEAN, NO_EVIDENCE, POOL_AXES, POOL_DILATION, POOL_SHAPE
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.safety.evidence import Trust
 
 Shape = tuple[int, ...]
 Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
 
-_ABOVE_ZERO = 16  # codes by which means usually are above the zero point
-_MOSTLY_ABOVE = -64  # with a zero point below, most codes are above it
 _MOST_WIDER = 4  # pixels that a picture gets to be as wide as those that were seen
 _MOST_PAD = 31  # pixels that the identity CONVACC adds on a side
 
@@ -162,8 +158,11 @@ class Cascade:
         for axis in (0, 1):
             size, stride = self.geometry.kernel[axis], self.geometry.stride[axis]
             windows = Windows(axis, size, stride, self.target.shape[axis])
-            for found, self.now in widen(self.now, windows, self._scratch, self.context.facts.target.trust):
+            if size == 1:
+                self.now = windows.starts(self.now)
+            for found, filled in widen(self.now, windows, self._scratch, self.context.facts.target.trust):
                 self.steps += pack(found, self.op.origin, self.title)
+                self.now = filled
         self._finish(1, 1)
         return self.steps
 
@@ -243,16 +242,17 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
     groups: list[TaskGroup] = []
     found: list[Wiring] = []
     area = geometry.kernel[0] * geometry.kernel[1] if op.attrs.get("count_include_pad", False) else 0
+    trust, whole = context.facts.target.trust, area or geometry.kernel[0] * geometry.kernel[1]
     context.explain(
         op,
-        meaning.averages(y, _windows(op, target), area, lambda n: _line(op, x, y, 1.0, n / (area or n))),
-        _line(op, x, y, 1.0).error(x.scale / y.scale),
+        meaning.averages(y, _windows(op, target), area, lambda n: line_of(op, (x, y), n, area or n, trust)),
+        line_of(op, (x, y), whole, whole, trust).error(x.scale / y.scale, whole),
     )
     pooled = _Pooled(op, (x, y), source, target, geometry.stride, area)
     classes = [window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1)]
     whole = classes == [[WindowClass(0, 1, 0, size)] for size in source.shape[:2]]
     for rows, columns in product(*classes):
-        for means in _window_means(pooled, rows, columns):
+        for means in _window_means(pooled, rows, columns, trust):
             if means.whole_frames:
                 found += [wiring for half in means.halves() for wiring in half.wirings()]
             else:
@@ -297,12 +297,12 @@ class _Pooled:
     area: int  # pixels that a mean is divided by; 0: those that its window sees
 
 
-def _window_means(pooled: _Pooled, rows: WindowClass, columns: WindowClass) -> Iterator[Means]:
+def _window_means(pooled: _Pooled, rows: WindowClass, columns: WindowClass, trust: Trust) -> Iterator[Means]:
     area, stride = pooled.area, pooled.stride
     near = pooled.source.cut(0, rows.start, 1).cut(1, columns.start, 1)
     far = pooled.target.cut(0, rows.first, 1).cut(1, columns.first, 1)
     pixels = rows.size * columns.size
-    line = _line(pooled.op, *pooled.ends, 1.0, pixels / (area or pixels))
+    line = line_of(pooled.op, pooled.ends, pixels, area or pixels, trust)
     down, right = near.strides[:2]
     window: tuple[Loop, ...] = ((rows.size, down), (columns.size, right))
     if columns.size * right == down or rows.size == 1:
@@ -317,25 +317,6 @@ def _window_means(pooled: _Pooled, rows: WindowClass, columns: WindowClass) -> I
         yield Means(near.buffer, far.buffer, kept, window, batch, area or pixels, line, *offsets)
 
 
-def _line(op: Op, x: Tensor, y: Tensor, times: float, share: float = 1.0) -> Line:
-    """Codes of `times` the mean; `share` of the pixels are real, the others stand for zero."""
-    gain = x.scale / y.scale * times
-    return Line.of(gain, y.zero_point - x.zero_point * gain * share, op.attrs.get("clip"))
-
-
-def _mean_line(op: Op, x: Tensor, y: Tensor, pixels: int) -> Line:
-    """Coefficients for the means that occur. Ties go away from the zero point, behind a ReLU that is upwards; where the
-    codes themselves are rounded, the unit does the same."""
-    gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
-    offset, usual = y.zero_point - x.zero_point * gain, x.zero_point + _ABOVE_ZERO
-    rounding, clip = rounding_of(op, [x], y), op.attrs.get("clip")
-    lifted = float(np.max(lift(rounding, y, clip)))
-    turn = y.zero_point + rounding.zero  # the code that ties go away from
-    ties_up = turn < _MOSTLY_ABOVE
-    line = Line.of(gain, offset + lifted, clip, usual, pixels, ties_up)
-    return with_best_addend(line, rounding, gain, (x.zero_point, y.zero_point), usual, pixels)
-
-
 @recipe("mean", "sum")
 @computable
 def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
@@ -343,11 +324,13 @@ def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     axes = {axis % len(x.shape) for axis in op.attrs["axes"]}
     pixels = prod(x.shape[axis] for axis in axes)
-    plain = _line(op, x, y, pixels if op.kind == "sum" else 1.0)
-    line = plain if context.numerics == "2.x" else _mean_line(op, x, y, pixels)
+    trust = context.facts.target.trust
+    plain = context.numerics == "2.x"
+    line = line_of(op, (x, y), pixels, pixels, trust) if plain else mean_line(op, (x, y), pixels, trust)
     kept, reduced, channels = _stretches(x.shape, axes)
-    gain = x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
-    context.explain(op, meaning.means(x, y, axes, line, channels), line.error(gain))
+    parts = max(len(parts_of(pixels, batch)) for _, batch, _ in channel_groups(channels, 8))
+    error = line.error(gain_of(op, (x, y), pixels), pixels, parts)
+    context.explain(op, meaning.means(x, y, axes, line, channels), error)
     names = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
     title, groups = f"{op.kind} {op.name}", []
     found: list[Wiring] = []

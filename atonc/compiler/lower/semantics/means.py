@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Op, Tensor
-from atonc.compiler.lower.pool.means import Line, average_weights, parts_of
-from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limited, shifted
+from atonc.compiler.lower.pool.means import Line, divisor_of, joining, parts_of
+from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limited, pair, shifted
 from atonc.compiler.lower.semantics.moves import changed
 from atonc.compiler.lower.units.pool import channel_groups, division, frame_of
 from atonc.compiler.ops.windows import Geometry
@@ -90,11 +90,11 @@ def means(x: Tensor, y: Tensor, axes: set[int], line: Line, channels: int) -> Co
 
 
 def divided(sums: Ints, divisor: int, line: Line) -> Ints:
-    return _finished(_mean(sums, divisor), line)
+    return _finished(_mean(sums, divisor, line), line)
 
 
-def _mean(sums: Ints, divisor: int) -> Ints:
-    multiplier, shift = division(divisor)
+def _mean(sums: Ints, divisor: int, line: Line) -> Ints:
+    multiplier, shift = division(divisor, line.most)
     return limited(shifted(sums * multiplier, shift), 16)
 
 
@@ -103,15 +103,18 @@ def _finished(mean: Ints, line: Line) -> Ints:
 
 
 def _from_parts(pixels: Ints, batch: int, line: Line) -> Ints:
-    """[pixels, results]: means of parts, then of two at a time."""
-    sizes = parts_of(pixels.shape[0], batch)
+    """[pixels, results]: parts, then two at a time."""
+    whole = pixels.shape[0]
+    sizes = parts_of(whole, batch)
     ends = np.cumsum(sizes)[:-1]
-    parts = [(_mean(part.sum(axis=0), len(part)), len(part)) for part in np.split(pixels, ends)]
+    divided = (
+        (_mean(part.sum(axis=0), divisor_of(len(part), whole), line), len(part)) for part in np.split(pixels, ends)
+    )
+    parts = list(divided)
     while len(parts) > 1:
         joined = []
         for (a, m), (b, n) in zip(parts[::2], parts[1::2], strict=False):
-            one, two = average_weights(m, n)
-            joined.append((limited(shifted(one * a + two * b, 14), 16), m + n))
+            joined.append((pair(joining(m, n, whole), a, b), m + n))
         parts = joined + (parts[-1:] if len(parts) % 2 else [])
     return _finished(parts[0][0], line)
 

@@ -144,8 +144,8 @@ def exact_product(windows: NDArray[Any], weights: Ints) -> Ints:
 
 
 def picture(flat: Ints, area: Area) -> Ints:
-    """The view [height, width, channels] of an area of elements."""
-    step, size = flat.itemsize, area.element_bytes
+    """The view [height, width, channels] of an area of elements, which may be every second of others themselves."""
+    step, size = flat.strides[0], area.element_bytes
     strides = (area.line // size * step, area.pixel // size * step, step)
     return as_strided(flat[area.offset // size :], (area.height, area.width, area.channels), strides)
 

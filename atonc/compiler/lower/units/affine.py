@@ -179,6 +179,12 @@ def fit_pair(
     return AffinePair(a, b, round(addend / 2.0**shift_c), shift_a, shift_b, shift_c, out, out_bytes)
 
 
+def fit_shorter_pair(gain_x: float, gain_y: float, offset: float, shorter: int) -> AffinePair:
+    """With coefficients of so many bits less than fit."""
+    longest = fit_pair(gain_x, gain_y, offset)
+    return fit_pair(gain_x, gain_y, offset, most_shift=longest.shift_out - shorter) if shorter else longest
+
+
 def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> AffinePair:
     """Fits two inputs of 16 bits, whose sums were seen with few shifts: nothing in front of the sum. The sum of both
     coefficients is the nearest one, so that flat pictures stay as flat as they can."""
@@ -191,11 +197,11 @@ def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> AffinePair:
 
 
 @lru_cache(maxsize=1024)
-def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: int) -> AffinePair:
+def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: int, shorter: int = 0) -> AffinePair:
     """gain_x*(x - zero_x) + gain_y*(y - zero_y), rounded, + zero_out, for bytes: of the coefficients around the real
     ones, those with which most results are exact, zeros counted more often because tensors are full of them. (Here
-    ties go away from the zero point, in the unit away from zero.)"""
-    pair = fit_pair(gain_x, gain_y, zero_out - zero_x * gain_x - zero_y * gain_y)
+    ties go away from the zero point, in the unit away from zero.) `shorter`: coefficients with so many bits less."""
+    pair = fit_shorter_pair(gain_x, gain_y, zero_out - zero_x * gain_x - zero_y * gain_y, shorter)
     zero = np.array([[0]])
     tests = [(CODES[None, :], CODES[::3, None]), (CODES[None, :], zero + zero_y), (zero + zero_x, CODES[None, :])]
     wanted = []

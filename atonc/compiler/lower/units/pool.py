@@ -10,6 +10,8 @@ from atonc.machine.hw.units.pool import AVERAGE, GLOBAL_AVERAGE, MAX, PoolConfig
 
 MOST_HEIGHT = 0xFFF
 MOST_PIXELS = 5625  # of a global average, as seen
+MOST_DIVIDED = 1 << 15  # pixels that a sum is divided by: beyond, the shift is one that was never seen
+MOST_MULTIPLIER = (1 << 15) - 1
 _USUAL_LINE, _USUAL_WIDTH, _USUAL_HEIGHT = 600, 75, 128  # of global averages, as seen
 _USUAL = PoolConfig(
     dual_line=1, feature_bytes=1, feature_out_bytes=1, rounded=1, saturated=1, round_mode=1, stride_x=1, stride_y=1
@@ -23,21 +25,27 @@ def windows_unit(height: int, width: int, batch: int, window: int, stride: int, 
     return changed(_USUAL, out_bytes=1, **mean, **square).on_frames(height, width, batch)
 
 
-def global_unit(height: int, width: int, batch: int, divisor: int) -> PoolConfig:
+def global_unit(height: int, width: int, batch: int, divisor: int, most: int = MOST_MULTIPLIER) -> PoolConfig:
     """Sums of whole frames divided by `divisor`, with 8 fractional bits."""
-    multiplier, shift = division(divisor)
+    multiplier, shift = division(divisor, most)
     unit = changed(_USUAL, out_bytes=2, type=GLOBAL_AVERAGE, multiplier=multiplier, out_shift=shift)
     return unit.on_frames(height, width, batch)
 
 
-def division(divisor: int) -> tuple[int, int]:
-    """Multiplier in [2^14, 2^15) and shift that divide and keep 8 fractional bits."""
+def division(divisor: int, most: int = MOST_MULTIPLIER) -> tuple[int, int]:
+    """Multiplier in [2^14, 2^15) and shift that divide and keep 8 fractional bits. Where the multiplier may not be so
+    large, 7/8 of the quotient comes out."""
     power = 14 + (divisor - 1).bit_length()
     multiplier = _rounded(1 << power, divisor)
     if multiplier >= 1 << 15:
         power -= 1
         multiplier = _rounded(1 << power, divisor)
-    return multiplier, power - 8
+    return multiplier if multiplier <= most else _rounded(7 << power, 8 * divisor), power - 8
+
+
+def quotient(divisor: int, most: int) -> float:
+    """What part of the quotient comes out."""
+    return 1.0 if division(divisor)[0] <= most else 7 / 8
 
 
 def _rounded(a: int, b: int) -> int:

@@ -15,19 +15,21 @@ from atonc.machine.hw.safety.evidence import Trust
 Numbers = TypeVar("Numbers")
 
 
-def first_trusted(candidates: Iterable[Numbers], unit: Callable[[Numbers], UnitConfig], trust: Trust) -> Numbers:
-    """The first of these whose unit may be relied on. If there is none, the first of all: whoever judges the chain
+def first_trusted(
+    candidates: Iterable[Numbers], units: Callable[[Numbers], Iterable[UnitConfig]], trust: Trust
+) -> Numbers:
+    """The first of these whose units may all be relied on. If there is none, the first of all: whoever judges the chain
     then names what is wrong with the numbers that one would like best."""
     best: Numbers | None = None
     for one in candidates:
         best = one if best is None else best
-        if untrusted_unit(unit(one), "", trust) is None:
+        if not any(untrusted_unit(unit, "", trust) for unit in units(one)):
             return one
     assert best is not None, "there is at least one candidate"
     return best
 
 
 def add_streams(builder: TaskBuilder, pair: AffinePair, streams: tuple[str, str], trust: Trust) -> str:
-    """Adds two streams of bytes, which change places where the gain of the first has a sign that no unit was seen with."""
-    found = first_trusted((pair, pair.turned), pair_unit, trust)
+    """Adds two streams of bytes, which change places where no unit was seen with that sign of the first gain."""
+    found = first_trusted((pair, pair.turned), lambda one: [pair_unit(one)], trust)
     return builder.unit(pair_unit(found), *(streams if found is pair else reversed(streams)))
