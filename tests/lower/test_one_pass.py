@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from atonc.compiler.compile.pipeline import compile_graph
-from atonc.compiler.ir import Graph
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.conv.requantise import Accumulated
 from atonc.compiler.lower.conv.wide_lines import MOST_OFF, WideLine, line_rules
 from atonc.compiler.lower.conv.wide_results import AS_CODES, WideEnd, wide_end
@@ -26,7 +26,7 @@ from atonc.machine.hw.units import arith
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from tests.compiler.wide_networks import random_network
-from tests.lower.harness import facts
+from tests.lower.harness import constant, facts
 
 ALL = np.arange(LOWEST, HIGHEST + 1)
 RELU = (0, HIGHEST)
@@ -171,3 +171,26 @@ def test_the_report_counts_whole_codes() -> None:
         if name in seen:
             inside = np.abs(seen[name].astype(int)) < HIGHEST
             assert not (seen[name][inside].astype(int) % how.step).any()
+
+
+def readers(count: int) -> Graph:
+    """So many equal layers that read one input of 16 bits; their sums need codes without their lowest bits."""
+    weights = np.random.default_rng(5).integers(90, 128, (16, 1, 1, 7)).astype(np.int8)
+    tensors = {
+        "x": Tensor("x", (1, 12, 12, 7), "int16", Quantisation.per_tensor(1e-4, 0)),
+        "w": constant("w", weights, np.full(16, 0.004), axis=0),
+    }
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "groups": 1, "layout": "NHWC"}
+    names = [f"y{k}" for k in range(count)]
+    for name in names:
+        tensors[name] = Tensor(name, (1, 12, 12, 16), "int16", Quantisation.per_tensor(0.3, 0))
+    ops = tuple(Op("conv", name, ("x", "w"), (name,), attrs) for name in names)
+    return Graph(tensors, ops, ("x",), tuple(names))
+
+
+def test_every_reader_of_a_coarser_copy_declares_its_rounding() -> None:
+    """The copy is made for the first of them: the others see the same codes."""
+    mapped = map_ops(facts(readers(3)))
+    errors = [mapped.context.semantics[f"y{k}"].error for k in range(3)]
+    assert errors[0] == errors[1] == errors[2] > 0
+    assert len(mapped.context.shifted_copies) == 1, "one copy for all of them"
