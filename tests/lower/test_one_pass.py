@@ -15,11 +15,13 @@ from atonc.compiler.lower.conv.wide_results import AS_CODES, WideEnd, wide_end
 from atonc.compiler.lower.map_ops import map_ops
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import requantised
+from atonc.compiler.lower.sixteen import one_pass, sums
 from atonc.compiler.lower.sixteen.one_pass import most_dropped
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.passes import ONE_PASS
+from atonc.compiler.verify import layer_checks
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.hw.safety.evidence import PUBLISHED
 from atonc.machine.hw.units import arith
@@ -145,8 +147,6 @@ def test_a_layer_that_refuses_gets_whole_codes(monkeypatch: pytest.MonkeyPatch) 
     graph = network()
     name = next(iter(map_ops(facts(graph)).context.coarse))
     reader = graph.consumers[name][0].name
-    from atonc.compiler.lower.sixteen import sums
-
     known = sums.lower_in_one_pass
 
     def refusing(op, weights, context):
@@ -194,3 +194,27 @@ def test_every_reader_of_a_coarser_copy_declares_its_rounding() -> None:
     errors = [mapped.context.semantics[f"y{k}"].error for k in range(3)]
     assert errors[0] == errors[1] == errors[2] > 0
     assert len(mapped.context.shifted_copies) == 1, "one copy for all of them"
+
+
+def test_a_form_that_is_coarser_than_it_declares_is_followed_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verification finds it; the layer is read byte by byte then, and nothing else changes."""
+    honest = one_pass.lower_in_one_pass
+
+    def boasting(op, weights, context):
+        groups = honest(op, weights, context)
+        means = context.semantics[op.name]
+        context.explain(op, means.codes, 0.4)
+        return groups
+
+    monkeypatch.setattr(sums, "lower_in_one_pass", boasting)
+    compiled = compile_graph(readers(2), Options())
+    assert compiled.decisions.disproved == {"y0": (0.4,), "y1": (0.4,)}
+    assert not compiled.mapped.reasons and compiled.report is not None
+    assert all(check.max_diff <= check.limit for check in compiled.report.checks)
+
+
+def test_and_in_the_end_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every form declares too little."""
+    monkeypatch.setattr(layer_checks, "_limit", lambda op, declared: -1.0 * (not declared.on_cpu))
+    compiled = compile_graph(readers(1), Options())
+    assert [reason.rule for reason in compiled.mapped.reasons] == ["COARSE"]
