@@ -2,8 +2,8 @@
 
 Recordings lie in the corpus (`hardware/NAME.npz` beside `models/NAME.tflite`) and in fetched public repositories: the
 folder that ATONC_FETCHED names holds them as `owner+name/...`, a recording is a `network_val_io.npz` as ST's tool
-writes it, beside the `<model>_OE_*.onnx` of the same run; the model lies anywhere in the same repository. Each is the case of
-one kernel shape. What nobody recorded is kept by `tests/lower/test_golden_2x.py`.
+writes it, beside the `<model>_OE_*.onnx` of the same run; the model lies anywhere in the same repository. Each is
+the case of one kernel shape. What nobody recorded is kept by `tests/lower/test_golden_2x.py`.
 """
 
 from __future__ import annotations

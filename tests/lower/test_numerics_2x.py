@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from atonc.compiler.compile.pipeline import compile_canonical, memories
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.conv.passes_2x import PassShape, channels_a_pass
 from atonc.compiler.lower.conv.requantise import two_steps
+from atonc.compiler.request.options import Options
 from tests.lower.harness import activation, graph_of, run
 from tests.lower.test_conv import conv_graph
 
@@ -235,3 +237,13 @@ def test_factors_of_channels_that_round_up_to_a_power_of_two() -> None:
     largest = (2.0**15 - 0.3) / 2.0**22
     rule = two_steps(np.array([largest, largest / 3]) / 0.02, np.array([1.0, 2.0]), 0.02, 0, np.array([100, 50]))
     assert rule.factors.tolist() == [16384, 5461]
+
+
+@pytest.mark.parametrize("gain", [2.0**-10, 2.0**-12, 2.0**-14])
+def test_factors_whose_shift_no_table_has_are_refused(gain: float) -> None:
+    """Such a layer is another form or runs on the CPU; no finished program breaks a rule (V09)."""
+    graph = conv_graph(6, 6, 8, 8)
+    graph = replace(graph, tensors={**graph.tensors, "y": activation("y", (1, 6, 6, 8), 0.4 / gain, 3)})
+    options = Options(numerics="2.x")
+    compiled = compile_canonical(graph, graph, options, memories(options))  # raises where a rule is broken
+    assert compiled.report is not None and compiled.report.worst_layer <= 1

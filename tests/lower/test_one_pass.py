@@ -8,26 +8,28 @@ import numpy as np
 import pytest
 
 from atonc.compiler.compile.pipeline import compile_graph
-from atonc.compiler.ir import Graph
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.conv.requantise import Accumulated
 from atonc.compiler.lower.conv.wide_lines import MOST_OFF, WideLine, line_rules
 from atonc.compiler.lower.conv.wide_results import AS_CODES, WideEnd, wide_end
 from atonc.compiler.lower.map_ops import map_ops
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import requantised
+from atonc.compiler.lower.sixteen import one_pass, sums
 from atonc.compiler.lower.sixteen.one_pass import most_dropped
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.passes import ONE_PASS
 from atonc.compiler.select.rules import CONV_MODE
+from atonc.compiler.verify import layer_checks
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.hw.safety.evidence import PUBLISHED
 from atonc.machine.hw.units import arith
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from tests.compiler.wide_networks import random_network
-from tests.lower.harness import facts
+from tests.lower.harness import constant, facts
 
 ALL = np.arange(LOWEST, HIGHEST + 1)
 RELU = (0, HIGHEST)
@@ -146,8 +148,6 @@ def test_a_layer_that_refuses_gets_whole_codes(monkeypatch: pytest.MonkeyPatch) 
     graph = network()
     name = next(iter(map_ops(facts(graph)).context.coarse))
     reader = graph.consumers[name][0].name
-    from atonc.compiler.lower.sixteen import sums
-
     known = sums.lower_in_one_pass
 
     def refusing(op, weights, context):
@@ -172,3 +172,50 @@ def test_the_report_counts_whole_codes() -> None:
         if name in seen:
             inside = np.abs(seen[name].astype(int)) < HIGHEST
             assert not (seen[name][inside].astype(int) % how.step).any()
+
+
+def readers(count: int) -> Graph:
+    """So many equal layers that read one input of 16 bits; their sums need codes without their lowest bits."""
+    weights = np.random.default_rng(5).integers(90, 128, (16, 1, 1, 7)).astype(np.int8)
+    tensors = {
+        "x": Tensor("x", (1, 12, 12, 7), "int16", Quantisation.per_tensor(1e-4, 0)),
+        "w": constant("w", weights, np.full(16, 0.004), axis=0),
+    }
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "groups": 1, "layout": "NHWC"}
+    names = [f"y{k}" for k in range(count)]
+    for name in names:
+        tensors[name] = Tensor(name, (1, 12, 12, 16), "int16", Quantisation.per_tensor(0.3, 0))
+    ops = tuple(Op("conv", name, ("x", "w"), (name,), attrs) for name in names)
+    return Graph(tensors, ops, ("x",), tuple(names))
+
+
+def test_every_reader_of_a_coarser_copy_declares_its_rounding() -> None:
+    """The copy is made for the first of them: the others see the same codes."""
+    mapped = map_ops(facts(readers(3)))
+    errors = [mapped.context.semantics[f"y{k}"].error for k in range(3)]
+    assert errors[0] == errors[1] == errors[2] > 0
+    assert len(mapped.context.shifted_copies) == 1, "one copy for all of them"
+
+
+def test_a_form_that_is_coarser_than_it_declares_is_followed_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verification finds it; the layer is read byte by byte then, and nothing else changes."""
+    honest = one_pass.lower_in_one_pass
+
+    def boasting(op, weights, context):
+        groups = honest(op, weights, context)
+        means = context.semantics[op.name]
+        context.explain(op, means.codes, 0.4)
+        return groups
+
+    monkeypatch.setattr(sums, "lower_in_one_pass", boasting)
+    compiled = compile_graph(readers(2), Options())
+    assert compiled.decisions.disproved == {"y0": (0.4,), "y1": (0.4,)}
+    assert not compiled.mapped.reasons and compiled.report is not None
+    assert all(check.max_diff <= check.limit for check in compiled.report.checks)
+
+
+def test_and_in_the_end_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every form declares too little."""
+    monkeypatch.setattr(layer_checks, "_limit", lambda op, declared: -1.0 * (not declared.on_cpu))
+    compiled = compile_graph(readers(1), Options())
+    assert [reason.rule for reason in compiled.mapped.reasons] == ["COARSE"]

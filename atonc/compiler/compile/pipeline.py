@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from atonc.compiler.compare.extremes import make_extremes
 from atonc.compiler.compare.inputs import make_inputs, make_noise
+from atonc.compiler.compile.another_form import after_failure
 from atonc.compiler.emit import check_encryption
 from atonc.compiler.emit.encryption import encrypt
 from atonc.compiler.emit.program import Program
@@ -44,7 +45,7 @@ from atonc.compiler.search.saved import made_for, read_decisions
 from atonc.compiler.select.affinity import cpu_alone, resolve
 from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.machine.base import progress
-from atonc.machine.base.errors import AtoncError, CapacityError
+from atonc.machine.base.errors import AtoncError, CapacityError, VerificationError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
 from atonc.machine.cost.network import NetworkCost
@@ -147,9 +148,14 @@ def compile_canonical(
     started = started or time.perf_counter()
     given = given_inputs(source, graph, options.calibration)
     setting = setting_of(source, graph, options, memory, given)
-    best, found = search(setting, *_beginning(graph, options), watch)
-    watch("place", best.made.program)
-    return finish(best, found.log, source, given, started)
+    decisions, generators = _beginning(graph, options)
+    while True:
+        best, found = search(setting, decisions, generators, watch)
+        watch("place", best.made.program)
+        try:
+            return finish(best, found.log, source, given, started)
+        except VerificationError as error:
+            decisions = after_failure(best.decisions, error)
 
 
 def compile_front(path: Path, options: Options) -> list[Compiled]:

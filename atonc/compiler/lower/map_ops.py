@@ -137,6 +137,7 @@ class _Known:
         same = before.room == facts.room and before.on_cpu == facts.on_cpu
         self.forms = known.forms if known and same else {}
         self.wanted, self.had = facts.forms, before.forms
+        self.disproved = {name for name, errors in facts.disproved.items() if errors != before.disproved.get(name)}
         self.cut = {name for name in (*facts.cuts, *before.cuts) if facts.cuts.get(name) != before.cuts.get(name)}
         if not self.cut.isdisjoint(before.cuts):
             self.forms = {}  # pieces do not tell what they were cut from
@@ -146,6 +147,8 @@ class _Known:
         form, wanted, had = self.forms.get(op.name), self.wanted.get(op.name), self.had.get(op.name)
         if form is not None and wanted != had:
             form = None if had else taking(form, op.name, wanted)
+        if op.name in self.disproved:
+            return None
         if form is None or not context.buffers.keys() >= form.earlier.keys() or not self.cut.isdisjoint(form.buffers):
             return None
         context.take(form)
@@ -215,7 +218,8 @@ def _lower(op: Op, context: Context) -> Form | CpuCall:
     form = attempt(context, partial(_fine, op, recipe))
     if isinstance(form, RefusedForm) and context.facts.target.trust.unproven:
         form = attempt(context, partial(_unproven, op, recipe))
-    if isinstance(form, RefusedForm) and op.kind in CONVOLUTIONS and context.numerics == "best":
+    theory = op.kind in CONVOLUTIONS and context.numerics == "best" and op.name not in context.facts.disproved
+    if isinstance(form, RefusedForm) and theory:
         shown = attempt(context, partial(_shown_fine, op, recipe, form))
         form = shown if isinstance(shown, Form) else form
     if isinstance(form, RefusedForm):

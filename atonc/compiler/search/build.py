@@ -68,6 +68,7 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         asked=frozenset(options.schedule_with),
         cuts=decisions.cuts,
         forms=decisions.forms,
+        disproved=decisions.disproved,
         coarse=max(MOST_CODES, options.allow_coarse),
         resident=decisions.keeps_weights,
     )

@@ -140,6 +140,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "unstriped": _names,
     "reserved": _names,
     "forms": lambda value: {_text(op): _text(label) for op, label in value.items()},
+    "disproved": lambda value: {_text(op): tuple(map(float, errors)) for op, errors in value.items()},
     "cuts": lambda value: {_text(name): tuple(map(_whole, cuts)) for name, cuts in value.items()},
     "resident_bytes": _whole,
     "resident": lambda value: None if value is None else {_text(name): _whole(place) for name, place in value.items()},
@@ -170,7 +171,7 @@ def _require_known(decisions: Decisions, graph: Graph, path: Path) -> None:
     ops = {op.name for op in graph.ops}
     striped = (name for stripe in decisions.stripes for name in stripe.ops)
     apart = (*decisions.unfused, *decisions.alone, *decisions.unstriped, *decisions.reserved)
-    for name in (*decisions.on_cpu, *decisions.forms, *apart, *striped):
+    for name in (*decisions.on_cpu, *decisions.forms, *decisions.disproved, *apart, *striped):
         if name not in ops:
             raise InputError(
                 f"the network has no operator {name[:80]!r}",

@@ -66,6 +66,7 @@ class Decisions:
     unstriped: frozenset[str] = frozenset()  # in no stripe
     reserved: frozenset[str] = frozenset()  # their epochs leave engines for a copy
     forms: Mapping[str, str] = field(default_factory=dict)  # operator -> label of another form with the same bits
+    disproved: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # operator -> errors that forms declared
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # constant -> bytes where another epoch begins
     resident_bytes: int = 0  # RAM that weights may take for the whole run
     resident: Mapping[str, int] | None = None  # constant -> address of its copy in RAM; None: not decided yet
@@ -95,8 +96,8 @@ class Decisions:
     @property
     def lowering(self) -> tuple[object, ...]:
         """What tasks depend on."""
-        cuts, forms = (tuple(sorted(one.items())) for one in (self.cuts, self.forms))
-        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms, self.keeps_weights
+        cuts, forms, disproved = (tuple(sorted(one.items())) for one in (self.cuts, self.forms, self.disproved))
+        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms, disproved, self.keeps_weights
 
     @property
     def scheduling(self) -> tuple[object, ...]:

@@ -58,6 +58,9 @@ class LayerCheck:
     chained: bool = False  # flows on inside an epoch: what it means was compared
     meant: bool = True  # what the mapping says that it computes, where that was looked at
     room: float = inf  # times its largest sum that units could hand on; without end: no input saturates one
+    op: str = ""  # whose result it is
+    declared: float = 0.0  # codes that its form says it may be off
+    own: bool = False  # beyond its limit, value for value what its form means: the form is coarser than it declares
     as_vendor: bool = False  # beyond its limit, value for value as the vendor's roundings give it
 
     @property
@@ -96,7 +99,11 @@ class Layers:
     @cached_property
     def limits(self) -> Mapping[str, float]:
         """Limits by operator, in codes."""
-        return {op.name: _limit(op, found) for op, found in declared_errors(self.graph, self.mapped)}
+        return {name: _limit(op, found) for name, (op, found) in self._declared.items()}
+
+    @cached_property
+    def _declared(self) -> Mapping[str, tuple[Op, Declared]]:
+        return {op.name: (op, found) for op, found in declared_errors(self.graph, self.mapped)}
 
     @cached_property
     def _written(self) -> Mapping[str, ProgramStep]:
@@ -140,9 +147,13 @@ class Layers:
             limit=limit,
             chained=forced.got is not None,
             room=self._room(op, forced.given),
+            op=op.name,
+            declared=self._declared[op.name][1].local,
         )
         if check.bad and self._vendors(op) and _as_meant(self.mapped, forced, got):
             check = replace(check, limit=check.max_diff, as_vendor=True)
+        elif check.bad and step is not None and not check.on_cpu and forced.through == 1:
+            check = replace(check, own=_as_meant(self.mapped, forced, got))
         elif semantics and step is not None and not check.on_cpu and forced.through == 1 and got.size <= MEANT_VALUES:
             check = replace(check, meant=_as_meant(self.mapped, forced, got))
         return check

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 
 import numpy as np
@@ -19,6 +19,7 @@ from atonc.compiler.emit.program import Program
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.ops import run_graph
+from atonc.compiler.verify.coarser import CoarserThanDeclared
 from atonc.compiler.verify.emulation import Emulation
 from atonc.compiler.verify.layer_checks import LayerCheck, Layers
 from atonc.machine.base.errors import VerificationError
@@ -137,7 +138,8 @@ def require_right(layers: list[LayerCheck]) -> None:
             rule="epochs compute, bit by bit, the integer function that the operator was mapped to",
             remedy="report the model: nothing was written, because the compiler and its program disagree",
         )
-    raise VerificationError(
+    error = partial(CoarserThanDeclared, first) if first.own else VerificationError
+    raise error(
         f"{first.kind} gives {first.tensor!r}, {step}, {count(first.max_diff, 'code')} from exact arithmetic"
         + (f" ({len(bad)} such tensors)" if len(bad) > 1 else ""),
         where=first.node,

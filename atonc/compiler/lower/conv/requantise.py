@@ -23,7 +23,7 @@ from atonc.compiler.select.rules import SCALES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.fixed import finish
-from atonc.machine.hw.limits import MOST_OUT_SHIFT, PARTIAL_LIMIT
+from atonc.machine.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
 from atonc.machine.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 
 Real = NDArray[np.float64]
@@ -292,6 +292,9 @@ def two_steps(
     bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)
     real = accumulator * 2.0 ** (out_shift - middle)
     shift = factor_shift(real)
+    if not 0 <= shift <= MOST_TABLE_SHIFT:
+        seen = f"factors of {float(np.abs(real).max()):.3g} need a shift of {shift}"
+        raise Refusal("coefficients", seen, f"0 to {MOST_TABLE_SHIFT} behind a table", "leave out --numerics 2.x")
     factor = min(A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
     if bias.size <= ROWS:
         addends = cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)

@@ -44,12 +44,12 @@ def lower_in_one_pass(op: Op, weights: Tensor, context: Context) -> list[TaskGro
         raise Refusal(CONV_MODE, "features of two bytes", "bytes, as the options ask", "leave out the option")
     x = context.tensor(op.inputs[0])
     coarse = context.coarse.get(x.name) or needed_codes(op, weights, context)
-    source, copies, error = context.buffer(x.name), list[TaskGroup](), 0.0
+    source, copies = context.buffer(x.name), list[TaskGroup]()
     if x.name not in context.coarse and coarse != CoarseCodes(0, 0):
         source, copies = coarse_copy(x, coarse, context, op.origin or (op.name,))
     layer = wide_layer(op, weights, context, source, coarse)
-    if copies and coarse.dropped:
-        error = _copied_error(layer, coarse)
+    # whoever makes the copy: all of its readers see codes without their lowest bits
+    error = _copied_error(layer) if x.name not in context.coarse and coarse.dropped else 0.0
     groups = lower_layer(layer, context)
     means = context.semantics[op.name]
     context.explain(op, means.codes, means.error * WIDE_STEP + error, means.room)
@@ -109,7 +109,7 @@ def coarse_copy(
     return target, [through(source, target, x.elements, [unit], origin, f"{_COPY} of {x.name}")]
 
 
-def _copied_error(layer: ConvLayer, coarse: CoarseCodes) -> float:
+def _copied_error(layer: ConvLayer) -> float:
     """Codes of the output: half a step of every feature alike, and of all of them independently. An estimate, as other
     errors are."""
     gain = np.abs(layer.scale)  # codes of the output for one step

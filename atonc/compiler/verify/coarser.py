@@ -1,0 +1,19 @@
+"""Apart from the rest of the verification, which takes time to import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from atonc.machine.base.errors import VerificationError
+
+if TYPE_CHECKING:
+    from atonc.compiler.verify.layer_checks import LayerCheck
+
+
+class CoarserThanDeclared(VerificationError):
+    """A layer computes what its form means, and that is further from exact arithmetic than the form declares: another
+    form may be nearer."""
+
+    def __init__(self, layer: LayerCheck, what: str, **words: str) -> None:
+        super().__init__(what, **words)
+        self.layer = layer
