@@ -46,7 +46,8 @@ def with_images(
         network = source.network
         if network.relocatable is not None:
             free = parts.without(memory, [(one.start, one.end) for one in reserved])
-            images = [_first_image(source, free, resident) for resident in dict.fromkeys((NO_ROOM, application.resident))]
+            rooms = dict.fromkeys((NO_ROOM, application.resident))
+            images = [_first_image(source, free, resident) for resident in rooms]
             reserved.append(_exec_ram(network, images, free))
             network = replace(network, slot_bytes=network.slot_bytes or _slot_bytes(images))
         networks.append(network)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atonc.compiler.ir import Array
+from atonc.insight.quantizing.fixed_sizes import require_equal_sizes
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.heads import parts_of
 from atonc.insight.quantizing.islands import is_move
@@ -30,6 +31,7 @@ class QuantizationJudge:
     def of(graph: FloatGraph, feeds: Sequence[Feed]) -> QuantizationJudge:
         names = judged(graph)
         reference = outputs(graph.model, feeds, "running the float model", names)
+        require_equal_sizes(names, reference)
         return QuantizationJudge(tuple(feeds), names, reference, len(graph.outputs), parts_of(graph))
 
     @property

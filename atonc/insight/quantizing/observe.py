@@ -12,6 +12,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.signal import decibels, power
 from atonc.machine.base import progress
 from atonc.machine.base.errors import ModelError
 
@@ -96,10 +97,7 @@ def snr_db(reference: Sequence[Sequence[Array]], seen: Sequence[Sequence[Array]]
     """Signal to noise of each output over all samples, in dB; 120 where they are equal."""
     figures = []
     for expected, got in zip(zip(*reference, strict=True), zip(*seen, strict=True), strict=True):
-        signal = sum(float(np.square(one.astype(np.float64)).sum()) for one in expected)
-        noise = sum(
-            float(np.square(a.astype(np.float64) - b.astype(np.float64)).sum())
-            for a, b in zip(expected, got, strict=True)
-        )
-        figures.append(120.0 if noise <= signal * 1e-12 else 10 * float(np.log10(max(signal, 1e-30) / noise)))
+        signal = sum(power(one) for one in expected)
+        noise = sum(power(a.astype(np.float64) - b) for a, b in zip(expected, got, strict=True))
+        figures.append(float(decibels(np.array([signal]), np.array([noise]))))
     return figures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.observe import run, session
 from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.signal import POOR_DB
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -82,3 +83,13 @@ def still_outputs(names: Sequence[str], outputs: Sequence[Sequence[Array]]) -> l
         if 0 < change < STILL * size:
             notes.append(f"output {name} hardly changes over the samples: are they scaled as in training?")
     return notes
+
+
+def poor_outputs(figures: Mapping[str, float]) -> list[str]:
+    """Notes on outputs that are mostly noise, by their signal to noise in dB."""
+    return [
+        f"output {name} has {db:.1f} dB: the noise is a third of its signal or more; are the samples what the network "
+        "takes? --wide gives some activations 16 bits"
+        for name, db in figures.items()
+        if db < POOR_DB
+    ]

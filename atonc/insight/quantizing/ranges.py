@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import redirect_stdout
-from io import StringIO
+from functools import cached_property
 
 import numpy as np
 
 from atonc.compiler.ir import Array
+from atonc.insight.quantizing.entropy import entropy_range
 from atonc.insight.quantizing.types import Scale
 from atonc.machine.base.frozen import dataclass
 
@@ -18,8 +18,6 @@ ROUNDS = 3
 # Of the values that are looked at (some hundred a sample) so many stay within the range. A harder cut than that of
 # onnxruntime: 99.999 of all values.
 PERCENTILE = 99.99
-# Of histograms. With onnxruntime's own 128 bins entropy has one range to choose from, the whole one.
-BINS, QUANTISED_BINS = 1024, 128
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,12 @@ class Seen:
     values: Array  # rows x channels
     weights: Array | None = None  # per channel: how much of an error reaches the outputs of the layers that read it
     tops: Array | None = None  # per channel: the largest value, without its sign
+
+    @cached_property
+    def by_entropy(self) -> tuple[float, float]:
+        """Asked for in every step of a calibration, and dear."""
+        low, high = entropy_range(self.values)
+        return max(low, self.low), min(high, self.high)
 
 
 def scale_of(low: float, high: float) -> Scale:
@@ -70,7 +74,7 @@ def choose(seen: Seen, method: str, is_symmetric: bool = False) -> tuple[float, 
         low, high = np.percentile(seen.values, (cut, 100 - cut))
         return float(low), float(high)
     if method == "entropy":
-        return _by_entropy(seen)
+        return seen.by_entropy
     plain = Seen(seen.low, seen.high, seen.values) if method == "mse" or seen.weights is None else seen
     make = symmetric if is_symmetric else scale_of
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
@@ -86,15 +90,3 @@ def choose(seen: Seen, method: str, is_symmetric: bool = False) -> tuple[float, 
         if best == before:
             break
     return best
-
-
-def _by_entropy(seen: Seen) -> tuple[float, float]:
-    """onnxruntime's choice."""
-    from onnxruntime.quantization.calibrate import HistogramCollector
-
-    collector = HistogramCollector("entropy", False, BINS, QUANTISED_BINS, PERCENTILE, None)
-    with redirect_stdout(StringIO()):  # it prints what it does
-        collector.collect({"x": [seen.values.astype(np.float32)]})
-        found = collector.compute_collection_result()["x"]
-    low, high = (float(np.asarray(value).reshape(-1)[0]) for value in found[:2])
-    return max(low, seen.low), min(high, seen.high)

@@ -14,6 +14,7 @@ from atonc.insight.quantizing.assign import Tuning, assign
 from atonc.insight.quantizing.calibrate import calibrate
 from atonc.insight.quantizing.choice import allowed, candidate_of, choose, faster, slowed
 from atonc.insight.quantizing.equalise import equalise
+from atonc.insight.quantizing.fixed_sizes import require_fixed_outputs
 from atonc.insight.quantizing.graph import FloatGraph, copied, own_constants
 from atonc.insight.quantizing.heads import unlike_heads
 from atonc.insight.quantizing.islands import WEIGHTED, ScalePlan, make_plan
@@ -25,7 +26,7 @@ from atonc.insight.quantizing.narrow import EightBits, Narrowed, PrecisionSearch
 from atonc.insight.quantizing.observe import threads
 from atonc.insight.quantizing.precision import tensors_of
 from atonc.insight.quantizing.price import QuantizationPrice, price, require_board
-from atonc.insight.quantizing.range_check import first_norm, require_trained_range, still_outputs
+from atonc.insight.quantizing.range_check import first_norm, poor_outputs, require_trained_range, still_outputs
 from atonc.insight.quantizing.ranges import Seen
 from atonc.insight.quantizing.samples import Feed, Samples, Teachers, read_samples
 from atonc.insight.quantizing.signal import Signal
@@ -81,6 +82,7 @@ def _quantize(model: Path, data: Path, settings: QuantizeOptions) -> Quantised:
     if settings.precision != EIGHT_BITS or settings.wide:
         float_model = raised(float_model, model.name)
     graph = FloatGraph(own_constants(float_model, WEIGHTED))
+    require_fixed_outputs(graph, exported, model.name)
     samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
     require_trained_range(norm, samples.feeds, str(data))
     return quantize_graph(graph, samples, settings, model.name)
@@ -116,8 +118,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         front=tuple(front),
         float_nodes=work.plan(chosen.tuning).float_nodes,
         notes=(
-            *samples.notes,
-            *still_outputs(graph.outputs, work.judge.expected),
+            *(*samples.notes, *still_outputs(graph.outputs, work.judge.expected), *poor_outputs(figures)),
             *(narrowed.notes if narrowed else ()),
         ),
         sizes=narrowed.points if narrowed else (),

@@ -18,6 +18,8 @@ from atonc.machine.base.words import count
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")
 ARRAYS = (".npz", ".npy")
+ODD = 1000.0  # times the usual size of a sample: nothing of the usual ones is left in 8 bits
+HUGE = 1e6  # values beyond, or all below its inverse, are no unit that somebody trains with
 Feed = dict[str, Array]
 Teachers = Sequence[Feed] | None  # samples to learn from; None: those that always teach
 
@@ -174,4 +176,19 @@ def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:
         flat = int((np.ptp(values, axis=1) == 0).sum())
         if flat:
             notes.append(f"{flat} of {len(feeds)} samples of {name!r} are constant")
+        notes += odd_sizes(name, np.abs(values).max(axis=1))
     return notes
+
+
+def odd_sizes(name: str, tops: Array) -> list[str]:
+    """`tops`: the largest value of each sample. Ranges follow the largest of all, so one mistake spoils every code."""
+    top, usual = float(tops.max()), float(np.median(tops))
+    if top > ODD * usual:
+        index = int(tops.argmax())
+        return [
+            f"sample {index} of {name!r} (from 0) reaches {top:.3g}, half of the samples stay below {usual:.3g}: ranges "
+            "follow the largest; leave it out if it is a mistake"
+        ]
+    if not 1 / HUGE <= top <= HUGE:
+        return [f"the samples of {name!r} reach {top:.3g}: are they scaled as in training?"]
+    return []

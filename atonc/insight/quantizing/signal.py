@@ -13,6 +13,8 @@ from atonc.machine.base.frozen import dataclass
 DRAWS = 1000  # of as many samples as there are, with repetition
 SURE = 2.5, 97.5  # percent: an interval of 95 %
 EQUAL_DB = 120.0
+POOR_DB = 10.0  # below, the noise is a third of the signal or more
+_NONE = 1e-300  # power of a signal that is none: squares of the smallest float32 are 1e-90
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +29,8 @@ class Signal:
         """Compares sample by sample; what is the same in all, such as a detector's anchors, says nothing."""
         live = np.array([any((one != values[0]).any() for one in values[1:]) for values in zip(*expected, strict=True)])
         wanted = live if live.any() else ~live
-        signal = [[_power(value) for value in values] for values in expected]
-        noise = [[_power(one.astype(np.float64) - other) for one, other in zip(*values, strict=True)]
+        signal = [[power(value) for value in values] for values in expected]
+        noise = [[power(one.astype(np.float64) - other) for one, other in zip(*values, strict=True)]
                  for values in zip(expected, seen, strict=True)]  # fmt: skip
         return Signal(*(np.array(rows)[:, wanted] for rows in (signal, noise)))
 
@@ -46,11 +48,11 @@ class Signal:
         return float(low), float(high)
 
 
-def _power(value: Array) -> float:
+def power(value: Array) -> float:
     return float(np.square(value.astype(np.float64)).sum())
 
 
 def decibels(signal: Array, noise: Array) -> Array:
-    """The mean over the last axis."""
-    floor = np.maximum(signal, 1e-30)
-    return (10 * np.log10(floor / np.maximum(noise, floor * 10 ** (-EQUAL_DB / 10)))).mean(-1)
+    """The mean over the last axis; from -120 (all is noise) to 120 (equal)."""
+    floor, ends = np.maximum(signal, _NONE), 10 ** (EQUAL_DB / 10)
+    return (10 * np.log10(floor / np.clip(noise, floor / ends, floor * ends))).mean(-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from atonc.insight.quantizing.signal import POOR_DB
 from atonc.insight.quantizing.types import PrecisionPoint, Quantised, QuantizedCandidate, WidePoint
 from atonc.insight.report.marks import Mark, head
 from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
@@ -92,17 +93,20 @@ def point_text(point: PrecisionPoint) -> str:
 def _summary(result: Quantised, file: str, page: str) -> list[str]:
     chosen = result.chosen
     worst = min(result.outputs_db.values(), default=chosen.snr_db)
+    poor = worst < POOR_DB
+    alarm = Mark.ALARM if poor else None
     compiled = SummaryRow("latency", f"{time_text(chosen)} predicted")
     if chosen.refusal:
         compiled = SummaryRow("refused", f"the compiler refuses the model: {chosen.refusal}", Mark.ALARM)
     return summary_lines(
         (
-            SummaryRow("accuracy", f"{worst:.1f} dB signal to noise against float, in the worst output"),
+            SummaryRow("accuracy", f"{worst:.1f} dB signal to noise against float, in the worst output", alarm),
             _flash(result),
             compiled,
             SummaryRow("written", file),
             SummaryRow("page", page) if page else None,
-            None if chosen.refusal else next_row(shell("generate", file)),
+            None if chosen.refusal or poor else next_row(shell("generate", file)),
+            next_row("other samples, or --wide: see the notes") if poor else None,
         )
     )
 

@@ -1,0 +1,147 @@
+"""Samples that calibrate nothing, networks whose outputs change their size, and how much work a range is."""
+
+from __future__ import annotations
+
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atonc.compiler.ir import Array
+from atonc.insight.quantizing.fixed_sizes import require_equal_sizes
+from atonc.insight.quantizing.ranges import Seen, choose
+from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.insight.report.quantize_text import lines
+from atonc.machine.base.errors import UnsupportedError
+from tests.patience import operations
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+SIDE, MOST_OPERATIONS = 8, 50_000
+
+
+def model(tail: list[Any], output: tuple[str, int, list[Any]], constants: dict[str, Array], path: Path) -> Path:
+    """A convolution with 6 channels as 1x6x64, and what is behind it."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    given = {"w": rng.normal(0, 0.5, (6, 3, 3, 3)).astype(np.float32), "s": np.array([1, 6, 64]), **constants}
+    head = [
+        helper.make_node("Conv", ["x", "w"], ["a"], name="conv", pads=[1] * 4),
+        helper.make_node("Reshape", ["a", "s"], ["rows"], name="reshape"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, SIDE, SIDE])
+    y = helper.make_tensor_value_info(*output)
+    protos = [numpy_helper.from_array(value, name) for name, value in given.items()]
+    graph = helper.make_graph([*head, *tail], "net", [x], [y], protos)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+def plain(folder: Path) -> Path:
+    return model([onnx.helper.make_node("Relu", ["rows"], ["y"])], ("y", 1, [1, 6, 64]), {}, folder / "net.onnx")
+
+
+def samples(folder: Path, values: Array) -> Path:
+    np.savez(folder / "samples.npz", x=values.astype(np.float32))
+    return folder / "samples.npz"
+
+
+def usual(count: int = 8) -> Array:
+    return np.random.default_rng(1).normal(0, 1, (count, 1, 3, SIDE, SIDE))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_entropy_chooses_as_onnxruntime_does(seed: int) -> None:
+    from onnxruntime.quantization.calibrate import HistogramCollector
+
+    rng = np.random.default_rng(seed)
+    values = (rng.normal(0, 1, 400), rng.laplace(0, 1, 400), np.maximum(rng.normal(0, 1, 400), 0),
+              rng.uniform(3, 5, 400), np.zeros(40))[seed].reshape(-1, 1)  # fmt: skip
+    collector = HistogramCollector("entropy", False, 1024, 128, 99.99, None)
+    with redirect_stdout(StringIO()):
+        collector.collect({"x": [values.astype(np.float32)]})
+        low, high = collector.compute_collection_result()["x"][:2]
+    seen = Seen(float(values.min()), float(values.max()), values)
+    assert choose(seen, "entropy") == (max(float(low), seen.low), min(float(high), seen.high))
+
+
+def test_entropy_is_little_work_and_is_done_once() -> None:
+    """onnxruntime's takes a million lines for a tensor, and every step of the calibration asked again."""
+    values = np.random.default_rng(0).laplace(0, 1, (400, 1))
+    seen = Seen(float(values.min()), float(values.max()), values)
+    first = operations(lambda: choose(seen, "entropy"))
+    assert first < MOST_OPERATIONS and operations(lambda: choose(seen, "entropy")) < 10
+    large = Seen(seen.low, seen.high, np.tile(values, (50, 1)))
+    assert operations(lambda: choose(large, "entropy")) < 1.1 * first
+
+
+def test_one_sample_that_is_a_mistake_is_told(tmp_path: Path) -> None:
+    values = usual()
+    values[4] *= 1e12
+    found = quantize(plain(tmp_path), samples(tmp_path, values), QuantizeOptions(calibration="minmax"))
+    assert any("sample 4 of 'x'" in note and "leave it out" in note for note in found.notes), found.notes
+
+
+def test_samples_of_no_size_are_told_and_their_figure_is_no_praise(tmp_path: Path) -> None:
+    """Codes of values below the smallest scale are all zero: that is noise, not 120 dB."""
+    found = quantize(plain(tmp_path), samples(tmp_path, 1e-30 * usual()), QuantizeOptions(calibration="minmax"))
+    assert all(abs(db) < 1 for db in found.outputs_db.values()) and abs(found.chosen.snr_db) < 1
+    assert any("reach" in note and "scaled as in training" in note for note in found.notes)
+    assert any("output y has 0.0 dB" in note for note in found.notes)
+    text = "\n".join(lines(found, "net.onnx"))
+    assert "atonc generate" not in text and "see the notes" in text
+
+
+def test_usual_samples_give_no_note(tmp_path: Path) -> None:
+    found = quantize(plain(tmp_path), samples(tmp_path, usual()), QuantizeOptions(calibration="minmax"))
+    assert not found.notes and "atonc generate net.onnx" in "\n".join(lines(found, "net.onnx"))
+
+
+def boxes() -> tuple[list[Any], tuple[str, int, list[Any]], dict[str, Array]]:
+    make = onnx.helper.make_node
+    tail = [
+        make("Split", ["rows", "sizes"], ["corners", "scores"], axis=1, name="split"),
+        make("Transpose", ["corners"], ["boxes"], perm=[0, 2, 1], name="turn"),
+        make("NonMaxSuppression", ["boxes", "scores", "most", "", "least"], ["y"], name="nms"),
+    ]
+    sizes = {"sizes": np.array([4, 2]), "most": np.array([9]), "least": np.array([0.2], np.float32)}
+    return tail, ("y", onnx.TensorProto.INT64, [None, 3]), sizes
+
+
+def mask() -> tuple[list[Any], tuple[str, int, list[Any]], dict[str, Array]]:
+    make = onnx.helper.make_node
+    tail = [
+        make("Greater", ["rows", "least"], ["mask"], name="greater"),
+        make("NonZero", ["mask"], ["places"], name="nonzero"),
+        make("Transpose", ["places"], ["turned"], name="turn"),
+        make("GatherND", ["rows", "turned"], ["y"], name="pick"),
+    ]
+    return tail, ("y", onnx.TensorProto.FLOAT, [None]), {"least": np.array([0.2], np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("made", "node", "cut"), [(boxes, "nms", "boxes,scores"), (mask, "nonzero", "rows")], ids=["boxes", "mask"]
+)
+def test_outputs_of_varying_size_are_refused_with_the_way_out(tmp_path: Path, made: Any, node: str, cut: str) -> None:
+    file = model(*made(), tmp_path / "net.onnx")
+    data = samples(tmp_path, usual())
+    with pytest.raises(UnsupportedError) as caught:
+        quantize(file, data, QuantizeOptions())
+    error = caught.value
+    assert error.where == f"net.onnx, {node}" and "one size" in error.rule
+    assert f"--cut-output-tensors {cut})" in error.remedy
+    options = QuantizeOptions(cut_outputs=tuple(cut.split(",")), calibration="minmax")
+    assert list(quantize(file, data, options).outputs_db) == cut.split(",")
+
+
+def test_sizes_that_only_a_run_shows() -> None:
+    one, other = np.zeros((3, 2)), np.zeros((4, 2))
+    require_equal_sizes(("a", "b"), [[one, one], [one, one]])
+    with pytest.raises(UnsupportedError, match="output b: 3x2 values for one sample, 4x2 for another"):
+        require_equal_sizes(("a", "b"), [[one, one], [one, other]])
