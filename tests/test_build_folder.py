@@ -144,7 +144,7 @@ def test_a_folder_of_an_application_is_its_own(tmp_path: Path) -> None:
     assert contents(tmp_path / "app") == {"app_networks.c": b"3"}
     write_whole(tmp_path / "net", {"one.c": b"1"}, network_build("one"))
     for owner in (application, update, Owner(BuildKind.UPDATE, "other")):
-        with pytest.raises(InputError, match="goes to a folder of its own"):
+        with pytest.raises(InputError, match="folder of their own"):
             write_whole(tmp_path / "net", {"two.c": b"2"}, owner)
     write_whole(tmp_path / "net", {"one_rel.bin": b"2"}, Owner(BuildKind.IMAGE, "one"))
     with pytest.raises(InputError, match="one_rel.bin belongs to relocatable image 'one'"):

@@ -14,6 +14,7 @@ import pytest
 from atonc.delivery.application import building
 from atonc.delivery.application.figures import figures
 from atonc.delivery.application.options import AppOptions
+from atonc.delivery.application.types import OWNER
 from atonc.machine.base.build_folder import read_whole, write_whole
 from atonc.machine.base.disk import HIDDEN
 from tests import killed
@@ -41,7 +42,7 @@ def seen(folder: Path) -> dict[str, bytes]:
 
 
 def writer(folder: Path, files: dict[str, bytes]) -> Callable[[], object]:
-    return partial(write_whole, folder, files, building.OWNER)
+    return partial(write_whole, folder, files, OWNER)
 
 
 def test_wherever_it_is_killed(new: dict[str, bytes], tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_wherever_it_is_killed(new: dict[str, bytes], tmp_path: Path) -> None:
             states.append(killed.state_of(folder))
         calls = killed.calls_of(writer(folder, new), folder)
         kinds = set()
-        for number in range(0, calls, 7):
+        for number in range(calls - 1, -1, -7):
             shutil.rmtree(folder)
             if old:
                 writer(folder, old)()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from atonc.delivery.deploy import journal
 from atonc.machine.base.errors import InputError
+from tests import killed
 
 OLD = {"a.c": b"old a\n", "sub/b.h": b"old b\r\n"}
 NEW = {"a.c": b"new a\n", "sub/b.h": b"new b\r\n", "fresh/c.h": b"c\n"}
@@ -140,6 +143,21 @@ def test_killed_anywhere_is_before_or_after(root: Path, monkeypatch: pytest.Monk
         if not died:
             break
     assert deaths > 10
+
+
+def test_make_finds_the_old_sources_the_new_ones_or_nothing_to_compile(root: Path) -> None:
+    """Killed at every file system call; the file that make needs is taken out even where only others change."""
+    for new in (NEW, {**NEW, "a.c": OLD["a.c"]}):
+        seen, number, died = Counter[str](), 0, True
+        while died:
+            (root / "fresh" / "c.h").unlink(missing_ok=True)
+            journal.commit(root, OLD)
+            died = killed.kill_at(partial(journal.commit, root, new, needed="a.c"), root, number)
+            seen[killed.judged(state(root), OLD, new, ("a.c",))] += 1
+            journal.recover(root)
+            assert state(root) in (OLD, new)
+            number += 1
+        assert seen[killed.MIX] == 0 and min(seen[killed.OLD], seen[killed.NEW], seen[killed.WITHOUT]) > 2, seen
 
 
 def test_what_waits_but_is_damaged_is_not_taken(root: Path) -> None:

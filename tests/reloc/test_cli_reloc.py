@@ -40,7 +40,7 @@ def test_reloc_and_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert log.read_text() == out
     assert "\nchecks     " in out and f"next       atonc load-and-run {tmp_path / 'build' / 'door_rel.bin'}" in out
     names = sorted(path.name for path in (tmp_path / "build").iterdir())
-    assert names == ["door_rel.bin", "door_rel.c", "door_rel.h", "door_rel_params.bin"]
+    assert names == ["door_rel.bin", "door_rel.c", "door_rel.h", "door_rel_manifest.json", "door_rel_params.bin"]
     code, out, _ = run(capsys, "reloc", "--inspect", tmp_path / "build" / "door_rel.bin")
     assert code == 0 and 'c_name="door"' in out and "rt_version=1.1.1-14" in out and "WRONG" not in out
     code, out, _ = run(capsys, "reloc", "--inspect", tmp_path / "build" / "door_rel.bin", "--json")
@@ -63,7 +63,7 @@ def test_generate_makes_the_image_too(tmp_path: Path, capsys: pytest.CaptureFixt
     code, out, _ = run(capsys, "generate", DIGITS, "-o", tmp_path, "-r", "split,no-secure", "--no-verify", "--json")
     assert code == 0
     written = [Path(name).name for name in json.loads(out)["files"]]
-    assert written[-2:] == ["network_rel.bin", "network_rel_params.bin"]
+    assert written[-3:] == ["network_rel.bin", "network_rel_params.bin", "network_manifest.json"]
     code, out, _ = run(capsys, "reloc", "--inspect", tmp_path / "network_rel.bin")
     assert code == 0 and "F.sec=False" in out and "24200000" in out and "34200000" not in out
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -13,35 +12,32 @@ from atonc.compiler.compile import reproduce
 from atonc.compiler.compile.analyzing import view_of
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import memories
-from atonc.compiler.emit import write
 from atonc.compiler.emit.c import images
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import c_text, check, flash, loop_text, page, planning
+from atonc.delivery.application import check, planning
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.app_map import MAP, MAP_FORMAT
 from atonc.delivery.application.figures import ApplicationFigures, figures
 from atonc.delivery.application.flash import SlotContents
-from atonc.delivery.application.image_place import place_of, places
+from atonc.delivery.application.image_place import place_of
 from atonc.delivery.application.options import AppOptions
 from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork, SharedConstants
-from atonc.delivery.application.read import SHARED, slots_rows, with_slots_of
+from atonc.delivery.application.read import SHARED, with_slots_of
 from atonc.delivery.application.relocatable import image_board, image_of, require_fits, split_files, with_images
 from atonc.delivery.application.residents import with_residents
 from atonc.delivery.application.sharing import with_shared_constants
-from atonc.delivery.application.types import Application, FlashSlot, SharedSlot
+from atonc.delivery.application.types import OWNER, Application, FlashSlot, SharedSlot
 from atonc.delivery.application.ways_out import ways_out
+from atonc.delivery.application.whole_files import Whole, document, whole_files
 from atonc.delivery.generate.generating import c_network, files_of
 from atonc.delivery.reloc.image import Image
 from atonc.machine.base import progress
-from atonc.machine.base.about import __version__
-from atonc.machine.base.build_folder import BuildKind, Owner, write_whole
+from atonc.machine.base.build_folder import write_whole
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError, ModelError
+from atonc.machine.base.file_sets import together
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import find_board
-
-OWNER = Owner(BuildKind.APPLICATION, "app")  # of the files of the whole
 
 
 @dataclass(frozen=True)
@@ -69,9 +65,17 @@ class BuiltApplication:
     files: tuple[str, ...] = ()  # as they were written
     trial: Mapping[str, Any] | None = None  # what the virtual board showed, if it was asked
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the build is good for only if somebody knows it."""
+        load = self.figures.load
+        more = f"the networks would run {100 * load:.0f} % of the time as often as the file asks: they run less often"
+        return (f"{more}; lower per_second, or --max-load 100 refuses such a build",) if load > 1 else ()
+
     def as_dict(self) -> dict[str, Any]:
         return document(self.plan, self.figures, self.output.contents) | {
             "gates": [gate.says for gate in self.gates if not gate.holds],
+            "notes": list(self.notes),
             "files": list(self.files),
             "trial": self.trial,
         }
@@ -125,7 +129,7 @@ def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, 
 def files_of_application(
     found: ApplicationPlan, told: ApplicationFigures, options: AppOptions
 ) -> ApplicationFiles:
-    files: dict[str, bytes] = {}
+    made: list[tuple[str, Mapping[str, bytes]]] = []
     inside: dict[str, bytes] = {}
     images: dict[str, Image] = {}
     contents = []
@@ -136,25 +140,14 @@ def files_of_application(
                 image = images[one.name] = image_of(view)
                 require_fits(one.network, image, one.slot, place_of(found, one).exec_ram)
                 told_files, sources = split_files(files_of(view), one.name, image)
-                files |= told_files
-                inside |= sources
+                made.append((f"network {one.name!r}", told_files))
+                inside = together([("another network", inside), (f"the image of {one.name!r}", sources)])
                 contents.append(SlotContents(one.slot, image.data))
             else:
-                files |= files_of(view, with_stai=options.stai)
+                made.append((f"network {one.name!r}", files_of(view, with_stai=options.stai)))
                 contents.append(SlotContents(one.slot, _constants(view, one.slot.start)))
     contents += [SlotContents(FlashSlot(name, one.start, one.end), one.data) for name, one in shared_parts(found)]
-    whole = {
-        "app_networks.h": c_text.header(found),
-        "app_networks.c": c_text.source(found, contents),
-        "app_loop.c": loop_text.loop_source(),
-        "app_addresses.h": c_text.addresses(found, contents),
-        "app_flash.ld": "\n".join(flash.linker_lines(contents)) + "\n",
-    }
-    files = {"app_report.html": page.page(found, told)} | {k: v.encode() for k, v in whole.items()} | files
-    files["app_flash.bin"] = flash.flash_image(contents)[1]
-    files["app_flash.hex"] = flash.hex_text(contents, parts.flash_of(found.memory))
-    head = {"format": MAP_FORMAT, "atonc": __version__}
-    files[MAP] = write.to_json(head | document(found, told, contents))
+    files = together([("the application", whole_files(Whole(found, told, contents))), *made])
     return ApplicationFiles(files, tuple(contents), images, inside)
 
 
@@ -185,35 +178,6 @@ def _constants(view: CompileView, start: int) -> bytes:
 def shared_parts(found: ApplicationPlan) -> Iterator[tuple[str, SharedConstants]]:
     """Parts of the flash that several networks read, with names for C."""
     yield from ((f"{SHARED}_{number}", one) for number, one in enumerate(found.shared, 1))
-
-
-def document(
-    found: ApplicationPlan, told: ApplicationFigures, contents: Sequence[SlotContents]
-) -> dict[str, Any]:
-    """The map of everything, for people, tools, and the next build."""
-    hashes = {one.slot.network: hashlib.sha256(one.data).hexdigest() for one in contents}
-    return {
-        "board": found.application.board,
-        "flash_start": flash.flash_image(contents)[0],
-        "slots": list(slots_rows([one.slot for one in found.networks])),
-        "networks": [
-            row | {"model": network.network.model.name, "constants_sha256": hashes[network.name]}
-            for row, network in zip(told.as_dict()["networks"], found.networks, strict=True)
-        ],
-        "totals": {name: value for name, value in told.as_dict().items() if name != "networks"},
-        "ram": [{"start": start, "end": end} for start, end in found.ram],
-        "kept": [
-            {"network": one.network, "tensor": one.tensor, "start": one.span[0], "end": one.span[1]}
-            | {"survives": list(one.survives)}
-            for one in found.kept
-        ],
-        "shared_constants": [
-            {"networks": list(one.networks), "start": one.start, "bytes": len(one.data), "saved": one.saved_bytes}
-            for one in found.shared
-        ],
-        "relocatable": [one.as_dict() for one in places(found)],
-        "reserved": [{"name": one.name, "start": one.start, "end": one.end} for one in found.application.reserved],
-    }
 
 
 def require_sound(found: ApplicationPlan, made: ApplicationFiles) -> None:

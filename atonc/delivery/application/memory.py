@@ -58,8 +58,18 @@ def inside(span: Span, wanted: Iterable[Span]) -> Iterator[Span]:
 
 
 def without(memory: BoardMemory, taken: Sequence[Span]) -> BoardMemory:
-    """The RAM that is left."""
-    return _cut(memory, lambda span: left_of(span, taken))
+    """The RAM that is left; and of the flash the largest part that is, since all constants lie in one piece."""
+    pools = tuple(pool if pool.writable or memory.is_filled(pool) else _largest(pool, taken) for pool in memory.pools)
+    return _cut(replace(memory, pools=pools), lambda span: left_of(span, taken))
+
+
+def _largest(pool: MemoryPool, taken: Sequence[Span]) -> MemoryPool:
+    """The pool itself where nothing of it is taken."""
+    found = list(left_of((pool.base, pool.base + pool.size_bytes), taken))
+    if not found:
+        raise CapacityError("all of it is reserved", where=f"memory {pool.name}", rule="networks need flash")
+    start, end = max(found, key=lambda span: (span[1] - span[0], -span[0]))
+    return replace(pool, base=start, size_bytes=end - start)
 
 
 def within(memory: BoardMemory, wanted: Sequence[Span], least: int = _LEAST_BYTES) -> BoardMemory:

@@ -186,6 +186,12 @@ def slot_for(network: AppNetwork, room: FlashSlot, made: Compiled) -> FlashSlot:
             where=f"network {network.name}",
             remedy=f"slot = {erased(used + parts.BEHIND)}, or none",
         )
+    if network.slot_bytes > room.end - room.start:
+        raise CapacityError(
+            f"a slot of {network.slot_bytes:,} bytes, {room.end - room.start:,} of the flash are left",
+            where=f"network {network.name}",
+            remedy=f"slot = {erased(used + parts.BEHIND)} is enough; without slot it gets room to grow",
+        )
     return FlashSlot(network.name, room.start, min(room.end, erased(room.start + size)))
 
 

@@ -23,7 +23,7 @@ from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
 MOST_NETWORKS = 16
 SHARED = "app_shared"  # parts of the flash that several networks read
 EVERYTHING = "all"  # a survivor of the runs of all other networks
-_TAKEN = ("app", "network", "default", EVERYTHING)  # files of the whole; what C calls a network without a name
+_WORDS = ("network", "default", EVERYTHING)  # what C calls a network without a name; all of them
 _KEYS = ("board", "resident", "share_constants", "reserve", "network")
 _NETWORK_KEYS = (
     *("name", "model", "per_second", "after", "inputs_survive", "outputs_survive"),
@@ -72,7 +72,7 @@ def of_models(models: Sequence[Path], options: Options | None = None) -> Applica
         stem = _NO_NAME.sub("_", model.stem)[:40] or "network"
         stem = f"n{stem}" if stem[0].isdigit() else stem
         name, number = stem, 2
-        while name.lower() in (*_TAKEN, *(one.lower() for one in names)):
+        while name.lower() in (*_taken(), *(one.lower() for one in names)):
             name, number = f"{stem}_{number}", number + 1
         names.append(name)
     each = replace(options, resident=NO_ROOM, keep_free=0)
@@ -89,11 +89,11 @@ def checked(application: Application) -> Application:
         check_name(name)
         if name.lower().startswith(SHARED):
             raise InputError(f"a network called {name!r}", where=application.file, rule=f"{SHARED}... is ours")
-        if names.count(name) > 1 or name.lower() in (*_TAKEN, *(other.lower() for other in names if other != name)):
+        if names.count(name) > 1 or name.lower() in (*_taken(), *(other.lower() for other in names if other != name)):
             raise InputError(
                 f"two things are called {name!r}",
                 where=application.file,
-                rule=f"every network has a name of its own, none of {', '.join(_TAKEN)}; capitals make no difference",
+                rule=f"every network has a name of its own, none of {', '.join(_taken())}; capitals make no difference",
             )
     for one in application.networks:
         if one.options.encrypt_weights:
@@ -104,6 +104,13 @@ def checked(application: Application) -> Application:
                 remedy="leave out encrypt_weights, or generate this network by itself",
             )
     return replace(application, networks=tuple(_linked(one, application, names) for one in application.networks))
+
+
+def _taken() -> tuple[str, ...]:
+    """Names that mean something else, or are those of files of the whole."""
+    from atonc.delivery.application.whole_files import taken_names
+
+    return (*_WORDS, *sorted(taken_names()))
 
 
 def _linked(network: AppNetwork, application: Application, names: Sequence[str]) -> AppNetwork:
@@ -147,7 +154,7 @@ def _network(table: TomlTable, folder: Path, board: str, changes: AppChanges) ->
         table.text("name"),
         _below(table, "model", table.text("model"), folder),
         options,
-        table.number("per_second", 0, _MOST_PER_SECOND) if table.has("per_second") else 1.0,
+        _per_second(table) if table.has("per_second") else 1.0,
         after,
         _names(table, "inputs_survive"),
         _names(table, "outputs_survive"),
@@ -155,6 +162,18 @@ def _network(table: TomlTable, folder: Path, board: str, changes: AppChanges) ->
         relocatable=mode,
         exec_bytes=table.size("exec_ram") if table.has("exec_ram") else 0,
     )
+
+
+def _per_second(table: TomlTable) -> float:
+    found = table.number("per_second", 0, _MOST_PER_SECOND)
+    if not found:
+        raise table.wrong(
+            "per_second",
+            "a network that never runs",
+            rule="loads, and who gets RAM for weights, follow from how often a network runs",
+            remedy="say how often it runs at most (0.01: once in 100 seconds), or leave the network out",
+        )
+    return found
 
 
 def _rate(name: str, said: Mapping[str, float], after: Mapping[str, str]) -> float:
@@ -167,10 +186,12 @@ def _rate(name: str, said: Mapping[str, float], after: Mapping[str, str]) -> flo
 
 
 def _read_by_followers(network: AppNetwork, table: TomlTable, others: Sequence[AppNetwork]) -> AppNetwork:
-    """Who runs after a network works on its results, often several times: where nothing is said they stay."""
-    if table.has("outputs_survive"):
+    """Who runs after a network works on its results, often several times: they stay, besides what the file asks for.
+    Only an empty list gives their place away."""
+    if table.has("outputs_survive") and not network.outputs_survive:
         return network
-    return replace(network, outputs_survive=tuple(one.name for one in others if one.after == network.name))
+    followers = (one.name for one in others if one.after == network.name)
+    return replace(network, outputs_survive=tuple(dict.fromkeys((*network.outputs_survive, *followers))))
 
 
 def _options(table: TomlTable, folder: Path, board: str, instead: Mapping[str, Any]) -> Options:

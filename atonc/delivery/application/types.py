@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.request.options import Options
+from atonc.machine.base.build_folder import BuildKind, Owner
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.room import NO_ROOM, Room
 
 Span = tuple[int, int]  # first address, and the first one behind
 ERASED_BYTES = 1 << 16  # what the flash loaders of both boards erase at once: slots begin and end there
+
+
+OWNER = Owner(BuildKind.APPLICATION, "app")  # of the folder of an application
+
+
+def owner_of(update: str) -> Owner:
+    """An update is for a firmware that is out: its files never go to the folder of that firmware."""
+    return Owner(BuildKind.UPDATE, update)
 
 
 class LoadMode(Enum):

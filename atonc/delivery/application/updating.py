@@ -23,10 +23,10 @@ from atonc.delivery.application.flash import SlotContents
 from atonc.delivery.application.image_place import ImageEdge, ImagePlace, edge_of, read_place
 from atonc.delivery.application.plan_types import AppSource
 from atonc.delivery.application.relocatable import exec_bytes, image_board, image_of, require_fits, split_files
-from atonc.delivery.application.types import Application
+from atonc.delivery.application.types import Application, owner_of
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.reloc.image import Image
-from atonc.machine.base.build_folder import BuildKind, Owner, write_whole
+from atonc.machine.base.build_folder import write_whole
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError, InputError
@@ -100,11 +100,6 @@ def update(application: Application, name: str, built: Path, folder: Path | None
     written = write_whole(folder, told, owner_of(name)) if folder is not None else []
     files = tuple(map(str, written))
     return BuiltUpdate(application, found, place, made, image, news, told=told, inside=inside, files=files)
-
-
-def owner_of(network: str) -> Owner:
-    """An update is for a firmware that is out: its files never go to the folder of that firmware."""
-    return Owner(BuildKind.UPDATE, network)
 
 
 def read_built(built: Path) -> BuiltMap:

@@ -110,6 +110,8 @@ class StepResult:
     skipped: str = ""
     note: str = ""
     diff: str = ""  # of a dry run
+    files: Contents = field(default_factory=dict)  # that wait for those of other steps, to take their places together
+    backup: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class DeployStep:
     name: str
     what: str
     run: Callable[[Deployment, bool], StepResult]  # with dry_run
+    drafts: bool = False  # its files wait for those of the steps around it
 
 
 def inputs_digest(*parts: object) -> str:
@@ -124,10 +127,22 @@ def inputs_digest(*parts: object) -> str:
     return digest("\0".join(map(str, (__version__, *parts))).encode())
 
 
-def put(deployment: Deployment, files: Contents, dry_run: bool, backup: Sequence[str] = ()) -> StepResult:
-    """Writes the files in place, or gives them as a patch."""
+def put(deployment: Deployment, files: Contents, dry_run: bool, needed: str = "") -> StepResult:
+    """Writes the files in place, or gives them as a patch. `needed`: see `journal.commit`."""
     if dry_run:
-        shown = {file: data for file, data in files.items() if not file.startswith(FOLDER)}
-        changed = tuple(journal.changes(deployment.root, shown))
-        return StepResult(changed, diff=journal.unified_diff(deployment.root, shown))
-    return StepResult(tuple(journal.commit(deployment.root, files, backup)))
+        return _as_patch(deployment, files)
+    return StepResult(tuple(journal.commit(deployment.root, files, needed=needed)))
+
+
+def draft(deployment: Deployment, files: Contents, dry_run: bool, backup: Sequence[str] = ()) -> StepResult:
+    """Files of the user's sources: those of all steps take their places together (`plan.py`)."""
+    if dry_run:
+        return _as_patch(deployment, files)
+    changed = tuple(journal.changes(deployment.root, files))
+    return StepResult(changed, files=files, backup=tuple(backup))
+
+
+def _as_patch(deployment: Deployment, files: Contents) -> StepResult:
+    shown = {file: data for file, data in files.items() if not file.startswith(FOLDER)}
+    changed = tuple(journal.changes(deployment.root, shown))
+    return StepResult(changed, diff=journal.unified_diff(deployment.root, shown))

@@ -1,8 +1,9 @@
 """Several files of a project, replaced together: all of them, or none.
 
 New contents wait in a hidden folder of the project, on the disk, until a list of them is there too: from this moment
-they count. Then each takes its place by renaming. Who is interrupted before the list leaves nothing; behind it,
-`recover` ends the work, and every later call begins with it. What a file was before its first change stays beside it.
+they count. Then the one file goes without which `make` fails, each of the others takes its place by renaming, and the
+new one of that name comes last. Who is interrupted before the list leaves everything as it was; behind it, `recover`
+ends the work, and every later call begins with it. What a file was before its first change stays beside it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ except ImportError:  # Windows: two at the same time are not kept apart
     fcntl = None  # type: ignore[assignment]
 
 FOLDER, BACKUP = ".atonc-deploy", ".before-atonc"
-_STAGE, _LIST = "stage", "commit.json"
+_STAGE, _LIST, _NEEDED = "stage", "commit.json", "needed"
 _MOST_BYTES = 1 << 30
 Contents = Mapping[str, bytes]  # path inside the project, with slashes
 
@@ -46,8 +47,9 @@ def changes(root: Path, files: Contents) -> Contents:
     return {file: data for file, data in files.items() if current(root, file) != data}
 
 
-def commit(root: Path, files: Contents, backup: Sequence[str] = ()) -> list[str]:
-    """Puts them in place, and names those that changed; of those in `backup` the first state is kept."""
+def commit(root: Path, files: Contents, backup: Sequence[str] = (), needed: str = "") -> list[str]:
+    """Puts them in place, and names those that changed; of those in `backup` the first state is kept. `needed`: the file
+    that is not there while some of several are old and some new."""
     with _guarded(root):
         _finish(root)
         new = dict(changes(root, files))
@@ -57,10 +59,13 @@ def commit(root: Path, files: Contents, backup: Sequence[str] = ()) -> list[str]
             before = current(root, file)
             if file in new and before is not None and not (root / (file + BACKUP)).exists():
                 new[file + BACKUP] = before
+        changed = [file for file in new if not file.endswith(BACKUP) and not file.startswith(FOLDER)]
+        if len(new) > 1 and (key := new.pop(needed, files.get(needed))) is not None:
+            new[needed] = key  # the last one, also where it stays as it is
         if new:
-            _stage(root, new)
+            _stage(root, new, needed)
             _finish(root)
-    return [file for file in new if not file.endswith(BACKUP) and not file.startswith(FOLDER)]
+    return changed
 
 
 def recover(root: Path) -> list[str]:
@@ -108,14 +113,14 @@ def _check_target(root: Path, file: str) -> None:
         raise InputError("leads out of the project; nothing was changed", where=where)
 
 
-def _stage(root: Path, files: Contents) -> None:
+def _stage(root: Path, files: Contents, needed: str) -> None:
     """Everything on the disk, then the list that makes it count."""
     stage = root / FOLDER / _STAGE
     stage.mkdir()
     entries = {}
     for number, (file, data) in enumerate(files.items()):
         _write(stage / str(number), data, _mode(root / file))
-        entries[file] = [str(number), digest(data)]
+        entries[file] = [str(number), digest(data), *([_NEEDED] if file == needed and len(files) > 1 else [])]
     _sync(stage)
     listed = root / FOLDER / _LIST
     _write(listed.with_suffix(".new"), json.dumps(entries, indent=1).encode(), 0o644)
@@ -128,17 +133,25 @@ def _finish(root: Path) -> list[str]:
     folder, done = root / FOLDER, []
     listed = folder / _LIST
     if listed.is_file():
-        for file, (name, wanted) in json.loads(listed.read_bytes()).items():
-            target, waiting = root / file, folder / _STAGE / name
-            if waiting.is_file() and digest(waiting.read_bytes()) == wanted:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                move(waiting, target)
-                _sync(target.parent)
-                done.append(file)
+        rows = {file: (folder / _STAGE / row[0], *row[1:]) for file, row in json.loads(listed.read_bytes()).items()}
+        waiting = {file: row[0] for file, row in rows.items() if _is_whole(row[0], row[1])}
+        for file in waiting:
+            if _NEEDED in rows[file]:
+                (root / file).unlink(missing_ok=True)
+        for file, source in waiting.items():
+            target = root / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            move(source, target)
+            _sync(target.parent)
+            done.append(file)
         listed.unlink()
         _sync(folder)
     shutil.rmtree(folder / _STAGE, ignore_errors=True)
     return done
+
+
+def _is_whole(waiting: Path, wanted: str) -> bool:
+    return waiting.is_file() and digest(waiting.read_bytes()) == wanted
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:

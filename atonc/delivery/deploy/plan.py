@@ -2,12 +2,14 @@
 
 A step gives the files that it wants; `journal.py` puts them in place together, with a record of what the step was made
 from. So a step that was done is known as such, and whoever is interrupted starts again with the first that was not.
+Steps that change what `make` compiles wait for each other: their files take their places in one step, before the build.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 from atonc.delivery.deploy import journal
 from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult
@@ -43,13 +45,25 @@ def deploy(deployment: Deployment, dry_run: bool, say: Callable[[FinishedStep], 
     chosen = _chosen(steps_of(deployment), deployment.wishes.until)
     if not dry_run:
         journal.recover(deployment.root)
-    done = []
-    for step in chosen:
+    done: list[FinishedStep] = []
+    waiting: list[FinishedStep] = []
+    for step, following in zip_longest(chosen, chosen[1:]):
         started = time.perf_counter()
         result = step.run(deployment, dry_run)
-        done.append(FinishedStep(step.name, step.what, time.perf_counter() - started, result))
-        say(done[-1])
+        waiting.append(FinishedStep(step.name, step.what, time.perf_counter() - started, result))
+        if not (step.drafts and following is not None and following.drafts):
+            _commit(deployment, [one.result for one in waiting])
+            for one in waiting:
+                say(one)
+            done, waiting = [*done, *waiting], []
     return done
+
+
+def _commit(deployment: Deployment, results: Sequence[StepResult]) -> None:
+    files = {file: data for result in results for file, data in result.files.items()}
+    backup = [file for result in results for file in result.backup]
+    if files:
+        journal.commit(deployment.root, files, backup, next((f for f in files if f.endswith("/network.c")), ""))
 
 
 def _chosen(steps: list[DeployStep], until: str) -> list[DeployStep]:

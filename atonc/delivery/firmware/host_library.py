@@ -31,7 +31,7 @@ def build(files: Mapping[str, bytes], name: str, regions: Sequence[tuple[int, in
     folder.mkdir(parents=True, exist_ok=True)
     library, observer = folder / f"libai_{name}.so", folder / "libai_observer.so"
     with tempfile.TemporaryDirectory() as temporary:
-        sources = _written(files, Path(temporary))
+        sources = _written(files, f"stai_{name}.c", Path(temporary))
         table = ",".join(f"{{{base:#x},{size:#x}}}" for base, size in regions)
         defined = [f"-DNETWORK={re.sub(r'[^0-9A-Za-z_]', '_', name)}", f"-DREGIONS={table}"]
         include = [f"-I{temporary}", f"-I{runtime / 'include'}"]
@@ -40,12 +40,12 @@ def build(files: Mapping[str, bytes], name: str, regions: Sequence[tuple[int, in
     return [library, observer]
 
 
-def _written(files: Mapping[str, bytes], place: Path) -> list[str]:
-    """The C files that run the network; those of the interface on the chip are replaced."""
+def _written(files: Mapping[str, bytes], interface: str, place: Path) -> list[str]:
+    """The C files that run the network; that of the interface on the chip is replaced."""
     for file, content in files.items():
         if file.endswith((".c", ".h")):
             (place / file).write_bytes(content)
-    return [str(place / file) for file in files if file.endswith(".c") and not file.startswith("stai_")]
+    return [str(place / file) for file in files if file.endswith(".c") and file != interface]
 
 
 def _compile(command: Sequence[str], library: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
+from atonc.machine.base.build_folder import Owner, require_free
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.words import is_are, listed
 
@@ -14,8 +15,8 @@ ROOM_BYTES = 8 << 20  # reports and C files of a usual network
 TIMES_MODEL = 4  # images, blobs and the page are made of the model's own bytes
 
 
-def check_folder(folder: Path, model: Path | None = None) -> None:
-    """A folder that can be written, or made, with room for what a network of this size gives."""
+def check_folder(folder: Path, model: Path | None = None, owner: Owner | None = None) -> None:
+    """A folder that can be written, or made, with room for what a network of this size gives; of nobody else."""
     if folder.exists() and not folder.is_dir():
         raise InputError("is not a folder", where=str(folder), remedy="name a folder with -o")
     there = folder
@@ -33,6 +34,7 @@ def check_folder(folder: Path, model: Path | None = None) -> None:
             where=str(folder),
             remedy="make room, or name a folder on another disk",
         )
+    require_free(folder, owner)
 
 
 def check_file(file: Path | None) -> None:

@@ -108,9 +108,9 @@ def read_profile(text: str) -> Profile:
 
 
 def _profile(name: str, profile: JsonNode, path: Path) -> Profile:
-    words = profile.text("options").split()
+    words = profile.string("options").split()
     named = list(dict.fromkeys(_option(word) for word in words if _is_option(word)))
-    pool = profile.text("memory_pool") or _value_of(_POOL, words)
+    pool = profile.string("memory_pool") or _value_of(_POOL, words)
     return Profile(
         name,
         _find(pool, path.parent) if pool else None,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.application.options import AppOptions, AppUpdateOptions
-from atonc.doors.verbs.common import MODELS, add_output_options
+from atonc.delivery.application.types import OWNER, owner_of
+from atonc.doors.verbs.common import MODELS, add_output_options, note
 from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_declared, add_single, declared_values
 from atonc.machine.base.errors import InputError
@@ -59,7 +60,7 @@ def _update(options: argparse.Namespace) -> int:
     application = read_application(options.file)
     wanted = declared_values(AppUpdateOptions, options)
     if options.output is not None:
-        preflight.check_folder(options.output)
+        preflight.check_folder(options.output, owner=owner_of(options.network))
     preflight.check_compiler()
     from atonc.delivery.texts import app_text
     from atonc.delivery.trials.app_updating import update_and_try
@@ -82,7 +83,7 @@ def _build(options: argparse.Namespace) -> int:
     application = _application(options)
     wanted = declared_values(AppOptions, options)
     if options.output is not None:
-        preflight.check_folder(options.output)
+        preflight.check_folder(options.output, owner=OWNER)
     for network in application.networks:
         preflight.check_reader(network.model)
     if wanted.trial or any(one.relocatable is not None for one in application.networks):
@@ -99,6 +100,8 @@ def _build(options: argparse.Namespace) -> int:
         print_document("app-build", built.as_dict())
     elif not options.quiet:
         show(app_text.lines(built))
+    for sentence in built.notes:
+        note(sentence, options)
     for sentence in broken:
         print(f"atonc: {sentence}", file=sys.stderr)
     return 1 if broken else 0

@@ -34,10 +34,13 @@ def without_levels(arguments: Sequence[str]) -> list[str]:
     leave it out: then it is 1."""
     kept: list[str] = []
     for word in arguments:
-        level = bool(kept) and kept[-1] in ("-v", "--verbose") and word in LEVELS
+        asked = bool(kept) and kept[-1] in ("-v", "--verbose", VERBOSITY)
+        if asked and word.isdigit() and word not in LEVELS and not Path(word).exists():
+            raise InputError(f"{kept[-1]} {word[:20]}", rule=f"levels are {', '.join(LEVELS)}")
+        level = asked and kept[-1] != VERBOSITY and word in LEVELS
         if level and word == "0":
             kept.pop()
-        if bool(kept) and kept[-1] == VERBOSITY and word not in LEVELS:
+        if asked and kept[-1] == VERBOSITY and word not in LEVELS:
             kept.append(BARE_LEVEL)
         if not level:
             kept.append(word)

@@ -42,7 +42,7 @@ class ModelOptions:
         "the same as an option",
         metavar="MODEL",
         parse=Path,
-        takes=Takes(local=True, rare=True),
+        takes=Takes(local=True, rare=True, once=True),
     )
     name: str = option("network", "-n --name", MODEL, "prefix of files and C names")
     type: str = option(

@@ -58,6 +58,8 @@ def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> 
         return
     shape: dict[str, Any] = {} if known.bare is None else {"nargs": "?", "const": known.bare}
     metavar: str | tuple[str, ...] | None = known.metavar or None
+    if known.once:
+        shape["action"] = Once
     if known.many:
         shape, default = _MANY[known.many], list(default)
     if known.many == PAIRS:
@@ -131,6 +133,20 @@ class RefusedOption(NoEffect):
         from atonc.machine.base.errors import UnsupportedError
 
         raise UnsupportedError(f"{option} is not supported: {self.why}", remedy=self.instead)
+
+
+class Once(argparse.Action):
+    """The last of two would win without a word."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        from atonc.machine.base.errors import InputError
+
+        before = getattr(namespace, self.dest, self.default)
+        if before not in (self.default, values):
+            raise InputError(f"{option} {values}, and before {before}", rule=f"{option} is given once")
+        setattr(namespace, self.dest, values)
 
 
 class Verbosity(argparse.Action):

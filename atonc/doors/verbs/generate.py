@@ -15,6 +15,7 @@ from atonc.doors.verbs.common import add_model_options, compiler_options, model_
 from atonc.doors.verbs.compile_options import ModelOptions, PictureOptions, StageOptions, WrittenOptions
 from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import ShownOptions, add_declared, add_output_options, declared_values
+from atonc.machine.base.build_folder import network_build
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
 
@@ -60,7 +61,7 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
         raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
     preflight.check_reader(model)
     for place in filter(None, (options.output, options.dump)):
-        preflight.check_folder(place, model)
+        preflight.check_folder(place, model, network_build(options.name) if place == folder else None)
     for file in (options.trace, options.annotate, options.junit, options.sarif):
         preflight.check_file(file)
     layout = _layout(options)

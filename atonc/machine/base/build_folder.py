@@ -38,6 +38,7 @@ REPORTS = (".html", ".txt")
 FORMAT = "atonc build 1"
 WAIT_SECONDS = 30.0
 ATTEMPTS = 8
+_ELSEWHERE = "name another folder with -o"
 _MOST_BYTES, _MOST_FILES = 1 << 20, 10_000
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 Trees = Mapping[str, Mapping[str, bytes]]
@@ -152,14 +153,12 @@ def require_free(folder: Path, owner: Owner | None, files: Mapping[str, bytes] |
         if owner is not None and manifest.path.name == owner.manifest and (there is None or there == owner):
             continue
         if owner is not None and there is not None and not owner.kind.goes_with(there.kind):
-            raise _taken(folder, f"belongs to {manifest.whose}", f"{owner} goes to a folder of its own")
+            rule = "an application, or updates of one, have a folder of their own"
+            raise InputError(f"belongs to {manifest.whose}", where=str(folder), rule=rule, remedy=_ELSEWHERE)
         for file, digest in manifest.files.items():
             if new.get(file.casefold(), digest) != digest:
-                raise _taken(folder, f"{file} belongs to {manifest.whose}", "no build writes over files of another")
-
-
-def _taken(folder: Path, what: str, rule: str) -> InputError:
-    return InputError(what, where=str(folder), rule=rule, remedy="name another folder with -o, or another name with -n")
+                what, rule = f"{file} belongs to {manifest.whose}", "no build writes over files of another"
+                raise InputError(what, where=str(folder), rule=rule, remedy=f"{_ELSEWHERE}, or another name with -n")
 
 
 def _former(folder: Path, owner: Owner, files: Mapping[str, bytes]) -> dict[str, str]:

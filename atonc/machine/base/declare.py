@@ -37,6 +37,7 @@ class Option:
     local: bool = False  # names files of this machine, or says what is written where: nothing for visitors of a service
     rare: bool = False  # `--help-all` shows it, `--help` does not
     offered: tuple[str, ...] = ()  # all that visitors of a service may choose from, where the command line takes more
+    once: bool = False  # a second one that says something else is a mistake, not a correction
 
     @property
     def inverted(self) -> bool:
@@ -54,6 +55,7 @@ class Takes:
     local: bool = False  # of this machine: nothing for visitors of a service
     rare: bool = False  # for few: only in the full help
     offered: tuple[str, ...] = ()  # to visitors of a service, where the command line takes more than they may say
+    once: bool = False  # not given twice with different values
 
 
 ONE_VALUE, RARE = Takes(), Takes(rare=True)
@@ -70,7 +72,7 @@ def option(
     takes: Takes = ONE_VALUE,
 ) -> Any:
     """A field with its flags, separated by spaces; a default that is a type (dict) is made anew for every object."""
-    behind = takes.choices, metavar, parse, takes.bare, takes.many, takes.local, takes.rare, takes.offered
+    behind = takes.choices, metavar, parse, takes.bare, takes.many, takes.local, takes.rare, takes.offered, takes.once
     metadata = {KEY: Option(tuple(flags.split()), group, help, *behind)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)

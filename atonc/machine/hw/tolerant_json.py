@@ -49,6 +49,13 @@ class JsonNode:
         value = self._first(keys, default)
         return plain(value if isinstance(value, str) else str(value))
 
+    def string(self, key: str) -> str:
+        """A text and nothing else; empty where there is none."""
+        value = self.data.get(key, "")
+        if not isinstance(value, str):
+            raise InputError(f"{key} is {str(value)[:40]!r}, not a text", where=self.where)
+        return plain(value)
+
     def number(self, *keys: str, default: float = 0.0) -> float:
         value = self._first(keys, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2.0**64:

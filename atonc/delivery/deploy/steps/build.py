@@ -47,7 +47,7 @@ def run(deployment: Deployment, dry_run: bool) -> StepResult:
         image = _BUILDERS[name](deployment, handle)
     firmware = deployment.layout.firmware
     files = {f"{firmware}/{ELF}": image.read_bytes(), f"{firmware}/{BINARY}": _binary(image)}
-    return put(deployment, files, dry_run)
+    return put(deployment, files, dry_run, f"{firmware}/{BINARY}")
 
 
 def _builder(deployment: Deployment) -> tuple[str, str] | None:

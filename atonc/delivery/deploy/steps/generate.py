@@ -63,7 +63,8 @@ def run(deployment: Deployment, dry_run: bool) -> StepResult:
     if dry_run:
         what = f"would compile {deployment.model_file.name} to {deployment.layout.generated}"
         return StepResult(note=what)
-    return put(deployment, deployment.recorded(STEP.name, inputs, _compiled(deployment, options)), dry_run)
+    files = deployment.recorded(STEP.name, inputs, _compiled(deployment, options))
+    return put(deployment, files, dry_run, f"{deployment.layout.generated}/{NAME}.c")
 
 
 STEP = DeployStep("generate", "compile the model", run)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from atonc.delivery.deploy.app_config import header_of, text_of
 from atonc.delivery.deploy.c_text import line_end
-from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, put
+from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, draft
 from atonc.machine.base.errors import InputError
 
 _SOUNDS = ("audio_event_detection", "speech_enhancement")
@@ -24,7 +24,7 @@ def run(deployment: Deployment, dry_run: bool) -> StepResult:
     text, before = text_of(header).encode(), deployment.current(target)
     data = text.replace(b"\n", line_end(before)) if before else text
     note = _TABLES if deployment.config.use_case in _SOUNDS else ""
-    return replace(put(deployment, {target: data}, dry_run, backup=(target,)), note=note)
+    return replace(draft(deployment, {target: data}, dry_run, backup=(target,)), note=note)
 
 
-STEP = DeployStep("header", "describe the model to the application", run)
+STEP = DeployStep("header", "describe the model to the application", run, drafts=True)

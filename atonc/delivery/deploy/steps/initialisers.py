@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, put
+from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, draft
 from atonc.delivery.deploy.journal import Contents
 
 HEX = "network_data.hex"
@@ -15,7 +15,7 @@ def run(deployment: Deployment, dry_run: bool) -> StepResult:
     files = _converted(deployment)
     if not files and dry_run:
         return StepResult(note=f"would write {HEX} and network_data.*.bin to {deployment.layout.network}")
-    return put(deployment, files, dry_run)
+    return draft(deployment, files, dry_run)
 
 
 def _converted(deployment: Deployment) -> Contents:
@@ -31,4 +31,4 @@ def _converted(deployment: Deployment) -> Contents:
     return found
 
 
-STEP = DeployStep("initialisers", "convert the weights", run)
+STEP = DeployStep("initialisers", "convert the weights", run, drafts=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, put
+from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, draft
 from atonc.delivery.deploy.journal import Contents
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
@@ -15,11 +15,11 @@ _H7_FILES = ("_config.h", ".h", ".c", "_data.h", "_data.c", "_data_params.h", "_
 
 def run(deployment: Deployment, dry_run: bool) -> StepResult:
     if deployment.is_h7:
-        return put(deployment, _of_the_other_tool(deployment), dry_run)
+        return draft(deployment, _of_the_other_tool(deployment), dry_run)
     files = _generated(deployment)
     if not files and dry_run:
         return StepResult(note=f"would copy the network's C files to {deployment.layout.network}")
-    return put(deployment, files, dry_run)
+    return draft(deployment, files, dry_run)
 
 
 def _generated(deployment: Deployment) -> Contents:
@@ -45,4 +45,4 @@ def _of_the_other_tool(deployment: Deployment) -> Contents:
     return {f"{layout.network}/{places[path.suffix]}/{path.name}": read_file(path, _MOST_BYTES) for path in found}
 
 
-STEP = DeployStep("network", "copy the network's files", run)
+STEP = DeployStep("network", "copy the network's files", run, drafts=True)

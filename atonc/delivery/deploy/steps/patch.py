@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, put
+from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, draft
 from atonc.delivery.deploy.h747 import plan_patch
 from atonc.delivery.deploy.steps.network import folder_of_the_other_tool
 from atonc.machine.base.errors import InputError
@@ -34,9 +34,9 @@ def run(deployment: Deployment, dry_run: bool) -> StepResult:
     pools = deployment.root / f"mempools_{deployment.config.board}.json"
     axiram = _axiram(pools)
     files = plan_patch(deployment.root, info, axiram, ratio, deployment.model.image)
-    done = put(deployment, files, dry_run, backup=tuple(files))
+    done = draft(deployment, files, dry_run, backup=tuple(files))
     note = "" if pools.is_file() else f"{pools.name} is not there: {axiram:,} bytes of AXIRAM taken"
     return replace(done, note=note)
 
 
-STEP = DeployStep("patch", "place camera and activation buffers", run)
+STEP = DeployStep("patch", "place camera and activation buffers", run, drafts=True)

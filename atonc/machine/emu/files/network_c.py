@@ -32,6 +32,7 @@ USER_IO_BASE = 0xA000_0000  # user buffers live here unless the caller says othe
 USER_IO_GAP = 0x1000
 MAX_BLOCKS = 100_000
 MAX_USER_BYTES = 1 << 28
+_DEFINED = re.compile(EPOCH_LIST.encode() + rb"\w*\s*\([^)]{0,200}\)\s*\{")  # not only declared
 _USER_SYMBOL = re.compile(r"_mem_pool_(_user_io_(input|output)_(\d{1,3}))_\w+")
 
 
@@ -41,12 +42,15 @@ def find_networks(directory: Path) -> list[Path]:
         return [directory]
     if not directory.is_dir():
         raise InputError("no such folder", where=str(directory))
-    marker = EPOCH_LIST.encode()
-    return [path for path in sorted(directory.glob("*.c")) if _may_define_network(path) and marker in read_source(path)]
+    return [path for path in sorted(directory.glob("*.c")) if _defines_network(path)]
 
 
-def _may_define_network(path: Path) -> bool:
-    return path.is_file() and not path.name.endswith("_blob_trace.c") and not path.name.startswith("stai_")
+def _defines_network(path: Path) -> bool:
+    """By its contents: `stai_a.c` may be the interface of the network `a`, or a network of that name."""
+    if not path.is_file() or path.name.endswith("_blob_trace.c"):
+        return False
+    source = read_source(path)
+    return EPOCH_LIST.encode() in source and (not path.name.startswith("stai_") or _DEFINED.search(source) is not None)
 
 
 @bounded_depth
