@@ -114,8 +114,8 @@ class VirtualBoard:
 
     def _map_devices(self) -> None:
         npu, system, devices = self.npu, self.system, self.peripherals.devices
-        self._map_device(places.NPU, lambda o, s: npu.read(o), lambda o, s, v: npu.write(o, v), attend=True)
-        self._map_device(places.PRIVATE_BUS, system.read, system.write, attend=True)
+        self._map_device(places.NPU, lambda o, s: npu.read(o), lambda o, s, v: npu.write(o, v))
+        self._map_device(places.PRIVATE_BUS, system.read, system.write)
         for place in places.PERIPHERALS:
             self._map_device(place, devices.read, devices.write, base=place.base)
 
@@ -125,20 +125,17 @@ class VirtualBoard:
         read: Callable[[int, int], int],
         write: Callable[[int, int, int], None],
         base: int = 0,
-        attend: bool = False,
     ) -> None:
         """The functions are given `base` plus the offset in the place."""
 
         def on_read(_: Any, offset: int, size: int, __: Any) -> int:
             value = read(base + offset, size)
-            if attend:
-                self.core.attend()
+            self.core.attend()
             return value
 
         def on_write(_: Any, offset: int, size: int, value: int, __: Any) -> None:
             write(base + offset, size, value)
-            if attend:
-                self.core.attend()
+            self.core.attend()
 
         for address in _addresses(place):
             self.core.uc.mmio_map(address, place.size_bytes, on_read, None, on_write, None)

@@ -9,13 +9,23 @@ Action = Callable[[], None]
 
 
 class Clock:
-    """One instruction is one cycle; waiting for the NPU lets the counter jump to the moment when something happens."""
+    """One instruction is one cycle; waiting for the NPU lets the counter jump to the moment when something happens.
+    Nothing else moves it: not how many instructions are executed at a time, and not the host's own clock."""
 
     def __init__(self) -> None:
-        self.now = 0
+        self.begun: Callable[[], int] = lambda: 0  # instructions of the slice that runs
         self.waited = 0  # cycles in which the CPU slept or polled
+        self._passed = 0  # cycles, without those of the slice that runs
         self._order = 0
         self._queue: list[tuple[int, int, Action]] = []
+
+    @property
+    def now(self) -> int:
+        return self._passed + self.begun()
+
+    def executed(self, instructions: int) -> None:
+        """Of a slice that is over."""
+        self._passed += instructions
 
     def schedule(self, delay: int, action: Action) -> None:
         self._order += 1
@@ -32,7 +42,7 @@ class Clock:
     def advance(self, until: int) -> None:
         """The CPU waits until then; what is due by then happens."""
         ahead = max(0, until - self.now)
-        self.now += ahead
+        self._passed += ahead
         self.waited += ahead
         self.run_due()
 

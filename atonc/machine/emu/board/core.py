@@ -16,6 +16,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import blocks
 from atonc.machine.emu.board.blocks import Blocks
 from atonc.machine.emu.board.clock import Clock
+from atonc.machine.emu.board.counter import InstructionCounter
 from atonc.machine.emu.board.cpu_memory import CpuMemory
 from atonc.machine.emu.board.interrupts import SVCALL, Nvic, SystemControl
 from atonc.machine.emu.board.mve import unit
@@ -40,7 +41,8 @@ _THREAD_PSP = 0xFFFF_FFED
 _HANDLER = 0xFFFF_FFE1
 _CONDITIONAL_BRANCH = 0xD  # of 16 bits
 _IT_BITS = 0x3F << 10 | 3 << 25  # of XPSR: conditions that are left of an IT block
-_SHORTEST, _LONGEST = 32, 2048
+_LONGEST = 1 << 16
+_MASKED = 32  # while an interrupt waits to be unmasked
 _IN_STUB = 3  # instructions at a time while an interrupt waits for the end of a stub
 _FRAME = struct.Struct("<8I8Q2I")  # r0-r3, r12, lr, pc, xpsr, d0-d7, fpscr, vpr
 _SAVED = ("R0", "R1", "R2", "R3", "R12", "LR", *(f"D{number}" for number in range(8)), "FPSCR")
@@ -58,8 +60,8 @@ class Halt:
 
 
 class Core:
-    """Instructions run in slices, short ones near accesses to devices, long ones in pure computation. Events and
-    interrupts are seen between slices. Of a slice that ends early (sleep, exception, breakpoint) half is counted."""
+    """Instructions run in slices. Events and interrupts are seen between them: a slice ends with the next event, and
+    where a device that was touched plans an earlier one or raises a line."""
 
     def __init__(self, clock: Clock, nvic: Nvic, system: SystemControl) -> None:
         unicorn, arm_const = _unicorn()
@@ -73,7 +75,7 @@ class Core:
         self.instructions = 0
         self.pc = 0
         self._trap: int | None = None
-        self._size = _SHORTEST
+        self._given = 0  # instructions for the slice that runs; 0: none runs
         self._bad_access = ""
         self.uc.hook_add(unicorn.UC_HOOK_INTR, self._on_trap)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
@@ -85,6 +87,8 @@ class Core:
         self._numbers: dict[str, int] = {}
         self._saved = RegisterBank(self.uc, [self._number(name) for name in _SAVED])
         self._map_vector_unit()
+        self._counter = self._translate_nothing()
+        clock.begun = lambda: self._counter.begun if self._given else 0
 
     def watch_writes(self, start: int, end: int, action: Callable[[int, int], None]) -> None:
         """Calls action(address, size) for every store in [start, end)."""
@@ -116,20 +120,20 @@ class Core:
 
     def start(self, pc: int, stack: int) -> None:
         self.pc = pc & ~1
-        self._translate_nothing()
         self.uc.reg_write(self._arm.UC_ARM_REG_MSP, stack)
         self.uc.reg_write(self._arm.UC_ARM_REG_SP, stack)
         self.uc.reg_write(self._arm.UC_ARM_REG_LR, 0xFFFF_FFFF)
 
-    def _translate_nothing(self) -> None:
+    def _translate_nothing(self) -> InstructionCounter:
         """unicorn shows no block before one has run to its end: this one is not the firmware's."""
         scratch = 0x6000_0000  # nothing is there
         self.uc.mem_map(scratch, 0x1000)
         self.uc.mem_write(scratch, b"\x00\xbf\x00\xbf\xfe\xe7")
-        self.uc.emu_start(scratch | 1, _EXIT_ADDRESS, count=8)  # more than the first block has
+        counter = InstructionCounter(self.uc, lambda count: self.uc.emu_start(scratch | 1, _EXIT_ADDRESS, count=count))
         self.uc.mem_unmap(scratch, 0x1000)
         if not self.blocks.pages:
             raise ToolError("this release of unicorn does not show the code that it translates", remedy="use 2.1.4")
+        return counter
 
     def register(self, name: str) -> int:
         value: int = self.uc.reg_read(self._number(name))
@@ -144,8 +148,13 @@ class Core:
         return self._numbers[name]
 
     def attend(self) -> None:
-        """A device was touched: events and interrupts are looked at more often for a while."""
-        self._size = _SHORTEST // 2
+        """A device was touched: what it plans, or an interrupt that it raises, ends the slice."""
+        if self._given and (self.nvic.waiting() is not None or self._event_before_end()):
+            self.uc.emu_stop()
+
+    def _event_before_end(self) -> bool:
+        event = self.clock.next_event
+        return event is not None and event - self.clock.now < self._given - self._counter.begun
 
     # -------------------------------------------------------------------------------------------------------------- run
 
@@ -165,26 +174,26 @@ class Core:
 
     def _slice(self) -> int:
         """Instructions until the next look; few while an interrupt waits to be unmasked."""
-        self._size = min(2 * self._size, _LONGEST)
         if self.nvic.waiting() is not None:
-            return _SHORTEST if self.blocks.stub_at(self.pc) is None else _IN_STUB
+            return _MASKED if self.blocks.stub_at(self.pc) is None else _IN_STUB
         event = self.clock.next_event
-        return self._size if event is None else min(self._size, max(2, event - self.clock.now))
+        return _LONGEST if event is None else min(_LONGEST, max(2, event - self.clock.now))
 
     def _go(self, count: int) -> Halt | None:
         self._trap, self._bad_access, self.blocks.fresh = None, "", False
         self.blocks.forget()
         failure = ""
+        self._given = count
         try:
             self.uc.emu_start(self.pc | 1, _EXIT_ADDRESS, count=count)
         except self._error as error:
             failure = self._bad_access or str(error)
+        finally:
+            self._given = 0
         self.pc = self.register("PC")
-        early = failure or self._trap is not None or self.blocks.fresh
-        done = -(-count // 2) if early else count
-        self._size = _SHORTEST // 2 if early else self._size  # the less of a slice is left, the better is half of it
+        done = self._counter.executed(count, bool(failure) or self._trap is not None)
         self.instructions += done
-        self.clock.now += done
+        self.clock.executed(done)
         if failure and "INSN_INVALID" in failure:
             return self._undefined(failure)
         if failure:

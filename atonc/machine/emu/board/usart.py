@@ -1,12 +1,13 @@
 """USART: bytes go out and come in at the speed that was set, one at a time.
 
-Whoever looks at an empty receiver again and again waits for the other side of the wire: then time goes on as fast as
-the host's own. Bytes wait until they are read; an overrun does not happen here.
+Whoever looks at an empty receiver again and again waits for the other side of the wire: so long as nothing comes, time
+goes on in steps to the next event, about as fast as the host's own. What comes, comes at the end of such a step too: how
+long the host took is then a number of whole steps, and what the firmware does with the bytes always takes the same time.
+Bytes wait until they are read; an overrun does not happen here.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -123,15 +124,12 @@ class Usart(WordRegisters):
         event, cpu_hz = self._clock.next_event, self._cpu_hz
         until = self._clock.now + round(_LONGEST_WAIT_S * cpu_hz) if event is None else event
         if self.wire is not None:
-            began = time.monotonic()
             wait_s = min(_LONGEST_WAIT_S, max(0, until - self._clock.now) / cpu_hz) if waiting else 0.0
             came = self.wire.receive(wait_s)
-            if waiting and came:
-                until = min(until, self._clock.now + round((time.monotonic() - began) * cpu_hz))
             if came:
                 self._in += came
                 self._empty_looks = 0
-        if waiting:
+        if event is not None if self._in else waiting:
             self._clock.advance(until)
         if self._in:
             self._next_in = self._clock.now + self._byte_cycles
