@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from atonc.compiler.select.decisions import Decisions
 from atonc.compiler.select.form import RefusedForm
+from atonc.compiler.select.rules import COARSE
 from atonc.compiler.verify.coarser import CoarserThanDeclared
 from atonc.machine.base.errors import VerificationError
 
@@ -19,5 +20,5 @@ def after_failure(decisions: Decisions, error: VerificationError) -> Decisions:
     if layer.declared not in known:
         return decisions.but(disproved={**decisions.disproved, layer.op: (*known, layer.declared)}, stripes=stripes)
     seen = f"{layer.kind}: {layer.max_diff:g} codes from exact arithmetic when it was verified"
-    why = RefusedForm("COARSE", seen, f"{layer.limit:g} codes", "report the model: the form declares too little")
+    why = RefusedForm(COARSE, seen, f"{layer.limit:g} codes", "report the model: the form declares too little")
     return decisions.but(on_cpu={**decisions.on_cpu, layer.op: why}, stripes=stripes)

@@ -167,7 +167,7 @@ class Context:
         step = WIDE_STEP if wide else 1
         if error in self.facts.disproved.get(op.name, ()):
             seen = f"{op.kind}: verified to be further from exact arithmetic than the {error:.3g} codes it declares"
-            raise Refusal("COARSE", seen, f"{error:.3g} codes", "report the model: the form declares too little")
+            raise Refusal(COARSE, seen, f"{error:.3g} codes", "report the model: the form declares too little")
         if error <= self.facts.coarse * step or self.numerics == "2.x":
             return
         codes = "codes of 16 bits" if wide else "codes"

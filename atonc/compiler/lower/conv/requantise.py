@@ -294,7 +294,7 @@ def two_steps(
     shift = factor_shift(real)
     if not 0 <= shift <= MOST_TABLE_SHIFT:
         seen = f"factors of {float(np.abs(real).max()):.3g} need a shift of {shift}"
-        raise Refusal("coefficients", seen, f"0 to {MOST_TABLE_SHIFT} behind a table", "leave out --numerics 2.x")
+        raise Refusal(SCALES, seen, f"0 to {MOST_TABLE_SHIFT} behind a table", "leave out --numerics 2.x")
     factor = min(A_MAX, int(half_away(np.array([2.0 ** (middle + bias_shift) / out_scale]))[0]))
     if bias.size <= ROWS:
         addends = cut_to_32_bits((bias / out_scale + zero) * 2.0**bias_shift)
