@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 from atonc.machine.cost.band import PredictionBand, band_of
-from atonc.machine.cost.network import StepCost
+from atonc.machine.cost.network import StepCost, cpu_cost
 from atonc.machine.emu.cpu import call_cost
 from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.network import NetworkStep, memory_of, plan_steps
@@ -46,6 +46,7 @@ DIGITS = "andre1012345+STM32N6-digits-recognition"
 BENCH = "SeongMin1000+N6_cusotm_validation"
 BENCH_FOLDER = "Projects/STM32N6570-DK/Applications/NPU_Custom_Validation/X-CUBE-AI/App"
 TURNED = "efficientnet_v2B1 240"
+FYP, FYP_FOLDER, PLAYGROUND = "Foahh+fyp-firmware", "Networks/Src", "Foahh/fyp-playground, DK"
 OSNET = (f"{APPLICATION}ReID", "d8412646", "Model/STM32N6570-DK/reid.c")
 MOBILENET = (BENCH, "ac63c970", f"{BENCH_FOLDER}/img.c")
 
@@ -111,6 +112,14 @@ CASES = (
          "Appli/X-CUBE-AI/App/network.c", 13.50, f"zoo 2.2.0; {BLIND}, {NO_CONTROLLER}", counts=False),
     Case("mobilenetv2 re-id", "3.0.0", f"{APPLICATION}ReID", "d8412646", "Model/NUCLEO-N657X0-Q/reid.c",
          13.44, f"zoo 3.0.0, its row OSNet 1.0: see below; {BLIND}", counts=False),
+    Case("st_yolodv2milli 256", "4.0.0", FYP, "46391825", f"{FYP_FOLDER}/st_yolo_d_256_person.c",
+         25.607, f"{PLAYGROUND}; {BLIND}", counts=False),
+    Case("tinyissimoyolo_v8 320", "4.0.0", FYP, "46391825", f"{FYP_FOLDER}/tinyv8_320_person.c",
+         18.695, f"{PLAYGROUND}; {BLIND}", counts=False),
+    Case("st_yoloxn 480", "4.0.0", FYP, "46391825", f"{FYP_FOLDER}/st_yolo_x_480_person.c",
+         35.721, f"{PLAYGROUND}; {BLIND}", counts=False),
+    Case("yolo26n 320", "4.0.0", FYP, "46391825", f"{FYP_FOLDER}/yolo26_320_person.c",
+         29.538, f"{PLAYGROUND}; CPU convolutions that nobody measured, not in the mean", counts=False, kind=APART),
     Case("transformer (quantized_model)", "2.2.0", "TitoNicolaDrugman+Transformer-NPU-STM32N6", "1b234288",
          "c_code/results/cloud/cloud_dd2QuantizedModel_C-code/network.c",
          42.38, "Developer Cloud; 66 CPU epochs, most kinds unmeasured, not in the mean", counts=False, kind=APART),
@@ -171,7 +180,7 @@ def predict(case: Case, path: Path) -> Prediction:
         if step.epoch is not None:
             costs.append(npu_cost(step, hardware.CONTROLLER))
         elif not case.controller_part:
-            costs.append(cpu_cost(step))
+            costs.append(calls_cost(step))
     return Prediction(tuple(costs))
 
 
@@ -184,12 +193,8 @@ def npu_cost(step: NetworkStep, programmed_by: str, warm_cache: bool = False) ->
     return StepCost(0, "", found.cycles, found.bound_by, ms, 0.0, "", parts=found.detail, doubts=doubted)
 
 
-def cpu_cost(step: NetworkStep) -> StepCost:
-    machine, calls = stm32n6(), [call_cost(call.name, list(call.args)) for call in step.calls]
-    ms = sum(c.cpu_cycles for c in calls) / machine.clocks.cpu_mhz / 1e3
-    whole = ms + machine.milliseconds(sum(c.npu_cycles for c in calls))
-    cycles = round(whole * machine.clocks.npu_mhz * 1e3)
-    return StepCost(0, "", cycles, "cpu", whole, ms, "", all(c.known for c in calls))
+def calls_cost(step: NetworkStep) -> StepCost:
+    return cpu_cost([call_cost(call.name, list(call.args)) for call in step.calls], stm32n6(), "")
 
 
 Row = tuple[Case, Prediction | None]

@@ -22,7 +22,9 @@ from atonc.insight.quantizing.types import QuantizedCandidate
 from atonc.insight.report import accuracy_text, annotate, quantize_text
 from atonc.insight.report.html.compare_data import comparison_data
 from atonc.insight.report.html.data import network_data
-from atonc.machine.cost.band import GUESSES, KERNELS, NPU_TIME, PredictionBand, band_of, limits
+from atonc.machine.cost.band import BY_RELEASE, GUESSES, KERNELS, NPU_TIME, PredictionBand, band_of, limits
+from atonc.machine.cost.network import cpu_cost
+from atonc.machine.emu.cpu.cycles import CallCost
 from atonc.machine.hw.cycles import doubts
 from atonc.machine.hw.machine import stm32n6
 
@@ -65,6 +67,28 @@ def test_cpu_kernels_by_whether_they_were_measured() -> None:
     found = band(*steps)
     assert found.high == pytest.approx(0.8 * 0.03 + 0.1 * 0.15 + 0.1 * limits()[GUESSES].high)
     assert dict(found.parts) == pytest.approx({KERNELS: 0.1, GUESSES: 0.1})
+
+
+@pytest.mark.parametrize(
+    ("npu", "varied", "other", "measured"), [(9.85, 10.92, 1.59, 18.695), (29.04, 9.93, 0.27, 35.721)]
+)
+def test_kernels_that_newer_releases_compute_faster(npu: float, varied: float, other: float, measured: float) -> None:
+    """Softmax of tinyissimoyolo_v8 320 and resize of st_yoloxn 480, both of ST 4.0.0, on a DK of others."""
+    steps = (False, Step(npu)), (True, Step(varied, {BY_RELEASE: 1000})), (True, Step(other))
+    found = band(*steps)
+    assert found.holds(npu + varied + other, measured) and found.high == pytest.approx(band(*_plain(steps)).high)
+    assert BY_RELEASE in dict(found.parts)
+
+
+def _plain(steps: tuple[tuple[bool, Step], ...]) -> tuple[tuple[bool, Step], ...]:
+    return tuple((on_cpu, replace(step, doubts={})) for on_cpu, step in steps)
+
+
+def test_softmax_and_resize_vary_by_release() -> None:
+    """Other kernels of the library do not."""
+    softmax, copy = CallCost(800, by_release=True), CallCost(800)
+    cost = cpu_cost([softmax, copy], stm32n6(), "")
+    assert cost.doubts == {BY_RELEASE: pytest.approx(cost.cycles / 2)} and not cpu_cost([copy], stm32n6(), "").doubts
 
 
 def test_constants_are_those_of_the_machine() -> None:

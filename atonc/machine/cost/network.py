@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.cost.band import PredictionBand, band_of
+from atonc.machine.cost.band import BY_RELEASE, PredictionBand, band_of
 from atonc.machine.cost.energy import Activity, EnergyEstimate, epoch_activity, likely_uj, network_energy
 from atonc.machine.cost.saved_machine import build_machine
 from atonc.machine.hw.cycles import hardware, st_estimate
@@ -144,9 +144,7 @@ def _step_cost(
     return epoch_cost(step.epoch, target, pools, counts_runs, origin)
 
 
-def epoch_cost(
-    epoch: Epoch, target: Target, pools: tuple[PoolTiming, ...], counts_runs: bool, origin: str
-) -> StepCost:
+def epoch_cost(epoch: Epoch, target: Target, pools: tuple[PoolTiming, ...], counts_runs: bool, origin: str) -> StepCost:
     """Prices an epoch with the length of its program, wherever it comes from: all that is said of its time comes from
     here."""
     estimate = st_estimate.epoch_cycles(epoch, pools, counts_runs)
@@ -171,7 +169,12 @@ def cpu_cost(calls: Sequence[CallCost], machine: Machine, origin: str) -> StepCo
     cycles = on_cpu + round(sum(call.npu_cycles for call in calls))
     known = all(call.known for call in calls)
     times = machine.milliseconds(cycles), machine.milliseconds(on_cpu)
-    return StepCost(0, "", cycles, "cpu", *times, origin, known, activity=Activity(*times))
+    varied = machine.npu_cycles(sum(call.cpu_cycles for call in calls if call.by_release))
+    return StepCost(
+        *(0, "", cycles, "cpu", *times, origin, known),
+        doubts={BY_RELEASE: varied} if varied else {},
+        activity=Activity(*times),
+    )
 
 
 def nothing(origin: str) -> StepCost:
