@@ -188,9 +188,9 @@ def _seen_writers() -> str:
     pairs = words("two writers")
     found = "; ".join(f"{relation}: {pairs[relation].times} pairs, {pairs[relation]}" for relation in INTERLEAVED)
     least, most = _values(RUN)
-    gaps = sorted({str(table) for table in evidence()[BETWEEN].values()})
+    gap = _values(BETWEEN)[1]
     return (
-        f"Two writers in one epoch ({found}), with runs of {least} to {most} bytes and {', '.join(gaps)} bytes between "
+        f"Two writers in one epoch ({found}), with runs of {least} to {most} bytes and at most {gap} bytes between "
         "them. Three or more of one buffer: nobody."
     )
 
