@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from atonc.machine.hw.limits import MOST_TABLE_SHIFT
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import Trust
@@ -24,6 +27,7 @@ class Coefficients(NamedTuple):
     upper: tuple[int, int] = _CODES
     spared: int = 0  # codes by which addends may grow later
     shift: int = MOST_TABLE_SHIFT  # of the products
+    low: tuple[int, int] = _WORD  # word of an addend that is in no table
 
     def clips(self, clip: tuple[int, int] | None) -> bool:
         """Whether a unit may clip so by itself."""
@@ -33,13 +37,21 @@ class Coefficients(NamedTuple):
         return self.lower[0] <= low <= self.lower[1] and self.upper[0] <= high <= self.upper[1]
 
 
+    def nearest(self, addends: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Addends whose low word is one that units without a table may have."""
+        low = (addends + 32768.0) % 65536.0 - 32768.0
+        return addends - low + np.clip(low, *self.low)
+
+
 WHOLE_FORMAT = Coefficients()
 
 
 @memoise
 def coefficients(trust: Trust) -> Coefficients:
     """All numbers of their format, or those that tables were seen with."""
-    most = operands("ARITH A of a table", "AFFINE X2", (0, A_MAX), trust)[1]
+    names = ("ARITH A of a table", "ARITH A")  # a single channel has no table
+    most = min(operands(name, "AFFINE X2", (1, A_MAX), trust)[1] for name in names)
     low, high = operands("ARITH B of a table", "AFFINE X2", _WORD, trust)
     lower, upper = (operands(f"ARITH {limit}", "AFFINE CLIPOUT", _CODES, trust) for limit in ("CLIPMIN", "CLIPMAX"))
-    return Coefficients(most, min(C_MAX, 65536.0 * min(-low, high)), lower, upper)
+    word = operands("ARITH C", "AFFINE X2", _WORD, trust)
+    return Coefficients(most, min(C_MAX, 65536.0 * min(-low, high)), lower, upper, low=word)

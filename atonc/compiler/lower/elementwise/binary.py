@@ -43,7 +43,6 @@ from atonc.compiler.lower.units.affine import (
     affine_error,
     best_pair,
     fit_pair,
-    fit_shorter_pair,
     fit_sum,
     output_shift,
     pair_error,
@@ -198,12 +197,13 @@ def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, AffinePair]:
         x, y, gain_x, gain_y = y, x, gain_y, gain_x
     if context.numerics == "2.x" or x.element_bytes > 1:
         offset = out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y
-        fits = partial(fit_shorter_pair, gain_x, gain_y, offset)
+        pairs = (fit_pair(gain_x, gain_y, offset, shorter=bits) for bits in range(_SHORTER))
     else:
-        fits = partial(fit_sum, gain_x, x.zero_point, gain_y, y.zero_point, out.zero_point)
-    ways = ((x, y), *([(y, x)] if y.repeats.plain and x.element_bytes == y.element_bytes else []))
-    found = ((*way, pair if way[0] is x else pair.turned) for way in ways for pair in map(fits, range(_SHORTER)))
-    return first_trusted(found, _sum_units, context.facts.target.trust)
+        zeros = x.zero_point, y.zero_point, out.zero_point
+        pairs = (fit_sum(gain_x, zeros[0], gain_y, *zeros[1:], bits) for bits in range(_SHORTER))
+    turns = y.repeats.plain and x.element_bytes == y.element_bytes
+    forms = (form for one in pairs for form in ((x, y, one), (y, x, one.turned))[: 1 + turns])
+    return first_trusted(forms, _sum_units, context.facts.target.trust)
 
 
 def _sum_units(form: tuple[Operand, Operand, AffinePair]) -> list[ArithConfig]:

@@ -147,6 +147,9 @@ class CopyWalk:
         in_a_row = all(loop[1:] == (1, 1) for loop in self.nest)
         return in_a_row and self.word == 1 and self.source.offset == self.target.offset
 
+    def cycles(self, judge: WalkJudge) -> float:
+        return _least_cycles(self.reader, self.writer, _PARTS[self.word], judge.target.machine.timing)
+
     def trusted(self, judge: WalkJudge) -> bool:
         """Whether its engines may be relied on; chains are judged where they are whole."""
         if _too_long(self):
@@ -266,16 +269,20 @@ def _words(near: int, far: int, nest: Nest, units: Units) -> Iterator[int]:
 def _fit(
     source: StridedView, target: StridedView, nest: Nest, units: Units, word: int, judge: WalkJudge
 ) -> CopyWalk | None:
-    """An order of the loops that both engines can walk: that of the target, unless another one is much faster."""
-    found = _best(_walked(source, target, nest, units, word), judge)
-    return found or _best(_walked_otherwise(source, target, nest, units, word), judge)
+    """An order of the loops that both engines can walk: that of the target, unless another one is much faster. Other
+    forms of engines where none may be relied on, or none that is about as fast as one that may not be."""
+    usual = list(_walked(source, target, nest, units, word))
+    found = _best(usual, judge)
+    if found and found.cycles(judge) * _MUCH_FASTER <= min(one.cycles(judge) for one in usual):
+        return found
+    return _best((*([found] if found else []), *_walked_otherwise(source, target, nest, units, word)), judge)
 
 
 def _best(walks: Iterable[CopyWalk], judge: WalkJudge) -> CopyWalk | None:
     """Finds the fastest walk of those that may be relied on."""
     best, least = None, 0.0
     for one in walks:
-        cycles = _least_cycles(one.reader, one.writer, _PARTS[one.word], judge.target.machine.timing)
+        cycles = one.cycles(judge)
         if (best is None or cycles < _MUCH_FASTER * least) and one.trusted(judge):
             best, least = one, cycles
     return best

@@ -165,24 +165,23 @@ def _common_slope(table: Reals, clip: tuple[int, int]) -> float | None:
 
 
 def fit_pair(
-    gain_x: float, gain_y: float, offset: float, out_bytes: int = 1, most_shift: int = MOST_TABLE_SHIFT
+    gain_x: float,
+    gain_y: float,
+    offset: float,
+    out_bytes: int = 1,
+    most_shift: int = MOST_TABLE_SHIFT,
+    shorter: int = 0,
 ) -> AffinePair:
     """Coefficients of two inputs: the larger gain in [2^14, 2^15) fixes the output shift, the smaller one has its own
-    shift in front of the sum, the offset a left shift."""
+    shift in front of the sum, the offset a left shift. `shorter`: both with so many bits less."""
     _require_small(max(abs(gain_x), abs(gain_y)))
-    room_x, room_y = _room(abs(gain_x), _A_LIMIT), _room(abs(gain_y), _A_LIMIT)
+    room_x, room_y = (_room(abs(gain), _A_LIMIT >> shorter) for gain in (gain_x, gain_y))
     out = max(0, min(room_x, room_y, most_shift))
     shift_a, shift_b = (max(0, min(room - out, 31)) if room < 62 else 0 for room in (room_x, room_y))
     a, b = round(gain_x * 2.0 ** (out + shift_a)), round(gain_y * 2.0 ** (out + shift_b))
     addend = offset * 2.0**out
     shift_c = max(0, -_room(abs(addend), _A_LIMIT))
     return AffinePair(a, b, round(addend / 2.0**shift_c), shift_a, shift_b, shift_c, out, out_bytes)
-
-
-def fit_shorter_pair(gain_x: float, gain_y: float, offset: float, shorter: int) -> AffinePair:
-    """With coefficients of so many bits less than fit."""
-    longest = fit_pair(gain_x, gain_y, offset)
-    return fit_pair(gain_x, gain_y, offset, most_shift=longest.shift_out - shorter) if shorter else longest
 
 
 def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> AffinePair:
@@ -201,7 +200,7 @@ def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: in
     """gain_x*(x - zero_x) + gain_y*(y - zero_y), rounded, + zero_out, for bytes: of the coefficients around the real
     ones, those with which most results are exact, zeros counted more often because tensors are full of them. (Here
     ties go away from the zero point, in the unit away from zero.) `shorter`: coefficients with so many bits less."""
-    pair = fit_shorter_pair(gain_x, gain_y, zero_out - zero_x * gain_x - zero_y * gain_y, shorter)
+    pair = fit_pair(gain_x, gain_y, zero_out - zero_x * gain_x - zero_y * gain_y, shorter=shorter)
     zero = np.array([[0]])
     tests = [(CODES[None, :], CODES[::3, None]), (CODES[None, :], zero + zero_y), (zero + zero_x, CODES[None, :])]
     wanted = []
