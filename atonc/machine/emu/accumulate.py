@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import not_modelled
-from atonc.machine.hw.fixed import Ints
+from atonc.machine.hw.fixed import Ints, limits
+from atonc.machine.hw.limits import SUM_LIMIT
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.stream import Stream
 from atonc.machine.hw.units import convacc
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.switch import Link
+
+_PARTIAL = 1 << 15  # what returns to the first unit has 16 bits
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,8 @@ def run_chain(epoch: Epoch, chain: AccumulationChain, inputs: dict[str, tuple[St
             where=f"epoch {epoch.number}",
             rule="each writer takes exactly what its chain produces",
         )
-    outputs = _looped(configs, sums) if chain.loop else _straight(configs, sums, None)
+    where = f"epoch {epoch.number} {', '.join(chain.units)}"
+    outputs = _looped(where, configs, sums) if chain.loop else _straight(where, configs, sums, None)
     return {
         name: Stream(values.reshape(frames, -1).astype({1: np.int8, 2: np.int16}.get(config.out_bytes, np.int32)))
         for name, config, values in zip(chain.units, configs, outputs, strict=True)
@@ -126,14 +130,37 @@ def _config(epoch: Epoch, name: str) -> ConvaccConfig:
     return config
 
 
-def _straight(configs: list[ConvaccConfig], sums: list[Ints], carried: Ints | None) -> list[Ints]:
+def _straight(where: str, configs: list[ConvaccConfig], sums: list[Ints], carried: Ints | None) -> list[Ints]:
     """One pass through the chain; `carried` enters the first unit."""
     outputs: list[Ints] = []
+    most = 0 if carried is None else _PARTIAL << configs[0].in_shift
     for config, own in zip(configs, sums, strict=True):
         total = own if carried is None else _add_shifted(own, carried, config.in_shift)
+        most += _most(config)
+        if most > SUM_LIMIT:
+            _require_24_bits(where, total)
         carried = convacc.finish(config, total)
         outputs.append(carried)
     return outputs
+
+
+def _most(config: ConvaccConfig) -> int:
+    """What no input takes the sum of a unit beyond, whatever its kernels are: mostly that settles it."""
+    low, high = limits(1 if config.deep else config.feature_bytes, bool(config.features_unsigned))
+    feature = max(abs(low - config.feature_offset), abs(high - config.feature_offset), abs(config.frame_value))
+    return feature * (255 if config.kernels_unsigned else 128) * config.taps
+
+
+def _require_24_bits(where: str, total: Ints) -> None:
+    """No published program shows what a unit does with a larger sum: keeps, saturates or wraps it."""
+    farthest = max(int(total.max()), -int(total.min()) - 1)
+    if farthest > SUM_LIMIT:
+        raise NotModelledError(
+            f"a sum of {farthest:,} in a CONVACC, beyond 24 bits: its effect on silicon was never observed",
+            where=where,
+            rule=f"sums inside and between units stay within {SUM_LIMIT:,}",
+            remedy="compile with --numerics best, which proves the room of all sums; or fewer inputs a sum",
+        )
 
 
 def _add_shifted(own: Ints, carried: Ints, shift: int) -> Ints:
@@ -143,7 +170,7 @@ def _add_shifted(own: Ints, carried: Ints, shift: int) -> Ints:
     return total
 
 
-def _looped(configs: list[ConvaccConfig], sums: list[Ints]) -> list[Ints]:
+def _looped(where: str, configs: list[ConvaccConfig], sums: list[Ints]) -> list[Ints]:
     """Several passes: frame j of a group starts from the result of frame j - 1, or from zero outside FIRST..LAST."""
     head = configs[0]
     if head.accumulator_filter != convacc.FRAME_ZERO:
@@ -159,6 +186,6 @@ def _looped(configs: list[ConvaccConfig], sums: list[Ints]) -> list[Ints]:
         carried = None
         if step > 0 and head.sum_first <= step <= head.sum_last:
             carried = outputs[-1][before][: len(range(*now.indices(frames)))]
-        for out, values in zip(outputs, _straight(configs, [s[now] for s in sums], carried), strict=True):
+        for out, values in zip(outputs, _straight(where, configs, [s[now] for s in sums], carried), strict=True):
             out[now] = values
     return outputs

@@ -351,11 +351,11 @@ def _chains(
     """Kernels a frame, the same in every chain, and the chains; none where nothing fits.
 
     All chains subtract the same from the features, since one bias makes up for it: whatever makes them faster, of the
-    numbers with which no input saturates a sum, if there are any.
+    numbers with which no input saturates a sum.
     """
     numbers = layer.subtracted() if layer.numerics == "2.x" else holding(layer, parts, first, count)
     for group in (k for k in (4, 2, 1) if count % k == 0):
-        tried = (chunks(parts, partial(_with_kernels, layer, group, n)) for n in numbers or layer.subtracted())
+        tried = (chunks(parts, partial(_with_kernels, layer, group, n)) for n in numbers)
         best = min((found for found in tried if found), key=_chain_cycles, default=None)
         if best:
             return group, best

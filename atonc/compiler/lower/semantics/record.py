@@ -14,6 +14,7 @@ from atonc.compiler.lower.semantics.room import possible, room_seen
 from atonc.compiler.lower.semantics.sums import Layered, LoweredSums
 from atonc.compiler.plan.policy import LEAST_ROOM
 from atonc.compiler.select.rules import SUM_ROOM
+from atonc.machine.hw.limits import SUM_LIMIT
 
 
 def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
@@ -36,10 +37,14 @@ def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
 def _room(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
     """Without end where no input saturates a sum; else that of typical inputs. Too little of it is no form."""
     shift = piece.rule.out_shift
-    if possible(piece, *ends(layer)).room(shift) >= 1:
+    most = possible(piece, *ends(layer))
+    if most.room(shift) >= 1:
         return inf
     if layer.numerics == "2.x":
         return 0.0  # as the vendor has it, and nobody promises more
+    if most.whole > SUM_LIMIT:  # what the chip does then is not known, so typical inputs do not count
+        seen = f"some input takes sums of {layer.op.name} to {most.whole:,}"
+        raise Refusal("SUM-ROOM", seen, f"{SUM_LIMIT:,}: 24 bits", "fewer inputs a sum: cut the layer in two")
     found = _seen(context, layer, piece)
     if found < LEAST_ROOM:
         raise Refusal(

@@ -17,9 +17,7 @@ from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.layer_of import WideFeatures, layer_of
-from atonc.compiler.lower.conv.reach import expected
 from atonc.compiler.lower.conv.recipe import lower_layer
-from atonc.compiler.lower.conv.requantise import matters
 from atonc.compiler.lower.conv.weight_sums import weight_sums
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.sixteen.halves import never_negative
@@ -75,13 +73,12 @@ def wide_layer(op: Op, weights: Tensor, context: Context, source: str, coarse: C
 
 
 def needed_codes(op: Op, weights: Tensor, context: Context) -> CoarseCodes:
-    """As fine as sums allow. Features that are read as they are need no zero point in front of a layer that does not
-    pad: its bias makes up for what units take off."""
+    """As fine as sums of all inputs allow. Features that are read as they are need no zero point in front of a layer
+    that does not pad: its bias makes up for what units take off."""
     draft = context.draft()
     whole = CoarseCodes(0)
     layer = wide_layer(op, weights, draft, draft.buffer(op.inputs[0]), whole)
-    shown = matters(layer.scale, layer.offset, layer.codes)
-    sums = float(expected(layer, whole.zero, shown).max(initial=1.0)) + float(layer.magnitudes.max(initial=0))
+    sums = float(layer.possible(whole.zero).max(initial=1.0)) + float(layer.magnitudes.max(initial=0))
     dropped = max(0, ceil(log2(sums / SUM_LIMIT)))
     most = most_dropped(context)
     if dropped > most:
