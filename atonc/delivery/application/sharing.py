@@ -22,6 +22,7 @@ from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, Pl
 from atonc.delivery.application.planning import compiled_for, erased, slot_for
 from atonc.delivery.application.types import FlashSlot
 from atonc.machine.base.errors import InputError, ModelError
+from atonc.machine.base.room import Room
 
 _LEAST_BYTES = 64  # a smaller constant is not worth a look
 
@@ -100,8 +101,7 @@ def _compiled(
     known: Mapping[bytes, int] = {digest: place for part in shared for digest, place in part.addresses.items()}
     memory = parts.with_flash(one.compiled.memory, room.start, room.end)
     memory = parts.with_shared(memory, [(part.start, part.end) for part in shared], known)
-    own = found.private.get(one.name, ())
-    return compiled_for(source, memory, room, str(parts.size_of(own)) if own else "")
+    return compiled_for(source, memory, room, Room(parts.size_of(found.private.get(one.name, ()))))
 
 
 def _require_used(planned: ApplicationPlan) -> None:

@@ -31,6 +31,7 @@ from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError, InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.room import Room
 from atonc.machine.hw.board_file import find_board
 
 
@@ -156,8 +157,7 @@ def _compiled(source: AppSource, place: ImagePlace) -> Compiled:
         shared = [piece for span in place.ram for piece in parts.left_of(span, place.resident)]
         memory = replace(memory, overwritten=tuple(parts.joined(shared)))
     try:
-        size = parts.size_of(place.resident)
-        return planning.compiled_for(source, memory, place.slot, str(size) if size else "")
+        return planning.compiled_for(source, memory, place.slot, Room(parts.size_of(place.resident)))
     except (PlacementError, CapacityError) as error:
         error.remedy = f"the firmware grants it {parts.size_of(place.ram):,} bytes of RAM; more takes a new firmware"
         raise
