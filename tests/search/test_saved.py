@@ -133,6 +133,7 @@ def test_weights_copied_ahead_come_back(tmp_path: Path) -> None:
         "a copy is whole before": {"copies": [one | {"size_bytes": 16} for one in first["copies"]]},
         "not possible": {"address": 0x10},
         "is not a whole number": {"address": -1},
+        "no more engines": {"copies": [{"step": 0, "offset": 0, "size_bytes": 16}] * 20},
         "no decisions": {"copies": [{"step": "0", "offset": 0, "size_bytes": 1}]},
     }
     for said, change in wrong.items():
@@ -147,6 +148,15 @@ def test_a_place_that_is_none(tmp_path: Path, address: int) -> None:
     with pytest.raises(InputError) as caught:
         replayed(tmp_path, replace(compiled().decisions, resident=homes), RESIDENT, network())
     assert "decisions.json" in caught.value.where and caught.value.rule and caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("ops", "bands"), [([0, 1], 0), ([], 2), ([1, 0], 2), ([0], 1 << 50)], ids=["no band", "empty", "turned", "many"]
+)
+def test_a_stripe_that_is_none(tmp_path: Path, ops: list[int], bands: int) -> None:
+    names = [compiled().graph.ops[index].name for index in ops]
+    with pytest.raises(InputError, match=r"stripe|whole number"):
+        replayed(tmp_path, {"stripes": [{"ops": names, "bands": bands}]}, PLAIN, network())
 
 
 def test_activations_are_no_weights(tmp_path: Path) -> None:

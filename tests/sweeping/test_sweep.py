@@ -83,6 +83,15 @@ def test_a_wrong_file_is_told_before_the_work(folder: Path, text: str, message: 
         read_plan(written(folder, text))
 
 
+def test_options_that_do_not_go_together_refuse_their_rows_only(folder: Path) -> None:
+    text = 'models = ["digits.tflite"]\n[options]\nencrypt_weights = [false, true]\nresident = ["", "4k"]\n'
+    found = atonc.sweep(written(folder, text), processes=1)
+    refused = [(row.options, row.why_not) for row in found.results if row.figures is None]
+    ((options, why),) = refused
+    assert len(found.results) == 4 and options == {"encrypt_weights": True, "resident": "4k"}
+    assert "--encrypt-weights does not go with --resident" in why
+
+
 def test_rows_are_kept_and_refused_models_are_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "broken.tflite").write_bytes(b"no model")
     file = written(folder, 'models = ["digits.tflite", "broken.tflite"]\nsizes = ["H=8", "H=9"]\n')

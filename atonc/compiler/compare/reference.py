@@ -168,6 +168,7 @@ def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
     model = onnx.ModelProto.FromString(model_bytes(path))
     for output in model.graph.output:  # they have the types that their nodes give them, whatever the file says
         output.ClearField("type")
+    asked = None if tensors is None or tensors == ALL else frozenset(tensors)  # and not the outputs besides
     if tensors is not None:
         names = dict.fromkeys(name for node in model.graph.node for name in node.output if name)
         wanted = list(names) if tensors == ALL else [name for name in names if plain(name) in set(tensors)]
@@ -183,7 +184,8 @@ def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
             values = session.run(names_out, {name: given[mine] for name, mine in zip(names_in, ours, strict=True)})
         except Exception as error:
             raise InputError(f"onnxruntime cannot run it: {str(error)[:300]}", where=str(path)) from error
-        return dict(zip(map(plain, names_out), values, strict=True))
+        found = dict(zip(map(plain, names_out), values, strict=True))
+        return found if asked is None else {name: value for name, value in found.items() if name in asked}
 
     return run
 

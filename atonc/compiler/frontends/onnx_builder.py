@@ -42,8 +42,17 @@ class Builder:
 
     def value(self, name: str) -> Tensor:
         if name not in self.holder:
-            raise ModelError(f"{name!r} is used before it is computed", rule="nodes come in the order of execution")
+            raise self._without_source(name)
         return self.tensors[self.holder[name]]
+
+    def _without_source(self, name: str) -> ModelError:
+        if name in self.computed:
+            return ModelError(f"{name!r} waits for itself: its nodes form a circle", rule="graphs have no cycles")
+        return ModelError(
+            f"{name!r} has no source: no node computes it, and it is neither an input nor a constant",
+            rule="every value comes from an input, a constant or a node",
+            remedy="export the model again; whoever cut or cleaned it has left out a node or a constant",
+        )
 
     def add_tensor(self, tensor: Tensor) -> Tensor:
         name = tensor.name
@@ -171,13 +180,24 @@ class Builder:
 
     def finish(self, inputs: Sequence[str], name: str) -> Graph:
         """Graph outputs mean what their names mean: codes, or real values in float."""
-        made = {output: self._output(output).name for output in sorted(self.outputs)}
+        made = self._outputs_apart()
         used = {n for op in self.ops for n in (*op.inputs, *op.outputs)} | set(made.values()) | set(inputs)
         tensors = {n: t for n, t in self.tensors.items() if n in used}
         aliases = {n: held for n, held in self.holder.items() if n != held and held in tensors}
         outputs = tuple(made[output] for output in self.output_types)
         notes = tuple(self._notes(made))
         return Graph(tensors, tuple(self.ops), tuple(inputs), outputs, name, "onnx", notes, aliases)
+
+    def _outputs_apart(self) -> dict[str, str]:
+        """Every output is a tensor of its own: two names of one value (Identity) are two results."""
+        made: dict[str, str] = {}
+        for output in sorted(self.outputs):
+            tensor = self._output(output)
+            if tensor.name in made.values():
+                tensor = self._written(output, tensor)
+                self.holder[output] = tensor.name
+            made[output] = tensor.name
+        return made
 
     def _output(self, output: str) -> Tensor:
         tensor = self.value(output)
@@ -189,8 +209,9 @@ class Builder:
         return self._written(output, tensor) if tensor.is_constant else tensor
 
     def _written(self, output: str, tensor: Tensor) -> Tensor:
-        """A constant that is a result needs an operator that writes it."""
-        made = self.add_tensor(replace(tensor, name=f"{output}:written", data=None))
+        """A constant that is a result, and a result that is another one as well, need an operator that writes it."""
+        name = f"{output}:written" if output in self.tensors else output
+        made = self.add_tensor(replace(tensor, name=name, data=None))
         node = f"write {output}"
         self.ops.append(Op("identity", node, (tensor.name,), (made.name,), {}, (node,)))
         return made
@@ -201,6 +222,7 @@ class Builder:
             if declared not in (None, "", dtype):
                 yield f"the output {output!r} is declared as {declared}, but its node gives {dtype}: it is {dtype}"
 
+    computed: frozenset[str] = frozenset()  # ONNX names that nodes of the file give
     # outputs in their order with the declared element type, "" where the file says none, None where the user cut
     output_types: Mapping[str, str | None] = {}
 

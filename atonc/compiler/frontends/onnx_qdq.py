@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from atonc.compiler.frontends.onnx_builder import Builder
 from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
 from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, type_name
 from atonc.compiler.frontends.onnx_node import TRANSLATORS, Node
+from atonc.compiler.frontends.onnx_order import in_order
 from atonc.compiler.frontends.operands import check_operands, check_work
 from atonc.compiler.frontends.refusals import refuse
 from atonc.compiler.ir import Array, Graph, Tensor, check
@@ -74,27 +74,6 @@ def read_onnx(
     return replace(found, notes=(*found.notes, *notes), equalised=equalised.told(model))
 
 
-def in_order(nodes: Sequence[Any]) -> list[int]:
-    """Numbers of the nodes, producers first, else as in the file; what waits for itself comes last."""
-    producer = {name: index for index, node in enumerate(nodes) for name in node.output}
-    waits = [{producer[name] for name in node.input if name in producer} for node in nodes]
-    if all(all(other < index for other in others) for index, others in enumerate(waits)):
-        return list(range(len(nodes)))
-    readers: dict[int, list[int]] = {}
-    for index, others in enumerate(waits):
-        for other in others:
-            readers.setdefault(other, []).append(index)
-    open_inputs = [len(others) for others in waits]
-    ready, found = [index for index, count in enumerate(open_inputs) if not count], list[int]()
-    while ready:
-        found.append(heappop(ready))
-        for reader in readers.get(found[-1], ()):
-            open_inputs[reader] -= 1
-            if not open_inputs[reader]:
-                heappush(ready, reader)
-    return found + sorted(set(range(len(nodes))) - set(found))
-
-
 def _parse(data: bytes, name: str) -> Any:
     try:
         import onnx
@@ -134,6 +113,7 @@ def _start(graph: Any, outputs: Sequence[str]) -> Builder:
     readers = Counter(name for node in graph.node for name in node.input if name)
     builder = Builder(readers, outputs)
     types = {o.name: ELEMENT_TYPES.get(int(o.type.tensor_type.elem_type), "") for o in graph.output}
+    builder.computed = frozenset(name for node in graph.node for name in node.output)
     builder.output_types = {name: types.get(name) for name in outputs}
     return builder
 

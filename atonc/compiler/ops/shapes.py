@@ -21,7 +21,7 @@ FROM_READER = frozenset((
 ))  # fmt: skip
 # Storage orders: operators that work on any, along the axis of their attribute `axis`; and those whose inputs are put
 # back into the order of the model. All others have a rule of their own in passes/make_channel_last.py.
-ALONG_AXIS = {"split", "softmax", "log_softmax", "batch_norm"}
+ALONG_AXIS = {"split", "softmax", "log_softmax"}
 AS_IN_MODEL = {
     "affine", "batch_to_space", "expand_dims", "fill", "flatten", "gather", "gather_nd", "l2_norm", "lstm", "matmul",
     "pack", "range", "recode", "shape", "space_to_batch", "squeeze", "unpack",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
 from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, did_you_mean, option
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import ConflictError, InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.room import ALL_FREE, NO_ROOM, Room
 from atonc.machine.base.room import room as room
@@ -323,7 +323,7 @@ class Options:
         if self.encrypt_weights:
             _require_encryptable(self)
         if self.silicon == SEEN and (new := unseen(self.schedule_with)):
-            raise InputError(
+            raise ConflictError(
                 f"{', '.join(new)} makes epochs that no published program has",
                 rule="--silicon seen allows none",
                 remedy="leave out --schedule-with or --silicon seen",
@@ -360,7 +360,7 @@ def _require_encryptable(options: Options) -> None:
     )
     for asked, flag, why in reasons:
         if asked:
-            raise InputError(
+            raise ConflictError(
                 f"--encrypt-weights does not go with {flag}",
                 rule=why,
                 remedy=f"leave out {flag} or --encrypt-weights",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.place import Layout
@@ -17,13 +17,16 @@ from atonc.compiler.place.resident import (
 )
 from atonc.compiler.plan.contents import require_written
 from atonc.compiler.plan.findings import Finding
-from atonc.compiler.plan.types import BufferKind, StepPlan
+from atonc.compiler.plan.task import ENGINE
+from atonc.compiler.plan.types import BufferKind, CpuPlan, StepPlan
 from atonc.compiler.schedule.check import require_sound
+from atonc.compiler.schedule.check_copies import COUNTS
 from atonc.compiler.schedule.check_copies import check as check_copies
 from atonc.compiler.schedule.prefetch import Ride, with_copies
 from atonc.compiler.search.candidate import Built, Setting
 from atonc.compiler.select.decisions import Fetched
 from atonc.machine.base.errors import InputError
+from atonc.machine.hw.limits import UNITS
 
 
 def with_residents(built: Built, homes: Mapping[str, int], setting: Setting) -> Built:
@@ -42,6 +45,7 @@ def with_fetched(built: Built, fetched: Sequence[Fetched], setting: Setting) -> 
         for copy in one.copies:
             ride = Ride(one.constant, copies[one.constant], copy.offset, copy.size_bytes)
             rides.setdefault(copy.step, []).append(ride)
+    _require_given(list(_crowded(before, rides)), setting)
     plans = with_copies(before, rides)
     constants = {copy: built.layout.placed[name].buffer for name, copy in copies.items()}
     findings = list(check_copies(before, plans, constants))
@@ -75,6 +79,14 @@ def _require_constants(names: Iterable[str], layout: Layout, setting: Setting) -
                 rule="decisions about weights hold for the model and the options that they were made with",
                 remedy="make them again from this model with these options, or leave out 'resident' and 'fetched'",
             )
+
+
+def _crowded(plans: Sequence[StepPlan], rides: Mapping[int, Sequence[Ride]]) -> Iterator[Finding]:
+    """Steps without an engine to read and one to write for every copy."""
+    for step, plan in enumerate(plans):
+        engines = 0 if isinstance(plan, CpuPlan) else len(plan.engines)
+        if engines + 2 * len(rides.get(step, ())) > UNITS[ENGINE]:
+            yield Finding(COUNTS, f"step {step}, {plan.title}", f"{len(rides[step])} copies beside {engines} engines")
 
 
 def _require_given(findings: Sequence[Finding], setting: Setting) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -116,6 +116,13 @@ def _one_fetched(given: Mapping[str, Any]) -> Fetched:
     return Fetched(_text(given["constant"]), **numbers, copies=tuple(copies))
 
 
+def _stripe(given: Mapping[str, Any]) -> Stripe:
+    ops, bands = tuple(map(_text, given["ops"])), _whole(given["bands"])
+    if not ops or not bands:
+        raise ValueError("a stripe without operators or without bands")
+    return Stripe(ops, bands)
+
+
 def _made_for(value: Any) -> MadeFor | None:
     if value is None:
         return None
@@ -136,7 +143,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "on_cpu": lambda value: {_text(op): _refused(**why) for op, why in value.items()},
     "unfused": _names,
     "alone": _names,
-    "stripes": lambda value: tuple(Stripe(tuple(map(_text, one["ops"])), _whole(one["bands"])) for one in value),
+    "stripes": lambda value: tuple(map(_stripe, value)),
     "unstriped": _names,
     "reserved": _names,
     "forms": lambda value: {_text(op): _text(label) for op, label in value.items()},
@@ -179,3 +186,19 @@ def _require_known(decisions: Decisions, graph: Graph, path: Path) -> None:
                 rule="decisions belong to one network",
                 remedy=did_you_mean(name, ops, "save them again from this model"),
             )
+    _require_neighbours(decisions.stripes, [op.name for op in graph.ops], path)
+
+
+def _require_neighbours(stripes: Sequence[Stripe], ops: Sequence[str], path: Path) -> None:
+    """Stripes are lowered from their first operator on."""
+    taken: set[str] = set()
+    for stripe in stripes:
+        first = ops.index(stripe.ops[0])
+        if tuple(ops[first : first + len(stripe.ops)]) != stripe.ops or not taken.isdisjoint(stripe.ops):
+            raise InputError(
+                f"no stripe: {', '.join(stripe.ops)[:200]}",
+                where=str(path),
+                rule="operators of a stripe come one behind the other in the graph, each in one stripe",
+                remedy="name them in their order, without gaps",
+            )
+        taken.update(stripe.ops)

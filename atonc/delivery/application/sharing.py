@@ -101,8 +101,7 @@ def _compiled(
     known: Mapping[bytes, int] = {digest: place for part in shared for digest, place in part.addresses.items()}
     memory = parts.with_flash(one.compiled.memory, room.start, room.end)
     memory = parts.with_shared(memory, [(part.start, part.end) for part in shared], known)
-    own = found.private.get(one.name, ())
-    return compiled_for(source, memory, room, Room(parts.size_of(own)))
+    return compiled_for(source, memory, room, Room(parts.size_of(found.private.get(one.name, ()))))
 
 
 def _require_used(planned: ApplicationPlan) -> None:

@@ -11,6 +11,7 @@ from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.data_beside import model_bytes
 from atonc.compiler.frontends.fixed_shapes import require_names
 from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
+from atonc.compiler.frontends.onnx_order import sort_nodes
 from atonc.compiler.frontends.onnx_qdq import constant_data
 from atonc.compiler.frontends.read import is_tflite
 from atonc.insight.quantizing.fold_norms import fold_norms
@@ -66,6 +67,7 @@ def parse(data: bytes, name: str) -> Any:
     limits.count(len(model.graph.node), limits.MAX_OPS, "nodes")
     for proto in model.graph.initializer:
         constant_data(proto)  # refuses what is stored elsewhere, and sizes that are no sizes
+    sort_nodes(model.graph)
     return model
 
 

@@ -186,7 +186,7 @@ def odd_sizes(name: str, tops: Array) -> list[str]:
     if top > ODD * usual:
         index = int(tops.argmax())
         return [
-            f"sample {index} of {name!r} (from 0) reaches {top:.3g}, half of the samples stay below {usual:.3g}: ranges "
+            f"sample {index} of {name!r} (from 0) reaches {top:.3g}, half of all stay below {usual:.3g}: ranges "
             "follow the largest; leave it out if it is a mistake"
         ]
     if not 1 / HUGE <= top <= HUGE:

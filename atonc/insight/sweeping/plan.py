@@ -11,7 +11,7 @@ from typing import Any
 from atonc.compiler.request.options import Options
 from atonc.machine.base.declare import declared, did_you_mean
 from atonc.machine.base.disk import read_text
-from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.errors import ConflictError, InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
 
@@ -167,13 +167,15 @@ def compiler_options(row: SweepRow, verify: bool) -> Options:
 
 
 def _require_options(row: SweepRow, table: TomlTable) -> None:
-    """A wrong option is a mistake of the file, not a row."""
+    """A wrong option is a mistake of the file, not a row; one that does not go with another refuses its rows."""
     from atonc.machine.hw.board_file import find_board
 
     if not isinstance(row.options.get(SHARE, False), bool):
         raise table.wrong(SHARE, f"{str(row.options[SHARE])[:40]!r} is not true or false")
     try:
         find_board(compiler_options(row, False).board)
+    except ConflictError:
+        return
     except InputError as error:
         where = f"{table.file}, {error.where}" if error.where else table.file
         raise InputError(error.what, where=where, rule=error.rule, remedy=error.remedy) from None

@@ -59,6 +59,10 @@ class InputError(AtoncError):
     """A file or an option of the user cannot be read or does not fit the rest."""
 
 
+class ConflictError(InputError):
+    """Options that are right by themselves and do not go together."""
+
+
 class ModelError(InputError):
     """The model itself is broken."""
 

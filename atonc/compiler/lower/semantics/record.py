@@ -44,7 +44,7 @@ def _room(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
         return 0.0  # as the vendor has it, and nobody promises more
     if most.whole > SUM_LIMIT:  # what the chip does then is not known, so typical inputs do not count
         seen = f"some input takes sums of {layer.op.name} to {most.whole:,}"
-        raise Refusal("SUM-ROOM", seen, f"{SUM_LIMIT:,}: 24 bits", "fewer inputs a sum: cut the layer in two")
+        raise Refusal(SUM_ROOM, seen, f"{SUM_LIMIT:,}: 24 bits", "fewer inputs a sum: cut the layer in two")
     found = _seen(context, layer, piece)
     if found < LEAST_ROOM:
         raise Refusal(
