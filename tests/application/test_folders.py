@@ -25,7 +25,7 @@ def _named(name: str, other: str) -> Application:
     return replace(found, networks=(replace(first, name=name), replace(second, name=other, after="")))
 
 
-def test_no_other_build_goes_to_the_folder_of_an_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_other_build_goes_to_an_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """D2: `generate -n second` replaced that network's files, `app update` those of the released firmware."""
     folder = tmp_path / "app"
     building.build(with_image(), folder)
@@ -67,7 +67,7 @@ def test_a_network_may_be_called_like_an_interface() -> None:
 
 def test_a_slot_larger_than_the_flash() -> None:
     first, second = application().networks
-    with pytest.raises(CapacityError, match="a slot of 107,374,182,400 bytes, .* of the flash are left"):
+    with pytest.raises(CapacityError, match=r"a slot of 107,374,182,400 bytes, .* of the flash are left"):
         plan_of(replace(application(), networks=(replace(first, slot_bytes=100 << 30), second)))
 
 
