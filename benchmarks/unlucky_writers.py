@@ -32,9 +32,10 @@ ARGUMENTS = (
 HEAD = """# Writers that are killed, and writers at the same time
 
 Two builds of different models (13 and 15 files, the longer one with `--stai`) go into one folder again and again.
-*Kills*: SIGKILL at a random moment of writing; *pairs*: two processes that write five builds each at the same time, and a reader that reads all the
-while. The reader runs the network on the emulator, and then makes the picture that `view`, `explain` and `compare`
-show: two readings. Each saw the first build, or the second one, or something else (a mix, an error, nothing).
+*Kills*: SIGKILL at a random moment of writing; *pairs*: two processes that write five builds each at the same time, and
+a reader that reads all the while. The reader runs the network on the emulator, and then makes the picture that `view`,
+`explain` and `compare` show: two readings. Each saw the first build, or the second one, or something else (a mix, an
+error, nothing).
 
 | what | times | readings | first build | second build | something else |
 |---|---|---|---|---|---|

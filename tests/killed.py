@@ -11,62 +11,112 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from atonc.machine.base.disk import HIDDEN
 
 Work = Callable[[], object]
 State = Mapping[str, bytes]
+_CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.truncate")
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 OLD, NEW, WITHOUT, MIX = "all old", "all new", "without what make needs", "a mix"
 
 
-def calls_of(work: Work, folder: Path) -> int:
-    """How many calls the work makes below the folder; it is done afterwards."""
-    read, write = os.pipe()
+def calls_of(work: Work, folder: Path) -> tuple[int, int]:
+    """The number of the first call below the folder that changes something, and of all; the work is done afterwards."""
+    made, first = [0], list[int]()
 
-    def counted() -> None:
-        made = [0]
-        _at_every_call(folder, lambda: made.__setitem__(0, made[0] + 1))
-        try:
-            work()
-        finally:
-            os.write(write, str(made[0]).encode())
+    def call(changes: bool) -> None:
+        if changes and not first:
+            first.append(made[0])
+        made[0] += 1
 
-    status = _in_child(counted)
-    os.close(write)
-    with os.fdopen(read) as told:
-        number = int(told.read())
-    assert status == 0, "the work failed without a kill"
-    return number
+    def counted() -> str:
+        _at_every_call(folder, call)
+        work()
+        return f"{first[0]} {made[0]}"
+
+    number, total = _told(counted).split()
+    return int(number), int(total)
 
 
 def kill_at(work: Work, folder: Path, number: int) -> bool:
     """Does the work until one of its calls (from 0); whether it died there."""
+    left = [number]
+
+    def call(changes: bool) -> None:
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
 
     def doomed() -> None:
-        left = [number]
-
-        def call() -> None:
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-
         _at_every_call(folder, call)
         work()
 
     return os.WIFSIGNALED(_in_child(doomed))
 
 
-def _at_every_call(folder: Path, act: Callable[[], None]) -> None:
-    below = os.path.realpath(folder)
-    prefixes = (below, os.path.abspath(folder))
+def kill_often(work: Work, folder: Path, numbers: Sequence[int], restore: Work, look: Callable[[], str]) -> list[str]:
+    """Does the work until its first change, and from there on once for every number, as a process of its own that dies
+    at this call. Before each the folder is restored, after each somebody looks at it: what was seen."""
+    made, dies_at, told = [0], list[int](), list[int]()
+    at_work = [True]
+
+    def call(changes: bool) -> None:
+        if not at_work[0]:  # restored and looked at: no call of the work
+            return
+        if changes and not dies_at:
+            at_work[0] = False
+            dies_at.append(_each_in_turn())
+            at_work[0] = True
+        if dies_at and made[0] == dies_at[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        made[0] += 1
+
+    def _each_in_turn() -> int:
+        """In each of the processes that go on, where it dies."""
+        seen = []
+        for number in numbers:
+            restore()
+            process = os.fork()
+            if process == 0:
+                return number
+            assert os.WIFSIGNALED(os.waitpid(process, 0)[1]), f"it came to its end before call {number}"
+            seen.append(look())
+        os.write(told[0], "\n".join(seen).encode())
+        os._exit(0)
+
+    def doomed() -> str:
+        _at_every_call(folder, call)
+        work()
+        return ""
+
+    return _told(doomed, told).split("\n")
+
+
+def _told(work: Callable[[], str], end: list[int] | None = None) -> str:
+    """What a process says that does the work; `end` gets the number of the file to say it through."""
+    read, write = os.pipe()
+    if end is not None:
+        end.append(write)
+    status = _in_child(lambda: os.write(write, work().encode()))
+    os.close(write)
+    with os.fdopen(read) as told:
+        found = told.read()
+    assert status == 0, "the work failed without a kill"
+    return found
+
+
+def _at_every_call(folder: Path, act: Callable[[bool], None]) -> None:
+    """`act` hears whether the call changes something."""
+    prefixes = (os.path.realpath(folder), os.path.abspath(folder))
 
     def heard(event: str, arguments: tuple[object, ...]) -> None:
         if event == "open" or event.startswith(("os.", "fcntl.")):
             paths = [os.fsdecode(one) for one in arguments if isinstance(one, (str, bytes, os.PathLike))]
             if any(path.startswith(prefixes) for path in paths):
-                act()
+                act(event in _CHANGES or (event == "open" and bool(int(str(arguments[2] or 0)) & _WRITES)))
 
     sys.addaudithook(heard)
 

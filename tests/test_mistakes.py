@@ -55,6 +55,11 @@ MISTAKES = (
     ("analyze digits.tflite --type onnx", "digits.tflite: is tflite, not onnx", "leave --type out"),
     ("analyze digits.tflite --type keras", "Keras models are not read", "export the model as TFLite"),
     ("analyze digits.tflite -m digits.onnx", "two models given", "name one"),
+    ("analyze -m digits.tflite -m digits.onnx", "-m digits.onnx, and before digits.tflite", "-m is given once"),
+    ("analyze digits.tflite --verbosity 9", "--verbosity 9", "levels are 0, 1, 2, 3"),
+    ("analyze -v 7 digits.tflite", "-v 7", "levels are 0, 1, 2, 3"),
+    ("analyze digits.tflite --st-neural-art {}/options_number.json", "options is '3', not a text", ""),
+    ("generate digits.tflite -n string --no-verify", "includes another string.h", "another name"),
     ("analyze", "no model given", "name a .tflite or .onnx file"),
     # names inside a model
     ("analyze digits.tflite --cut-output-tensors zzz", "digits.tflite, --cut-output-tensors", "there are 'image'"),
@@ -142,6 +147,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in files.items():
         (bad / name).write_bytes(content)
     (bad / "list.json").write_text(json.dumps([1, 2]))
+    (bad / "options_number.json").write_text(json.dumps({"Profiles": {"default": {"options": 3}}}))
     np.savez(bad / "words.npz", image=np.array(["a", "b"]))
     np.save(bad / "small.npy", np.zeros(3, np.float32))
     return folder

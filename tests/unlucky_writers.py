@@ -118,7 +118,7 @@ def aimed_kills(folder: Path, builds: list[Build], read: Read) -> Counter[str]:
 
 def _moment(folder: Path) -> str:
     """Where the writer died, as its folder shows it."""
-    if folder_change.is_changing(folder):
+    if folder_change.open_changes(folder):
         return BEHIND
     return BEFORE if list(folder.glob(".atonc-*")) else BETWEEN
 

@@ -8,6 +8,7 @@ import pytest
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.application.read import of_models, read_application, with_slots_of
+from atonc.delivery.application.whole_files import WHOLE_FILES
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.room import ALL_RAM
 
@@ -60,6 +61,10 @@ def test_what_it_says(tmp_path: Path) -> None:
         ('name = "reid"', 'name = "OD"', "two things", ""),
         ('name = "reid"', 'name = "a b"', "cannot be a name", ""),
         ('name = "reid"', 'name = "app"', "two things", ""),
+        ('name = "reid"', 'name = "app_networks"', "two things", ""),
+        ('name = "reid"', 'name = "app_loop"', "two things", ""),
+        ('name = "reid"', 'name = "App_Flash"', "two things", ""),
+        ("per_second = 30", "per_second = 0", "never runs", "line 13"),
         ('after = "od"', 'after = "oh"', "no other network", ""),
         ('after = "od"', 'after = "reid"', "no other network", ""),
         ("per_second = 30", "per_second = -1", "out of range", "line 13"),
@@ -84,6 +89,22 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, sa
     with pytest.raises(InputError, match=said) as error:
         read_application(written(tmp_path, GOOD.replace(old, new)))
     assert line in str(error.value)
+
+
+def test_what_the_file_lets_survive_is_added_to_what_followers_need(tmp_path: Path) -> None:
+    """D22: it took their place, so a follower read what another network had overwritten."""
+    third = '[[network]]\nname = "extra"\nmodel = "extra.onnx"\n'
+    said = "per_second = 30\noutputs_survive = {}"
+    for text, survives in (('["extra"]', ("reid", "extra")), ("[]", ())):
+        found = read_application(written(tmp_path, GOOD.replace("per_second = 30", said.format(text)) + third))
+        assert found.networks[0].outputs_survive == survives
+
+
+def test_no_network_is_called_as_a_file_of_the_whole(tmp_path: Path) -> None:
+    """Read off the table that makes the files."""
+    for file in WHOLE_FILES:
+        with pytest.raises(InputError, match="two things"):
+            read_application(written(tmp_path, GOOD.replace('name = "reid"', f'name = "{file.partition(".")[0]}"')))
 
 
 def test_a_circle_is_refused(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def changes(root: Path, files: Contents) -> Contents:
 
 
 def commit(root: Path, files: Contents, backup: Sequence[str] = (), needed: str = "") -> list[str]:
-    """Puts them in place, and names those that changed; of those in `backup` the first state is kept. `needed`: the file
-    that is not there while some of several are old and some new."""
+    """Puts them in place, and names those that changed; of those in `backup` the first state is kept. `needed`: the
+    file that is not there while some of several are old and some new."""
     with _guarded(root):
         _finish(root)
         new = dict(changes(root, files))

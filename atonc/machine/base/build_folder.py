@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.disk import write_files as write_loose
 from atonc.machine.base.errors import AtoncError, InputError
-from atonc.machine.base.folder_change import FolderChange, apply, digest_of, finish, is_changing, names_in
+from atonc.machine.base.folder_change import FolderChange, apply, digest_of, finish, names_in, open_changes
 from atonc.machine.base.frozen import dataclass
 
 try:
@@ -192,16 +192,19 @@ def _settled(folder: Path) -> list[Any]:
     """What tells this build from others, once all its files are in place."""
     wrong = None
     for attempt in range(ATTEMPTS):
-        manifests = _manifests(folder)
-        if not is_changing(folder) and (wrong := _stranger(folder, manifests)) is None:
-            return _marks(manifests)
+        before = _marks(folder)
+        if not open_changes(folder) and (wrong := _stranger(folder, _manifests(folder))) is None:
+            return before
         try:
             with _lock(folder) as locked:
                 finish(folder, locked)
         except OSError:  # we may only read
             locked = False
-        if locked and (wrong := _stranger(folder, _manifests(folder))) is not None:
+        before, wrong = _marks(folder), _stranger(folder, _manifests(folder))
+        if locked and wrong is not None:
             break
+        if not locked and wrong is None and not open_changes(folder, overtaken=False):
+            return before
         time.sleep(0.01 * 2**attempt * (not locked))
     raise _mixed(folder, wrong) if wrong else _unfinished(folder)
 
@@ -225,8 +228,7 @@ def _unfinished(folder: Path) -> InputError:
 
 def _is_still(folder: Path, before: list[Any]) -> bool:
     """The files are looked at again too: without locks a writer may lag behind another one's manifest."""
-    manifests = _manifests(folder)
-    return _marks(manifests) == before and not is_changing(folder) and _stranger(folder, manifests) is None
+    return _marks(folder) == before and _stranger(folder, _manifests(folder)) is None
 
 
 def _stranger(folder: Path, manifests: Sequence[Manifest]) -> str | None:
@@ -244,8 +246,9 @@ def _stranger(folder: Path, manifests: Sequence[Manifest]) -> str | None:
     return None
 
 
-def _marks(manifests: Sequence[Manifest]) -> list[Any]:
-    return [(manifest.path.name, manifest.mark) for manifest in manifests]
+def _marks(folder: Path) -> list[Any]:
+    """What differs whenever somebody wrote the folder, or is about to."""
+    return [*((manifest.path.name, manifest.mark) for manifest in _manifests(folder)), *open_changes(folder)]
 
 
 def _manifests(folder: Path) -> list[Manifest]:

@@ -66,16 +66,19 @@ def finish(folder: Path, locked: bool) -> None:
     for hidden in hidden_folders(folder):
         if not (locked or _is_old(hidden)):
             continue
-        if hidden.name.startswith(READY):
+        if not hidden.name.startswith(READY):
+            shutil.rmtree(hidden, ignore_errors=True)
+        elif not locked and _is_overtaken(folder, hidden):
+            _discard(hidden)
+        else:
             _take_out_trees(folder, hidden)
             _finish(folder, hidden)
-        else:
-            shutil.rmtree(hidden, ignore_errors=True)
 
 
-def is_changing(folder: Path) -> bool:
-    """Whether a change counts that is not at its end."""
-    return any(hidden.name.startswith(READY) for hidden in hidden_folders(folder))
+def open_changes(folder: Path, overtaken: bool = True) -> list[str]:
+    """Changes that count and are not at their end; also those that somebody has written over since (`overtaken`)."""
+    ready = [hidden for hidden in hidden_folders(folder) if hidden.name.startswith(READY)]
+    return [hidden.name for hidden in ready if overtaken or not _is_overtaken(folder, hidden)]
 
 
 def hidden_folders(folder: Path) -> list[Path]:
@@ -173,6 +176,16 @@ def _remove_gone(folder: Path, ready: Path) -> None:
 def _move_all(source: Path, folder: Path, files: Iterable[str]) -> None:
     for file in files:
         move(source / file, folder / file)
+
+
+def _is_overtaken(folder: Path, ready: Path) -> bool:
+    """Whether somebody wrote later what still waits here: where there are no locks, nobody waits for the dead."""
+    try:
+        made = ready.stat().st_mtime_ns
+        there = [folder / file for file in names_in(ready / _FILES)]
+        return any(path.stat().st_mtime_ns > made for path in there if path.is_file())
+    except OSError:  # it is gone meanwhile
+        return True
 
 
 def _is_old(hidden: Path) -> bool:
