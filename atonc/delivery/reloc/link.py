@@ -16,8 +16,9 @@ _OPTIONS = (
     *("-fvisibility=hidden", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"),
     *("-fno-math-errno", "-fno-tree-loop-distribute-patterns"),
 )
-# without vectors: conditional conversions that GCC 12 writes are vector instructions to its assembler
+# without vectors, but for the layers on the CPU, whose price is that of their vectors (_WITH_VECTORS)
 _CORES = {"cortex-m33": "cortex-m33", "cortex-m55": "cortex-m55+nomve"}
+_WITH_VECTORS = {"cortex-m33": (), "cortex-m55": ("-mcpu=cortex-m55", "-O2")}
 _PARTS = ("atonc_unit*.c", "atonc_npu.c", "atonc_ec_loader.c", "atonc_lib*.c", "atonc_util.c", "atonc_watchdog.c")
 _BLOBS_IN_PARAMS = '__attribute__((used, section(".const_ec_blob")))'
 
@@ -29,7 +30,7 @@ def link_image(
     (folder / "image_conf.h").write_text(conf_h(facts))
     script = folder / "image.ld"
     script.write_text(linker_script(facts))
-    objects = building.compile_units(toolchain, _units(network, facts, folder), folder, _CORES[cpu], "-Os")
+    objects = building.compile_units(toolchain, _units(network, facts, folder, cpu), folder, _CORES[cpu], "-Os")
     output = folder / f"{facts.name}.elf"
     options = [*building.machine_options(_CORES[cpu]), "-nostartfiles", "-nodefaultlibs", f"-T{script}"]
     options += ["-Wl,--gc-sections,--emit-relocs,--no-warn-rwx-segments", f"-Wl,-Map={folder / facts.name}.map"]
@@ -39,18 +40,19 @@ def link_image(
     return output
 
 
-def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path) -> list[CompileUnit]:
+def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path, cpu: str) -> list[CompileUnit]:
     image, include, source = runtime_folder("image"), runtime_folder("include"), runtime_folder("src")
     includes = (folder, network.directory, image, include, source, runtime_folder("kernels"))
     options = (*_OPTIONS, *(("-mcmse",) if facts.flags.secure else ()))
+    layers = (*options, *_WITH_VECTORS[cpu])
     defines = _defines(facts)
     blobs = {"ECBLOB_CONST_SECTION": _BLOBS_IN_PARAMS} if facts.blobs_in_params else {}
     parts = sorted({path for pattern in _PARTS for path in source.glob(pattern)}) if _calls_runtime(network) else []
     kernels = [path for path in (network.directory / "atonc_kernels.c",) if path.is_file()]
     return [
-        CompileUnit((network.c_file,), includes, defines | blobs, options=options),
+        CompileUnit((network.c_file,), includes, defines | blobs, options=layers),
         CompileUnit((*sorted(image.glob("*.c")), *parts), includes, defines, strict=True, options=options),
-        CompileUnit(tuple(kernels), includes, defines, options=options),
+        CompileUnit(tuple(kernels), includes, defines, options=layers),
     ]
 
 
