@@ -12,6 +12,8 @@ from atonc.compiler.compare.reference import run_tflite
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ops import run_graph
+from atonc.compiler.ops.macs import graph_macs
+from atonc.compiler.request.options import Options
 from atonc.machine.base.errors import UnsupportedError
 from tests.frontends.tflite_models import O, T, build
 
@@ -73,6 +75,15 @@ def test_compiles_and_verifies() -> None:
     compiled = compile_graph(read_tflite(model()))
     assert [reason.rule.id for reason in compiled.mapped.reasons] == ["CPU-STATE"]
     assert compiled.report is not None
+
+
+def test_its_weights_and_multiplications_are_counted() -> None:
+    """Though no memory image holds them: they are arrays of the C file."""
+    compiled = compile_graph(read_tflite(model()), Options(verify=False))
+    weights = 4 * CELLS * (INPUTS + CELLS)
+    assert graph_macs(compiled.graph) == STEPS * weights
+    memory = compiled.memory_use()
+    assert memory.weights_bytes == memory.flash_bytes == memory.code_constants_bytes >= weights + 4 * 8 * CELLS
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,7 @@ def test_a_program_is_built_again_from_its_decisions(tmp_path: Path) -> None:
         ("[1]", "no decisions: the file is a list, not an object with names"),
         ('{"decisions": [1]}', "no decisions: its 'decisions' is a list"),
         ('{"fussed": true}', "fused"),
+        ('{"on_cpu": {"a": {"rule": "CPU-GATER", "seen": "", "limit": "", "remedy": ""}}}', "CPU-GATHER"),
         ('{"fused": 1}', "neither true nor false"),
         ('{"huge_share": "1/0"}', "no decisions"),
         ('{"alone": ["nobody"]}', "no operator 'nobody'"),

@@ -6,7 +6,8 @@ Every node is computed for one input as it is added, so shapes are known and for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,17 +143,24 @@ def pool(net: Draft, x: str) -> str:
 
 
 def reduced(net: Draft, x: str) -> str:
-    kind = net.draw("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum", "ReduceL2", "ReduceProd", "ReduceLogSumExp")
+    kind = net.draw(*REDUCTIONS)
     axes = net.const(np.array(net.draw([1], [2], [2, 3], [-1], [1, 2]), np.int64))
     return net.one(kind, x, axes, keepdims=1)
 
 
+FUNCTIONS = (
+    "Relu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Elu", "Softplus", "Exp", "Erf", "Gelu", "Abs", "Neg",
+    "Floor", "Ceil", "Round", "Mish", "Selu", "Sqrt", "Log", "Reciprocal", "Sin", "Cos", "Softsign", "LeakyRelu",
+    "Sign", "Celu",
+)  # fmt: skip
+TABLES_ONLY = ("Sin", "Cos")  # no kernel computes them: 8 bits become a table
+BINARY = ("Add", "Sub", "Mul", "Div", "Min", "Max", "Pow")
+COMPARISONS = ("Greater", "Less", "Equal", "GreaterOrEqual", "LessOrEqual")
+REDUCTIONS = ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum", "ReduceL2", "ReduceProd", "ReduceLogSumExp")
+
+
 def function(net: Draft, x: str) -> str:
-    kinds = (
-        "Relu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Elu", "Softplus", "Exp", "Erf", "Gelu", "Abs", "Neg",
-        "Floor", "Round", "Mish", "Selu", "Sqrt", "Log", "Reciprocal", "Sin", "Softsign", "LeakyRelu", "Sign", "Celu",
-    )  # fmt: skip
-    return net.one(net.draw(*kinds), x)
+    return net.one(net.draw(*FUNCTIONS), x)
 
 
 def prelu(net: Draft, x: str) -> str:
@@ -165,12 +173,12 @@ def binary(net: Draft, x: str) -> str:
     pair = [x, net.other(x)]
     if net.draw(0, 1):
         pair.reverse()
-    return net.one(net.draw("Add", "Sub", "Mul", "Div", "Min", "Max", "Add", "Mul", "Pow"), *pair)
+    return net.one(net.draw("Add", "Mul", *BINARY), *pair)
 
 
 def compared(net: Draft, x: str) -> str:
     other = net.other(x)
-    return net.one("Where", net.one(net.draw("Greater", "Less", "Equal", "GreaterOrEqual"), x, other), x, other)
+    return net.one("Where", net.one(net.draw(*COMPARISONS), x, other), x, other)
 
 
 def soft(net: Draft, x: str) -> str:
@@ -273,6 +281,64 @@ OFTEN = ("conv", "conv", "pool", "binary", "function", "prelu")
 RARELY = ("edges_of_floats", "largest", "recurrent")
 
 
+def every_operator(style: str) -> bytes:
+    """One network with a branch for each operator, side by side."""
+    net = Draft(0, style)
+    shape = (1, 8, 6, 6)
+    net.values["x"] = net.rng.uniform(-1, 1, shape).astype(np.float32)
+    x = net.coded("x")
+    net.live.append(x)
+    branches = [partial(make, net, x) for name, make in MAKERS.items() if name != "edges_of_floats"]
+    known = [kind for kind in FUNCTIONS if style.endswith("int8") or kind not in TABLES_ONLY]
+    branches += [partial(net.one, kind, x) for kind in known]
+    branches += [partial(net.one, kind, x, net.floats(1, 8, 1, 1, low=0.5)) for kind in BINARY]
+    branches += [partial(net.one, kind, x, net.const(np.array([2, 3], np.int64))) for kind in REDUCTIONS]
+    branches += [partial(_chosen, net, x, kind) for kind in COMPARISONS]
+    branches += [partial(make, net, x) for make in (_rarer, _logic, _means, _linear, _gathered_nd)]
+    branches += [partial(net.one, "Tile", x, net.const(np.array([1, 2, 1, 1], np.int64)))]
+    for branch in branches:
+        _added(net, branch)
+    return _model(net, shape, net.live[1:])
+
+
+def _rarer(net: Draft, x: str) -> str:
+    one = net.one("Expand", net.one("GlobalAveragePool", x), net.const(np.array([1, 8, 6, 6], np.int64)))
+    axes = net.const(np.array([0], np.int64))
+    turned = net.one("Unsqueeze", net.one("Squeeze", x, axes), axes)
+    return net.one("Mod", net.one("Mul", turned, net.one("Sigmoid", one)), net.const(np.float32(0.7)), fmod=1)
+
+
+def _logic(net: Draft, x: str) -> str:
+    low, high = (net.one(kind, x, net.const(np.float32(0.1))) for kind in ("Less", "Greater"))
+    both = net.one("And", low, net.one("Not", net.one("Or", low, high)))
+    return net.one("Cast", both, to=TensorProto.FLOAT)
+
+
+def _means(net: Draft, x: str) -> str:
+    return net.one("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2])
+
+
+def _linear(net: Draft, x: str) -> str:
+    return net.one("Resize", x, "", net.const(np.array([1, 1, 2, 2], np.float32)), mode="linear")
+
+
+def _gathered_nd(net: Draft, x: str) -> str:
+    return net.one("GatherND", x, net.const(np.array([[0, 1], [0, 3]], np.int64)))
+
+
+def _chosen(net: Draft, x: str, kind: str) -> str:
+    other = net.floats(1, 8, 1, 1)
+    return net.one("Where", net.one(kind, x, other), x, other)
+
+
+def _added(net: Draft, make: Callable[[], str]) -> None:
+    before = len(net.nodes)
+    try:
+        net.live.append(net.coded(make()))
+    except Unfit:
+        del net.nodes[before:]
+
+
 def random_model(seed: int, first: str = "", style: str = "") -> bytes:
     """`first`: the operator that it begins with."""
     net = Draft(seed, style)
@@ -282,16 +348,7 @@ def random_model(seed: int, first: str = "", style: str = "") -> bytes:
     often = [*MAKERS, *OFTEN, *(set(MAKERS) - set(RARELY))]
     wanted = [first] * bool(first) + [str(net.draw(*sorted(often))) for _ in range(int(net.rng.integers(1, 7)))]
     for name in wanted:
-        before = len(net.nodes)
-        try:
-            made = MAKERS[name](net, net.live[-1])
-            net.live.append(net.coded(made))
-        except Unfit:
-            del net.nodes[before:]
-    return _model(net, shape)
-
-
-def _model(net: Draft, shape: tuple[int, ...]) -> bytes:
+        _added(net, partial(MAKERS[name], net, net.live[-1]))
     if not net.nodes:
         net.live.append(net.one("Relu", "x"))
     outputs = [net.live[-1]]
@@ -300,7 +357,11 @@ def _model(net: Draft, shape: tuple[int, ...]) -> bytes:
     last = next(node for node in net.nodes if outputs[0] in node.output)
     if last.op_type == "DequantizeLinear" and net.rng.random() < 0.2:
         outputs[0] = last.input[0]  # codes, as they are
-    outputs = [name for name in dict.fromkeys(outputs) if name != "x"]
+    return _model(net, shape, outputs)
+
+
+def _model(net: Draft, shape: tuple[int, ...], wanted: Sequence[str]) -> bytes:
+    outputs = [name for name in dict.fromkeys(wanted) if name != "x"]
     infos = [
         helper.make_tensor_value_info(n, np_dtype_to_tensor_dtype(net.values[n].dtype), net.shape(n)) for n in outputs
     ]

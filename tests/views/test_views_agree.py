@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus")) / "models"
 EXAMPLES = ROOT / "examples" / "digits"
 MODELS = [EXAMPLES / "digits.tflite", EXAMPLES / "digits.onnx"]
-MODELS += [file for file in (CORPUS / "kws_ref_model.tflite",) if file.is_file()]
+MODELS += [file for file in (CORPUS / "kws_ref_model.tflite", CORPUS / "trained_lstm_int8.tflite") if file.is_file()]
 
 CONTROLLER: dict[str, dict[str, Any]] = {"controller": {}, "driver": {"epoch_controller": False}}
 WEIGHTS: dict[str, dict[str, Any]] = {"plain": {}, "resident": {"resident": "all"}}

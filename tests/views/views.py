@@ -19,7 +19,7 @@ from atonc.compiler.request.options import Gates, Options
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main
 from atonc.doors.serve.worker import summary
-from atonc.insight.report import compile_text
+from atonc.insight.report import compile_short, compile_text
 from atonc.insight.sweeping.row import compute
 from atonc.insight.workers import WorkUnit
 from atonc.machine.base.declare import arguments
@@ -27,7 +27,7 @@ from atonc.machine.base.declare import arguments
 Figures = dict[str, Any]
 MEMORY = (
     "ram_bytes", "activations_bytes", "spilled_bytes", "resident_bytes", "prefetched_bytes", "relocatable_bytes",
-    "weights_bytes",
+    "weights_bytes", "code_constants_bytes", "flash_bytes",
 )  # fmt: skip
 TIME = ("cycles", "latency_ms", "latency_low_ms", "latency_high_ms", "energy_uj")
 
@@ -66,7 +66,9 @@ def _time(found: Mapping[str, Any]) -> Figures:
 def _compiled(found: Mapping[str, Any]) -> Figures:
     pools = {pool["name"]: pool["used_bytes"] for pool in found["memory"]["pools"] if pool["used_bytes"]}
     lower = found["memory"]["lower_bound_bytes"]
-    return _time(found) | _memory(found["memory"]) | {"pools": pools, "lower_bound_bytes": lower}
+    counts = {"operator_count": found["operators"], "layer_count": found["layers"]}
+    said = {"pools": pools, "lower_bound_bytes": lower, "evidence": found["silicon"]["text"]}
+    return _time(found) | _memory(found["memory"]) | counts | said
 
 
 def analyze(build: Build) -> Figures:
@@ -77,6 +79,31 @@ def generate(build: Build) -> Figures:
     """Writes the folder that the views below read."""
     words = ("generate", build.model, *build.flags, "--no-verify", "--json", "-o", build.folder)
     return _compiled(_command(*words))
+
+
+def short(build: Build) -> Figures:
+    """What people see first, in the order of the screen."""
+    lines = [*compile_short.lines(build.compiled), *compile_short.summary(build.compiled)]
+    size = re.search(r": ([\d,]+) operators? in the model, ([\d,]+) layers? compiled", lines[0])
+    evidence = next((line.removeprefix("evidence: ") for line in lines if line.startswith("evidence:")), "")
+    in_code = re.search(r"in the code +([\d,]+) bytes", "\n".join(lines))
+    assert size is not None
+    return {
+        "operator_count": _number(size[1]),
+        "layer_count": _number(size[2]),
+        "evidence": evidence,
+        "code_constants_bytes": _number(in_code[1]) if in_code else 0,
+    }
+
+
+def c_file(build: Build) -> Figures:
+    """The arrays of CPU layers, as a C compiler sees them."""
+    said = (build.folder / "network.c").read_text()
+    arrays = re.findall(r"static const (\w+) table_\d+\[(\d+)\]", said)
+    return {"code_constants_bytes": sum(C_BYTES[ctype] * int(length) for ctype, length in arrays)}
+
+
+C_BYTES = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "int32_t": 4, "uint32_t": 4, "float": 4, "int64_t": 8, "double": 8}
 
 
 def text(build: Build) -> Figures:
@@ -158,6 +185,7 @@ def _page(file: Path) -> Figures:
         "lower_bound_bytes": totals["lower_bound"],
         "pools": {pool["name"]: pool["used"] for pool in data["pools"] if pool["used"]},
         "live_bytes": max(data["live"]),
+        "evidence": data["silicon"]["head"] if data["silicon"] else "",
         **_layers(data["layers"]),
     }
 
@@ -179,7 +207,8 @@ LAYER = ("name", "on", "epochs", "macs", "milliseconds", "cycles", "energy_uj", 
 def _layers(rows: Sequence[Mapping[str, Any]]) -> Figures:
     """Figures of layers, and what they add up to."""
     names, cycles = [row["name"] for row in rows], sum(row["cycles"] for row in rows)
-    return {"layers": [[row[key] for key in LAYER] for row in rows], "layer_names": names, "layers_cycles": cycles}
+    figures = [[row[key] for key in LAYER] for row in rows]
+    return {"layers": figures, "layer_count": len(rows), "layer_names": names, "layers_cycles": cycles}
 
 
 def _explained(found: Mapping[str, Any]) -> Figures:
@@ -187,7 +216,8 @@ def _explained(found: Mapping[str, Any]) -> Figures:
     energies = [row["energy_uj"] for row in found["layers"]]
     assert abs(sum(energies) - found["energy_uj"]) < 1e-6 * (len(energies) + 1)
     live = found["peak"]["live_bytes"]
-    return _time(found) | _memory(found["memory"]) | {"live_bytes": live, **_layers(found["layers"])}
+    said = {"live_bytes": live, "evidence": found["silicon"]["text"] if found["silicon"] else ""}
+    return _time(found) | _memory(found["memory"]) | said | _layers(found["layers"])
 
 
 def explain(build: Build) -> Figures:
@@ -262,12 +292,13 @@ def python(build: Build) -> Figures:
     return time | band | {key: getattr(memory, key) for key in MEMORY} | {
         "lower_bound_bytes": memory.lower_bound_bytes,
         "pools": {name: size for name, size in memory.pools.items() if name != "firmware"},
+        "layer_count": len(found.layers),
         "layer_names": [layer.name for layer in found.layers],
         "layers_cycles": sum(layer.cycles for layer in found.layers),
     }
 
 
 VIEWS: tuple[Callable[[Build], Figures], ...] = (
-    generate, analyze, text, vendor_text, vendor_json, header, page, view, explain, explain_model, compare, run,
-    sweep, serve, gates, python,
+    generate, analyze, short, c_file, text, vendor_text, vendor_json, header, page, view, explain, explain_model,
+    compare, run, sweep, serve, gates, python,
 )  # fmt: skip

@@ -57,7 +57,7 @@ class CpuReason:
 
 
 @dataclass(frozen=True)
-class CpuCall:
+class ReasonedCall:
     """An operator that the CPU computes; there is none without a reason."""
 
     call: CpuPlan
@@ -194,12 +194,12 @@ class _Striped:
 
 def _where_wanted(
     op: Op, context: Context, affinity: Affinity, avoided: Mapping[str, RefusedForm]
-) -> Form | CpuCall:
+) -> Form | ReasonedCall:
     if op.name in affinity.on_cpu:
         return _on_cpu(op, context, chosen_by_user())
     refusal = avoided.get(op.name)
     form = _on_cpu(op, context, refusal) if refusal else _lower(op, context)
-    if isinstance(form, CpuCall) and op.name in affinity.on_npu:
+    if isinstance(form, ReasonedCall) and op.name in affinity.on_npu:
         reason = form.reason
         raise UnsupportedError(
             f"{op.kind} cannot run on the NPU: {reason.seen} (limit: {reason.limit})",
@@ -210,7 +210,7 @@ def _where_wanted(
     return form
 
 
-def _lower(op: Op, context: Context) -> Form | CpuCall:
+def _lower(op: Op, context: Context) -> Form | ReasonedCall:
     wide = _on_wide_codes(op, context)
     recipe = recipe_for(op.kind, wide)
     if recipe is None or not (wide or _on_codes(op, context) or _is_renaming(op, context)):
@@ -284,7 +284,7 @@ def _is_renaming(op: Op, context: Context) -> bool:
     return not source.is_constant and source.dtype == target.dtype and same_codes(source, target)
 
 
-def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> CpuCall:
+def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> ReasonedCall:
     node = layer_name(op)
     if coarse := context.coarse.keys() & {*op.inputs, *op.outputs}:
         raise NeedsWholeCodes(frozenset(coarse))
@@ -306,4 +306,4 @@ def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> CpuCall:
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
     outputs = tuple(context.buffer(n) for n in op.outputs)
     call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
-    return CpuCall(call, CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy))
+    return ReasonedCall(call, CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from atonc.compiler.compare.metrics import Metrics, measure
@@ -30,8 +32,23 @@ class OutputResult:
     spread: tuple[Distance, ...] = ()
     squares: tuple[float, ...] = ()
     against: str = ""  # the yardstick
+    skipped: int = 0  # values that the yardstick has as no number: NaN or infinite
     judged: OutputResult | None = None  # the program against what every installation has; None: this is it
     read: OutputResult | None = None  # exact arithmetic of the model as we read it, against kernels of others
+
+
+def output_result(graph: Graph, name: str, values: Array, kernels: Mapping[str, Array]) -> OutputResult:
+    """How far values of an output lie from the first of these kernels, and how far the others do; samples along the
+    first axis. Where the yardstick has no number there is nothing to compare with."""
+    yardstick, *others = kernels
+    finite = np.isfinite(kernels[yardstick])
+    compared = {title: np.where(finite, one, 0) for title, one in {**kernels, "program": values}.items()}
+    expected = compared[yardstick]
+    unit = unit_of(graph, name, expected)
+    mine = distance("program", expected, compared["program"], unit)
+    spread = tuple(distance(title, expected, compared[title], unit) for title in others)
+    skipped = int(finite.size - finite.sum())
+    return OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares, yardstick, skipped)
 
 
 def unit_of(graph: Graph, name: str, expected: Array) -> float:

@@ -136,7 +136,7 @@ def exact_outputs(compiled: Edges, sample: Sample) -> list[Array]:
 def exact_values(compiled: Edges, sample: Sample) -> dict[str, Array]:
     """All tensors of the graph as it was read."""
     values = run_graph(compiled.source, sample)
-    return values | {name: values[held] for name, held in compiled.source.aliases.items()}
+    return {name: values[held] for name, held in compiled.source.aliases.items()} | values
 
 
 def as_program(compiled: Edges, found: Mapping[str, Array]) -> list[Array]:
@@ -148,7 +148,8 @@ def as_program(compiled: Edges, found: Mapping[str, Array]) -> list[Array]:
             theirs, ours = ("x".join(map(str, shape)) for shape in (value.shape, graph.tensors[name].shape))
             what = f"output {name} has shape {ours}, the reference gives {theirs}"
             raise VerificationError(what, remedy="report the model: it is misread")
-        tensor = source.tensors.get(name) or source.tensors.get(source.aliases.get(name, ""), graph.tensors[name])
+        held = source.tensors.get(source.aliases.get(name, name))  # whose codes these are, if they are codes
+        tensor = held or source.tensors.get(name, graph.tensors[name])
         as_real = value.astype(np.float64) if value.dtype.kind == "f" else real(tensor, value)
         outputs.append(np.ascontiguousarray(in_order_of(graph, name, as_real)).reshape(graph.tensors[name].shape))
     return outputs

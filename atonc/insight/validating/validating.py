@@ -19,7 +19,7 @@ from atonc.compiler.inputs.sample_files import Sample
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.verify.emulation import Emulation
 from atonc.compiler.verify.layer_checks import LayerCheck, check_program
-from atonc.insight.validating.distances import OutputResult, distance, unit_of
+from atonc.insight.validating.distances import OutputResult, output_result
 from atonc.insight.validating.judging import CLOSE, MIN_COSINE, is_open, judge
 from atonc.insight.validating.own_kernels import ROUNDED_ONCE, OwnKernels
 from atonc.insight.validating.reading_checks import ReadingCheck, check_reading
@@ -111,7 +111,7 @@ def validate(
     if wanted.layers and references is not None:
         reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
     labels, notes = wanted.labels, list(references.notes if references is not None else [NOT_RUN])
-    notes += list(sides.own.undefined.values())
+    notes += [*sides.own.undefined.values(), *_not_compared(results)]
     notes += [f"encrypted weights: {IN_PLAIN}"] if compiled.ciphered else []
     yardstick = complete[0] if complete else "nothing"
     if wanted.classifier and not labels and complete:
@@ -192,24 +192,25 @@ def _results(
     others = [title for title in titles if title not in (GIVEN, *own)]
     results = []
     for k, name in enumerate(compiled.graph.outputs if judged else ()):
-        by = {title: kernels[title][k] for title in judged}
-        result = _result(compiled.graph, name, program[k], by)
+        made, values = np.stack(program[k]), {title: np.stack(kernels[title][k]) for title in titles}
+        result = output_result(compiled.graph, name, made, {title: values[title] for title in judged})
         if others:
-            theirs = {title: kernels[title][k] for title in others}
-            shown = {**({GIVEN: by[GIVEN]} if GIVEN in by else {}), **theirs}
-            read = None if undefined else _result(compiled.graph, name, kernels[EXACT][k], theirs)
-            result = replace(_result(compiled.graph, name, program[k], shown), judged=result, read=read)
+            theirs = {title: values[title] for title in others}
+            shown = {title: values[title] for title in (GIVEN, *others) if title in values}
+            read = None if undefined else output_result(compiled.graph, name, values[EXACT], theirs)
+            result = replace(output_result(compiled.graph, name, made, shown), judged=result, read=read)
         results.append(result)
     return results
 
 
-def _result(graph: Graph, name: str, program: list[Array], kernels: Mapping[str, list[Array]]) -> OutputResult:
-    yardstick, *others = kernels
-    expected = np.stack(kernels[yardstick])
-    unit = unit_of(graph, name, expected)
-    mine = distance("program", expected, np.stack(program), unit)
-    spread = tuple(distance(title, expected, np.stack(kernels[title]), unit) for title in others)
-    return OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares, yardstick)
+def _not_compared(results: Sequence[OutputResult]) -> list[str]:
+    """Yardsticks may have no number: a root of what is negative, a division by zero."""
+    found = [one for result in results for one in (result, result.judged) if one is not None and one.skipped]
+    said = {(one.name, one.skipped): one.against for one in reversed(found)}
+    return [
+        f"output {name}: {against} has no number (NaN or infinite) in {count(skipped, 'value')}, not compared"
+        for (name, skipped), against in reversed(said.items())
+    ]
 
 
 def _recorded(

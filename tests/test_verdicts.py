@@ -1,0 +1,151 @@
+"""The verdict of `validate` is that of the program, not of the packages that are there; and what has no value is said
+to have none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.frontends.read import read
+from atonc.compiler.request.options import Options
+from atonc.doors.cli.cli import main
+from atonc.insight.report import compile_short
+from atonc.insight.report.marks import Mark
+from atonc.insight.validating import judging, references
+from atonc.insight.validating.emulated import validate_model
+from atonc.insight.validating.references import EXACT, exact_outputs
+from atonc.insight.validating.validate_options import ValidateOptions
+from atonc.insight.validating.validating import Validation
+from tests.frontends.onnx_models import Net
+from tests.frontends.tflite_models import O, T, build
+
+CHANNELS, SCALE = 16, 1 / 32
+
+
+def chaotic(depth: int, gain: float) -> bytes:
+    """1x1 convolutions that saturate: each makes a difference of one code larger, until the outputs have nothing in
+    common."""
+    rng = np.random.default_rng(0)
+    shape = (1, 4, 4, CHANNELS)
+    tensors, ops = [T("t0", shape, scale=SCALE)], []
+    for k in range(depth):
+        weights = rng.normal(0, 1, (CHANNELS, 1, 1, CHANNELS))
+        step = np.abs(weights).max() / 127
+        scale = step * gain / np.sqrt(CHANNELS)
+        tensors += [
+            T(f"w{k}", weights.shape, scale=scale, data=np.rint(weights / step).astype(np.int8)),
+            T(f"b{k}", (CHANNELS,), "int32", scale=SCALE * scale, data=rng.integers(-300, 300, CHANNELS)),
+            T(f"t{k + 1}", shape, scale=SCALE),
+        ]
+        options = {0: ("b", 1), 1: ("i", 1), 2: ("i", 1)}
+        ops.append(O("CONV_2D", [f"t{k}", f"w{k}", f"b{k}"], [f"t{k + 1}"], "Conv2DOptions", options))
+    return build(tensors, ops, ["t0"], [f"t{depth}"])
+
+
+def verdicts(model: Path, **asked: object) -> tuple[Validation, list[str]]:
+    found = validate_model(model, ValidateOptions(**asked), Options(verify=False))  # type: ignore[arg-type]
+    return found, [judging.judge(output) for output in found.outputs]
+
+
+@pytest.mark.parametrize(("depth", "gain", "verdict"), [(8, 1.5, judging.CLOSE), (24, 2.5, judging.SPREAD)])
+def test_packages_of_others_change_no_verdict(
+    depth: int, gain: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+    model = tmp_path / "chaotic.tflite"
+    model.write_bytes(chaotic(depth, gain))
+    theirs, with_package = verdicts(model)
+    monkeypatch.setattr(references, "find_spec", lambda name: None)
+    ours, without = verdicts(model)
+    assert theirs.reference != ours.reference == EXACT
+    assert with_package == without == [verdict]
+    assert not [*judging.complaints(theirs), *judging.complaints(ours)]
+
+
+@pytest.mark.parametrize(("depth", "gain", "mark"), [(8, 1.5, Mark.GOOD), (24, 2.5, Mark.DOUBT)])
+def test_generate_praises_only_what_validate_calls_close(depth: int, gain: float, mark: Mark, tmp_path: Path) -> None:
+    from atonc.compiler.compile.analyzing import analyze
+
+    model = tmp_path / "chaotic.tflite"
+    model.write_bytes(chaotic(depth, gain))
+    row = compile_short._verified(analyze(model, Options()))
+    assert row.mark is mark and (f"below {judging.MIN_COSINE}" in row.text) == (mark is Mark.DOUBT)
+
+
+def codes_net(kind: str, *operands: float) -> bytes:
+    """Codes through one operator; the output is dequantised, so its name stands for codes that another tensor holds."""
+    net = Net()
+    x = net.qdq("x", 0.02, 3)
+    (y,) = net.node(kind, [x, *(net.const(np.float32(one)) for one in operands)])
+    return net.model({"x": (1, 40)}, [net.qdq(y, 0.03, -5)])
+
+
+def test_exact_outputs_are_real_numbers(tmp_path: Path) -> None:
+    """Without the packages of others they are the yardstick: codes would have another length."""
+    model = tmp_path / "codes.onnx"
+    model.write_bytes(codes_net("Mul", 1.5))
+    compiled = compile_file(model, Options(verify=False))
+    values = np.linspace(-1, 1, 40, dtype=np.float32).reshape(1, 40)
+    (got,) = exact_outputs(compiled, {"x": values})
+    assert np.abs(got - 1.5 * values).max() < 0.06 and 1.3 < np.abs(got).max() < 1.6
+
+
+# ----------------------------------------------------------------------------------------------------- no value at all
+
+
+def zero_by_zero() -> bytes:
+    """x / sqrt(x * x): a LayerNorm in its parts, of one value."""
+    net = Net()
+    x = net.qdq("x", 0.02)
+    square = net.qdq(net.node("Mul", [x, x])[0], 0.02)
+    root = net.qdq(net.node("Sqrt", [square])[0], 0.02)
+    (quotient,) = net.node("Div", [x, root])
+    return net.model({"x": (1, 64)}, [net.qdq(quotient, 0.02, 10)])
+
+
+def test_a_divisor_that_may_be_zero_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "norm.onnx"
+    model.write_bytes(zero_by_zero())
+    assert main(["generate", str(model), "-o", str(tmp_path / "out")]) == 0
+    assert "can be zero: 0/0 has no value" in capsys.readouterr().out
+    model.write_bytes(codes_net("Div", 1.5))
+    assert not any("zero" in note for note in read(model).notes)
+
+
+def test_zero_by_zero_is_no_failure(tmp_path: Path) -> None:
+    """Kernels of others make another code of it than we do; all other values count."""
+    pytest.importorskip("onnxruntime")
+    model, inputs = tmp_path / "norm.onnx", tmp_path / "inputs.npy"
+    model.write_bytes(zero_by_zero())
+    values = np.zeros((1, 1, 64), np.float32)
+    values[..., ::2] = 0.5
+    np.save(inputs, values)
+    found, verdict = verdicts(model, valinput=(inputs,))
+    assert not list(judging.complaints(found)) and verdict == [judging.CLOSE]
+    assert any("divides zero by zero in 32 values" in note for note in found.notes)
+
+
+def test_what_the_reference_has_no_number_for_is_not_compared(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    net = Net()
+    (root,) = net.node("Sqrt", [net.qdq("x", 0.02)])
+    model = tmp_path / "root.onnx"
+    model.write_bytes(net.model({"x": (1, 64)}, [root]))
+    options = Options(verify=False, allow_float=True)
+    found = validate_model(model, ValidateOptions(range=(-1.0, 1.0), batches=2), options)
+    assert not list(judging.complaints(found))
+    assert any("has no number (NaN or infinite) in" in note for note in found.notes)
+    assert 0 < found.outputs[0].skipped < 128
+
+
+def test_a_float_beyond_its_largest_number_is_infinite(tmp_path: Path) -> None:
+    """In exact arithmetic it is not, and no program can do better."""
+    net = Net()
+    (huge,) = net.node("Mul", [net.qdq("x", 0.02), net.const(np.float32(3e38))])
+    (y,) = net.node("Mul", [huge, net.const(np.float32(2.0))])
+    model = tmp_path / "huge.onnx"
+    model.write_bytes(net.model({"x": (1, 64)}, [y]))
+    assert compile_file(model, Options(allow_float=True)).report is not None
