@@ -73,7 +73,7 @@ class Command:
         return {file: data for file, data in found.items() if not file.endswith(journal.BACKUP)}
 
     def judged(self, *states: killed.State) -> str:
-        """Of the folder; or of the part by itself, where that is worse."""
+        """Judges the folder, or the part by itself where that is worse."""
         of_part, of_rest = (self._verdict([self._part(state, inside) for state in states]) for inside in (True, False))
         return of_part if of_part in (killed.WITHOUT, killed.MIX) and of_rest != killed.MIX else of_rest
 

@@ -8,7 +8,7 @@ import pytest
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.application.read import of_models, read_application, with_slots_of
-from atonc.delivery.application.whole_files import WHOLE_FILES
+from atonc.delivery.application.types import WholeFile
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.room import ALL_RAM
 
@@ -102,9 +102,9 @@ def test_what_the_file_lets_survive_is_added_to_what_followers_need(tmp_path: Pa
 
 def test_no_network_is_called_as_a_file_of_the_whole(tmp_path: Path) -> None:
     """Read off the table that makes the files."""
-    for file in WHOLE_FILES:
+    for file in WholeFile:
         with pytest.raises(InputError, match="two things"):
-            read_application(written(tmp_path, GOOD.replace('name = "reid"', f'name = "{file.partition(".")[0]}"')))
+            read_application(written(tmp_path, GOOD.replace('name = "reid"', f'name = "{file.stem}"')))
 
 
 def test_a_circle_is_refused(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from atonc.delivery.application.types import WholeFile
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError
 
-MAP = "app.json"
+MAP = WholeFile.MAP.value
 MAP_FORMAT = "atonc application 1"
 _MOST_BYTES = 1 << 22
 _T = TypeVar("_T")

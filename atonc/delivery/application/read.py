@@ -11,7 +11,15 @@ from typing import Any
 from atonc.compiler.emit.write import check_name
 from atonc.compiler.request.options import Options, room
 from atonc.delivery.application.app_map import read_map
-from atonc.delivery.application.types import AppChanges, Application, AppNetwork, FlashSlot, LoadMode, Reservation
+from atonc.delivery.application.types import (
+    AppChanges,
+    Application,
+    AppNetwork,
+    FlashSlot,
+    LoadMode,
+    Reservation,
+    WholeFile,
+)
 from atonc.machine.base.declare import arguments, did_you_mean
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError, plain
@@ -108,9 +116,7 @@ def checked(application: Application) -> Application:
 
 def _taken() -> tuple[str, ...]:
     """Names that mean something else, or are those of files of the whole."""
-    from atonc.delivery.application.whole_files import taken_names
-
-    return (*_WORDS, *sorted(taken_names()))
+    return (*_WORDS, *sorted({file.stem for file in WholeFile}))
 
 
 def _linked(network: AppNetwork, application: Application, names: Sequence[str]) -> AppNetwork:

@@ -25,6 +25,24 @@ def owner_of(update: str) -> Owner:
     return Owner(BuildKind.UPDATE, update)
 
 
+class WholeFile(Enum):
+    """The files of an application that belong to no single network; `whole_files.py` makes them."""
+
+    REPORT = "app_report.html"
+    HEADER = "app_networks.h"
+    SOURCE = "app_networks.c"
+    LOOP = "app_loop.c"
+    ADDRESSES = "app_addresses.h"
+    LINKER = "app_flash.ld"
+    BINARY = "app_flash.bin"
+    HEX = "app_flash.hex"
+    MAP = "app.json"
+
+    @property
+    def stem(self) -> str:
+        return self.value.partition(".")[0]
+
+
 class LoadMode(Enum):
     """Where the code of a relocatable image runs."""
 

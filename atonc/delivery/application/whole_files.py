@@ -1,4 +1,4 @@
-"""The files of an application that belong to no single network: one table says their names and makes them."""
+"""The files of an application that belong to no single network: `WholeFile` has their names, here they are made."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 from atonc.compiler.emit import write
 from atonc.delivery.application import c_text, flash, loop_text, page
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.app_map import MAP, MAP_FORMAT
+from atonc.delivery.application.app_map import MAP_FORMAT
 from atonc.delivery.application.figures import ApplicationFigures
 from atonc.delivery.application.flash import SlotContents
 from atonc.delivery.application.image_place import places
 from atonc.delivery.application.plan_types import ApplicationPlan
 from atonc.delivery.application.read import slots_rows
+from atonc.delivery.application.types import WholeFile
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
 
@@ -33,26 +34,21 @@ def _map(whole: Whole) -> bytes:
     return write.to_json(head | document(whole.plan, whole.figures, whole.contents))
 
 
-WHOLE_FILES: Mapping[str, Callable[[Whole], bytes]] = {
-    "app_report.html": lambda whole: page.page(whole.plan, whole.figures),
-    "app_networks.h": lambda whole: c_text.header(whole.plan).encode(),
-    "app_networks.c": lambda whole: c_text.source(whole.plan, whole.contents).encode(),
-    "app_loop.c": lambda whole: loop_text.loop_source().encode(),
-    "app_addresses.h": lambda whole: c_text.addresses(whole.plan, whole.contents).encode(),
-    "app_flash.ld": lambda whole: ("\n".join(flash.linker_lines(whole.contents)) + "\n").encode(),
-    "app_flash.bin": lambda whole: flash.flash_image(whole.contents)[1],
-    "app_flash.hex": lambda whole: flash.hex_text(whole.contents, parts.flash_of(whole.plan.memory)),
-    MAP: _map,
+_MAKERS: Mapping[WholeFile, Callable[[Whole], bytes]] = {
+    WholeFile.REPORT: lambda whole: page.page(whole.plan, whole.figures),
+    WholeFile.HEADER: lambda whole: c_text.header(whole.plan).encode(),
+    WholeFile.SOURCE: lambda whole: c_text.source(whole.plan, whole.contents).encode(),
+    WholeFile.LOOP: lambda whole: loop_text.loop_source().encode(),
+    WholeFile.ADDRESSES: lambda whole: c_text.addresses(whole.plan, whole.contents).encode(),
+    WholeFile.LINKER: lambda whole: ("\n".join(flash.linker_lines(whole.contents)) + "\n").encode(),
+    WholeFile.BINARY: lambda whole: flash.flash_image(whole.contents)[1],
+    WholeFile.HEX: lambda whole: flash.hex_text(whole.contents, parts.flash_of(whole.plan.memory)),
+    WholeFile.MAP: _map,
 }
 
 
 def whole_files(whole: Whole) -> dict[str, bytes]:
-    return {name: make(whole) for name, make in WHOLE_FILES.items()}
-
-
-def taken_names() -> frozenset[str]:
-    """No network is called as one of these files."""
-    return frozenset(name.partition(".")[0] for name in WHOLE_FILES)
+    return {file.value: _MAKERS[file](whole) for file in WholeFile}
 
 
 def document(found: ApplicationPlan, told: ApplicationFigures, contents: Sequence[SlotContents]) -> dict[str, Any]:

@@ -50,12 +50,12 @@ class Takes:
     """What may stand behind a flag, where that is not just one value of any kind, and for whom."""
 
     choices: tuple[str, ...] = ()
+    once: bool = False  # not given twice with different values
     bare: str | None = None  # what the flag alone means
     many: str = ""  # AGAIN, SEVERAL or PAIRS
     local: bool = False  # of this machine: nothing for visitors of a service
     rare: bool = False  # for few: only in the full help
     offered: tuple[str, ...] = ()  # to visitors of a service, where the command line takes more than they may say
-    once: bool = False  # not given twice with different values
 
 
 ONE_VALUE, RARE = Takes(), Takes(rare=True)
