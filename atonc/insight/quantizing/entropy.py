@@ -49,7 +49,7 @@ def _stepped(inside: Array, filled: Array) -> Array:
 
 
 def _shares(counts: Array) -> Array:
-    """Of the whole; empty bins get a little of what the others have. In single precision, so that ties fall alike."""
+    """Shares of the whole; empty bins get a little of what the others have. In single precision, so ties fall alike."""
     empty = counts == 0
     taken = _LITTLE * empty.sum() / max(1, (~empty).sum())
     found: Array = np.where(empty, _LITTLE, counts - taken).astype(np.float32)
