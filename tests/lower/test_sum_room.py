@@ -35,7 +35,7 @@ def layer(dtype: str, inputs: int, kernel: int = 1, zero: int = 0) -> Graph:
 
 
 def largest_sums(compiled: Compiled, monkeypatch: pytest.MonkeyPatch, codes: dict[str, np.ndarray]) -> list[int]:
-    """Of every unit of a run: what the emulator sees, bounds or not."""
+    """Runs it, and says how far the sums of every unit went."""
     found = []
     monkeypatch.setattr(accumulate, "_most", lambda config: SUM_LIMIT + 1)
     monkeypatch.setattr(accumulate, "_require_24_bits", lambda where, total: found.append(int(np.abs(total).max())))

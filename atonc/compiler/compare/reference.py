@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.compiler.compare.wrong_kernels import miscounted, misread
 from atonc.compiler.frontends import flatbuffer, limits
 from atonc.compiler.frontends.data_beside import model_bytes
 from atonc.compiler.frontends.read import is_tflite
@@ -25,9 +26,6 @@ from atonc.machine.base.errors import InputError, ToolError, plain
 REFERENCE, OPTIMISED, XNNPACK = "reference", "optimised", "xnnpack"
 _RESOLVERS = {REFERENCE: "BUILTIN_REF", OPTIMISED: "BUILTIN_WITHOUT_DEFAULT_DELEGATES", XNNPACK: "BUILTIN"}
 TFLITE_SETS, ONNX_SETS = (REFERENCE, OPTIMISED, XNNPACK), (REFERENCE, OPTIMISED)  # the yardstick first
-# operators that the reference set computes wrongly, and its siblings do not (LiteRT 2.3)
-MISCOUNTED = {"SUM": "adds int8 codes as if they were unsigned"}
-
 _LEVELS = {REFERENCE: ("ORT_DISABLE_ALL",), OPTIMISED: ("ORT_ENABLE_ALL", "ORT_ENABLE_BASIC")}
 
 Values = Mapping[str, Array] | Sequence[Array]
@@ -37,16 +35,15 @@ Kernels = Callable[[Values], dict[str, Array]]
 
 
 def kernel_sets(path: Path) -> tuple[tuple[str, ...], str]:
-    """Those that can be trusted with a model, the yardstick first; and what to say if it is not the usual one."""
+    """Those that can be trusted with a model, the yardstick first; and what to say if it is not the usual one. None
+    where all of them compute something else than the model says."""
     data = limits.read_bytes(path)
     if not is_tflite(path, data):
         return ONNX_SETS, ""
-    codes = flatbuffer.root(data, b"TFL3").tables(ModelField.OPERATOR_CODES)
-    wrong = [name for name in map(operator_name, codes) if name in MISCOUNTED]
-    if not wrong:
-        return TFLITE_SETS, ""
-    others = tuple(kernels for kernels in TFLITE_SETS if kernels != REFERENCE)
-    return others, f"{wrong[0]} of TFLite's reference kernels {MISCOUNTED[wrong[0]]}, so they are no reference here"
+    if wrong := misread(data):
+        return (), wrong
+    wrong = miscounted(data)
+    return tuple(kernels for kernels in TFLITE_SETS if kernels != REFERENCE or not wrong), wrong
 
 
 def open_kernels(path: Path, kernels: str = REFERENCE, tensors: Wanted = None) -> Kernels:
@@ -58,7 +55,7 @@ def open_kernels(path: Path, kernels: str = REFERENCE, tensors: Wanted = None) -
 
 def run_tflite(path: Path, inputs: Values, kernels: str = "", all_tensors: bool = False) -> dict[str, Array]:
     """Outputs (or every tensor that the kernels leave behind) by tensor name; by the yardstick, unless told."""
-    return _open_tflite(path, kernels or kernel_sets(path)[0][0], ALL if all_tensors else None)(inputs)
+    return _open_tflite(path, kernels or (kernel_sets(path)[0] or TFLITE_SETS)[0], ALL if all_tensors else None)(inputs)
 
 
 def run_onnx(path: Path, inputs: Mapping[str, Array], all_tensors: bool = False) -> dict[str, Array]:
