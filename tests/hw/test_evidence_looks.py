@@ -142,11 +142,10 @@ class TestInterleavedWriters:
         strength = grade_feature(Feature("two writers", "", "interleaved, no word in common")).strength
         assert strength == (9, 2, 2, 0)
 
-    def test_further_apart_is_no_other_form(self) -> None:
-        assert not found(slices(0, 24, 32, 24), self.BETWEEN)
-        graded = grade_feature(Feature(self.BETWEEN, "interleaved, no word in common", 8))
-        assert (graded.grade, graded.strength.programs) == (Grade.WITHIN, 2)
-        assert grade_feature(Feature(self.RUN, "", 512)).grade == Grade.WITHIN
+    def test_further_apart_and_in_longer_runs_rest_on_an_argument(self) -> None:
+        assert found(slices(0, 24, 32, 24), self.BETWEEN) == {"8": Grade.COMPOSED}
+        assert grade_feature(Feature(self.BETWEEN, "interleaved, no word in common", 8)).argument == "S10"
+        assert grade_feature(Feature(self.RUN, "", 512)).argument == "S10"
 
     def test_shorter_runs_than_seen(self) -> None:
         assert found(slices(0, 2, 32, 16), self.RUN) == {"2": Grade.UNSEEN}

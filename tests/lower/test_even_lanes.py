@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atonc.compiler.ir import Graph
-from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, meeting
+from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, in_turns, meeting
 from atonc.compiler.plan.policy import EPOCH_CYCLES
 from atonc.compiler.plan.streams import Area
 from tests.compiler.golden_graphs import Sketch
-from tests.lower.test_lanes import both, chains, cycles
+from tests.lower.test_lanes import MANY, both, chains, cycles
 
 LANES = 3
 
@@ -42,7 +42,7 @@ CUTS = {
 @pytest.mark.parametrize("name", CUTS)
 def test_lanes_of_groups_end_together_and_give_the_same_bits(name: str) -> None:
     *what, expected = CUTS[name]
-    before, after = both(uneven(*what))  # type: ignore[arg-type]
+    before, after = both(uneven(*what), MANY)  # type: ignore[arg-type]
     assert chains(after) == expected
     assert cycles(after) <= cycles(before)
 
@@ -76,3 +76,15 @@ def test_channels_of_pixels_that_are_no_whole_words_meet() -> None:
     assert not meeting(Area.whole(4, 4, 16), (0, 8), (8, 8))
     assert meeting(Area.whole(4, 4, 16), (0, 4), (4, 4))
     assert meeting(Area.whole(4, 4, 12), (0, 4), (8, 4))
+
+
+def thirds(pieces: int) -> list[range]:
+    """Of 96 bytes, at whole words."""
+    starts = [96 * k // pieces // 8 * 8 for k in range(pieces)] + [96]
+    return [range(a, b) for a, b in pairwise(starts)]
+
+
+@pytest.mark.parametrize(("longest", "sizes"), [(48, [[48, 48]]), (40, [[24, 24], [24, 24]]), (4, None)])
+def test_as_many_turns_as_short_pieces_need(longest: int, sizes: list[list[int]] | None) -> None:
+    found = in_turns(thirds, len, 2, longest)
+    assert (found and [[len(piece) for piece in turn] for turn in found]) == sizes

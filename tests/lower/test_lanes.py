@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.hw.safety.evidence import Grade
 from tests.compiler.golden_graphs import Sketch
 
-OFF = Options(verify=False, schedule_without=("lanes", "pack"))
 ON = Options(verify=False, schedule_without=("pack",))
+MANY = Options(verify=False, schedule_without=("pack",), schedule_with=("many-writers",))
 
 
 def layer(shape: tuple[int, int, int], outputs: int, kernel: int = 1, stride: int = 1, zero: int = -5) -> Graph:
@@ -35,9 +36,9 @@ def cycles(compiled: Compiled) -> int:
     return compiled.cost.cycles
 
 
-def both(graph: Graph) -> tuple[Compiled, Compiled]:
+def both(graph: Graph, on: Options = ON) -> tuple[Compiled, Compiled]:
     """Without lanes and with them: equal outputs, nothing unseen."""
-    found = compile_graph(graph, OFF), compile_graph(graph, ON)
+    found = compile_graph(graph, replace(on, schedule_without=("lanes", "pack"))), compile_graph(graph, on)
     inputs = make_inputs(graph, 3)
     before, after = (Emulation(one.program, one.graph).run(inputs) for one in found)
     assert all(np.array_equal(before[name], after[name]) for name in graph.outputs)
@@ -56,10 +57,16 @@ LANES: dict[str, tuple[Callable[[], Graph], list[list[int]]]] = {
 @pytest.mark.parametrize("name", LANES)
 def test_lanes_are_faster_and_give_the_same_bits(name: str) -> None:
     make, expected = LANES[name]
-    before, after = both(make())
+    before, after = both(make(), MANY)
     assert all(len(epoch) == 1 for epoch in chains(before))
     assert chains(after) == expected
     assert cycles(after) < cycles(before)
+
+
+def test_two_lanes_of_kernels_or_three_of_rows_unless_more_are_asked_for() -> None:
+    before, after = both(LANES["other units in a lane than in one chain"][0]())
+    assert max(map(len, chains(after))) == 2 and cycles(after) < cycles(before)
+    assert chains(both(LANES["groups of kernels"][0]())[1]) == [[1, 1, 1]]  # of rows
 
 
 def test_no_rows_that_are_padded_on_one_side_with_stride_1() -> None:

@@ -39,9 +39,9 @@ def written(plans: list[StepPlan]) -> list[list[StrengConfig]]:
     ]
 
 
-@pytest.mark.parametrize("channels, chains", [(8, 1), (12, 1), (16, 2), (24, 3), (28, 1), (32, 2), (40, 3)])
+@pytest.mark.parametrize("channels, chains", [(8, 1), (12, 1), (16, 2), (24, 2), (28, 1), (32, 2), (40, 2)])
 def test_depthwise_layers_write_words_of_their_own(channels: int, chains: int) -> None:
-    """Pictures too low for bands: slices of channels, in up to three chains."""
+    """Pictures too low for bands: slices of channels, in up to two chains, as published."""
     plans, _ = harness.lower(depthwise(6, 5, channels))
     epochs = written(plans)
     assert not any(share_word(a, b) for epoch in epochs for a, b in combinations(epoch, 2))
