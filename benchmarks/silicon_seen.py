@@ -71,7 +71,7 @@ def measure(model: Path, default_ms: float | None) -> Record:
         return {"refused": str(error), "code": code_version()}
     return {
         "ms": round(seen.cost.latency_ms, 3),
-        "default_ms": round(default_ms if default is None else default.cost.latency_ms, 3),
+        "default_ms": round(default.cost.latency_ms if default else default_ms or 0.0, 3),
         "epochs": len(seen.program.epochs),
         "grades": counts(seen.grades),
         "moved": moved(seen, default),
