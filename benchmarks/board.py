@@ -40,8 +40,8 @@ INTRODUCTION = f"""# Corpus models on the virtual board
 Models compiled by atonc, as Arm code (Cortex-M33) on the virtual STM32N6, with our runtime (with those that ST
 publishes: [a record](board_st_runtimes.md)). {SAMPLES} samples each, every output byte compared with the emulator.
 `M55 -Werror`: the generated files for `-mcpu=cortex-m55 -O2 -Wall -Wextra -Werror`. NPU cycles are
-those of the hardware model (with the controller programming included), instructions those of the last inference
-(counted in slices), seconds are of the host.
+those of the hardware model (with the controller programming included), instructions those of the last
+inference, seconds are of the host.
 """
 HEADER = (
     "| model | programmed by | NPU epochs | CPU steps | bytes compared | different | NPU cycles | CPU instructions | "

@@ -62,9 +62,10 @@ INTRODUCTION = """# Folders for other projects
 places compared with the files of the commit. "Built": what a compiler made of the folder with the sources of that
 commit; those builds are made by hand, this page looks at what came out. Nothing here has run on a board.
 
-By hand, 2026-11-17: every source of the pack compiled for the Cortex-M55 without a warning with CMSIS and device headers;
-no command of this repository does that again. `cargo check` of the crate `embassy` in the folder for Rust passed without a warning against the
-driver's own `npu` sources of the commit below, with stand-ins for the rest of embassy, on an ordinary computer.
+By hand, 2026-11-17: every source of the pack compiled for the Cortex-M55 without a warning, with CMSIS and device
+headers; no command of this repository does that again. `cargo check` of the crate `embassy` in the folder for Rust
+passed without a warning against the driver's own `npu` sources of the commit below, with stand-ins for the rest of
+embassy, on an ordinary computer.
 """
 IMAGES = """
 ## Images under OpenMV's backend, on the virtual board

@@ -50,8 +50,8 @@ def scripts() -> list[Path]:
 def means_of(text: str, suffix: str = ".py") -> set[str]:
     """What a script could build with."""
     if suffix != ".py":
-        code = "\n".join(line.partition("#")[0] for line in text.splitlines())
-        return set(re.findall(rf"(?:^|[|;&]|-m) *({PROGRAMS})(?= )", re.sub(r"(?m)say .*", "", code), re.M))
+        code = re.sub(r"(?m)^\s*(?:#|say\b).*", "", text)
+        return set(re.findall(rf"(?:^|[|;&]|-m) *({PROGRAMS})(?= )", code, re.M))
     tree = ast.parse(text)
     return {*_programs(tree), *_functions(tree)}
 

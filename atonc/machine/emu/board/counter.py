@@ -27,7 +27,7 @@ class InstructionCounter:
             # the instruction at which it stopped was begun and not executed
             places = {k for k in places if (words[k], words[k + 1]) == (count + 1, count)}
         if len(places) != 1:
-            raise ToolError("this release of unicorn does not show how many instructions it executed", remedy="use 2.1.4")
+            raise ToolError("this release of unicorn does not show how many instructions ran", remedy="use 2.1.4")
         self._words, self._place = words, places.pop()
 
     @property

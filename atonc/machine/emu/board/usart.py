@@ -1,8 +1,8 @@
 """USART: bytes go out and come in at the speed that was set, one at a time.
 
 Whoever looks at an empty receiver again and again waits for the other side of the wire: so long as nothing comes, time
-goes on in steps to the next event, about as fast as the host's own. What comes, comes at the end of such a step too: how
-long the host took is then a number of whole steps, and what the firmware does with the bytes always takes the same time.
+goes on in steps to the next event, about as fast as the host's own. What comes, comes at the end of such a step too:
+however long the host took, it is a number of whole steps, and what the firmware does then always takes as long.
 Bytes wait until they are read; an overrun does not happen here.
 """
 
