@@ -71,6 +71,7 @@ def test_json_has_the_keys_that_tools_rely_on(capsys: pytest.CaptureFixture[str]
     memory = document["memory"]
     sizes = {"activations_bytes", "weights_bytes", "resident_bytes", "prefetched_bytes"}
     sizes |= {"lower_bound_bytes", "spilled_bytes", "ram_bytes", "relocatable_bytes"}
+    sizes |= {"code_constants_bytes", "flash_bytes"}
     assert set(memory) == {"pools", "uses", *sizes}
     assert set(memory["pools"][0]) == {"name", "base", "size_bytes", "used_bytes"}
     assert [set(op) for op in document["cpu_ops"]] == [
