@@ -30,6 +30,7 @@ from atonc.machine.hw.safety.view import EpochView
 _CPU = "cpu_"  # begins the names of constants that count cycles of the CPU
 _SAME_CLOCK = 1.02  # as far as two clocks may be apart that are meant to be the same
 _DIGITS = 6  # of a constant: more than any measurement has
+_HARDLY_ANY = 3  # published programs behind a form that a failing probe may blame
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,8 @@ def _blamed(shown: frozenset[Feature], working: frozenset[Feature]) -> frozenset
     new, alone = unpublished(shown), shown - working
     composed = frozenset(one for one in new if grade_feature(one).grade.rank >= Grade.COMPOSED.rank)
     words = frozenset(one for one in alone if isinstance(one.value, str))
-    return composed - working or new - working or new or words or alone
+    hardly = frozenset(one for one in shown if grade_feature(one).strength.programs <= _HARDLY_ANY)
+    return composed - working or new - working or new or hardly or words or alone
 
 
 def _arguments(probe: Probe, refuted: Iterable[Feature]) -> frozenset[str]:
