@@ -30,6 +30,7 @@ from atonc.compiler.passes.move_transposes import move_transposes
 from atonc.compiler.passes.name_conversions import name_conversions
 from atonc.compiler.passes.name_reductions import name_reductions
 from atonc.compiler.passes.name_uniquely import name_uniquely
+from atonc.compiler.passes.note_divisors import note_divisors
 from atonc.compiler.passes.options import PassOptions, PassOptionsLike
 from atonc.compiler.passes.quantise_earlier import quantise_earlier
 from atonc.compiler.passes.round_once import round_once
@@ -100,7 +101,8 @@ def run(graph: Graph, options: PassOptionsLike | None = None) -> Graph:
         graph = _guarded(step, graph)
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
-    return require_agreement(source, name_uniquely(set_edge_types(graph, options.input_type, options.output_type)))
+    graph = note_divisors(set_edge_types(graph, options.input_type, options.output_type))
+    return require_agreement(source, name_uniquely(graph))
 
 
 def _guarded(step: Pass, graph: Graph) -> Graph:

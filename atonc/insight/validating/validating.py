@@ -104,6 +104,7 @@ def validate(
     if wanted.layers and references is not None:
         reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
     labels, notes = wanted.labels, list(references.notes if references is not None else [NOT_RUN])
+    notes += compiled.graph.notes
     notes += [f"encrypted weights: {IN_PLAIN}"] if compiled.ciphered else []
     yardstick = complete[0] if complete else "nothing"
     if wanted.classifier and not labels and complete:
