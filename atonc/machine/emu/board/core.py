@@ -75,7 +75,7 @@ class Core:
         self.instructions = 0
         self.pc = 0
         self._trap: int | None = None
-        self._given = 0  # instructions for the slice that runs; 0: none runs
+        self._running = False  # a slice
         self._bad_access = ""
         self.uc.hook_add(unicorn.UC_HOOK_INTR, self._on_trap)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
@@ -88,7 +88,7 @@ class Core:
         self._saved = RegisterBank(self.uc, [self._number(name) for name in _SAVED])
         self._map_vector_unit()
         self._counter = self._translate_nothing()
-        clock.begun = lambda: self._counter.begun if self._given else 0
+        clock.begun = lambda: self._counter.begun if self._running else 0
 
     def watch_writes(self, start: int, end: int, action: Callable[[int, int], None]) -> None:
         """Calls action(address, size) for every store in [start, end)."""
@@ -149,12 +149,12 @@ class Core:
 
     def attend(self) -> None:
         """A device was touched: what it plans, or an interrupt that it raises, ends the slice."""
-        if self._given and (self.nvic.waiting() is not None or self._event_before_end()):
-            self.uc.emu_stop()
+        if self._running and (self.nvic.waiting() is not None or self._event_before_end()):
+            self._counter.end_here()
 
     def _event_before_end(self) -> bool:
         event = self.clock.next_event
-        return event is not None and event - self.clock.now < self._given - self._counter.begun
+        return event is not None and event - self.clock.now < self._counter.left
 
     # -------------------------------------------------------------------------------------------------------------- run
 
@@ -183,15 +183,15 @@ class Core:
         self._trap, self._bad_access, self.blocks.fresh = None, "", False
         self.blocks.forget()
         failure = ""
-        self._given = count
+        self._running = True
         try:
             self.uc.emu_start(self.pc | 1, _EXIT_ADDRESS, count=count)
         except self._error as error:
             failure = self._bad_access or str(error)
         finally:
-            self._given = 0
+            self._running = False
         self.pc = self.register("PC")
-        done = self._counter.executed(count, bool(failure) or self._trap is not None)
+        done = self._counter.executed(bool(failure) or self._trap is not None)
         self.instructions += done
         self.clock.executed(done)
         if failure and "INSN_INVALID" in failure:

@@ -35,7 +35,16 @@ class InstructionCounter:
         """In this slice, the one that is at a device included."""
         return self._words[self._place]
 
-    def executed(self, given: int, trapped: bool) -> int:
+    @property
+    def left(self) -> int:
+        """Of this slice."""
+        return self._words[self._place + 1] - self.begun
+
+    def end_here(self) -> None:
+        """The slice ends behind the instruction that is at a device. unicorn's own stop would end it before that one,
+        which would then be executed twice."""
+        self._words[self._place + 1] = self.begun
+
+    def executed(self, trapped: bool) -> int:
         """Of a slice that is over. More than were given where it could not end inside an IT block."""
-        begun = self.begun
-        return begun if trapped or begun <= given else begun - 1
+        return self.begun if trapped or self.left >= 0 else self.begun - 1
