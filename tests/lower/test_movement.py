@@ -204,11 +204,20 @@ def test_computed_indices_stay_on_the_cpu() -> None:
 
 def test_independent_moves_share_an_epoch() -> None:
     parts = [activation(f"x{i}", (1, 10, 20, 48)) for i in range(5)]
-    whole = activation("y", (1, 10, 20, 240))
-    graph = graph_of(Op("concat", "op", tuple(p.name for p in parts), ("y",), {"axis": 3}, ("op",)), *parts, whole)
+    whole = activation("y", (1, 50, 20, 48))
+    graph = graph_of(Op("concat", "op", tuple(p.name for p in parts), ("y",), {"axis": 1}, ("op",)), *parts, whole)
     (epoch,), _ = lower(graph)
     assert len(epoch.engines) == 10
     assert {use.config.element_bytes for use in epoch.engines.values()} == {3}
+
+
+def test_moves_that_interleave_share_an_epoch_two_by_two() -> None:
+    """Nobody has published three writers that interleave in one buffer (argument S10)."""
+    parts = [activation(f"x{i}", (1, 10, 20, 48)) for i in range(5)]
+    whole = activation("y", (1, 10, 20, 240))
+    graph = graph_of(Op("concat", "op", tuple(p.name for p in parts), ("y",), {"axis": 3}, ("op",)), *parts, whole)
+    epochs, _ = lower(graph)
+    assert [len(epoch.engines) for epoch in epochs] == [4, 4, 2]
 
 
 @pytest.mark.parametrize("channels, word", [(16, 2), (48, 3), (24, 1), (8, 1), (3, 1)])

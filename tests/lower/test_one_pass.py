@@ -218,4 +218,4 @@ def test_and_in_the_end_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every form declares too little."""
     monkeypatch.setattr(layer_checks, "_limit", lambda op, declared: -1.0 * (not declared.on_cpu))
     compiled = compile_graph(readers(1), Options())
-    assert [reason.rule for reason in compiled.mapped.reasons] == ["COARSE"]
+    assert [reason.rule.id for reason in compiled.mapped.reasons] == ["COARSE"]
