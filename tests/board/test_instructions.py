@@ -51,7 +51,6 @@ def test_the_core_may_stop_behind_every_instruction(length: int, monkeypatch: py
         b"".join(side[k * RECORD : (k + 1) * RECORD] for k in every) for side in (program.records, answers)
     )
     moved = [k for k in every if names[k].startswith(("VLD", "VST"))]  # their addresses are those of their old place
-    monkeypatch.setattr(core_module, "_SHORTEST", length)
     monkeypatch.setattr(core_module, "_LONGEST", length)
     padding = program.count * RECORD - len(records)
     assert padding > 0
