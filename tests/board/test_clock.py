@@ -108,3 +108,13 @@ def test_what_is_counted_is_what_was_executed(tmp_path: Path) -> None:
     board = VirtualBoard(read_firmware(build(tmp_path, text)))
     board.run()
     assert board.serial.lines == ["40"]
+
+
+def test_a_firmware_without_a_tick_that_waits_for_its_host_is_left_by_the_clock(tmp_path: Path) -> None:
+    """Few looks at the UART take a second of the board: it is not asked for thousands of them before it is left."""
+    text = "int main(void) { WORD(0xE000E010u) = 0; WORD(0x5200100Cu) = 100; WORD(0x52001000u) = 0xD; "
+    text += "while (!(WORD(0x5200101Cu) & 0x20u)) { } return 0; }"
+    board, wire = VirtualBoard(read_firmware(build(tmp_path, text))), SlowWire(1 << 30)
+    board.peripherals.connect(wire)
+    assert board.go_on(1 << 30) is None
+    assert (1 << 30) - wire.silent < 100

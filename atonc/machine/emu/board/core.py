@@ -76,6 +76,7 @@ class Core:
         self.pc = 0
         self._trap: int | None = None
         self._running = False  # a slice
+        self._waited = 0  # by the clock, when it began
         self._bad_access = ""
         self.uc.hook_add(unicorn.UC_HOOK_INTR, self._on_trap)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
@@ -148,13 +149,15 @@ class Core:
         return self._numbers[name]
 
     def attend(self) -> None:
-        """A device was touched: what it plans, or an interrupt that it raises, ends the slice."""
-        if self._running and (self.nvic.waiting() is not None or self._event_before_end()):
+        """A device was touched: what it plans, an interrupt that it raises or time that has passed ends the slice."""
+        if self._running and (self.nvic.waiting() is not None or self._time_is_up()):
             self._counter.end_here()
 
-    def _event_before_end(self) -> bool:
+    def _time_is_up(self) -> bool:
+        """Also where it waited: whoever runs the board wants to look at the clock."""
         event = self.clock.next_event
-        return event is not None and event - self.clock.now < self._counter.left
+        soon = event is not None and event - self.clock.now < self._counter.left
+        return soon or self.clock.waited != self._waited
 
     # -------------------------------------------------------------------------------------------------------------- run
 
@@ -183,7 +186,7 @@ class Core:
         self._trap, self._bad_access, self.blocks.fresh = None, "", False
         self.blocks.forget()
         failure = ""
-        self._running = True
+        self._running, self._waited = True, self.clock.waited
         try:
             self.uc.emu_start(self.pc | 1, _EXIT_ADDRESS, count=count)
         except self._error as error:
