@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.move.copies import MOST_MOVES
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.ops import run_graph
+from atonc.compiler.request.options import Options
 from tests.lower.harness import activation, constant, graph_of, lower, run
 
 SHAPES = st.tuples(st.just(1), st.integers(1, 9), st.integers(1, 9), st.integers(1, 20))
@@ -205,9 +207,11 @@ def test_independent_moves_share_an_epoch() -> None:
     parts = [activation(f"x{i}", (1, 10, 20, 48)) for i in range(5)]
     whole = activation("y", (1, 10, 20, 240))
     graph = graph_of(Op("concat", "op", tuple(p.name for p in parts), ("y",), {"axis": 3}, ("op",)), *parts, whole)
-    (epoch,), _ = lower(graph)
-    assert len(epoch.engines) == 10
-    assert {use.config.element_bytes for use in epoch.engines.values()} == {3}
+    epochs, _ = lower(graph)
+    assert [len(epoch.engines) for epoch in epochs] == [4, 4, 2], "two writers of one buffer, as published"
+    assert {use.config.element_bytes for epoch in epochs for use in epoch.engines.values()} == {3}
+    asked = compile_graph(graph, Options(verify=False, schedule_with=("many-writers",)))
+    assert [len(step.plan.engines) for step in asked.program.steps] == [10]
 
 
 @pytest.mark.parametrize("channels, word", [(16, 2), (48, 3), (24, 1), (8, 1), (3, 1)])
