@@ -118,7 +118,7 @@ def test_large_results_come_in_bands_that_begin_at_aligned_places() -> None:
     uses = [use for plan in plans for use in plan.engines.values() if use.buffer == "y"]
     assert uses
     assert all(use.config.address % 16 == 0 for use in uses)
-    assert len(plans) < 160  # of a band, columns of two phases are written at once (argument S10)
+    assert len(plans) < 160  # with two writers of one buffer in an epoch
 
 
 @pytest.mark.parametrize(

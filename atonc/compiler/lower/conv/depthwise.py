@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf, lcm
@@ -12,7 +12,7 @@ import numpy as np
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs, no_setting
 from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
-from atonc.compiler.lower.conv.depthwise_cuts import Cut, Slice, Slices, best_cut, exact_cut, slices_of
+from atonc.compiler.lower.conv.depthwise_cuts import Cut, Slice, Slices, best_cut, exact_cut, share_of, slices_of
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_buffer, kernel_reader, output_engine, requantise
 from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, in_turns, meeting
 from atonc.compiler.lower.conv.forms_2x import lower_2x
@@ -178,7 +178,7 @@ def _blocks(
     """With few shifts, with many, or for whole words of channels."""
     cut, blocks = stretch.cut, stretch.blocks
     lanes = _lanes(layer, cut)
-    share = _share(layer, target, cut, blocks, min(lanes, blocks))
+    share = share_of(layer, target, cut, blocks, min(lanes, blocks))
     most = min(blocks, max(1, ROWS // cut.outputs))
     ways = dict[ShiftGroups, BlockStretch]()
     known = list[list[Slices]]()
@@ -210,21 +210,19 @@ def _cut_blocks(
     if layer.rounds_as is not None:
         one = attempt(context, partial(_epochs, layer, whole, stretch, most))
         rows = attempt(context, partial(_epochs, layer, areas, stretch, most)) if areas else one
-        tried = [form for form in (slices, one, rows) if isinstance(form, Form)]
+        even = [form for _, form in _even_forms(layer, context, whole[0], stretch.outputs(layer, most))]
+        tried = [form for form in (slices, one, rows, *even) if isinstance(form, Form)]
         alike = [form for form in tried if agree(form.semantics[layer.op.name], layer.rounds_as)]
         if alike:
             return context.take(min(alike, key=lambda form: least_cycles(form.groups, context.facts.target)))
     labelled = [(SLICES, slices)]
     if areas:
         labelled.append((BANDS, attempt(context, partial(_epochs, layer, areas, stretch, most))))
-    if even := _even_bands(layer, context, *whole[0]) if areas else []:
-        labelled.append((EVEN_BANDS, attempt(context, partial(_epochs, layer, even, stretch, most))))
+    if pooled := _even_bands(layer, context, *whole[0]) if areas else []:
+        labelled.append((EVEN_BANDS, attempt(context, partial(_epochs, layer, pooled, stretch, most))))
     least = partial(least_cycles, target=context.facts.target)
-    bound = least(slices.groups) if layer.rounds_as is None and isinstance(slices, Form) else 0.0
-    for count in range(2, _lanes(layer, stretch.cut) + 1):  # fewer, where an epoch may not have as many writers
-        cycles, even_slices = _end_together(layer, whole[0], stretch.outputs(layer, most), count)
-        if cycles < bound:
-            labelled += [(EVEN_SLICES[count], attempt(context, partial(_in_epochs, layer, whole[0][1], even_slices)))]
+    if layer.rounds_as is None and isinstance(slices, Form):
+        labelled += _even_forms(layer, context, whole[0], stretch.outputs(layer, most), least(slices.groups))
     forms = [(label, form) for label, form in labelled if isinstance(form, Form)]
     context.refused += [form for _, form in labelled if isinstance(form, RefusedForm)]
     if not forms:
@@ -248,6 +246,16 @@ def _epochs(
                 build = partial(_chain, layer, context, target, own)
                 found.append(Wiring(build, cost=own.count * target.height))
     return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
+
+
+def _even_forms(
+    layer: ConvLayer, context: Context, band: Band, jobs: Slices, bound: float = inf
+) -> Iterator[tuple[str, Form | RefusedForm]]:
+    """In all lanes and in fewer, where an epoch may not have as many writers: those that may be below the bound."""
+    for count in range(2, _lanes(layer, band[2]) + 1):
+        cycles, slices = _end_together(layer, band, jobs, count)
+        if cycles < bound:
+            yield EVEN_SLICES[count], attempt(context, partial(_in_epochs, layer, band[1], slices))
 
 
 def _end_together(layer: ConvLayer, band: Band, jobs: Slices, lanes: int) -> tuple[float, list[list[DepthwiseBlocks]]]:
@@ -313,19 +321,6 @@ def _bands(
             return []
         found.append((some, place, replace(cut, configs=configs)))
     return found
-
-
-def _share(layer: ConvLayer, target: Area, cut: Cut, blocks: int, lanes: int) -> int:
-    """Blocks that one chain takes: as few as there are chains for, in slices that share no word of the bus."""
-    most = max(1, ROWS // cut.outputs)
-    if (target.pixel | target.line) % BUS_BYTES:
-        return min(blocks, most)  # slices of such pixels lie in the same words
-    share = min(-(-blocks // lanes), most)
-    aligned, words = (lcm(cut.outputs, step) // cut.outputs for step in (ALIGNED, BUS_BYTES))
-    apart = blocks > aligned and (share >= aligned or layer.large)
-    step = aligned if apart or layer.huge else words
-    whole = -(-share // step) * step
-    return whole if whole <= most else share
 
 
 def _divided(layer: ConvLayer, blocks: DepthwiseBlocks) -> list[DepthwiseBlocks]:

@@ -19,6 +19,7 @@ from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.safety.evidence.seen import units_trusted
+from atonc.machine.hw.units.arith import ROWS
 from atonc.machine.hw.units.convacc import ConvaccConfig
 
 Slice = tuple[int, int]  # output channels: the first and how many
@@ -140,3 +141,16 @@ def slices_of(layer: ConvLayer, target: Area, cut: Cut, job: Slice, pieces: int)
     cuts = {(first + count * k // pieces) // step * step for k in range(1, pieces)}
     starts = [first, *sorted(start for start in cuts if first < start < first + count)]
     return [(a, b - a) for a, b in zip(starts, [*starts[1:], first + count], strict=True)]
+
+
+def share_of(layer: ConvLayer, target: Area, cut: Cut, blocks: int, lanes: int) -> int:
+    """Blocks that one chain takes: as few as there are chains for, in slices that share no word of the bus."""
+    most = max(1, ROWS // cut.outputs)
+    if (target.pixel | target.line) % BUS_BYTES:
+        return min(blocks, most)  # slices of such pixels lie in the same words
+    share = min(-(-blocks // lanes), most)
+    aligned, words = (lcm(cut.outputs, step) // cut.outputs for step in (ALIGNED, BUS_BYTES))
+    apart = blocks > aligned and (share >= aligned or layer.large)
+    step = aligned if apart or layer.huge else words
+    whole = -(-share // step) * step
+    return whole if whole <= most else share
