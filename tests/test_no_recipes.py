@@ -28,6 +28,7 @@ OURS = {  # who builds, with what, and what of ours that is
     ),
     "benchmarks/compile_c.py": ({"GCC"}, "generated networks"),
     "benchmarks/cpu_kernels.py": ({"arm-none-eabi-gcc"}, "our kernels"),
+    "benchmarks/kills.py": ({"deploy"}, "commands of ours that are killed; deploy copies files into a made-up project"),
     "benchmarks/instructions.py": ({"arm-none-eabi-gcc", "arm-none-eabi-ld"}, "single instructions"),
     "benchmarks/layouts.py": ({"cargo"}, "the crate that generate --layout rust writes"),
     "benchmarks/reloc_fuzz.py": ({"cc", "clang"}, "our loader, for this machine"),

@@ -73,7 +73,8 @@ def test_figures_are_those_of_the_command_line(digits: Compilation, capsys: pyte
     document = json.loads(capsys.readouterr().out)
     assert digits.latency_ms == document["latency_ms"] and digits.cycles == document["cycles"]
     assert digits.memory.activations_bytes == document["memory"]["activations_bytes"]
-    assert sum(digits.memory.pools.values()) == sum(pool["used_bytes"] for pool in document["memory"]["pools"])
+    pools, in_code = document["memory"]["pools"], document["memory"]["code_constants_bytes"]
+    assert sum(digits.memory.pools.values()) == sum(pool["used_bytes"] for pool in pools) + in_code
     assert round(digits.prediction_error, 4) == document["expected_error"]
 
 

@@ -203,7 +203,7 @@ def test_values_in_csv_files_and_given_outputs(files: Path, tmp_path: Path, caps
 def test_the_model_alone_does_not_run_when_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(files / "m.tflite"), "--no-exec-model", "-b", "2", "--range", "0", "1"]) == 0
     said = capsys.readouterr().out
-    assert "did not run (--no-exec-model)" in said and "layers     6 of 8 equal to exact" in said
+    assert "did not run (--no-exec-model)" in said and "layers     6 of 8 tensors equal to exact" in said
 
 
 def test_a_cut_model_begins_where_it_is_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,7 @@ class Call:
     cpu_cycles: int
     npu_cycles: int = 0
     known: bool = True
+    by_release: bool = False
 
 
 def step(cycles: int, bound_by: str, cpu_ms: float = 0.0) -> StepCost:

@@ -16,7 +16,7 @@ SEARCH = Path(loop.__file__).parent
 ROOMS = [ROOT, SEARCH, ROOT.parent / "schedule"]
 FACTS = {  # not tuned: sizes, ports, limits of files, of caches, of the chip
     "MOST_KNOWN", "ROW_BYTES", "_NEAR", "SUMS", "ENGINES_OF_COPY", "NEVER", "MAX_BYTES", "MOST_SPACERS", "CALL",
-    "LOWEST",
+    "LOWEST", "_DIGEST", "_MOST",
 }  # fmt: skip
 PLAIN = {-1, 0, 1, 2, 4}  # indices, signs, pairs, axes of a picture: nobody would tune them
 NUMBER = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple)  # calls make values of hardware types

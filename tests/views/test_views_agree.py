@@ -123,7 +123,9 @@ def agreed(one: Build) -> Figures:
         for figure, value in show(one).items():
             said.setdefault(figure, {})[show.__name__] = value
     for figure, values in said.items():
-        assert all(value == values[next(iter(values))] for value in values.values()), (figure, values)
+        first = values[next(iter(values))]
+        others = {view: value for view, value in values.items() if value != first}
+        assert not others, (figure, first, others)
     assert all(len(said[figure]) >= 8 for figure in (*MEMORY, *TIME)), "most views tell each"
     return {figure: next(iter(values.values())) for figure, values in said.items()}
 

@@ -195,7 +195,8 @@ def finish(
     seconds = time.perf_counter() - started
     report = _verified(made.program, setting.graph, made.mapped, setting.options, setting.memory, given)
     ciphered = _ciphered(made.program, best, setting) if setting.options.encrypt_weights else None
-    graded = silicon.inspect(ciphered, setting.memory.pools, setting.target.trust) if ciphered else best.found
+    pools, target = setting.memory.pools, setting.target
+    graded = silicon.inspect(ciphered, pools, target.trust, target.by_controller) if ciphered else best.found
     return Compiled(
         source,
         setting.graph,

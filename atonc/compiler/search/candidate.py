@@ -146,7 +146,8 @@ class Candidate:
     def found(self) -> safety.Inspection:
         """The program as the chip would read it, against the safety rules and the evidence."""
         progress.stage("checking every epoch")
-        return silicon.inspect(self.made.program, self.setting.memory.pools, self.setting.target.trust)
+        target = self.setting.target
+        return silicon.inspect(self.made.program, self.setting.memory.pools, target.trust, target.by_controller)
 
     @cached_property
     def refused(self) -> Mapping[str, RefusedForm]:

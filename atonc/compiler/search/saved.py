@@ -22,6 +22,8 @@ from atonc.machine.base.errors import InputError
 
 KEY = "decisions"  # beside what else a file has
 MAX_BYTES = 1 << 26
+_DIGEST = 16  # digits of a digest that tell graphs apart
+_MOST = 1 << 48  # beyond any address, size or count
 _CONDITIONS = {
     "npu": "the NPU (--no-npu)",
     "numerics": "--numerics",
@@ -47,7 +49,7 @@ def as_json(decisions: Decisions) -> dict[str, Any]:
 def made_for(graph: Graph, options: Options) -> MadeFor:
     """The graph counts without its name, which may be that of the file."""
     digest = hashlib.sha256(dump(replace(graph, name="")).encode()).hexdigest()
-    return MadeFor(graph.name, digest[:16], options.numerics, not options.no_npu, options.epoch_controller)
+    return MadeFor(graph.name, digest[:_DIGEST], options.numerics, not options.no_npu, options.epoch_controller)
 
 
 def read_decisions(path: Path, graph: Graph, now: MadeFor) -> Decisions:
@@ -93,7 +95,7 @@ def _text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 48:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
         raise TypeError(f"{str(value)[:60]!r} is not a whole number from 0 on")
     return value
 

@@ -23,9 +23,13 @@ from atonc.machine.hw.units.stream_engine import CIPHER
 _CIPHER_SEEN = (f"STRENG.{CIPHER[0]} = {CIPHER[1]:#x}", str(DECIPHERS))  # as the rules say it: U01, E01
 
 
-def inspect(program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED) -> safety.Inspection:
-    """The program as the chip would read it, against the safety rules and the evidence."""
+def inspect(
+    program: Program, pools: Iterable[MemoryPool], trust: Trust = PUBLISHED, by_controller: bool = True
+) -> safety.Inspection:
+    """The program as the chip would read it, against the safety rules and the evidence. Only what the epoch controller
+    reads has words."""
     decoded = [e for e in decode_epochs(ec_program.program(program.epochs)) if not e.empty]
+    decoded = decoded if by_controller else [ec_program.of_length(e, 0) for e in decoded]
     return safety.inspect(decoded, safety_contexts(program, pools, trust))
 
 

@@ -50,7 +50,7 @@ def lines(view: CompileView) -> list[str]:
 
 def _head(view: CompileView) -> list[str]:
     source, graph = view.compiled.source, view.compiled.graph
-    size = f"{model_size(view)}, {view.macs / 1e6:,.1f} M multiplications"
+    size = f"{model_size(view)}, {view.macs / 1e6:,.1f} M MACs"
     edges = [("input ", name) for name in graph.inputs[:_EDGES]] + [("output", name) for name in graph.outputs[:_EDGES]]
     more = len(graph.inputs) + len(graph.outputs) - len(edges)
     notes = list(dict.fromkeys((*source.notes, *graph.notes, *memory_notes(view))))

@@ -81,7 +81,7 @@ def report_lines(view: CompileView) -> list[str]:
 def _head(view: CompileView) -> list[str]:
     source, graph = view.compiled.source, view.compiled.graph
     number = counts(view.compiled.program.steps)
-    size = f"{model_size(view)}, {view.macs / 1e6:,.1f} M multiplications"
+    size = f"{model_size(view)}, {view.macs / 1e6:,.1f} M MACs"
     found = Counter(op.kind for op in graph.ops)
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
     notes = [note(text) for text in (*source.notes, *(n for n in graph.notes if n not in source.notes))]

@@ -12,7 +12,7 @@ from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.grades import Grade
 from atonc.machine.hw.safety.evidence.streng import NARROW
-from atonc.machine.hw.safety.evidence.summary import EpochShare, FormCount, Summary
+from atonc.machine.hw.safety.evidence.summary import FormCount, Summary, TimeShare
 
 _MOST = 5  # forms that are listed of each kind
 _WORDS = {
@@ -30,7 +30,7 @@ class Group:
     """Forms that rest on the same thing."""
 
     title: str
-    share: EpochShare
+    share: TimeShare
     forms: tuple[FormCount, ...]
     urgent: bool = False  # listed without being asked for
 
@@ -94,7 +94,7 @@ def interleaved(found: Summary) -> list[str]:
     return [f"interleaved writers of one buffer: {kinds}"] if kinds else []
 
 
-def said_share(share: EpochShare) -> str:
+def said_share(share: TimeShare) -> str:
     """`12 epochs, 4.1 % of the time`."""
     of_time = "" if share.of_time is None else f", {100 * share.of_time:.1f} % of the time"
     return count(share.epochs, "epoch") + of_time
@@ -115,7 +115,7 @@ def groups(found: Summary) -> Iterator[Group]:
 def _of_grade(found: Summary, grade: Grade, title: str, urgent: bool = False) -> Iterator[Group]:
     forms = tuple(form for form in found.forms if form.graded.grade == grade)
     if forms:
-        yield Group(title, EpochShare(found.with_form[grade], None), forms, urgent)
+        yield Group(title, TimeShare(found.with_form[grade], None), forms, urgent)
 
 
 def form_line(form: FormCount) -> str:

@@ -73,7 +73,7 @@ def ram_row(memory: MemoryUse) -> SummaryRow:
 
 def flash_row(memory: MemoryUse) -> SummaryRow:
     in_code = memory.code_constants_bytes
-    of_cpu = f", {size_text(in_code)} of them constants of CPU layers in the C file" if in_code else ""
+    of_cpu = f", {size_text(in_code)} of them for CPU layers in the C file" if in_code else ""
     weights = f"{size_text(memory.flash_bytes)} of weights{of_cpu}"
     return SummaryRow("flash", weights if memory.flash_bytes else "nothing")
 

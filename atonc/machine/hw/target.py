@@ -24,6 +24,10 @@ class Target:
     words: Callable[[Epoch], int] = ec_program.epoch_words
     trust: Trust = PUBLISHED
 
+    @property
+    def by_controller(self) -> bool:
+        return self.programmed_by == hardware.CONTROLLER
+
     def cycles(self, epoch: Epoch) -> EpochCycles:
         """Prices an epoch that has its words: decoded, or from `with_words`."""
         return _cycles(epoch, self)

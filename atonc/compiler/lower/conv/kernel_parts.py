@@ -53,7 +53,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptResults:
     """Which rows and columns of the results count: from the first on, one in so many."""
 
     first: int
@@ -67,7 +67,7 @@ class Ring:
 
     parts: tuple[Part, ...]
     out: Area  # where the results belong that count
-    kept: Kept
+    kept: KeptResults
 
 
 class Windowed(Protocol):

@@ -17,7 +17,7 @@ from itertools import product
 import numpy as np
 
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.kernel_parts import WINDOW, Kept, Part, Ring, Weights, group_2x, stepped
+from atonc.compiler.lower.conv.kernel_parts import WINDOW, KeptResults, Part, Ring, Weights, group_2x, stepped
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import pad_first
 from atonc.compiler.lower.move.copies import Move, copy
@@ -114,7 +114,7 @@ def _ringed(layer: ConvLayer, lines: WholeLines, context: Context) -> ConvLayer:
     area = replace(layer.area, height=rows)
     out = Area.whole(lines.results(rows), lines.results(area.width), layer.outputs, layer.out_bytes)
     left = [step // lines.stride for step in layer.stride]
-    ring = Ring(tuple(_parts(area, layer, lines)), layer.out, Kept(lines.before, left[0], left[1]))
+    ring = Ring(tuple(_parts(area, layer, lines)), layer.out, KeptResults(lines.before, left[0], left[1]))
     all_count = replace(out, offset=layer.out.offset) == layer.out
     target = layer.target if all_count else context.scratch(out.height * out.line, "results with a ring")
     return replace(layer, target=target, out=layer.out if all_count else out, ring=ring)

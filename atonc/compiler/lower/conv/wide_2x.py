@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.kernel_parts import WINDOW, Kept, Part, Ring, Weights
+from atonc.compiler.lower.conv.kernel_parts import WINDOW, KeptResults, Part, Ring, Weights
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.ringed import on_whole_lines, taps_of, what_counts
 from atonc.compiler.lower.registry import Refusal
@@ -49,7 +49,7 @@ def _columns(layer: ConvLayer, around: ConvLayer, column: int, lower: Lower, con
     area = around.area.columns(column, around.area.width // 2)
     rows = out.height - 1 + WINDOW
     pairs = replace(area, height=rows, channels=2 * area.channels, pixel=2 * area.pixel)
-    ring = Ring(tuple(_parts(pairs, layer.weights)), some.out, Kept(1, 1, 1))
+    ring = Ring(tuple(_parts(pairs, layer.weights)), some.out, KeptResults(1, 1, 1))
     target = context.scratch(rows * pairs.width * layer.outputs, "results with a ring")
     ringed = replace(around, target=target, out=Area.whole(rows, pairs.width, layer.outputs), ring=ring)
     return [*lower(ringed, context), *what_counts(some, ringed, context)]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
-from atonc.compiler.lower.conv.kernel_parts import Kept, Part
+from atonc.compiler.lower.conv.kernel_parts import KeptResults, Part
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.compiler.lower.conv.wide_lines import INNER, LONG, WideLine
 from atonc.compiler.lower.conv.wide_results import WideEnd, WideRequantisation
@@ -53,7 +53,7 @@ class LoweredSums:
     first: int
     count: int
     multiplier: int = 0  # outputs per input channel of a depthwise layer; 0: every output sees all channels
-    kept: Kept | None = None  # of rows and columns; none: all of them
+    kept: KeptResults | None = None  # of rows and columns; none: all of them
 
     def add_to(self, codes: Ints, result: Ints) -> None:
         features = self.features(codes)

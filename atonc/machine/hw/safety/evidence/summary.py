@@ -45,7 +45,7 @@ class FormCount:
 
 
 @dataclass(frozen=True)
-class EpochShare:
+class TimeShare:
     """Epochs, and how much of the predicted time of the whole network they take; None where nothing is predicted."""
 
     epochs: int
@@ -58,12 +58,12 @@ class EpochShare:
 @dataclass(frozen=True)
 class Summary:
     epochs: Mapping[str, int]  # by grade
-    by_argument: Mapping[str, EpochShare]  # that need it
+    by_argument: Mapping[str, TimeShare]  # that need it
     forms: tuple[FormCount, ...]
     with_form: Mapping[Grade, int]  # epochs that have a form of this grade, whatever their own
     shipped: int  # epochs all of whose forms are in programs that ST ships
     answers: BoardEvidence = NO_ANSWERS  # of the board that the program is for
-    interleaved: Mapping[Writers, EpochShare] = field(default_factory=dict)  # epochs with such writers
+    interleaved: Mapping[Writers, TimeShare] = field(default_factory=dict)  # epochs with such writers
 
     def as_dict(self) -> dict[str, Any]:
         arguments = [
@@ -111,7 +111,7 @@ def summarise(
     )
 
 
-def _share(epochs: Sequence[EpochGrade], cycles: Mapping[int, int] | None) -> EpochShare:
+def _share(epochs: Sequence[EpochGrade], cycles: Mapping[int, int] | None) -> TimeShare:
     if not cycles:
-        return EpochShare(len(epochs), None)
-    return EpochShare(len(epochs), sum(cycles[epoch.number] for epoch in epochs) / max(1, sum(cycles.values())))
+        return TimeShare(len(epochs), None)
+    return TimeShare(len(epochs), sum(cycles[epoch.number] for epoch in epochs) / max(1, sum(cycles.values())))
