@@ -55,6 +55,7 @@ def add_model_options(parser: argparse.ArgumentParser, *foreign: tuple[Foreign, 
     add_declared(parser, ModelOptions, rare=not verify)
     add_declared(parser, without=() if verify else ("verify",), rare=not verify)
     add_foreign(parser, COMMON, *foreign)
+    parser.set_defaults(st=None)  # the command line tells when it was called by the name of ST's tool; a form never is
 
 
 def add_picture_options(parser: argparse.ArgumentParser) -> None:
@@ -123,7 +124,7 @@ def compiler_options(options: argparse.Namespace, verify: bool) -> Options:
         if where not in ("cpu", "npu"):
             raise InputError(f"{where!r} is no place to run", where="--on", remedy=f"write --on cpu {node}")
     profile = read_profile(options.st_neural_art or "")
-    if getattr(options, "st", None) and not _asks_for_controller(profile, options):
+    if options.st and not _asks_for_controller(profile, options):
         options.epoch_controller = False  # ST's tool uses it where it is asked to, and scripts copy files accordingly
     _profile_notes(profile, options)
     options.no_cpu = getattr(options, "no_cpu", False) or profile.no_cpu
