@@ -57,13 +57,14 @@ def test_what_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said", "line"),
     [
-        ('name = "reid"', 'name = "od"', "two things", ""),
-        ('name = "reid"', 'name = "OD"', "two things", ""),
+        ('name = "reid"', 'name = "od"', "networks called", ""),
+        ('name = "reid"', 'name = "OD"', "networks called", ""),
+        ('name = "reid"', 'name = "Od_slot"', "networks called", ""),
         ('name = "reid"', 'name = "a b"', "cannot be a name", ""),
-        ('name = "reid"', 'name = "app"', "two things", ""),
-        ('name = "reid"', 'name = "app_networks"', "two things", ""),
-        ('name = "reid"', 'name = "app_loop"', "two things", ""),
-        ('name = "reid"', 'name = "App_Flash"', "two things", ""),
+        ('name = "reid"', 'name = "app"', "is reserved", ""),
+        ('name = "reid"', 'name = "app_networks"', "is reserved", ""),
+        ('name = "reid"', 'name = "app_loop"', "is reserved", ""),
+        ('name = "reid"', 'name = "App_Flash"', "is reserved", ""),
         ("per_second = 30", "per_second = 0", "never runs", "line 13"),
         ('after = "od"', 'after = "oh"', "no other network", ""),
         ('after = "od"', 'after = "reid"', "no other network", ""),
@@ -103,7 +104,7 @@ def test_what_the_file_lets_survive_is_added_to_what_followers_need(tmp_path: Pa
 def test_no_network_is_called_as_a_file_of_the_whole(tmp_path: Path) -> None:
     """Read off the table that makes the files."""
     for file in WholeFile:
-        with pytest.raises(InputError, match="two things"):
+        with pytest.raises(InputError, match=r"is reserved|networks called"):
             read_application(written(tmp_path, GOOD.replace('name = "reid"', f'name = "{file.stem}"')))
 
 

@@ -79,7 +79,7 @@ def test_channels_of_pixels_that_are_no_whole_words_meet() -> None:
 
 
 def thirds(pieces: int) -> list[range]:
-    """Of 96 bytes, at whole words."""
+    """Cuts 96 bytes at whole words."""
     starts = [96 * k // pieces // 8 * 8 for k in range(pieces)] + [96]
     return [range(a, b) for a, b in pairwise(starts)]
 

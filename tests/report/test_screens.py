@@ -29,7 +29,7 @@ def shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 @pytest.mark.usefixtures("narrow")
-@pytest.mark.parametrize(("verb", "most"), [("analyze", 30), ("generate", 32), ("explain", 45)])
+@pytest.mark.parametrize(("verb", "most"), [("analyze", 30), ("generate", 33), ("explain", 45)])
 def test_defaults_are_short_and_end_with_the_figures(
     verb: str, most: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

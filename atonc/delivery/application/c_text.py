@@ -8,7 +8,7 @@ from atonc.delivery.application import c_relocatable
 from atonc.delivery.application.flash import SlotContents
 from atonc.delivery.application.image_place import places
 from atonc.delivery.application.plan_types import ApplicationPlan, Kept, SharedConstants
-from atonc.delivery.application.read import SHARED
+from atonc.delivery.application.read import SHARED, SLOT
 from atonc.delivery.application.types import AppNetwork
 from atonc.machine.base.about import __version__
 
@@ -311,7 +311,7 @@ def _address_lines(found: ApplicationPlan, contents: Sequence[SlotContents]) -> 
     for one in contents:
         name = f"APP_FLASH_{one.slot.network.upper()}"
         yield f"#define {name}_ADDRESS {one.slot.start:#010x}UL"
-        yield f"#define {name}_SLOT_BYTES {one.slot.end - one.slot.start}UL"
+        yield f"#define {name}{SLOT.upper()}_BYTES {one.slot.end - one.slot.start}UL"
         yield f"#define {name}_BYTES {len(one.data)}UL"
         yield f"#define {name}_CRC32 {one.crc32:#010x}UL"
     known: list[str] = []

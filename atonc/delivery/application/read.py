@@ -30,6 +30,7 @@ from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
 
 MOST_NETWORKS = 16
 SHARED = "app_shared"  # parts of the flash that several networks read
+SLOT = "_slot"  # of macros: where a network may grow
 EVERYTHING = "all"  # a survivor of the runs of all other networks
 _WORDS = ("network", "default", EVERYTHING)  # what C calls a network without a name; all of them
 _KEYS = ("board", "resident", "share_constants", "reserve", "network")
@@ -97,12 +98,7 @@ def checked(application: Application) -> Application:
         check_name(name)
         if name.lower().startswith(SHARED):
             raise InputError(f"a network called {name!r}", where=application.file, rule=f"{SHARED}... is ours")
-        if names.count(name) > 1 or name.lower() in (*_taken(), *(other.lower() for other in names if other != name)):
-            raise InputError(
-                f"two things are called {name!r}",
-                where=application.file,
-                rule=f"every network has a name of its own, none of {', '.join(_taken())}; capitals make no difference",
-            )
+        _require_own(name, names, application.file)
     for one in application.networks:
         if one.options.encrypt_weights:
             raise InputError(
@@ -112,6 +108,18 @@ def checked(application: Application) -> Application:
                 remedy="leave out encrypt_weights, or generate this network by itself",
             )
     return replace(application, networks=tuple(_linked(one, application, names) for one in application.networks))
+
+
+def _require_own(name: str, names: Sequence[str], file: str) -> None:
+    """Files and macros are named after networks, macros in capitals: what `x` and `x_slot` are called would be one."""
+    remedy = "give the network another name"
+    if name.lower() in _taken():
+        rule = f"names of the application's own files: {', '.join(_taken())}"
+        raise InputError(f"the name {name!r} is reserved", where=file, rule=rule, remedy=remedy)
+    twice = [other for other in names if other.lower() in (name.lower(), f"{name.lower()}{SLOT}")]
+    if len(twice) > 1:
+        rule = f"names differ, capitals make no difference, and none is another one with {SLOT} behind it"
+        raise InputError(f"networks called {' and '.join(map(repr, twice))}", where=file, rule=rule, remedy=remedy)
 
 
 def _taken() -> tuple[str, ...]:

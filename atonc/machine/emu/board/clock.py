@@ -24,7 +24,7 @@ class Clock:
         return self._passed + self.begun()
 
     def executed(self, instructions: int) -> None:
-        """Of a slice that is over."""
+        """Counts the instructions of a slice that is over."""
         self._passed += instructions
 
     def schedule(self, delay: int, action: Action) -> None:

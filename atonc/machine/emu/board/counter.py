@@ -37,7 +37,7 @@ class InstructionCounter:
 
     @property
     def left(self) -> int:
-        """Of this slice."""
+        """Instructions of this slice that are left."""
         return self._words[self._place + 1] - self.begun
 
     def end_here(self) -> None:
@@ -46,5 +46,5 @@ class InstructionCounter:
         self._words[self._place + 1] = self.begun
 
     def executed(self, trapped: bool) -> int:
-        """Of a slice that is over. More than were given where it could not end inside an IT block."""
+        """Instructions of a slice that is over. More than were given where it could not end inside an IT block."""
         return self.begun if trapped or self.left >= 0 else self.begun - 1

@@ -40,14 +40,14 @@ class Writers(StrEnum):
 
 
 def features(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iterator[Feature]:
-    """Of two writers."""
+    """How two writers lie to each other, if they interleave."""
     if relation in INTERLEAVED:
         yield Feature(BETWEEN, str(relation), distance(one, other))
         yield Feature(RUN, "", shorter_run(one, other))
 
 
 def together(relations: Mapping[tuple[Name, Name], Relation]) -> Iterator[Feature]:
-    """Of all writers of an epoch, by how each two lie to each other. Of one pair `features` say all."""
+    """How many writers of an epoch interleave. `features` say all there is to say of a single pair."""
     sizes = sorted(map(len, _sets(pair for pair, found in relations.items() if found in INTERLEAVED)))
     if sizes not in ([], [2]):
         yield Feature(TOGETHER, "", " ".join(map(str, sizes)))
