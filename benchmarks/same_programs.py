@@ -1,15 +1,17 @@
 """Are programs, memory images, generated C and explanations the same bytes as at another commit?
 
-Every model of the corpus with the default options and with `--numerics 2.x`; ten of them with `--prefer memory` and
-`--no-epoch-controller` too. `--quick`: eight small models. Hashes of another commit: `--tree` at a checkout of it, with
-`--save FILE`; then `--against FILE` here. Explanations (decisions of layers) are compared apart from what
-the chip runs.
+Every model of the corpus with the default options, `--resident`, `--prefer memory`, `--silicon seen` and
+`--numerics 2.x`, ten of them with `--no-epoch-controller` too, and eight random networks of 16x8. `--quick`: eight
+small models and two networks of 16x8. Hashes of another commit: `--tree` at a checkout of it, with `--save FILE`; then
+`--against FILE` here. Explanations (decisions of layers) are compared apart from what the chip runs. Where programs
+differ, their predicted cycles and peak RAM are compared: slower or larger fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from atonc.compiler.emit import write
 from atonc.compiler.emit.c.files import files
-from atonc.compiler.request.options import Options
+from atonc.compiler.request.options import ALL_FREE, Options
 from atonc.delivery.generate.generating import analyze, c_network
 from atonc.insight.explain.ours import network_view
 from atonc.machine.base.errors import AtoncError
@@ -26,11 +28,13 @@ from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import MODEL_FILES, ONLY, SAVE, SHARD, Report, argument
 from benchmarks.shared.kept import read
 from benchmarks.shared.kept import write as keep
+from tests.compiler.wide_networks import random_network
 
 GROUP = "speed"
 ARGUMENTS = (
     SAVE,
     argument("--against", type=Path, metavar="FILE", help="compare with those there"),
+    argument("--figures", action="store_true", help="other bytes are meant: only slower or larger ones fail"),
     argument("--quick", action="store_true", help="eight small models"),
     MODEL_FILES,
     ONLY,
@@ -45,9 +49,18 @@ MORE = (
     *QUICK, "blazeface_front", "person_detect", "mobilenet_v1_0.25_96_tfs", "esc10__miniresnet",
 )[2:]  # fmt: skip
 PLAIN = Options(verify=False)
-ALWAYS = {"default": PLAIN, "2.x": replace(PLAIN, numerics="2.x")}
-SOMETIMES = {"memory": replace(PLAIN, prefer="memory"), "no controller": replace(PLAIN, epoch_controller=False)}
-EXPLANATION = "explanation"
+ALWAYS = {
+    "default": PLAIN,
+    "resident": replace(PLAIN, resident=ALL_FREE),
+    "memory": replace(PLAIN, prefer="memory"),
+    "seen": replace(PLAIN, silicon="seen"),
+    "2.x": replace(PLAIN, numerics="2.x"),
+}
+SOMETIMES = {"no controller": replace(PLAIN, epoch_controller=False)}
+WIDE, FEW_WIDE = 8, 2  # networks of 16x8
+EXPLANATION, CYCLES, RAM = "explanation", "cycles", "ram"
+FIGURES = {CYCLES, RAM}
+SLOWER = 1.002  # so much may change without being called slower
 
 Hashes = dict[str, str]
 
@@ -65,10 +78,21 @@ def hashes(model: Path, options: Options) -> Hashes:
         EXPLANATION: json.dumps(said).encode(),
         **firmware,
     }
-    return {name: sha256(content).hexdigest() for name, content in sorted(found.items())}
+    figures = {CYCLES: str(view.cost.cycles), RAM: str(view.memory.ram_bytes - view.memory.resident_bytes)}
+    return {name: sha256(content).hexdigest() for name, content in sorted(found.items())} | figures
 
 
-def cases(arguments: argparse.Namespace) -> Iterator[tuple[str, Path, Options]]:
+def wide_networks(folder: Path, count: int) -> Iterator[Path]:
+    for number in range(count):
+        path = folder / f"wide_{number}.tflite"
+        path.write_bytes(random_network(number, large=number >= WIDE // 2).tflite("int16"))
+        yield path
+
+
+def cases(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path, Options]]:
+    if not arguments.only:
+        for model in wide_networks(folder, FEW_WIDE if arguments.quick else WIDE):
+            yield f"{model.name} [default]", model, PLAIN
     for model in chosen(arguments):
         if arguments.quick and not model.name.startswith(QUICK):
             continue
@@ -78,14 +102,33 @@ def cases(arguments: argparse.Namespace) -> Iterator[tuple[str, Path, Options]]:
 
 
 def different(before: Hashes, after: Hashes) -> list[str]:
-    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return [name for name in names if name not in FIGURES]
+
+
+def worse(before: Hashes, after: Hashes) -> str:
+    """What became slower or larger, in words."""
+    both = FIGURES & before.keys() & after.keys()
+    ratios = {name: int(after[name]) / max(1, int(before[name])) for name in both}
+    return ", ".join(f"{name} x {ratio:.4f}" for name, ratio in sorted(ratios.items()) if ratio != 1)
+
+
+def is_worse(before: Hashes, after: Hashes) -> bool:
+    if "refused" in before or "refused" in after:
+        return "refused" not in before
+    return int(after[CYCLES]) > SLOWER * int(before[CYCLES]) or int(after[RAM]) > int(before[RAM])
 
 
 def run(arguments: argparse.Namespace) -> Report:
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(arguments, Path(folder))
+
+
+def _run(arguments: argparse.Namespace, folder: Path) -> Report:
     before: dict[str, Hashes] = read(arguments.against)
     found: dict[str, Hashes] = {}
-    programs = explanations = 0
-    for label, model, options in cases(arguments):
+    programs = explanations = losers = 0
+    for label, model, options in cases(arguments, folder):
         started = time.process_time()
         found[label] = hashes(model, options)
         seconds = time.process_time() - started
@@ -97,7 +140,10 @@ def run(arguments: argparse.Namespace) -> Report:
         changed = different(before[label], found[label])
         programs += changed not in ([], [EXPLANATION])
         explanations += EXPLANATION in changed
-        print(f"{seconds:5.1f} s  {label}: {', '.join(changed) or 'same'}", flush=True)
+        losers += is_worse(before[label], found[label])
+        figures = worse(before[label], found[label])
+        print(f"{seconds:5.1f} s  {label}: {', '.join(changed) or 'same'}  {figures}", flush=True)
     if arguments.against:
         print(f"{len(found)} compilations, {programs} with other programs, {explanations} with other explanations")
-    return Report(failed=programs > 0)
+        print(f"{losers} slower by more than {SLOWER - 1:.1%} or with more RAM")
+    return Report(failed=losers > 0 if arguments.figures else programs > 0)

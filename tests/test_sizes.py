@@ -1,19 +1,18 @@
-"""Small pieces: functions that fit a screen, files that fit a sitting."""
+"""Functions that fit a screen, and a budget for the whole: what comes in pays for itself or replaces something."""
 
 from __future__ import annotations
 
 import ast
 from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_LINES = 400  # of a file
+MOST_LINES = 126_400  # of all modules of atonc together, blank ones and comments too; only ever lowered
+MOST_MODULES = 1_108
 MOST_FUNCTION_LINES = 60
 MOST_ARGUMENTS = 7  # without self; what travels together is a type
 MOST_IN_ORDER = 8  # arguments without a name in one call of a constructor
-MOST_USUAL_LINES = 150  # of the files of `lower`, half of which are shorter
 
 
 def sources() -> list[Path]:
@@ -51,10 +50,12 @@ def package() -> dict[str, Counted]:
     return {str(path.relative_to(ROOT)): counted(path.read_text()) for path in paths}
 
 
-def test_files_fit_a_sitting() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in sources()}
-    long = [f"{path.relative_to(ROOT)}: {length}" for path, length in lengths.items() if length > MOST_LINES]
-    assert not long, f"more than {MOST_LINES} lines have two nouns in them: {long}"
+def test_the_package_stays_within_its_budget() -> None:
+    """Files may be as long as their subject; the number of things to know is what is limited."""
+    modules = sorted((ROOT / "atonc").rglob("*.py"))
+    lines = sum(len(path.read_text().splitlines()) for path in modules)
+    assert lines <= MOST_LINES, f"{lines} lines: what can go for what came?"
+    assert len(modules) <= MOST_MODULES, f"{len(modules)} modules: which belong together?"
 
 
 def test_functions_fit_a_screen() -> None:
@@ -87,11 +88,6 @@ def test_constructors_of_many_values_name_them() -> None:
 def test_many_arguments_are_seen() -> None:
     assert counted("def f(self, a, b=1, *c, d, **e): pass").arguments == [("f", 3)]
     assert counted("types.Layer(1, 2, name=3)").in_order == [("Layer", 2)]
-
-
-def test_recipes_are_short() -> None:
-    lengths = [len(path.read_text().splitlines()) for path in (ROOT / "atonc" / "compiler" / "lower").rglob("*.py")]
-    assert median(lengths) <= MOST_USUAL_LINES
 
 
 def test_a_long_function_is_seen() -> None:
