@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from atonc.compiler.emit.c.kernels import SOURCE, kernel_files
-from atonc.machine.emu.board.elf import read_firmware
+from atonc.machine.emu.board.board import read_firmware
 from benchmarks.shared.declare import WORK, WRITE, Report
 
 GROUP = "time"

@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from atonc.machine.emu.board.elf import read_firmware
+from atonc.machine.emu.board.board import read_firmware
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import ONLY, SEED, WORK, WRITE, Report, argument
 from benchmarks.shared.instruction_cases import AIM, Case, Maker

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atonc.machine.emu.board.cpu_memory import CpuMemory
+from atonc.machine.emu.board import v81m
 from atonc.machine.emu.board.mve.unit import ENTRIES, VectorUnit
-from atonc.machine.emu.board.v81m import scalar
-from atonc.machine.emu.board.v81m.patterns import Pattern
+from atonc.machine.emu.board.system import CpuMemory
+from atonc.machine.emu.board.v81m import Pattern
 from tests.board.instructions import MEMORY_BYTES, REGISTERS, VPR
 
 AIM = 0x4000_0000  # stands for the record's memory until its place is known
@@ -127,19 +127,19 @@ class Maker:
 
     def scalar_cases(self, count: int) -> list[Case]:
         cases = []
-        for pattern in (*scalar.SHIFTS, *scalar.SELECTS, *scalar.DOUBLES):
+        for pattern in (*v81m.SHIFTS, *v81m.SELECTS, *v81m.DOUBLES):
             for _ in range(count if "double" not in pattern.name else 12 * count):
                 word = self.word(pattern)
-                found = scalar.TABLE.find(word)
+                found = v81m.TABLE.find(word)
                 if found is None or found.name != pattern.name:
                     continue
                 name = "CSEL and its kin" if pattern.name == "CSEL" else pattern.name
-                record = self.doubles() if pattern in scalar.DOUBLES else self.record(False)
+                record = self.doubles() if pattern in v81m.DOUBLES else self.record(False)
                 cases.append(Case(name, _inst(word), record))
-                if pattern in scalar.SHIFTS and self.random.random() < 0.3:
+                if pattern in v81m.SHIFTS and self.random.random() < 0.3:
                     condition = self.random.choice(("eq", "ne", "cs", "mi", "ge", "lt"))
                     cases.append(Case(f"{name} in an IT block", f"it {condition}\n {_inst(word)}", record))
-                if pattern in scalar.DOUBLES and self.random.random() < 0.1 and word >> 28 == 0xE:
+                if pattern in v81m.DOUBLES and self.random.random() < 0.1 and word >> 28 == 0xE:
                     cases.append(Case(f"{name} in an IT block", f"itt ne\n {_inst(word)}\n addne r0,r0,#1", record))
         return cases
 

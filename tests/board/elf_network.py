@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from atonc.machine.base.errors import InputError
-from atonc.machine.emu.board.board import VirtualBoard
-from atonc.machine.emu.board.elf import read_firmware
+from atonc.machine.emu.board.board import VirtualBoard, read_firmware
 from atonc.machine.emu.files.types import ApplicationBuffer, CompiledNetwork
 
 _BREAK, _SLEEP = b"\x00\xbe", b"\x20\xbf\x00\xbe"  # bkpt; wfe and bkpt

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from atonc.machine.emu.board.blocks import AREA_BYTES, area_of
-from atonc.machine.emu.board.clock import Clock
 from atonc.machine.emu.board.core import Core
-from atonc.machine.emu.board.interrupts import Nvic, SystemControl
+from atonc.machine.emu.board.system import Clock, Nvic, SystemControl
 
 CODE, DATA, STACK, RECORDS = 0x0000_0000, 0x2000_0000, 0x2000_8000, 0x2100_0000
 VECTORS, REGISTERS, VPR, FLAGS, START, FAULT, MEMORY, RECORD = 0, 128, 184, 188, 192, 196, 208, 464

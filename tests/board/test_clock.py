@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from atonc.machine.emu.board import VirtualBoard, core, read_firmware
-from atonc.machine.emu.board.clock import Clock
-from atonc.machine.emu.board.terminal import Terminal
-from atonc.machine.emu.board.usart import Usart
+from atonc.machine.emu.board.peripherals import Terminal, Usart
+from atonc.machine.emu.board.system import Clock
 from tests.board.programs import build, needs_compiler
 
 pytestmark = needs_compiler

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.machine.emu.board.data_cache import CLEAN, CLEAN_INVALIDATE, INVALIDATE, LINE, DataCache
+from atonc.machine.emu.board.system import CLEAN, CLEAN_INVALIDATE, INVALIDATE, LINE, DataCache
 
 BASE = 0x3400_0000
 

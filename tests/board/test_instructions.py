@@ -15,11 +15,11 @@ pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'at
 
 from atonc.machine.base.errors import NotModelledError
 from atonc.machine.emu.board import core as core_module
+from atonc.machine.emu.board import v81m
 from atonc.machine.emu.board.core import Core
-from atonc.machine.emu.board.mve import missing
+from atonc.machine.emu.board.mve import unit
 from atonc.machine.emu.board.mve.unit import ENTRIES
-from atonc.machine.emu.board.v81m import scalar
-from atonc.machine.emu.board.v81m.patterns import Instruction, Pattern
+from atonc.machine.emu.board.v81m import Instruction, Pattern
 from tests.board import instructions
 from tests.board.instructions import CODE, RECORD, STACK
 
@@ -67,7 +67,7 @@ def _nothing(program: instructions.Program) -> bytes:
 def test_every_instruction_of_the_tables_is_recorded() -> None:
     _, _, names = instructions.load(RECORDED)
     known = Counter(name.removesuffix(" in an IT block") for name in names)
-    tables = (*scalar.SHIFTS, *scalar.DOUBLES, *(entry.pattern for entry in ENTRIES))
+    tables = (*v81m.SHIFTS, *v81m.DOUBLES, *(entry.pattern for entry in ENTRIES))
     assert [pattern.name for pattern in tables if not known[pattern.name]] == []
     assert known["CSEL and its kin"] and known["DLS, WLS, LE"] >= 20
     assert sum(known.values()) > 600
@@ -110,7 +110,7 @@ SHIFTED = {
 @pytest.mark.parametrize("name", SHIFTED)
 def test_long_shifts_are_found_in_the_middle_of_a_block(name: str) -> None:
     """A Cortex-M33 would take them for ORRS and go on."""
-    drawing = next(pattern for pattern in scalar.SHIFTS if pattern.name == name)
+    drawing = next(pattern for pattern in v81m.SHIFTS if pattern.name == name)
     rng = random.Random(name)
     for by in (1, 5, 31, 32, rng.randrange(2, 31)):
         value = rng.getrandbits(64) | 1 << 63
@@ -124,7 +124,7 @@ def test_long_shifts_are_found_in_the_middle_of_a_block(name: str) -> None:
 
 
 def test_long_shifts_that_are_written_over_code_are_found_too() -> None:
-    lsll = halves(next(pattern for pattern in scalar.SHIFTS if pattern.name == "LSLL"), l=1, h=1, i=4)
+    lsll = halves(next(pattern for pattern in v81m.SHIFTS if pattern.name == "LSLL"), l=1, h=1, i=4)
     core = executed([0xBF00, 0xBF00], {"R2": 0x8000_0001, "R3": 0})
     assert core.register("R3") == 0
     core.uc.mem_write(PLACE, struct.pack("<HH", *lsll))  # as a store of the firmware would
@@ -136,7 +136,7 @@ def test_long_shifts_that_are_written_over_code_are_found_too() -> None:
 
 def test_a_loop_that_begins_inside_another_block_is_translated_once() -> None:
     """Two blocks share the replaced instruction: one must not drop the other each time round."""
-    lsrl = next(pattern for pattern in scalar.SHIFTS if pattern.name == "LSRL")
+    lsrl = next(pattern for pattern in v81m.SHIFTS if pattern.name == "LSRL")
     outer = [0x2004, 0x3401]  # movs r0, #4; adds r4, #1
     inner = [*halves(lsrl, l=1, h=1, i=1), 0x3801, 0xD1FB]  # lsrl r2, r3, #1; subs r0, #1; bne to lsrl
     core = executed([*outer, *inner, 0x3D01, 0xD1F7], {"R2": 0, "R3": 0, "R4": 0, "R5": 200})  # subs r5, #1; bne outer
@@ -148,7 +148,7 @@ def test_translations_are_dropped_before_the_buffer_is_full(monkeypatch: pytest.
     """unicorn would drop them itself by a jump out of the hook, and take Python's frames along."""
     monkeypatch.setattr(core_module.blocks, "BUFFER_BYTES", 16 << 20)
     monkeypatch.setattr(core_module.blocks, "_MOST_TRANSLATED", 8 << 20)
-    lsll = halves(next(pattern for pattern in scalar.SHIFTS if pattern.name == "LSLL"), l=1, h=1, i=1)
+    lsll = halves(next(pattern for pattern in v81m.SHIFTS if pattern.name == "LSLL"), l=1, h=1, i=1)
     core = executed([*lsll, 0xBF00], {"R2": 1, "R3": 0})
     for _ in range(2500):
         core.uc.ctl_remove_cache(PLACE, PLACE + 8)  # as if the firmware had written there
@@ -164,7 +164,7 @@ def test_an_interrupt_in_an_it_block_does_not_take_its_condition_along() -> None
     core.memory.view(CODE + 64, 4)[:] = np.frombuffer(struct.pack("<I", CODE + 0x201), np.uint8)
     handler = struct.pack("<4H", 0x3501, 0x3501, 0x3501, 0x4770)  # adds r5, #1 three times; bx lr
     core.memory.view(CODE + 0x200, 8)[:] = np.frombuffer(handler, np.uint8)
-    shift = next(pattern for pattern in scalar.SHIFTS if pattern.name == "SQRSHR")
+    shift = next(pattern for pattern in v81m.SHIFTS if pattern.name == "SQRSHR")
     put(core, [0x2800, 0xBF16, *halves(shift, d=1, m=0), 0x3204, 0x3208, 0x3401])  # cmp r0, #0; itet ne: r1, r2, r2; r4
     core.start(PLACE, STACK)
     for number in range(6):
@@ -184,8 +184,8 @@ def test_an_interrupt_in_an_it_block_does_not_take_its_condition_along() -> None
 
 
 def unknown() -> list[Pattern]:
-    loops = [pattern for pattern in scalar.LOOPS if pattern.name in ("DLSTP", "WLSTP", "LETP", "LCTP")]
-    return [*loops, *missing.PATTERNS]
+    loops = [pattern for pattern in v81m.LOOPS if pattern.name in ("DLSTP", "WLSTP", "LETP", "LCTP")]
+    return [*loops, *unit.MISSING_PATTERNS]
 
 
 @pytest.mark.parametrize("pattern", unknown(), ids=lambda pattern: f"{pattern.name} {pattern.value:08x}")

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from atonc.machine.emu.board import gpio, registers, security
-from atonc.machine.emu.board.accesses import Accesses
-from atonc.machine.emu.board.clock import Clock
-from atonc.machine.emu.board.clocks import AFTER_FIRST_STAGE, ClockRegisters
-from atonc.machine.emu.board.cycle_counters import DWT_CYCCNT, PMU_CCNTR, CycleCounters
-from atonc.machine.emu.board.fuses import Fuses
-from atonc.machine.emu.board.interrupts import Nvic
-from atonc.machine.emu.board.npu_cache import NpuCache
-from atonc.machine.emu.board.peripherals import Peripherals
-from atonc.machine.emu.board.power import PowerRegisters
-from atonc.machine.emu.board.terminal import Terminal
-from atonc.machine.emu.board.timers import INTERRUPTS, Timer
-from atonc.machine.emu.board.usart import Usart
-from atonc.machine.emu.board.xspi import Xspi
+from atonc.machine.emu.board.peripherals import (
+    AFTER_FIRST_STAGE,
+    FIREWALLS,
+    TIMER_INTERRUPTS,
+    Accesses,
+    ClockRegisters,
+    Fuses,
+    Gpio,
+    NpuCache,
+    Peripherals,
+    PowerRegisters,
+    Terminal,
+    Timer,
+    Usart,
+    Xspi,
+    base_of,
+    name_of,
+)
+from atonc.machine.emu.board.system import DWT_CYCCNT, PMU_CCNTR, Clock, CycleCounters, Nvic
 
 CPU_HZ = 600_000_000
 RCC, USART1, GPIOE, SYSCFG = 0x5602_8000, 0x5200_1000, 0x5602_1000, 0x5600_8000
@@ -93,8 +98,8 @@ def test_fuses_are_blown_by_command_only() -> None:
 
 def test_rights_are_kept_and_not_enforced() -> None:
     board = peripherals()
-    for name in security.NAMES:
-        base = registers.base_of(name)
+    for name in FIREWALLS:
+        base = base_of(name)
         board.devices.write(base + 0x40, 4, 0xA5A5_0001)
         assert board.devices.read(base + 0x40, 4) == 0xA5A5_0001
     assert not board.devices.accesses.unmodelled
@@ -104,7 +109,7 @@ def test_rights_are_kept_and_not_enforced() -> None:
 
 
 def test_pins() -> None:
-    port = gpio.Gpio()
+    port = Gpio()
     port.write(0x00, 1 << 8 | 2 << 10)  # pin 4 is an output, pin 5 another function
     port.write(0x18, 1 << 4 | 1 << 5)
     assert port.read(0x14) == 0x30 and port.read(0x10) == 0x10
@@ -265,7 +270,12 @@ def test_update_by_software_and_numbers_of_interrupts() -> None:
     made.timer.write(0x24, 55)
     made.timer.write(0x14, 1)
     assert made.timer.read(0x24) == 0 and made.timer.read(0x10) == 1
-    assert (INTERRUPTS["TIM2"], INTERRUPTS["TIM7"], INTERRUPTS["TIM9"], INTERRUPTS["TIM18"]) == (116, 121, 126, 135)
+    assert (
+        TIMER_INTERRUPTS["TIM2"],
+        TIMER_INTERRUPTS["TIM7"],
+        TIMER_INTERRUPTS["TIM9"],
+        TIMER_INTERRUPTS["TIM18"],
+    ) == (116, 121, 126, 135)
 
 
 # ------------------------------------------------------------------------------------------------- memories and caches
@@ -321,7 +331,7 @@ def test_registers_without_a_model_are_kept_and_named() -> None:
     assert devices.read(SYSCFG + 0x10, 4) == 7 and devices.read(SYSCFG + 0x10, 4) == 7
     devices.read(RCC, 4)
     (line,) = devices.accesses.unmodelled_lines()
-    name = registers.name_of(SYSCFG + 0x10)
+    name = name_of(SYSCFG + 0x10)
     assert name.startswith("SYSCFG.") and line == f"{name}: read 2 times, written 1 times, holds 0x00000007"
 
 
@@ -347,4 +357,4 @@ def test_the_last_accesses_are_told_once_each() -> None:
     ],
 )
 def test_names(address: int, name: str) -> None:
-    assert registers.name_of(address) == name
+    assert name_of(address) == name

@@ -12,7 +12,7 @@ from atonc.delivery.trials import boarding
 from atonc.delivery.trials.boarding import Rig
 from atonc.insight.validating.validating import synthetic_samples
 from atonc.machine.base.errors import InputError
-from atonc.machine.emu.board import places
+from atonc.machine.emu.board.board import external
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board, parse_board
 from tests.emit.generated import digits, needs_compiler
@@ -25,13 +25,13 @@ def own(text: str) -> Board:
 
 
 def test_external_memories_are_those_of_the_file() -> None:
-    kit = {place.name: place for place in places.external(find_board("dk").machine())}
+    kit = {place.name: place for place in external(find_board("dk").machine())}
     assert (kit["octoFlash"].base, kit["octoFlash"].size_bytes) == (0x7000_0000, 128 * MIB)
     assert (kit["hyperRAM"].base, kit["hyperRAM"].size_bytes, kit["hyperRAM"].cached) == (0x9000_0000, 32 * MIB, True)
-    (flash,) = places.external(find_board("nucleo").machine())
+    (flash,) = external(find_board("nucleo").machine())
     assert flash.size_bytes == 64 * MIB and not flash.cached
     odd = own('[[memories]]\nname = "hyperRAM"\nsize = 0x1000001\n[[areas]]\nname = "weights"\n')
-    assert places.external(odd.machine())[1].size_bytes == 16 * MIB + 0x1000  # whole pages
+    assert external(odd.machine())[1].size_bytes == 16 * MIB + 0x1000  # whole pages
 
 
 def test_firmware_goes_where_the_board_has_room() -> None:

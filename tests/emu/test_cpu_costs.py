@@ -40,8 +40,7 @@ def test_unreadable_calls_keep_their_name() -> None:
 
 
 def test_every_function_has_a_description_and_a_cost() -> None:
-    from atonc.machine.emu.cpu.cycles import _COSTS
-    from atonc.machine.emu.cpu.describe import _LIBRARY
+    from atonc.machine.emu.cpu.cycles import _COSTS, _LIBRARY
 
     library = {name for name in KERNELS if name.startswith("LL_ATON_LIB_")}
     assert library - set(_LIBRARY) == {"LL_ATON_LIB_Pad_4Loop"}

@@ -10,7 +10,7 @@ import pytest
 
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.emu.cpu import run_call
-from atonc.machine.emu.cpu.activ import FUNCTIONS
+from atonc.machine.emu.cpu.st_pointwise import FUNCTIONS
 from tests.emu.cpu_calls import Bench, general
 
 RNG = np.random.default_rng(5)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.emu.cpu import run_call
-from atonc.machine.emu.cpu.quantization import round_half_away, round_to_even_f32
+from atonc.machine.emu.cpu.st_math import round_half_away, round_to_even_f32
 from tests.emu.cpu_calls import BASE, Bench, general
 
 RNG = np.random.default_rng(7)

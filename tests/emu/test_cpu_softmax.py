@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.emu.cpu import run_call
-from atonc.machine.emu.cpu.gemmlowp import exp_on_negative_values, multiply_high, reciprocal
-from atonc.machine.emu.cpu.softmax import softmax_codes
+from atonc.machine.emu.cpu.st_math import exp_on_negative_values, multiply_high, reciprocal, softmax_codes
 from tests.emu.cpu_calls import Bench, Struct, general
 
 RNG = np.random.default_rng(3)

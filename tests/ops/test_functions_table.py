@@ -17,13 +17,13 @@ from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.passes.make_channel_last import RULES
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.insight.quantizing import islands
-from atonc.machine.emu.cpu import atonc_functions
+from atonc.machine.emu.cpu import atonc_numbers
 
 assert cpu_calls  # importing it registers the calls of all operators
 CYCLES = {
-    FunctionWork.PLAIN: atonc_functions.PLAIN,
-    FunctionWork.EXPONENTIAL: atonc_functions.EXPONENTIAL,
-    FunctionWork.ERF: atonc_functions.ERF,
+    FunctionWork.PLAIN: atonc_numbers.PLAIN,
+    FunctionWork.EXPONENTIAL: atonc_numbers.EXPONENTIAL,
+    FunctionWork.ERF: atonc_numbers.ERF,
 }
 
 
@@ -56,9 +56,9 @@ def _in_c(kind: str, number: int) -> dict[str, bool]:
 
 
 def _has_twin(row: Function, number: int) -> bool:
-    if number >= len(atonc_functions.UNARY):
+    if number >= len(atonc_numbers.UNARY):
         return False
-    twin = atonc_functions.UNARY[number]
+    twin = atonc_numbers.UNARY[number]
     return (twin.name, twin.cycles, twin.jumps) == (row.kind, CYCLES[row.work], row.jumps)
 
 
@@ -68,11 +68,11 @@ def test_everything_is_there(row: Function) -> None:
 
 
 def test_numbers_are_those_of_the_header() -> None:
-    strangers = [twin.name for twin in atonc_functions.UNARY if twin.name not in C_NUMBERS]
+    strangers = [twin.name for twin in atonc_numbers.UNARY if twin.name not in C_NUMBERS]
     assert not strangers, f"{', '.join(strangers)} has no row in atonc/compiler/ops/functions.py"
-    assert sorted(C_NUMBERS.values()) == list(range(len(atonc_functions.UNARY)))
+    assert sorted(C_NUMBERS.values()) == list(range(len(atonc_numbers.UNARY)))
     for kind, number in C_VARIANTS.items():
-        assert all(_in_c(kind, number).values()) and atonc_functions.UNARY[number].name == kind
+        assert all(_in_c(kind, number).values()) and atonc_numbers.UNARY[number].name == kind
 
 
 def test_gaps_are_found() -> None:

@@ -3,7 +3,7 @@
 On codes such a function is a table of 256 results, so the NPU takes any of them. Shapes, storage orders, tables, ONNX
 nodes, calls of the C kernels, costs and the cases of the tests read these rows. A new function that shall run on other
 numbers too needs its line in three places that are written independently of each other, and a test says which is
-missing: the `enum` of `atonc_kernels.h`, `runtime/kernels/parts/functions.h`, and `emu/cpu/atonc_functions.py`.
+missing: the `enum` of `atonc_kernels.h`, `runtime/kernels/parts/functions.h`, and `emu/cpu/atonc_numbers.py`.
 """
 
 from __future__ import annotations

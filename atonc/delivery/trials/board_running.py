@@ -13,8 +13,8 @@ import numpy as np
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import VirtualBoard, read_firmware
-from atonc.machine.emu.board.clocks import AFTER_FIRST_STAGE
 from atonc.machine.emu.board.core import Halt
+from atonc.machine.emu.board.peripherals import AFTER_FIRST_STAGE
 from atonc.machine.emu.board.wires import PtyWire, SocketWire
 
 STRETCH = 2_000_000  # instructions between two looks at what the host wants

@@ -17,8 +17,7 @@ from atonc.delivery.reloc.format import CPUS
 from atonc.delivery.reloc.image import Image
 from atonc.delivery.trials.boarding import INSTALL, FirmwareError, Inference, Rig
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.board.clock import Clock
-from atonc.machine.emu.board.interrupts import Nvic, SystemControl
+from atonc.machine.emu.board.system import Clock, Nvic, SystemControl
 from atonc.machine.emu.bus import Bytes
 from atonc.machine.emu.files.types import EpochFlags
 

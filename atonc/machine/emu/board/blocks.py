@@ -10,15 +10,14 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from atonc.machine.base.errors import NotModelledError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.board.cpu_memory import CpuMemory
-from atonc.machine.emu.board.mve import missing
-from atonc.machine.emu.board.v81m import assembler as asm
-from atonc.machine.emu.board.v81m import scalar, stubs
-from atonc.machine.emu.board.v81m.patterns import Instruction
+from atonc.machine.emu.board import assembler as asm
+from atonc.machine.emu.board.mve.unit import COMMON, MISSING, VectorUnit
+from atonc.machine.emu.board.system import CpuMemory
+from atonc.machine.emu.board.v81m import TABLE, Instruction, in_place, stub_code
 
 _AREA_BITS = 24  # a branch reaches 16 MB: every 16 MB have an area for stubs, in their last 64 KB
 _AREA_OFFSET, AREA_BYTES = 0xFF_0000, 0x1_0000
@@ -35,7 +34,7 @@ _BLOCK_BYTES, _INSTRUCTION_BYTES, _MANY_BYTES = 8 << 10, 512, 8 << 10
 _MANY_REGISTERS = (0xE8, 0xE9, 0xEC, 0xED)
 
 Patch = tuple[int, bytes]
-MakeStub = Callable[[int, int], bytes]  # of where it stands and where it goes on
+MakeStub = Callable[[int], bytes]  # of where it stands
 
 
 @dataclass(frozen=True)
@@ -49,22 +48,8 @@ class Stub:
         return self.start + len(self.code)
 
 
-class Vectors(Protocol):
-    """What is wanted of a vector unit."""
-
-    def run_length(self, code: bytes) -> int:
-        """How many bytes at the start of this code are instructions of the vector unit."""
-        ...
-
-    def call(self, at: int, code: bytes) -> bytes:
-        """What asks for these instructions to be executed; the code behind it is common to all."""
-        ...
-
-    def common(self) -> bytes: ...
-
-
 class Blocks:
-    def __init__(self, uc: Any, edge_hook: int, memory: CpuMemory, vectors: Vectors) -> None:
+    def __init__(self, uc: Any, edge_hook: int, memory: CpuMemory, vectors: VectorUnit) -> None:
         self.memory, self._uc, self._vectors = memory, uc, vectors
         self.own_areas: set[int] = set()  # for stubs where no memory of the firmware is
         self.pages: set[int] = set()  # of 4 KB, that hold code which has run
@@ -171,20 +156,20 @@ class Blocks:
         self._count("vector instructions")
         known = self._by_site.get((at, run))
         if known is None:
-            common = self._stub(at >> _AREA_BITS << _AREA_BITS, b"", lambda here, _: self._vectors.common())
+            common = self._stub(at >> _AREA_BITS << _AREA_BITS, b"", lambda here: COMMON)
             call = self._vectors.call(at, run)
-            known = self._stub(at, run, lambda here, _: call + asm.branch(here + len(call), common.start))
+            known = self._stub(at, run, lambda here: call + asm.branch(here + len(call), common.start))
         return [(at, asm.branch(at, known.start))], len(run)
 
     def _replace(self, at: int, instruction: Instruction, conditional: bool) -> Patch:
         self._count(instruction.name)
-        in_place = stubs.in_place(instruction)
-        if in_place is not None:
-            return at, in_place
-        if conditional or stubs.stub(instruction, at, at) is None:
+        replaced = in_place(instruction)
+        if replaced is not None:
+            return at, replaced
+        if conditional or stub_code(instruction, at, at) is None:
             return at, asm.UNDEFINED_WIDE  # the core stops there, and it is executed then
         code = instruction.word.to_bytes(4, "big")
-        stub = self._stub(at, code, lambda here, _: stubs.stub(instruction, at, here) or b"")
+        stub = self._stub(at, code, lambda here: stub_code(instruction, at, here) or b"")
         return at, asm.branch(at, stub.start)
 
     def _count(self, name: str) -> None:
@@ -208,7 +193,7 @@ class Blocks:
                 where=f"{at:#010x}",
                 rule=f"the last {AREA_BYTES >> 10} KB of every 16 MB hold no code of a firmware",
             )  # fmt: skip
-        stub = Stub(start, make(start, at + len(code)), at)
+        stub = Stub(start, make(start), at)
         if base in self.own_areas:
             self.memory.view(start, len(stub.code))[:] = bytearray(stub.code)
         stubs_here.append(stub)
@@ -218,7 +203,7 @@ class Blocks:
 
 def find(word: int) -> Instruction | None:
     """What a word of 32 bits is, if it is not for the vector unit and a Cortex-M33 has not got it."""
-    return scalar.TABLE.find(word) or missing.TABLE.find(word)
+    return TABLE.find(word) or MISSING.find(word)
 
 
 def area_of(address: int) -> int:

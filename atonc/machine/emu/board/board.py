@@ -1,28 +1,139 @@
-"""The board: core, memories, NPU and UART put together; loads a firmware and lets it run."""
+"""The board: core, memories, NPU and UART put together; reads a firmware image, loads it and lets it run."""
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.board import blocks, places
-from atonc.machine.emu.board.accesses import Accesses
-from atonc.machine.emu.board.clock import Clock
+from atonc.machine.emu.board import blocks
 from atonc.machine.emu.board.core import Core, Halt
-from atonc.machine.emu.board.data_cache import DataCache
-from atonc.machine.emu.board.elf import Firmware
-from atonc.machine.emu.board.interrupts import Nvic, SystemControl
-from atonc.machine.emu.board.npu import Npu
-from atonc.machine.emu.board.npu_interrupts import InterruptController
-from atonc.machine.emu.board.peripherals import Peripherals
-from atonc.machine.emu.board.places import BoardPlace
-from atonc.machine.emu.board.terminal import Terminal
+from atonc.machine.emu.board.npu import InterruptController, Npu
+from atonc.machine.emu.board.peripherals import Accesses, Peripherals, Terminal
+from atonc.machine.emu.board.system import Clock, DataCache, Nvic, SystemControl
 from atonc.machine.emu.bus import AddressSpace, Bytes
-from atonc.machine.hw.machine import Machine, stm32n6
+from atonc.machine.hw import regs
+from atonc.machine.hw.elf import Elf, SectionKind, SymbolKind, read_elf
+from atonc.machine.hw.machine import HYPERRAM, Machine, stm32n6
+
+# Where things are on the STM32N6. On-chip memories and peripherals have a secure address (bit 28 set) and a non-secure
+# alias; both reach the same bytes.
+ALIAS = 0x1000_0000
+
+
+@dataclass(frozen=True)
+class BoardPlace:
+    name: str
+    base: int  # the secure address where there are two
+    size_bytes: int
+    cached: bool = False  # by the processor's data cache; what it never writes is left out
+
+    @property
+    def on_chip(self) -> bool:
+        return self.base >> 28 in (0x1, 0x3, 0x5)
+
+
+MEMORIES = (
+    BoardPlace("ITCM", 0x1000_0000, 0x4_0000),
+    BoardPlace("DTCM", 0x3000_0000, 0x4_0000),
+    BoardPlace("AXISRAM", 0x3400_0000, 0x40_0000, cached=True),  # AXISRAM1 to 6 and the NPU cache's RAM, side by side
+    BoardPlace("VENCRAM", 0x3440_0000, 0x2_0000, cached=True),
+    BoardPlace("AHBSRAM", 0x3800_0000, 0x8000),
+    BoardPlace("BKPSRAM", 0x3C00_0000, 0x2000),
+)
+_PAGE = 0x1000  # memories are mapped in such steps
+
+
+def external(machine: Machine) -> tuple[BoardPlace, ...]:
+    """Flash and RAM outside the chip, as the board has them."""
+    banks = [bank for bank in machine.memories if bank.external]
+    return tuple(BoardPlace(b.name, b.base, -(-b.size_bytes // _PAGE) * _PAGE, b.kind == HYPERRAM) for b in banks)
+
+
+NPU = BoardPlace("NPU", regs.ATON_BASE_SECURE, 0x2_0000)
+# all other peripherals: `Devices` knows them one by one
+PERIPHERALS = (
+    BoardPlace("peripherals", 0x5000_0000, 0x80E_0000),
+    BoardPlace("peripherals behind the NPU", 0x5810_0000, 0x10_0000),
+)
+
+PRIVATE_BUS = BoardPlace("core", 0xE000_0000, 0x10_0000)  # NVIC, system control, SysTick, DWT
+
+NPU_INTERRUPT = 53  # lines 0 to 3 of the NPU are 53 to 56
+
+_MAX_FILE = 256 << 20
+_MAX_SEGMENTS = 256
+_LEAST_VECTORS = 64  # bytes: the sixteen of the core
+
+
+@dataclass(frozen=True)
+class LoadedSegment:
+    address: int  # where it is loaded
+    runs_at: int  # where start-up code copies it to, if it does
+    executable: bool
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Firmware:
+    path: Path
+    entry: int
+    vector_table: int
+    segments: tuple[LoadedSegment, ...]
+    symbols: dict[str, int]
+    sizes: dict[str, int] = field(repr=False)
+    _functions: tuple[tuple[int, str], ...] = field(repr=False)
+
+    def function_at(self, address: int) -> str:
+        """The name of the function that the address lies in, for messages."""
+        position = bisect_right(self._functions, (address, "\uffff")) - 1
+        return self._functions[position][1] if position >= 0 else "?"
+
+
+def read_firmware(path: Path) -> Firmware:
+    """An ELF file for a 32-bit Arm core; hostile files are refused by one error."""
+    if not path.is_file():
+        raise InputError("no such firmware image", where=str(path))
+    if path.stat().st_size > _MAX_FILE:
+        raise InputError("too large for a firmware image", where=str(path))
+    elf = read_elf(path.read_bytes(), str(path))
+    if len(elf.segments) > _MAX_SEGMENTS:
+        raise InputError(f"{len(elf.segments)} segments are too many", where=str(path))
+    loaded = [part for part in elf.segments if part.size_bytes]
+    segments = tuple(LoadedSegment(one.loaded_at, one.runs_at, one.executable, elf.contents(one)) for one in loaded)
+    if not segments:
+        raise InputError("nothing to load in it", where=str(path))
+    listed = elf.symbols()
+    symbols = {symbol.name: symbol.value for symbol in listed if symbol.name}
+    sizes = {symbol.name: symbol.size_bytes for symbol in listed if symbol.name}
+    functions = sorted((one.value & ~1, one.name) for one in listed if one.kind == SymbolKind.FUNCTION)
+    start = _vector_table(elf, segments, symbols)
+    return Firmware(path, elf.entry, start, segments, symbols, sizes, tuple(functions))
+
+
+def _vector_table(elf: Elf, segments: tuple[LoadedSegment, ...], symbols: dict[str, int]) -> int:
+    """By the names that compilers give it; else the first section that begins with a stack and an address of code."""
+    named = [elf.section(name) for name in (".isr_vector", ".intvec", ".vectors")]
+    found = [section.address for section in named if section is not None]
+    found += [symbols[name] for name in ("g_pfnVectors", "__vector_table", "__Vectors") if name in symbols]
+    if found:
+        return found[0]
+    for section in elf.sections:
+        first = elf.contents(section)[:_LEAST_VECTORS]
+        if section.in_memory and section.kind == SectionKind.CONTENTS and len(first) == _LEAST_VECTORS:
+            stack, reset = struct.unpack_from("<II", first)
+            code = any(s.runs_at <= reset & ~1 < s.runs_at + len(s.data) for s in segments if s.executable)
+            if stack % 4 == 0 and stack >> 28 in (2, 3) and reset & 1 and code:
+                return section.address
+    return segments[0].address
+
 
 DEFAULT_BUDGET = 2_000_000_000  # instructions
 MAX_SECONDS = 20  # on the board's own clock: a network that waits for ever for the NPU ends here
@@ -59,7 +170,7 @@ class VirtualBoard:
         self.peripherals = Peripherals(self.clock, self.nvic, self.serial, self.accesses, clocks)
         self.system = SystemControl(self.nvic, self.clock)
         self.core = Core(self.clock, self.nvic, self.system)
-        interrupts = InterruptController(lambda line, level: self.nvic.set_line(places.NPU_INTERRUPT + line, level))
+        interrupts = InterruptController(lambda line, level: self.nvic.set_line(NPU_INTERRUPT + line, level))
         self.npu = Npu(self.memory, self.clock, interrupts, self.machine)
         self._clocks_given = clocks is not None
         self.npu.ratio = self._clock_ratio
@@ -71,7 +182,7 @@ class VirtualBoard:
     # -------------------------------------------------------------------------------------------------------- building
 
     def _map_memories(self) -> None:
-        for place in (*places.MEMORIES, *places.external(self.machine)):
+        for place in (*MEMORIES, *external(self.machine)):
             data = self.memory.add(place.name, place.base, place.size_bytes).data
             cached = self.cache is not None and place.cached
             self._map_bytes(place, self.cache.add(place.base, data) if self.cache and cached else data)
@@ -96,7 +207,7 @@ class VirtualBoard:
         symbols = self.firmware.symbols
         own = symbols.get("_data_start", 0), symbols.get("_estack", 0)
         for part in cache.parts:
-            for base in {part.base, part.base & ~places.ALIAS} if part.base >> 28 == 3 else {part.base}:
+            for base in {part.base, part.base & ~ALIAS} if part.base >> 28 == 3 else {part.base}:
                 shift = base - part.base
                 below, above = min(own[0], part.end), max(own[1], part.base)
                 inside = part.base <= own[0] < own[1] <= part.end
@@ -114,9 +225,9 @@ class VirtualBoard:
 
     def _map_devices(self) -> None:
         npu, system, devices = self.npu, self.system, self.peripherals.devices
-        self._map_device(places.NPU, lambda o, s: npu.read(o), lambda o, s, v: npu.write(o, v))
-        self._map_device(places.PRIVATE_BUS, system.read, system.write)
-        for place in places.PERIPHERALS:
+        self._map_device(NPU, lambda o, s: npu.read(o), lambda o, s, v: npu.write(o, v))
+        self._map_device(PRIVATE_BUS, system.read, system.write)
+        for place in PERIPHERALS:
             self._map_device(place, devices.read, devices.write, base=place.base)
 
     def _map_device(
@@ -235,4 +346,4 @@ class VirtualBoard:
 
 
 def _addresses(place: BoardPlace) -> tuple[int, ...]:
-    return (place.base, place.base & ~places.ALIAS) if place.on_chip else (place.base,)
+    return (place.base, place.base & ~ALIAS) if place.on_chip else (place.base,)

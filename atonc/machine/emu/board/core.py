@@ -6,23 +6,93 @@ It knows no NVIC either: exceptions are entered and left here, with the frames t
 
 from __future__ import annotations
 
+import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from atonc.machine.base.errors import AtoncError, InputError, ToolError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import blocks
 from atonc.machine.emu.board.blocks import Blocks
-from atonc.machine.emu.board.clock import Clock
-from atonc.machine.emu.board.counter import InstructionCounter
-from atonc.machine.emu.board.cpu_memory import CpuMemory
-from atonc.machine.emu.board.interrupts import SVCALL, Nvic, SystemControl
 from atonc.machine.emu.board.mve import unit
 from atonc.machine.emu.board.mve.unit import VectorUnit
-from atonc.machine.emu.board.register_bank import RegisterBank
-from atonc.machine.emu.board.v81m.execute import Executor
+from atonc.machine.emu.board.system import SVCALL, Clock, CpuMemory, Nvic, SystemControl
+from atonc.machine.emu.board.v81m import Executor
+
+_WORDS = 512  # of the engine, whose first half kilobyte of words all releases since 2.0 have
+_TRIES = 37, 53, 71
+
+
+class InstructionCounter:
+    """How many instructions unicorn has executed, to the last one: time on the board is a function of nothing else.
+
+    unicorn counts, to know when a slice ends, but tells nobody. Its engine keeps two words beside each other, the
+    number of instructions that it has begun and the number that it was given: they are found by what they hold after
+    slices of different lengths.
+    """
+
+    def __init__(self, uc: Any, run: Callable[[int], None]) -> None:
+        """`run` executes so many instructions that do nothing."""
+        words = (ctypes.c_size_t * _WORDS).from_address(uc._uch.value)
+        places = set(range(_WORDS - 1))
+        for count in _TRIES:
+            run(count)
+            # the instruction at which it stopped was begun and not executed
+            places = {k for k in places if (words[k], words[k + 1]) == (count + 1, count)}
+        if len(places) != 1:
+            raise ToolError("this release of unicorn does not show how many instructions ran", remedy="use 2.1.4")
+        self._words, self._place = words, places.pop()
+
+    @property
+    def begun(self) -> int:
+        """In this slice, the one that is at a device included."""
+        return self._words[self._place]
+
+    @property
+    def left(self) -> int:
+        """Instructions of this slice that are left."""
+        return self._words[self._place + 1] - self.begun
+
+    def end_here(self) -> None:
+        """The slice ends behind the instruction that is at a device. unicorn's own stop would end it before that one,
+        which would then be executed twice."""
+        self._words[self._place + 1] = self.begun
+
+    def executed(self, trapped: bool) -> int:
+        """Instructions of a slice that is over. More than were given where it could not end inside an IT block."""
+        return self.begun if trapped or self.left >= 0 else self.begun - 1
+
+
+class RegisterBank:
+    """Several registers of the processor in one call: one for each would take longer than a handler of the firmware."""
+
+    def __init__(self, uc: Any, numbers: Sequence[int]) -> None:
+        if not hasattr(uc, "_do_reg_read_batch"):
+            raise ToolError("this release of unicorn is too old", remedy="pip install 'unicorn>=2.1.4'")
+        count = len(numbers)
+        self._uc, self._count = uc, ctypes.c_int(count)
+        self._values = np.zeros(count, np.uint64)  # of narrower ones unicorn writes the lower half only
+        self._numbers = (ctypes.c_int * count)(*numbers)
+        first = self._values.ctypes.data
+        self._places = (ctypes.c_void_p * count)(*(first + 8 * k for k in range(count)))
+
+    def read(self) -> list[int]:
+        self._check(self._uc._do_reg_read_batch(self._numbers, self._places, self._count))
+        values: list[int] = self._values.tolist()
+        return values
+
+    def write(self, values: Iterable[int]) -> None:
+        self._values[:] = np.fromiter(values, np.uint64)
+        self._check(self._uc._do_reg_write_batch(self._numbers, self._places, self._count))
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise RuntimeError(f"unicorn: error {status} of a register")
+
 
 _EXIT_ADDRESS = 0xFFFF_FFFE  # where unicorn would stop by itself: never reached
 _SWI, _BKPT, _EXCEPTION_EXIT = 2, 7, 8  # unicorn's numbers of what it cannot do itself
@@ -348,4 +418,3 @@ def _unicorn() -> tuple[Any, Any]:
         return import_module("unicorn"), import_module("unicorn.arm_const")
     except ImportError as error:
         raise ToolError("unicorn is not installed", remedy="pip install 'atonc[board]'") from error
-

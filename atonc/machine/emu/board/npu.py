@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atonc.machine.base.errors import AtoncError, InputError, NotModelledError, UnsupportedError
-from atonc.machine.emu.board.clock import Action, Clock
-from atonc.machine.emu.board.npu_interrupts import InterruptController
+from atonc.machine.emu.board.system import Action, Clock
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.npu import run_epoch
 from atonc.machine.hw import regs
@@ -20,6 +19,64 @@ from atonc.machine.hw.ec import instructions
 from atonc.machine.hw.ec.tables import BLOB_MAGIC
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import Machine, stm32n6
+
+_ALL = 0xFFFF_FFFF
+_IC_CTRL, _IC_VERSION, _IC_STATUS, _IC_SET, _IC_CLEAR, _OR_MASKS, _AND_MASKS = 0, 1, 2, 3, 4, 5, 9
+_VERSION_WORD = 69210398
+LINES = 4
+
+
+class InterruptController:
+    """A source that a mask names is ignored by that line. A line is up when any source is left by its OR mask, or
+    when all those left by its AND mask are up."""
+
+    EPOCHCTRL, EPOCHCTRL_ERROR = 28, 30  # numbers of sources; 0 to 9 are the stream engines
+
+    def __init__(self, set_line: Callable[[int, bool], None]) -> None:
+        self._set_line = set_line
+        self.reset()
+
+    def reset(self) -> None:
+        self.enabled, self.status = False, 0
+        self.or_masks, self.and_masks = [_ALL] * LINES, [_ALL] * LINES
+
+    def raise_source(self, number: int) -> None:
+        self.status |= 1 << number
+        self._update()
+
+    def read(self, register: int) -> int:
+        if register == _IC_STATUS:
+            return self.status
+        if _OR_MASKS <= register < _OR_MASKS + LINES:
+            return self.or_masks[register - _OR_MASKS]
+        if _AND_MASKS <= register < _AND_MASKS + LINES:
+            return self.and_masks[register - _AND_MASKS]
+        return {_IC_CTRL: int(self.enabled), _IC_VERSION: _VERSION_WORD}.get(register, 0)
+
+    def write(self, register: int, value: int) -> None:
+        if register == _IC_CTRL:
+            if value & _CONFCLR:
+                self.reset()
+            elif value & _CLR:
+                self.status = 0
+            self.enabled = bool(value & _EN)
+        elif register == _IC_SET:
+            self.status |= value
+        elif register == _IC_CLEAR:
+            self.status &= ~value
+        elif _OR_MASKS <= register < _OR_MASKS + LINES:
+            self.or_masks[register - _OR_MASKS] = value
+        elif _AND_MASKS <= register < _AND_MASKS + LINES:
+            self.and_masks[register - _AND_MASKS] = value
+        self._update()
+
+    def _update(self) -> None:
+        for line in range(LINES):
+            wanted = ~self.and_masks[line] & _ALL
+            any_up = self.status & ~self.or_masks[line] & _ALL
+            all_up = wanted and self.status & wanted == wanted
+            self._set_line(line, bool(self.enabled and (any_up or all_up)))
+
 
 _EN, _CLR, _DIR, _CONFCLR, _RUNNING = 1 << 0, 1 << 1, 1 << 3, 1 << 30, 1 << 31
 _CTRL, _ADDR = 0, 2
@@ -234,5 +291,3 @@ class Npu:
                     self.interrupts.raise_source(InterruptController.EPOCHCTRL)
                 if status & ~1:
                     self.interrupts.raise_source(InterruptController.EPOCHCTRL_ERROR)
-
-

@@ -12,9 +12,8 @@ import numpy as np
 
 from atonc.machine.base.errors import NotModelledError
 from atonc.machine.emu.bus import AddressSpace
-from atonc.machine.emu.cpu.cycles import CallCost, call_cost
-from atonc.machine.emu.cpu.describe import describe_call
-from atonc.machine.emu.cpu.registry import Kernel
+from atonc.machine.emu.cpu.cycles import CallCost, call_cost, describe_call
+from atonc.machine.emu.cpu.struct_view import Kernel
 from atonc.machine.emu.files.types import CValue
 
 __all__ = ["CallCost", "Kernel", "call_cost", "describe_call", "is_library_call", "run_call"]

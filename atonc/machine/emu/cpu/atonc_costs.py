@@ -15,9 +15,9 @@ from importlib import import_module
 from math import prod
 
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.cpu.atonc_functions import EXPONENTIAL, PLAIN, UNARY
-from atonc.machine.emu.cpu.atonc_numbers import LIMITS, element_type
-from atonc.machine.emu.cpu.struct_view import StructView, argument, as_int, fail
+from atonc.machine.emu.cpu.atonc_numbers import EXPONENTIAL, LIMITS, PLAIN, UNARY, element_type
+from atonc.machine.emu.cpu.library import LibraryCall
+from atonc.machine.emu.cpu.struct_view import as_int, fail
 from atonc.machine.emu.files.types import CValue
 from atonc.machine.hw.machine import Machine
 
@@ -68,23 +68,17 @@ class CallPrice:
 Work = Callable[["Reader"], CallPrice]
 
 
-class Reader:
+class Reader(LibraryCall):
     """Sizes out of the arguments of a call; whatever is damaged has no cost."""
 
-    def __init__(self, name: str, args: Sequence[CValue]) -> None:
-        self.name, self.args = name, args
-
     def size(self, index: int) -> int:
-        value = as_int(argument(self.args, index, self.name), self.name)
+        value = self.integer(index)
         if not 0 <= value < 1 << 31:
             raise fail(f"a size of {value}", self.name)
         return value
 
     def product(self, first: int, count: int) -> int:
         return prod(self.size(first + k) for k in range(count))
-
-    def struct(self, index: int) -> StructView:
-        return StructView.of(argument(self.args, index, self.name), self.name)
 
     def type(self, index: int) -> int:
         return self.struct(index).integer("type")
@@ -98,7 +92,7 @@ class Reader:
         return element_type(self.size(index), self.name).itemsize
 
     def _rows(self, rank: int, table: int, width: int) -> list[list[int]]:
-        rows = argument(self.args, table, self.name)
+        rows = self.value(table)
         if not isinstance(rows, list) or len(rows) < self.size(rank) * width:
             raise fail("loops without their table", self.name)
         numbers = [as_int(n, self.name) for n in rows[: self.size(rank) * width]]
@@ -120,15 +114,11 @@ class Reader:
 
 def kernel_cost(name: str, args: Sequence[CValue], machine: Machine) -> tuple[float, str] | None:
     """CPU cycles and what the figure rests on; None for a function that is not ours."""
-    work = WORK.get(name) or _beside_twin(name)
-    return None if work is None else work(Reader(name, args)).waited(machine)
-
-
-def _beside_twin(name: str) -> Work | None:
-    """A price that stands with the kernel's twin (`@kernel(name, price)`), read when somebody asks."""
-    if name.startswith("atonc_"):
+    if name not in WORK and name.startswith("atonc_"):
+        # its price may stand with the kernel's twin (`@kernel(name, price)`), which is read when somebody asks
         import_module("atonc.machine.emu.cpu.families")
-    return WORK.get(name)
+    work = WORK.get(name)
+    return None if work is None else work(Reader(name, args)).waited(machine)
 
 
 def describe_kernel(name: str, args: Sequence[CValue]) -> str:
@@ -293,7 +283,7 @@ def _reduce(read: Reader) -> CallPrice:
 
 def _move(read: Reader) -> CallPrice:
     runs, item, rank = read.loops(3, 4, 3), read.size(2), read.size(3)
-    rows = argument(read.args, 4, read.name)
+    rows = read.value(4)
     inner = [as_int(n, read.name) for n in rows[3 * (rank - 1) : 3 * rank]] if isinstance(rows, list) and rank else []
     taken, given = read.touched(3, 4, 3, 2) * item, runs * item
     if item in (1, 4) and inner and inner[0] >= 4 and inner[1] == item:

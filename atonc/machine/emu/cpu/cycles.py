@@ -1,4 +1,6 @@
-"""What a library call costs: constants measured on boards, and stated guesses where there is no measurement.
+"""What a library call costs, and a few words about it for reports.
+
+Costs are constants measured on boards, and stated guesses where there is no measurement.
 
 CPU cycles count at the CPU's clock, NPU cycles at the NPU's; a hybrid call pays both, one after the other.
 """
@@ -9,12 +11,17 @@ from collections.abc import Callable, Sequence
 
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.cpu.atonc_costs import kernel_cost
-from atonc.machine.emu.cpu.lib_buffers import MIN_DMA_BYTES, KernelBuffer, first_buffer
-from atonc.machine.emu.cpu.lib_concat import read_concat
-from atonc.machine.emu.cpu.lib_pad import read_pad
-from atonc.machine.emu.cpu.lib_slice import DMA_SPLITS, read_split
-from atonc.machine.emu.cpu.struct_view import StructView, argument
+from atonc.machine.emu.cpu.atonc_costs import describe_kernel, kernel_cost
+from atonc.machine.emu.cpu.library import (
+    DMA_SPLITS,
+    MIN_DMA_BYTES,
+    KernelBuffer,
+    LibraryCall,
+    read_concat,
+    read_pad,
+    read_split,
+)
+from atonc.machine.emu.cpu.struct_view import StructView
 from atonc.machine.emu.cpu.tensors import onnx_axis, tensor
 from atonc.machine.emu.files.types import CValue
 from atonc.machine.hw.machine import Machine, stm32n6
@@ -29,7 +36,7 @@ class CallCost:
     by_release: bool = False  # measured with releases 2.x; with 4.0.0 it seems to take less
 
 
-Coster = Callable[[Sequence[CValue]], CallCost]
+Coster = Callable[[LibraryCall], CallCost]
 
 # measured, CPU cycles
 DEQUANTIZE, QUANTIZE = 7.1, 7.4  # per element
@@ -53,23 +60,17 @@ def call_cost(name: str, args: Sequence[CValue], machine: Machine | None = None)
     coster = _COSTS.get(name)
     try:
         if coster is not None:
-            return coster(args)
+            return coster(LibraryCall("call", args))
         ours = kernel_cost(name, args, machine or stm32n6())
         if ours is not None:
             return _guess(*ours)
         if name.startswith("ll_sw_forward_"):
-            return _guess(GUESS_ELEMENT * _outputs(_info(args)), "20 CPU cycles per output element")
+            return _guess(
+                GUESS_ELEMENT * _outputs(LibraryCall("call", args).struct(0)), "20 CPU cycles per output element"
+            )
     except (InputError, NotModelledError):
         pass
     return CallCost(0, 0, known=False, basis="the arguments tell no size")
-
-
-def _info(args: Sequence[CValue]) -> StructView:
-    return StructView.of(argument(args, 0, "call"), "call")
-
-
-def _inputs(info: StructView) -> int:
-    return tensor(info, "general.input").elements
 
 
 def _outputs(info: StructView) -> int:
@@ -85,59 +86,55 @@ def _guess(cycles: float, basis: str) -> CallCost:
 
 
 def _per_element(cycles: float) -> Coster:
-    return lambda args: _measured(cycles * _outputs(_info(args)), f"{cycles} per element")
+    return lambda call: _measured(cycles * _outputs(call.struct(0)), f"{cycles} per element")
 
 
-def _resize_int8(args: Sequence[CValue]) -> CallCost:
-    target = tensor(_info(args), "general.output")
+def _resize_int8(call: LibraryCall) -> CallCost:
+    target = tensor(call.struct(0), "general.output")
     pixels = target.elements // target.shape[3]
     cycles, basis = RESIZE_PIXEL * pixels + RESIZE_ELEMENT * target.elements, "121 per pixel, 21.4 per element"
-    linear = _info(args).enum("mode") == "RESIZE_LINEAR"
+    linear = call.struct(0).enum("mode") == "RESIZE_LINEAR"
     return _measured(cycles, basis, by_release=True) if linear else _guess(cycles, basis)
 
 
-def _softmax_int8(args: Sequence[CValue]) -> CallCost:
-    info = _info(args)
+def _softmax_int8(call: LibraryCall) -> CallCost:
+    info = call.struct(0)
     source = tensor(info, "general.input")
     one_row = source.shape[onnx_axis(info)] == source.elements
     per_element = SOFTMAX_ONE_ROW if one_row else SOFTMAX
     return _measured(per_element * source.elements, f"{per_element:.0f} per element", by_release=True)
 
 
-def _softmax_float(args: Sequence[CValue]) -> CallCost:
-    return _guess(GUESS_EXP * _outputs(_info(args)), "100 per element")
-
-
-def _arith(args: Sequence[CValue]) -> CallCost:
-    info = _info(args)
+def _arith(call: LibraryCall) -> CallCost:
+    info = call.struct(0)
     cycles = SUBTRACT * _outputs(info)
     if info.enum("general.type") == "LL_SW_ARITHSUB":
         return _measured(cycles, "19 per element")
     return _guess(cycles, "as a subtraction, 19 per element")
 
 
-def _conv(args: Sequence[CValue]) -> CallCost:
-    info = _info(args)
+def _conv(call: LibraryCall) -> CallCost:
+    info = call.struct(0)
     weights = tensor(info, "weights")
     return _guess(GUESS_MAC * _outputs(info) * weights.elements // weights.shape[0], "3 per multiply-add")
 
 
-def _pool(args: Sequence[CValue]) -> CallCost:
-    info = _info(args)
+def _pool(call: LibraryCall) -> CallCost:
+    info = call.struct(0)
     height, width = info.integers("k_shape", 2)
     return _guess(GLOBAL_AVERAGE * _outputs(info) * height * width, "5 per element under a window")
 
 
-def _global_pool(args: Sequence[CValue]) -> CallCost:
-    info = _info(args)
-    cycles = GLOBAL_AVERAGE * _inputs(info)
+def _global_pool(call: LibraryCall) -> CallCost:
+    info = call.struct(0)
+    cycles = GLOBAL_AVERAGE * tensor(info, "general.input").elements
     if info.enum("general.type") == "LL_SW_AVGPOOL":
         return _measured(cycles, "5 per input element")
     return _guess(cycles, "5 per input element")
 
 
-def _matmul(args: Sequence[CValue]) -> CallCost:
-    info = _info(args)
+def _matmul(call: LibraryCall) -> CallCost:
+    info = call.struct(0)
     return _guess(GUESS_MAC * _outputs(info) * tensor(info, "general.input").shape[2], "3 per multiply-add")
 
 
@@ -155,8 +152,8 @@ def _words(parts: Sequence[KernelBuffer]) -> int:
 def _moved(output: int) -> Coster:
     """A transfer of the whole output buffer."""
 
-    def cost(args: Sequence[CValue]) -> CallCost:
-        part = first_buffer(argument(args, output, "call"), "call")
+    def cost(call: LibraryCall) -> CallCost:
+        part = call.buffer(output)
         by_dma = part.size_bytes >= MIN_DMA_BYTES
         return _dma(_words([part])) if by_dma else _guess(CPU_COPY * part.size_bytes, "8 per byte by the CPU")
 
@@ -164,32 +161,22 @@ def _moved(output: int) -> Coster:
 
 
 def _copied_by_cpu(output: int) -> Coster:
-    return lambda args: _guess(
-        CPU_COPY * first_buffer(argument(args, output, "call"), "call").size_bytes, "8 per byte, as a concatenation"
-    )
+    return lambda call: _guess(CPU_COPY * call.buffer(output).size_bytes, "8 per byte, as a concatenation")
 
 
-def _concat(args: Sequence[CValue]) -> CallCost:
-    return _dma(_words(read_concat(args)[0]))
-
-
-def _concat_layer(args: Sequence[CValue]) -> CallCost:
-    return _measured(CPU_COPY * 4 * _outputs(_info(args)), "8 per byte")
-
-
-def _split(args: Sequence[CValue]) -> CallCost:
-    _, _, outputs, _, case = read_split(args)
+def _split(call: LibraryCall) -> CallCost:
+    _, _, outputs, _, case = read_split(call)
     if case in DMA_SPLITS:
         return _dma(_words(outputs))
     return _guess(CPU_COPY * sum(part.size_bytes for part in outputs), "8 per byte, as a concatenation")
 
 
-def _pad(args: Sequence[CValue]) -> CallCost:
-    return _dma(read_pad(args).out_bytes, known=False)
+def _pad(call: LibraryCall) -> CallCost:
+    return _dma(read_pad(call).out_bytes, known=False)
 
 
-def _cast(args: Sequence[CValue]) -> CallCost:
-    elements = first_buffer(argument(args, 1, "call"), "call").elements
+def _cast(call: LibraryCall) -> CallCost:
+    elements = call.buffer(1).elements
     return _guess(GUESS_ELEMENT * elements, "20 per element")
 
 
@@ -198,7 +185,7 @@ _COSTS: dict[str, Coster] = {
     "ll_sw_forward_quantizelinear": _per_element(QUANTIZE),
     "ll_sw_forward_resize_integer": _resize_int8,
     "ll_sw_forward_softmax_integer": _softmax_int8,
-    "ll_sw_forward_softmax": _softmax_float,
+    "ll_sw_forward_softmax": lambda call: _guess(GUESS_EXP * _outputs(call.struct(0)), "100 per element"),
     "ll_sw_forward_arith": _arith,
     "ll_sw_forward_conv": _conv,
     "ll_sw_forward_conv_integer": _conv,
@@ -207,8 +194,8 @@ _COSTS: dict[str, Coster] = {
     "ll_sw_forward_global_pool": _global_pool,
     "ll_sw_forward_matmul": _matmul,
     "ll_sw_forward_gemm": _matmul,
-    "ll_sw_forward_concat": _concat_layer,
-    "LL_ATON_LIB_Concat": _concat,
+    "ll_sw_forward_concat": lambda call: _measured(CPU_COPY * 4 * _outputs(call.struct(0)), "8 per byte"),
+    "LL_ATON_LIB_Concat": lambda call: _dma(_words(read_concat(call)[0])),
     "LL_ATON_LIB_Split": _split,
     "LL_ATON_LIB_Pad": _pad,
     "LL_ATON_LIB_Pad_Standard": _pad,
@@ -224,4 +211,85 @@ _COSTS: dict[str, Coster] = {
     "LL_ATON_LIB_DMA_ImageToRow": _moved(2),
     "LL_ATON_LIB_DMA_RowToImage": _moved(2),
     "LL_ATON_LIB_DMA_Outputs_Slice_SplitLike": _moved(1),
+}
+
+
+Describer = Callable[[LibraryCall], str]
+
+_TITLES = {
+    "quantizelinear": "Quantize",
+    "dequantizelinear": "Dequantize",
+    "requantizelinear": "Requantize",
+    "softmax_integer": "Softmax int8",
+    "resize_integer": "Resize int8",
+    "conv_integer": "Conv int8",
+    "pool_integer": "Pool int8",
+    "global_pool": "Global pool",
+    "global_pool_integer": "Global pool int8",
+    "gemm_integer": "Gemm int8",
+    "qlinearmatmul": "MatMul int8",
+    "bn": "Batch normalisation",
+}
+_NAMED_BY_TYPE = ("activ", "activ_integer", "arith", "eltwise_integer", "pool", "pool_integer", "reduce")
+
+
+def dimensions(shape: Sequence[int]) -> str:
+    return "x".join(str(n) for n in shape)
+
+
+def describe_call(name: str, args: Sequence[CValue]) -> str:
+    """Such as "Concat 3 -> 1x30x30x18"; the bare name where the arguments cannot be read."""
+    call = LibraryCall(name, args)
+    try:
+        if name.startswith("ll_sw_forward_"):
+            return _layer(name.removeprefix("ll_sw_forward_"), call.struct(0))
+        if name in _LIBRARY:
+            return _LIBRARY[name](call)
+        if name.startswith("atonc_"):
+            return describe_kernel(name, args)
+    except InputError:
+        pass
+    return name
+
+
+def _layer(kind: str, info: StructView) -> str:
+    title = _TITLES.get(kind, kind.removesuffix("_integer").replace("_", " ").capitalize())
+    if kind in _NAMED_BY_TYPE and info.has("general.type"):
+        title = info.enum("general.type").removeprefix("LL_SW_").removeprefix("ARITH").capitalize()
+        title += " int8" if kind.endswith("_integer") else " float"
+    source, target = (dimensions(tensor(info, f"general.{end}").shape) for end in ("input", "output"))
+    return f"{title} {source}" if source == target else f"{title} {source} -> {target}"
+
+
+def _moves(title: str, output: int) -> Describer:
+    return lambda call: f"{title} {dimensions(call.buffer(0).shape)} -> {dimensions(call.buffer(output).shape)}"
+
+
+def _describe_split(call: LibraryCall) -> str:
+    source, count = call.buffer(0), call.integer(3)
+    return f"Split {dimensions(source.shape)} -> {count} of {dimensions(call.buffers(2, count)[0].shape)}"
+
+
+def _describe_pad(call: LibraryCall) -> str:
+    request = read_pad(call)
+    return f"Pad {dimensions(request.min_shape)} -> {dimensions(request.out_shape)}"
+
+
+_LIBRARY: dict[str, Describer] = {
+    "LL_ATON_LIB_Concat": lambda call: f"Concat {call.integer(1)} -> {dimensions(call.buffer(2).shape)}",
+    "LL_ATON_LIB_Split": _describe_split,
+    "LL_ATON_LIB_Pad": _describe_pad,
+    "LL_ATON_LIB_Pad_Standard": _describe_pad,
+    "LL_ATON_LIB_Cast": _moves("Cast", 1),
+    "LL_ATON_LIB_Softmax": _moves("Softmax", 1),
+    "LL_ATON_LIB_Slice": _moves("Slice", 2),
+    "LL_ATON_LIB_DMA_Outputs_Slice_SplitLike": _moves("Slice", 1),
+    "LL_ATON_LIB_Transpose": _moves("Transpose", 2),
+    "LL_ATON_LIB_DMA_Transpose": _moves("Transpose", 2),
+    "LL_ATON_LIB_DMA_SpaceToDepth": _moves("Space to depth", 2),
+    "LL_ATON_LIB_SW_SpaceToDepth": _moves("Space to depth", 2),
+    "LL_ATON_LIB_DMA_DepthToSpace": _moves("Depth to space", 2),
+    "LL_ATON_LIB_SW_DepthToSpace": _moves("Depth to space", 2),
+    "LL_ATON_LIB_DMA_ImageToRow": _moves("Image to row", 2),
+    "LL_ATON_LIB_DMA_RowToImage": _moves("Row to image", 2),
 }

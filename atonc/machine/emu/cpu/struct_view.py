@@ -1,11 +1,13 @@
-"""Reading the evaluated C arguments of a call: structures, arrays and numbers, with errors that name the field."""
+"""Reading the evaluated C arguments of a call: structures, arrays and numbers, with errors that name the field; and the
+functions that generated code may call, by name."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, NotModelledError
+from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.files.types import CValue, Symbol
 
 MAX_RANK = 8
@@ -135,3 +137,27 @@ def argument(args: Sequence[CValue], index: int, where: str) -> CValue:
     if index >= len(args):
         raise fail(f"argument {index + 1} is missing", where)
     return args[index]
+
+
+Kernel = Callable[[Sequence[CValue], AddressSpace], None]
+Layer = Callable[[StructView, AddressSpace], None]
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def layer(kind: str) -> Callable[[Layer], Layer]:
+    """Registers a `ll_sw_forward_*` function, whose only meaningful argument is a structure."""
+    name = f"ll_sw_forward_{kind}"
+
+    def register(function: Layer) -> Layer:
+        def kernel(args: Sequence[CValue], memory: AddressSpace) -> None:
+            function(StructView.of(argument(args, 0, name), kind), memory)
+
+        KERNELS[name] = kernel
+        return function
+
+    return register
+
+
+def not_modelled(what: str, info: StructView, why: str = "its arithmetic is not published") -> NotModelledError:
+    return NotModelledError(what, where=info.where, rule=f"the emulator never guesses: {why}")

@@ -1,4 +1,5 @@
-"""The registers that vector instructions work on, and the predicates that switch lanes off.
+"""The registers that vector instructions work on, the predicates that switch lanes off, and how such an instruction is
+written down.
 
 Stubs put the processor's registers into a mailbox and take them back from there, so the arrays here are the registers.
 """
@@ -12,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.machine.emu.board.cpu_memory import CpuMemory
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.emu.board.system import CpuMemory
+from atonc.machine.emu.board.v81m import Instruction, Pattern, pattern
 from atonc.machine.emu.bus import Bytes
 
 Array = NDArray[Any]
@@ -112,3 +115,32 @@ class VectorState:
                 p0 ^= half
             block |= (mask << 1 & 0xF if mask != 8 else 0) << shift
         self.set_predicate(p0, block)
+
+
+Operation = Callable[[], None]
+Make = Callable[[Instruction, VectorState], Operation]
+
+
+@dataclass(frozen=True)
+class InstructionEntry:
+    pattern: Pattern
+    make: Make
+    opens_block: bool = False  # it may say itself how the next instructions are governed
+    outside: bool = False  # no part of a block: predicates neither govern it nor move on behind it
+
+
+def entry(
+    name: str,
+    drawing: str,
+    make: Callable[..., Operation],
+    *given: Any,
+    opens_block: bool = False,
+    outside: bool = False,
+    **named: Any,
+) -> InstructionEntry:
+    """How an instruction is written down: `make` of it, the state and what is `given` beside them is its operation.
+
+    In drawings d, n and m are vector registers, s is the size of elements (8, 16, 32 bits), u says that they are
+    unsigned.
+    """
+    return InstructionEntry(pattern(name, drawing), lambda i, s: make(i, s, *given, **named), opens_block, outside)

@@ -13,20 +13,29 @@ import numpy as np
 
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.board.cpu_memory import CpuMemory
-from atonc.machine.emu.board.mve import across, compare, floats, integer, loads, moves, shifts
-from atonc.machine.emu.board.mve.families import InstructionEntry, Operation
-from atonc.machine.emu.board.mve.state import BACK, FPSCR, NUMBER, R0, SP, WORDS, VectorState
-from atonc.machine.emu.board.v81m import assembler as asm
-from atonc.machine.emu.board.v81m.patterns import Instruction
+from atonc.machine.emu.board import assembler as asm
+from atonc.machine.emu.board.mve import floats, integer, moves
+from atonc.machine.emu.board.mve.state import (
+    BACK,
+    FPSCR,
+    NUMBER,
+    R0,
+    SP,
+    WORDS,
+    InstructionEntry,
+    Operation,
+    VectorState,
+)
+from atonc.machine.emu.board.system import CpuMemory
+from atonc.machine.emu.board.v81m import Instruction, Pattern, PatternTable, pattern
 
 PAGE = 0x1000
 MAILBOX, DOORBELL = 0xDFFF_0000, 0xDFFF_1000  # where no memory and no device is
 _WORDS_AT = PAGE - 4 * WORDS  # at the end of its page: the doorbell is near
 # order matters: where the size of integers would be 11, something else is meant
 ENTRIES: tuple[InstructionEntry, ...] = (
-    *moves.ENTRIES, *compare.ENTRIES, *across.ENTRIES, *floats.ENTRIES, *shifts.ENTRIES, *integer.ENTRIES,
-    *loads.ENTRIES,
+    *moves.MOVES, *floats.COMPARISONS, *integer.REDUCTIONS, *floats.ARITHMETIC, *integer.SHIFTS, *integer.ARITHMETIC,
+    *moves.LOADS,
 )  # fmt: skip
 
 
@@ -55,49 +64,27 @@ class VectorUnit:
         self._words = self.mailbox[_WORDS_AT:].view("<u4")
         self._memory = memory
         self._runs: list[Run] = []
-        self._known: dict[int, tuple[InstructionEntry, Instruction] | None] = {}
-        self._by_byte: dict[int, list[InstructionEntry]] = {}
-        for entry in ENTRIES:
-            for byte in range(256):
-                if (byte << 24 ^ entry.pattern.value) & entry.pattern.mask & 0xFF00_0000 == 0:
-                    self._by_byte.setdefault(byte, []).append(entry)
-
-    # -------------------------------------------------------------------------------------------------------- decoding
-
-    def find(self, word: int) -> tuple[InstructionEntry, Instruction] | None:
-        if word not in self._known:
-            self._known[word] = self._read(word)
-        return self._known[word]
-
-    def _read(self, word: int) -> tuple[InstructionEntry, Instruction] | None:
-        for entry in self._by_byte.get(word >> 24, ()):
-            if word & entry.pattern.mask == entry.pattern.value:
-                found = entry.pattern.read(word)
-                if _exists(found):
-                    return entry, found
-        return None
+        self._table = PatternTable((entry.pattern for entry in ENTRIES), _exists)
+        self._entries = {entry.pattern: entry for entry in ENTRIES}
 
     def run_length(self, code: bytes) -> int:
+        """How many bytes at the start of this code are instructions of the vector unit."""
         length = 0
-        while length + 4 <= len(code) and self.find(_word(code, length)) is not None:
+        while length + 4 <= len(code) and self._table.find(_word(code, length)) is not None:
             length += 4
         return length
 
-    # -------------------------------------------------------------------------------------------------------- executing
-
     def call(self, at: int, code: bytes) -> bytes:
+        """What asks for these instructions to be executed; the code behind it, `COMMON`, is common to all."""
         self._runs.append(self._run(at, code))
         return asm.push(0) + asm.move_number(0, len(self._runs) - 1)
-
-    def common(self) -> bytes:
-        return _COMMON
 
     def _run(self, at: int, code: bytes) -> Run:
         steps = []
         for offset in range(0, len(code), 4):
-            found = self.find(_word(code, offset))
-            if found is not None:
-                entry, instruction = found
+            instruction = self._table.find(_word(code, offset))
+            if instruction is not None:
+                entry = self._entries[instruction.pattern]
                 opens = instruction["b"] * 0x11 if entry.opens_block else 0
                 steps.append(VectorStep(entry.make(instruction, self.state), not entry.outside, opens, instruction))
         return Run(at, code, tuple(steps))
@@ -156,4 +143,29 @@ def _common() -> bytes:
     return code + b"\x01\xbd"  # pop {r0, pc}
 
 
-_COMMON = _common()
+COMMON = _common()
+
+
+# vector instructions that nobody has needed yet: they stop the board with their name
+MISSING_PATTERNS: tuple[Pattern, ...] = (
+    pattern("VLDRD or VSTRD by a vector", "1111 1101 .... ...0 ...1 1111 .... ...."),
+    pattern("VLDRD or VSTRD, gathered", "111. 1100 100. .... ...0 1111 1... ...."),
+    pattern("VMULLP", "111. 1110 0.11 ...1 .... 1110 .0.0 ...0"),
+    pattern("VMAXNMA or VMINNMA", "111. 1110 0.11 1111 .... 1110 10.0 ...1"),
+    pattern("VCMUL", "111. 1110 0.11 ...0 .... 1110 .0.0 ...."),
+    pattern("VQDMLADH or VQDMLSDH", "111. 1110 0... ...0 .... 1110 .0.0 ...0"),
+    pattern("VQRDMLADH or VQRDMLSDH", "111. 1110 0... ...0 .... 1110 .0.0 ...1"),
+    pattern("VADC or VSBC", "111. 1110 0.11 ...0 .... 1111 .0.0 ...0"),
+    pattern("VHCADD or VCADD", "111. 1110 0... ...0 .... 1111 .0.0 ...0"),
+    pattern("VRMLALDAVH", "111. 1110 1... ...0 .... 1111 .0.0 ...0"),
+    pattern("VRMLSLDAVH", "1111 1110 1... ...0 .... 1110 .0.0 ...1"),
+    pattern("VBRSR", "1111 1110 0... ...1 ...1 1110 .110 ...."),
+    pattern("VQRDMLAH or VQRDMLASH", "1110 1110 0... ...0 .... 1110 .100 ...."),
+    pattern("VQDMLAH or VQDMLASH", "1110 1110 0... ...0 .... 1110 .110 ...."),
+    pattern("VCADD of floats", "1111 110. 1.0. ...0 ...0 1000 .1.0 ...0"),
+    pattern("VCMLA", "1111 110. ..1. ...0 ...0 1000 .1.0 ...0"),
+    pattern("vector instruction", "111. 1111 .... .... .... .... .... ...."),
+    pattern("vector instruction", "111. 1110 .... .... .... 111. .... ...."),
+    pattern("vector load or store", "111. 110. .... .... .... 111. .... ...."),
+)
+MISSING = PatternTable(MISSING_PATTERNS)
