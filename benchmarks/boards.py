@@ -18,11 +18,9 @@ from atonc.delivery.boards.importing import import_board
 from atonc.delivery.boards.mpool_text import mpool_document
 from atonc.delivery.generate.profiles import read_profile
 from atonc.machine.base.errors import AtoncError
-from atonc.machine.hw.board import Board
-from atonc.machine.hw.board_file import find_board
-from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.board import Board, find_board
+from atonc.machine.hw.machine import read_json, stm32n6
 from atonc.machine.hw.mpool import parse_mpool, read_mpool
-from atonc.machine.hw.tolerant_json import read_json
 from benchmarks.shared.declare import ONE_FETCHED, WRITE, Report
 
 GROUP = "deployment"

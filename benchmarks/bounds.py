@@ -2,7 +2,7 @@
 
 Every epoch of the published programs in the folders and of ours for the corpus (default, and with all weights in RAM
 that fit, resident or fetched ahead) is priced without its programming and compared with the bounds of
-`atonc.machine.hw.cycles.bounds`.
+`atonc.machine.hw.cycles.hardware`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.request.options import Options
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.hw.cycles import hardware
-from atonc.machine.hw.cycles.bounds import tightest
+from atonc.machine.hw.cycles.hardware import tightest
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import Machine, stm32n6
 from benchmarks.schedule import INPUTS, VARIANTS
@@ -34,7 +34,7 @@ OURS = ("default", "resident and prefetch")
 HEAD = """# Predictions against bounds from first principles
 
 Epochs without their programming; *below*: predicted faster than units, engines, banks, interfaces or external memory
-can be (`hw/cycles/bounds.py`); *one interface*: epochs with two or more engines that all hang on one; *interface
+can be (`hw/cycles/hardware.py`); *one interface*: epochs with two or more engines that all hang on one; *interface
 binds*: what bounds the prediction; *nearest*: the smallest prediction by its bound. Predicted, not yet run on a board.
 
 | programs | epochs | below | one interface | interface binds | nearest |

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from atonc.machine.base.errors import AtoncError
-from atonc.machine.emu.files.blob_trace import BlobTrace, TraceEpoch, read_blob_trace
+from atonc.machine.emu.files.network_c import BlobTrace, TraceEpoch, read_blob_trace
 from atonc.machine.hw import ll, regs
 from atonc.machine.hw.ec import (
     BurstWrite,

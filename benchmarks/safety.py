@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from atonc.machine.base.reasons import Severity, Violation
-from atonc.machine.hw.chains import proven_chains, texts
+from atonc.machine.hw.links import proven_chains, texts
 from atonc.machine.hw.safety import all_rules, check_epoch, check_program
 from benchmarks.shared.declare import FETCHED, WRITE, Report
 from benchmarks.shared.published import Program, Reading, read_programs

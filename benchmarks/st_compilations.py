@@ -25,7 +25,7 @@ import numpy as np
 from atonc.insight.runs import comparing, runs
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu import tensors
-from atonc.machine.emu.files import header_comment
+from atonc.machine.emu.files import network_c as header_comment
 from atonc.machine.emu.network import NetworkStep
 from benchmarks.shared import tables
 from benchmarks.shared.children import run_again

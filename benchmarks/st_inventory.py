@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from atonc.machine.base.errors import AtoncError
-from atonc.machine.emu.files.initialisers import needs
-from atonc.machine.emu.files.intel_hex import read_hex
+from atonc.machine.emu.files.initialisers import needs, read_hex
 from atonc.machine.emu.files.network_c import read_network
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import ONLY, Report, argument

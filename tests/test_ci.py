@@ -14,8 +14,8 @@ import pytest
 from atonc.doors.cli.cli import main
 from atonc.doors.verbs import baseline, ci
 from atonc.doors.verbs.documents import FORMAT
-from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.reasons import CheckResult
 
 ROOT = Path(__file__).parent.parent
 DIGITS = str(ROOT / "examples" / "digits" / "digits.tflite")

@@ -22,7 +22,8 @@ from pathlib import Path
 
 from atonc.insight.explain.folder import folder_view
 from atonc.insight.runs.runs import RunOptions, run
-from atonc.machine.base import build_folder, folder_change
+from atonc.machine.base import build_folder
+from atonc.machine.base import build_folder as folder_change
 from atonc.machine.base.disk import HIDDEN, read_file
 from atonc.machine.base.errors import AtoncError
 from tests.killed import kill_at

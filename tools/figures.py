@@ -22,7 +22,7 @@ from typing import Any
 from atonc.compiler.schedule.passes import ALL, Pass
 from atonc.delivery.recordings import collection
 from atonc.machine.cost.band import limits
-from atonc.machine.hw.board_file import board_names, find_board
+from atonc.machine.hw.board import board_names, find_board
 
 sys.path.insert(0, str(Path(__file__).parent))
 from case_figures import CASES

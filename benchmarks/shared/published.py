@@ -22,7 +22,7 @@ from atonc.machine.hw.ec import BlobHeader, HeaderBlob, decode, read_header_file
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.safety import CheckedPool, PoolKind, SafetyContext
-from atonc.machine.hw.safety.context import pool_of_bank
+from atonc.machine.hw.safety.view import pool_of_bank
 
 T = TypeVar("T")
 

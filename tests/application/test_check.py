@@ -15,7 +15,7 @@ from atonc.delivery.application.types import Application, FlashSlot, Reservation
 from atonc.delivery.generate.generating import c_network
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import ModelError
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import find_board
 from tests.application.made import plan
 
 BOARD = find_board("stm32n6570-dk")

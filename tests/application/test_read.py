@@ -10,7 +10,7 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.application.read import of_models, read_application, with_slots_of
 from atonc.delivery.application.types import WholeFile
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.room import ALL_RAM
+from atonc.machine.base.words import ALL_RAM
 
 GOOD = """
 board = "stm32n6570-dk"

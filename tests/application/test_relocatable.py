@@ -22,7 +22,7 @@ from atonc.delivery.firmware import building as toolchain
 from atonc.doors.cli.cli import main
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import AtoncError, CapacityError, InputError, ModelError
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import find_board
 from tests.application.made import DIGITS, built, with_image
 
 pytestmark = pytest.mark.skipif(shutil.which(toolchain.GCC) is None, reason="no cross compiler")
@@ -122,9 +122,7 @@ def test_the_same_model_gives_the_same_image(made: building.BuiltApplication, fo
     assert not list(tmp_path.glob("*.c")) and (tmp_path / "second_rel.hex").is_file()
 
 
-def test_an_update_that_touches_more_than_is_granted_is_found(
-    made: building.BuiltApplication, tmp_path: Path
-) -> None:
+def test_an_update_that_touches_more_than_is_granted_is_found(made: building.BuiltApplication, tmp_path: Path) -> None:
     write_files(tmp_path, made.output.all_files)
     board, place = find_board(made.plan.application.board), places(made.plan)[0]
     touched = check.touched_by(tmp_path, "second", board, made.output.images["second"])

@@ -18,7 +18,7 @@ from atonc.delivery.application.types import Application, AppNetwork, FlashSlot,
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.network import load
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import find_board
 from tests.application.made import ONNX, TFLITE
 
 

@@ -17,7 +17,7 @@ from atonc.delivery.trials import app_running
 from atonc.delivery.trials.boarding import FirmwareError, Rig
 from atonc.insight.runs import runs
 from atonc.machine.base.disk import write_files
-from atonc.machine.emu.files.intel_hex import read_hex
+from atonc.machine.emu.files.initialisers import read_hex
 from atonc.machine.emu.files.network_c import read_network
 from tests.application.made import application, plan, plan_of
 from tests.application.test_sharing import built as shared_constants

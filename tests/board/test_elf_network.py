@@ -10,7 +10,7 @@ import pytest
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.generate import generating
 from atonc.machine.base.errors import InputError
-from atonc.machine.emu.files.intel_hex import read_hex
+from atonc.machine.emu.files.initialisers import read_hex
 from atonc.machine.emu.files.network_c import read_network
 from tests.board.elf_network import ElfNetwork
 from tests.emit.generated import digits, needs_compiler

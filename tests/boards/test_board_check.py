@@ -16,7 +16,7 @@ from atonc.delivery.boards.mpool_text import mpool_document
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import AtoncError, InputError
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import find_board
 from tests.boards.images import Part, write_elf
 from tests.emit.generated import digits
 

@@ -13,8 +13,7 @@ from atonc.delivery.trials.boarding import Rig
 from atonc.insight.validating.validating import synthetic_samples
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.board.board import external
-from atonc.machine.hw.board import Board
-from atonc.machine.hw.board_file import find_board, parse_board
+from atonc.machine.hw.board import Board, find_board, parse_board
 from tests.emit.generated import digits, needs_compiler
 
 MIB = 1 << 20

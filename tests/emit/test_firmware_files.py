@@ -20,8 +20,8 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate import generating
 from atonc.insight.report import generate_report
 from atonc.machine.emu import network as emulated
-from atonc.machine.emu.files.c_arrays import c_array_bytes
-from atonc.machine.emu.files.intel_hex import read_hex
+from atonc.machine.emu.files.c_values import c_array_bytes
+from atonc.machine.emu.files.initialisers import read_hex
 from atonc.machine.emu.files.network_c import read_network
 from tests.emit.generated import DIGITS, default_board, digits, needs_compiler, network_of, view_of
 from tests.emit.test_network_c import compile_c, outputs_of, sums

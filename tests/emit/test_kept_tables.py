@@ -19,9 +19,8 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.base.errors import InputError, InternalError
 from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec import ec_program, instructions
-from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.epoch import Epoch, rows_of
 from atonc.machine.hw.safety.evidence import PUBLISHED, Grade, grade_epoch
-from atonc.machine.hw.tables import rows_of
 from atonc.machine.hw.units.arith import ArithConfig
 from tests.compiler.random_graphs import random_inputs
 from tests.frontends.tflite_models import conv_model

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atonc.machine.base.errors import InputError
-from atonc.machine.emu.files.c_calls import FunctionReader
-from atonc.machine.emu.files.c_literals import number
-from atonc.machine.emu.files.c_unit import parse_unit
+from atonc.machine.emu.files.c_text import number
+from atonc.machine.emu.files.c_values import FunctionReader, parse_unit
 from atonc.machine.emu.files.types import CValue, Symbol
 
 

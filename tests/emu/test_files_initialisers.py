@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atonc.machine.base.errors import InputError, UnsupportedError
-from atonc.machine.emu.files.initialisers import load_initialisers
-from atonc.machine.emu.files.intel_hex import parse_hex
+from atonc.machine.emu.files.initialisers import load_initialisers, parse_hex
 from atonc.machine.emu.files.network_c import read_network
 from tests.emu.files_samples import driver_text, hex_record, hex_text, write_network
 

@@ -9,9 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.machine.base.errors import AtoncError, InputError
-from atonc.machine.hw.board_file import board_names, board_text, find_board, parse_board, read_board_file, split_choice
+from atonc.machine.hw.board import (
+    MAX_BYTES,
+    board_names,
+    board_text,
+    find_board,
+    parse_board,
+    read_board_file,
+    split_choice,
+)
 from atonc.machine.hw.machine import FLASH, HYPERRAM, MemoryBank, kind_of_label, stm32n6
-from atonc.machine.hw.toml_table import MAX_BYTES
 
 MIB = 1 << 20
 OWN = 'name = "own"\nbased_on = "stm32n6570-dk"\n'

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.machine import read_machine, read_mdesc, secure, stm32n6
+from atonc.machine.hw.machine import parse_json, read_machine, read_mdesc, secure, stm32n6
 from atonc.machine.hw.mpool import parse_mpool, read_mpool
-from atonc.machine.hw.tolerant_json import parse_json
 
 BY_HAND = """
 {

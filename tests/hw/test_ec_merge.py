@@ -23,7 +23,7 @@ from atonc.machine.hw.ec import (
     encode,
     merge_writes,
 )
-from atonc.machine.hw.ec.merge import stored_words
+from atonc.machine.hw.ec.instructions import stored_words
 from tests.hw.ec_programs import instructions, words
 
 STORES = st.dictionaries(st.integers(0, 40), words, min_size=1)

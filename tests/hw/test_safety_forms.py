@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.machine.hw import chains, links, proven
+from atonc.machine.hw import links
+from atonc.machine.hw import links as chains
+from atonc.machine.hw import links as proven
 from atonc.machine.hw.epoch import Epoch
-from atonc.machine.hw.links import LinkKind
-from atonc.machine.hw.proven import Level
+from atonc.machine.hw.links import Level, LinkKind
 from atonc.machine.hw.safety import mode_keys
 from atonc.machine.hw.safety.evidence.table import programs
 from atonc.machine.hw.units.switch import Link

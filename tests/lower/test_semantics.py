@@ -17,7 +17,7 @@ from atonc.compiler.lower.semantics.arithmetic import limited, shifted, table_co
 from atonc.compiler.lower.semantics.error_model import expected_errors
 from atonc.compiler.lower.semantics.run import mapped_op, run_mapped
 from atonc.compiler.ops import run_graph
-from atonc.machine.hw.fixed import finish
+from atonc.machine.hw.stream import finish
 from tests.lower.harness import facts
 from tests.lower.test_conv import conv_graph
 

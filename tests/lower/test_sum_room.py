@@ -12,7 +12,7 @@ from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.request.options import Options
 from atonc.machine.base.errors import NotModelledError
-from atonc.machine.emu import accumulate
+from atonc.machine.emu import npu as accumulate
 from atonc.machine.hw.limits import SUM_LIMIT
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from tests.compiler.wide_networks import random_network

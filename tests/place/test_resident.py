@@ -18,7 +18,7 @@ from atonc.delivery.boards.overlaps import find_overlaps
 from atonc.delivery.boards.spans import Kind, Span
 from atonc.insight.report import compile_short
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import find_board
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.emit.generated import default_board, digits
 

@@ -7,10 +7,9 @@ import numpy as np
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.request.options import Options
-from atonc.machine.hw.safety.context import SafetyContext
 from atonc.machine.hw.safety.evidence import Feature
 from atonc.machine.hw.safety.evidence.epochs import view_features
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, SafetyContext
 from tests.lower.harness import activation, constant, graph_of
 
 TWO_WRITERS = Feature("two writers", "", "interleaved, no word in common")

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from atonc.machine.hw.ec.blob import Blob, Container, apply_patches, build_container, relocate
-from atonc.machine.hw.ec.tables import Patch, Relocation
+from atonc.machine.hw.ec.blob import Blob, Container, Patch, Relocation, apply_patches, build_container, relocate
 from tests.runtime import host
 
 PROGRAM = tuple(range(100, 141))

@@ -15,7 +15,7 @@ from atonc.compiler.search.generators import FRONT, GENERATORS, near_forms
 from atonc.compiler.search.loop import search
 from atonc.compiler.select.decisions import FIRST
 from atonc.compiler.verify.emulation import Emulation
-from atonc.machine.base.room import ALL_RAM
+from atonc.machine.base.words import ALL_RAM
 from tests.compiler.golden_graphs import Sketch
 
 RESIDENT = Options(verify=False, resident="all")

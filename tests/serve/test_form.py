@@ -13,7 +13,7 @@ from atonc.doors.serve.api import options_schema
 from atonc.doors.verbs.generate import DECLARED
 from atonc.machine.base.declare import declared
 from atonc.machine.base.errors import AtoncError, InputError
-from atonc.machine.hw.board_file import board_names, find_board
+from atonc.machine.hw.board import board_names, find_board
 
 
 def test_every_option_is_one_of_the_command_line_and_has_help() -> None:

@@ -15,7 +15,7 @@ from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import declared, default_of
 from atonc.machine.base.errors import plain
 from atonc.machine.cost.network import NetworkCost
-from atonc.machine.hw.board_file import split_choice
+from atonc.machine.hw.board import split_choice
 
 MODEL_HASH, BOARD_HASH, POOLS_HASH = "model sha256", "board sha256", "pools sha256"
 EVIDENCE_HASH = "evidence sha256"

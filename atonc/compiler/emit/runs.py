@@ -8,7 +8,7 @@ from itertools import groupby
 
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.machine.base.errors import InternalError
-from atonc.machine.hw import tables
+from atonc.machine.hw import epoch as tables
 from atonc.machine.hw.ec import ec_program
 
 MOST_WORDS = 116_383  # of a program, in an application that ST ships; several in a row occur as well

@@ -12,7 +12,7 @@ from atonc.compiler.place.types import USER_BASE, USER_BYTES
 from atonc.compiler.place.usage import CountedPool
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw import board_file
+from atonc.machine.hw import board as board_file
 from atonc.machine.hw.board import DEFAULT_SET, DISPLAY
 from atonc.machine.hw.board import Board as Described
 from atonc.machine.hw.limits import BUS_BYTES, CPU_CACHE_LINE, PREFETCH_BYTES, XSPI_TAIL

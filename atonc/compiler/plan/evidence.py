@@ -8,13 +8,13 @@ from itertools import combinations, product
 
 from atonc.compiler.plan.streams import with_idle_steps
 from atonc.compiler.plan.task import Task
-from atonc.machine.hw.chains import Shape, texts_of
 from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.limits import PREFETCH_BYTES
+from atonc.machine.hw.links import Shape, texts_of
 from atonc.machine.hw.memoise import memoise
-from atonc.machine.hw.safety.context import PoolKind
 from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade, feature_readers, neighbours, writers
 from atonc.machine.hw.safety.evidence.epochs import ONE_CHAIN, reader_and_writer, two_writers
+from atonc.machine.hw.safety.view import PoolKind
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 relation = lru_cache(maxsize=1 << 12)(neighbours.relation)  # forms of one layer share pieces, and layers look alike

@@ -6,9 +6,9 @@ from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_w
 from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, did_you_mean, option
 from atonc.machine.base.errors import ConflictError, InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.room import ALL_FREE, NO_ROOM, Room
-from atonc.machine.base.room import room as room
-from atonc.machine.base.room import size as size
+from atonc.machine.base.words import ALL_FREE, NO_ROOM, Room
+from atonc.machine.base.words import room as room
+from atonc.machine.base.words import size as size
 from atonc.machine.hw.four_bits import PROBABILITY
 
 MODEL = "the model"
@@ -215,7 +215,10 @@ class Options:
     on_cpu: tuple[str, ...] = ()  # nodes of the model (`--on cpu NODE`)
     on_npu: tuple[str, ...] = ()
     no_npu: bool = option(
-        False, "--no-npu", MAPPING, "every operator on the Cortex-M55: what ST's tool makes without --st-neural-art",
+        False,
+        "--no-npu",
+        MAPPING,
+        "every operator on the Cortex-M55: what ST's tool makes without --st-neural-art",
         takes=RARE,
     )
     allow_float: bool = option(False, "--allow-float", MODEL, "also models without any quantised value", takes=RARE)
@@ -291,7 +294,12 @@ class Options:
         takes=RARE,
     )
     npu_mhz: float = option(
-        0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive,
+        0.0,
+        "--npu-mhz",
+        CLOCKS,
+        "clock of the NPU, if it is not the usual one",
+        metavar="MHZ",
+        parse=positive,
         takes=RARE,
     )
     cpu_mhz: float = option(0.0, "--cpu-mhz", CLOCKS, "clock of the CPU", metavar="MHZ", parse=positive, takes=RARE)

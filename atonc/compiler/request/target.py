@@ -13,7 +13,7 @@ from atonc.compiler.request.options import ANY_FORM, SEEN, W4_STREAM, Options
 from atonc.compiler.schedule import MANY_WRITERS, PREFETCH, TABLES
 from atonc.compiler.schedule.passes import resting_on
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.board_file import board_names, find_board
+from atonc.machine.hw.board import board_names, find_board
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.safety.evidence import Feature, Grade, Trust, copies, streng, writers

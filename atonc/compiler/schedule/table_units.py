@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from atonc.compiler.plan.task import Task
 from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.schedule.types import Schedule
+from atonc.machine.hw.epoch import rows_of
 from atonc.machine.hw.limits import UNITS
-from atonc.machine.hw.tables import rows_of
 
 KIND = "ARITH"
 NEVER = 1 << 62

@@ -11,8 +11,7 @@ from atonc.compiler.plan.types import CpuPlan
 from atonc.machine.base.errors import AtoncError, VerificationError
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.cpu import is_library_call, run_call
-from atonc.machine.emu.files.c_calls import FunctionReader
-from atonc.machine.emu.files.c_unit import parse_unit
+from atonc.machine.emu.files.c_values import FunctionReader, parse_unit
 from atonc.machine.emu.files.types import FunctionCall
 from atonc.machine.hw.mpool import MemoryPool
 

@@ -32,12 +32,11 @@ from atonc.delivery.generate.generating import c_network, files_of
 from atonc.delivery.reloc.image import Image
 from atonc.machine.base import progress
 from atonc.machine.base.build_folder import write_whole
-from atonc.machine.base.checks import CheckResult
-from atonc.machine.base.disk import write_files
+from atonc.machine.base.disk import together, write_files
 from atonc.machine.base.errors import CapacityError, ModelError
-from atonc.machine.base.file_sets import together
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.base.reasons import CheckResult
+from atonc.machine.hw.board import find_board
 
 
 @dataclass(frozen=True)
@@ -126,9 +125,7 @@ def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, 
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-def files_of_application(
-    found: ApplicationPlan, told: ApplicationFigures, options: AppOptions
-) -> ApplicationFiles:
+def files_of_application(found: ApplicationPlan, told: ApplicationFigures, options: AppOptions) -> ApplicationFiles:
     made: list[tuple[str, Mapping[str, bytes]]] = []
     inside: dict[str, bytes] = {}
     images: dict[str, Image] = {}
@@ -186,9 +183,7 @@ def require_sound(found: ApplicationPlan, made: ApplicationFiles) -> None:
     board = find_board(found.application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
         write_files(Path(folder), made.all_files)
-        touched = [
-            check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks
-        ]
+        touched = [check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks]
     slots = [one.slot for one in found.networks]
     shared = [SharedSlot(one.networks, one.start, one.end) for one in found.shared]
     check.require_sound(check.check(found.application, slots, touched, board, shared))

@@ -23,10 +23,8 @@ from atonc.delivery.application.types import (
 from atonc.machine.base.declare import arguments, did_you_mean
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError, plain
-from atonc.machine.base.room import NO_ROOM
-from atonc.machine.hw.board import Board
-from atonc.machine.hw.board_file import find_board, split_choice
-from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
+from atonc.machine.base.words import NO_ROOM
+from atonc.machine.hw.board import MAX_BYTES, Board, TomlTable, find_board, parse_toml, split_choice
 
 MOST_NETWORKS = 16
 SHARED = "app_shared"  # parts of the flash that several networks read
@@ -300,4 +298,3 @@ def _slot(row: Any) -> FlashSlot:
 
 def slots_rows(slots: Sequence[FlashSlot]) -> Iterator[dict[str, Any]]:
     yield from ({"network": one.network, "start": one.start, "end": one.end} for one in slots)
-

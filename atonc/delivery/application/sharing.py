@@ -22,7 +22,7 @@ from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, Pl
 from atonc.delivery.application.planning import compiled_for, erased, slot_for
 from atonc.delivery.application.types import FlashSlot
 from atonc.machine.base.errors import InputError, ModelError
-from atonc.machine.base.room import Room
+from atonc.machine.base.words import Room
 
 _LEAST_BYTES = 64  # a smaller constant is not worth a look
 

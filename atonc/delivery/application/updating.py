@@ -31,8 +31,8 @@ from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError, InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.room import Room
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.base.words import Room
+from atonc.machine.hw.board import find_board
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,7 @@ def _codes(edge: ImageEdge) -> str:
     return f"{edge.dtype} with scale {edge.scale:g} and zero point {edge.zero_point}"
 
 
-def _require_sound(
-    application: Application, place: ImagePlace, image: Image, files: Mapping[str, bytes]
-) -> None:
+def _require_sound(application: Application, place: ImagePlace, image: Image, files: Mapping[str, bytes]) -> None:
     """What the files say is held against what the firmware grants."""
     board = find_board(application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:

@@ -11,8 +11,7 @@ from atonc.delivery.application.planning import plan
 from atonc.delivery.application.types import Application, AppNetwork
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.words import size_text
-from atonc.machine.hw.board import DEFAULT_SET
-from atonc.machine.hw.board_file import find_board, split_choice
+from atonc.machine.hw.board import DEFAULT_SET, find_board, split_choice
 
 _MOST = 12  # ways that are tried: each is a plan of its own
 _LARGER_SET = "intram35mb"  # of the boards that ship: half a megabyte more on the chip

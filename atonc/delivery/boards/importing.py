@@ -11,8 +11,7 @@ from typing import Any
 
 from atonc.delivery.boards.linker_script import LinkerRegion, read_regions
 from atonc.machine.base.errors import InputError, InternalError
-from atonc.machine.hw.board import APPLICATION, DISPLAY, Board, Memory
-from atonc.machine.hw.board_file import find_board, parse_board
+from atonc.machine.hw.board import APPLICATION, DISPLAY, Board, Memory, find_board, parse_board
 from atonc.machine.hw.machine import FLASH, HYPERRAM, secure
 from atonc.machine.hw.mpool import MemoryPool, read_mpool
 

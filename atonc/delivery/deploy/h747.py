@@ -17,7 +17,7 @@ from atonc.delivery.deploy.model_facts import read_facts
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.tolerant_json import read_json
+from atonc.machine.hw.machine import read_json
 
 MAIN_H = "Application/STM32H747I-DISCO/Inc/CM7/main.h"
 MAIN_C = "Application/STM32H747I-DISCO/Src/CM7/main.c"

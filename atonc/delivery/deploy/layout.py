@@ -10,7 +10,7 @@ from typing import Any
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.tolerant_json import read_json
+from atonc.machine.hw.machine import read_json
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _ROOT = "ProjectFolder"

@@ -8,8 +8,7 @@ from atonc.delivery.doctor import probes, programs
 from atonc.delivery.doctor.packages import packages, python
 from atonc.delivery.doctor.types import Diagnosis, DoctorGoal, DoctorItem, DoctorState
 from atonc.machine.base.errors import AtoncError
-from atonc.machine.hw.board import Board
-from atonc.machine.hw.board_file import board_names, find_board
+from atonc.machine.hw.board import Board, board_names, find_board
 
 STEPS = ("compile", "compare", "virtual-board", "build", "sign", "flash", "measure", "debug", "st")
 

@@ -18,8 +18,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.types import CompiledNetwork
 from atonc.machine.emu.network import read_contents
-from atonc.machine.hw.board import Board
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import Board, find_board
 from atonc.machine.hw.four_bits import FourBits, saved_form
 from atonc.machine.hw.machine import FLASH
 

@@ -14,10 +14,10 @@ from atonc.insight.report import compile_text
 from atonc.machine.base import progress
 from atonc.machine.base.about import __version__
 from atonc.machine.base.build_folder import REPORTS, Trees, network_build, write_beside, write_whole
-from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count
-from atonc.machine.cost.saved_machine import machine_row
+from atonc.machine.cost.network import machine_row
 from atonc.machine.hw import four_bits
 from atonc.machine.hw.safety.evidence.board_file import saved_row
 

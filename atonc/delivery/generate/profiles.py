@@ -11,9 +11,8 @@ from pathlib import Path
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.board import DEFAULT_SET
-from atonc.machine.hw.board_file import split_choice
-from atonc.machine.hw.tolerant_json import JsonNode, read_json
+from atonc.machine.hw.board import DEFAULT_SET, split_choice
+from atonc.machine.hw.machine import JsonNode, read_json
 
 DEFAULT = "default"
 _KEYS = ("memory_pool", "options", "machine_desc", "memory_desc")

@@ -17,8 +17,7 @@ from atonc.delivery.boards.mpool_text import mpool_text
 from atonc.machine.base.about import package_folder
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.board import DEFAULT_SET
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import DEFAULT_SET, find_board
 
 SYSTEMS = ("linux", "windows", "mac")
 SCRIPTS = ("scripts/N6_scripts", "Utilities/scripts/N6_scripts")

@@ -14,7 +14,7 @@ from atonc.compiler.emit.c import images
 from atonc.delivery.layouts.layout import LICENCE, TOOL, FolderLayout, LayoutNetwork, LayoutRefusal
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.words import listed
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import find_board
 from atonc.machine.hw.machine import secure
 
 BOARD = "openmv-n6"

@@ -16,16 +16,15 @@ from atonc.delivery.probes.log import HANG, PASS, WRONG, ProbeLog, Reply
 from atonc.delivery.probes.types import Probe
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import find_board
 from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import SPEEDS, Machine, implausible
-from atonc.machine.hw.safety.context import SafetyContext
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import BoardEvidence
 from atonc.machine.hw.safety.evidence.epochs import view_features
 from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, SafetyContext
 
 _CPU = "cpu_"  # begins the names of constants that count cycles of the CPU
 _SAME_CLOCK = 1.02  # as far as two clocks may be apart that are meant to be the same

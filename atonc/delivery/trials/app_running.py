@@ -30,8 +30,7 @@ from atonc.machine.base.words import count
 from atonc.machine.emu.bus import Bytes
 from atonc.machine.emu.files.types import BufferInfo
 from atonc.machine.emu.network import EmulatedNetwork, load
-from atonc.machine.hw.board import Board
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import Board, find_board
 
 _INPUTS, _OUTPUTS = "inputs", "outputs"
 
@@ -128,9 +127,7 @@ class _Held:
 class Turns:
     """Inferences one after the other, and what must still be there from those before."""
 
-    def __init__(
-        self, application: Application, ram: Sequence[Span], rig: Rig, random: np.random.Generator
-    ) -> None:
+    def __init__(self, application: Application, ram: Sequence[Span], rig: Rig, random: np.random.Generator) -> None:
         self.application, self.ram, self.rig, self.random = application, ram, rig, random
         self.number = {one.name: k for k, one in enumerate(application.networks)}
         self.alone: Mapping[str, EmulatedNetwork] = {}
@@ -224,4 +221,3 @@ class Turns:
         self.different += wrong.size
         if wrong.size and not self.first_difference:
             self.first_difference = f"{what}, byte {wrong[0]}: {got[wrong[0]]} not {right[wrong[0]]}"
-

@@ -19,12 +19,10 @@ from atonc.delivery.trials.app_running import ApplicationTrial, Turns, rig_of, s
 from atonc.delivery.trials.boarding import INSTALL, FirmwareError, Rig
 from atonc.machine.base.disk import read_file, write_files
 from atonc.machine.emu.network import load
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import find_board
 
 
-def update_and_try(
-    application: Application, name: str, folder: Path | None, options: AppUpdateOptions
-) -> BuiltUpdate:
+def update_and_try(application: Application, name: str, folder: Path | None, options: AppUpdateOptions) -> BuiltUpdate:
     """Updates; and runs the firmware of the build with it, if that is asked for."""
     made = update(application, name, options.built, folder)
     if not options.trial:

@@ -22,9 +22,8 @@ from atonc.machine.base.words import count
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.board import DEFAULT_BUDGET
 from atonc.machine.emu.bus import Bytes
-from atonc.machine.hw.board import USER_BUFFERS
+from atonc.machine.hw.board import USER_BUFFERS, find_board
 from atonc.machine.hw.board import Board as Described
-from atonc.machine.hw.board_file import find_board
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView

@@ -17,7 +17,7 @@ from pathlib import Path
 from atonc.delivery.trials.load_run import LoadPlan
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import find_board
 
 BOARDS = ("stm32n6570-dk",)  # for which ST has such a firmware
 GDB_PORT = 36789

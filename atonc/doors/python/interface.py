@@ -102,9 +102,7 @@ def update_network(
 
     wanted = arguments(AppUpdateOptions, options)
     with in_notebook():
-        return update_and_try(
-            read_application(Path(source)), network, None if output is None else Path(output), wanted
-        )
+        return update_and_try(read_application(Path(source)), network, None if output is None else Path(output), wanted)
 
 
 def quantize(model: Model, data: Data, **options: Any) -> QuantisedResult:
@@ -306,7 +304,7 @@ def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options
 
 def describe_board(board: str = "stm32n6570-dk") -> Board:
     """Memories, areas, pool sets and clocks of a board: by its name, or by the path of its .toml file."""
-    from atonc.machine.hw.board_file import find_board
+    from atonc.machine.hw.board import find_board
 
     return find_board(board)
 
@@ -321,7 +319,7 @@ def check_firmware(
     from pathlib import Path
 
     from atonc.delivery.boards.checking import CheckRequest, check
-    from atonc.machine.hw.board_file import find_board, split_choice
+    from atonc.machine.hw.board import find_board, split_choice
 
     files, folders = tuple(map(Path, pool_files)), tuple(map(Path, networks))
     return check(CheckRequest(find_board(board), split_choice(board)[0], (Path(image),), files, folders))

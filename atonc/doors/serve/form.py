@@ -27,7 +27,7 @@ from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.declare import PAIRS, Option, declared
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.board_file import board_names, find_board
+from atonc.machine.hw.board import board_names, find_board
 
 # the command line also takes files, and names of boards for which it can only tell why not
 _CHOICES = {"board": tuple(name for name in board_names() if find_board(name).has_npu)}

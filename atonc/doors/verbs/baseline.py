@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from atonc.doors.verbs.documents import FORMAT
-from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count
 
 MAX_BYTES = 64 << 20

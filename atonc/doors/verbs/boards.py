@@ -67,7 +67,7 @@ def _add_import(kinds: Kinds[argparse.ArgumentParser]) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     from atonc.delivery.texts import board_text
-    from atonc.machine.hw.board_file import board_names, find_board, read_board_file
+    from atonc.machine.hw.board import board_names, find_board, read_board_file
 
     boards = [find_board(name) for name in board_names()]
     if options.folder is not None:
@@ -97,8 +97,8 @@ def _show(options: argparse.Namespace) -> int:
 
 def _text(name: str) -> str:
     from atonc.machine.base.disk import read_text
-    from atonc.machine.hw import board_file
-    from atonc.machine.hw.toml_table import MAX_BYTES
+    from atonc.machine.hw import board as board_file
+    from atonc.machine.hw.board import MAX_BYTES
 
     if name.endswith(".toml"):
         return read_text(Path(name), MAX_BYTES)
@@ -107,21 +107,21 @@ def _text(name: str) -> str:
 
 
 def _board(choice: str) -> Board:
-    from atonc.machine.hw.board_file import find_board
+    from atonc.machine.hw.board import find_board
 
     return find_board(choice)
 
 
 def _mpool(options: argparse.Namespace) -> int:
     from atonc.delivery.boards.mpool_text import mpool_text
-    from atonc.machine.hw.board_file import split_choice
+    from atonc.machine.hw.board import split_choice
 
     return _give(mpool_text(_board(options.board), split_choice(options.board)[0]), options.output)
 
 
 def _linker(options: argparse.Namespace) -> int:
     from atonc.delivery.boards.linker_text import linker_text
-    from atonc.machine.hw.board_file import split_choice
+    from atonc.machine.hw.board import split_choice
 
     return _give(linker_text(_board(options.board), split_choice(options.board)[0]), options.output)
 
@@ -144,7 +144,7 @@ def _give(text: str, output: Path | None) -> int:
 def _check(options: argparse.Namespace) -> int:
     from atonc.delivery.boards.checking import CheckRequest, check
     from atonc.delivery.texts.board_text import check_lines
-    from atonc.machine.hw.board_file import split_choice
+    from atonc.machine.hw.board import split_choice
 
     if not options.images and not options.mpool and not options.network:
         raise InputError("nothing to check", remedy="name an ELF file, --mpool FILE or --network DIR")

@@ -16,11 +16,11 @@ from urllib.parse import quote
 
 from atonc.compiler.request.options import GATES
 from atonc.machine.base.about import __version__
-from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.declare import Takes, option
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import AtoncError, InputError, plain
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.reasons import CheckResult
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _FILE = Takes(local=True, rare=True)

@@ -14,8 +14,8 @@ from atonc.doors.verbs.ci import CiOptions
 from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_declared, add_output_options, add_single, group
 from atonc.insight.report.terminal import show
-from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.reasons import CheckResult
 
 if TYPE_CHECKING:
     from atonc.insight.explain.compare import Comparison

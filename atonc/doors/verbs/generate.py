@@ -16,8 +16,8 @@ from atonc.doors.verbs.compile_options import ModelOptions, PictureOptions, Stag
 from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import ShownOptions, add_declared, add_output_options, declared_values
 from atonc.machine.base.build_folder import network_build
-from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.reasons import CheckResult
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
@@ -138,9 +138,7 @@ def check_image(view: CompileView, options: argparse.Namespace) -> None:
         relocating.check_pools(view)
 
 
-def write(
-    view: CompileView, folder: Path, options: argparse.Namespace, trees: Trees | None = None
-) -> CompileView:
+def write(view: CompileView, folder: Path, options: argparse.Namespace, trees: Trees | None = None) -> CompileView:
     """The files that were asked for, the relocatable image and the folder of a layout among them, in one step."""
     from atonc.delivery.generate import generating, st_files
 

@@ -15,7 +15,7 @@ from atonc.doors.verbs.documents import file_hash, print_document
 from atonc.doors.verbs.flags import add_declared, add_output_options, declared_values
 from atonc.insight.report.terminal import show
 from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, ValidateOptions
-from atonc.machine.base.checks import CheckResult
+from atonc.machine.base.reasons import CheckResult
 
 if TYPE_CHECKING:
     from atonc.compiler.request.options import Options

@@ -33,8 +33,7 @@ from atonc.insight.explain.types import (
 from atonc.insight.runs.safety import network_context
 from atonc.machine.base.build_folder import read_whole
 from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError, plain
-from atonc.machine.cost.network import NetworkCost, StepCost, network_cost
-from atonc.machine.cost.saved_machine import build_machine
+from atonc.machine.cost.network import NetworkCost, StepCost, build_machine, network_cost
 from atonc.machine.emu.files.c_info import CInfo, fitting_c_info
 from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.files.types import CompiledNetwork

@@ -13,7 +13,7 @@ from atonc.machine.base.declare import declared, did_you_mean
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import ConflictError, InputError, plain
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
+from atonc.machine.hw.board import MAX_BYTES, TomlTable, parse_toml
 
 MOST_ROWS = 10_000
 KEYS = ("models", "applications", "boards", "sizes", "options", "accuracy", "float", "inputs", "samples", "verify")
@@ -168,7 +168,7 @@ def compiler_options(row: SweepRow, verify: bool) -> Options:
 
 def _require_options(row: SweepRow, table: TomlTable) -> None:
     """A wrong option is a mistake of the file, not a row; one that does not go with another refuses its rows."""
-    from atonc.machine.hw.board_file import find_board
+    from atonc.machine.hw.board import find_board
 
     if not isinstance(row.options.get(SHARE, False), bool):
         raise table.wrong(SHARE, f"{str(row.options[SHARE])[:40]!r} is not true or false")

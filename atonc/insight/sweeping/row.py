@@ -15,7 +15,7 @@ from atonc.insight.sweeping.plan import SweepPlan, SweepRow, compiler_options
 from atonc.insight.workers import WorkUnit
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import AtoncError, InternalError
-from atonc.machine.hw.toml_table import MAX_BYTES, parse_toml
+from atonc.machine.hw.board import MAX_BYTES, parse_toml
 
 FUNCTION = "atonc.insight.sweeping.row:compute"
 MOST_BOARD_FILES = 8

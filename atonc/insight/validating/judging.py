@@ -22,8 +22,8 @@ import numpy as np
 
 from atonc.insight.validating.distances import Distance, OutputResult
 from atonc.insight.validating.validate_options import MIN_COSINE as MIN_COSINE
-from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count
 
 if TYPE_CHECKING:

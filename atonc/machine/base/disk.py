@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
@@ -133,3 +133,20 @@ def _reason(error: OSError | ValueError) -> str:
 def _kind(mode: int) -> str:
     kinds = {stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket"}
     return next((name for test, name in kinds.items() if test(mode)), "a device")
+
+
+def together(parts: Iterable[tuple[str, Mapping[str, bytes]]]) -> dict[str, bytes]:
+    """(maker, its files), in order. Two makers may have the same file, not two files of one name; capitals make no
+    difference, as on many disks."""
+    found: dict[str, bytes] = {}
+    makers: dict[str, tuple[str, str]] = {}
+    for maker, files in parts:
+        for file, data in files.items():
+            other, name = makers.setdefault(file.casefold(), (maker, file))
+            if found.setdefault(name, data) != data:
+                raise InputError(
+                    f"{other} and {maker} both have a file {file}",
+                    rule="every file of a folder is written once",
+                    remedy="give the network another name (-n, or `name` in the application file)",
+                )
+    return found

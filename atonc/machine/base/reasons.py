@@ -1,8 +1,7 @@
 """Rules and reasons: every decision and every complaint points at one rule, with the evidence behind it.
 
 A `Rule` is stated once, beside the unit or family it belongs to; a `Reason` says where it applied and what was seen.
-Text, JSON and the generated reference are views of these objects.
-"""
+Text, JSON and the generated reference are views of these objects."""
 
 from __future__ import annotations
 
@@ -96,3 +95,10 @@ class Violation(Reason):
             "evidence": str(self.rule.evidence),
             "remedy": self.rule.remedy,
         }
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    name: str  # the option that asks for it, or what was looked at
+    holds: bool
+    says: str  # what was seen, and the limit

@@ -1,10 +1,14 @@
-"""Numbers and names in sentences: singular and plural, lists, sizes, names that are too long for their place."""
+"""Numbers and names in sentences: singular and plural, lists, sizes, names that are too long for their place; and sizes
+that options say."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+from atonc.machine.base.errors import InputError
 
 _KIB = 1024
 _NEAR, _NAMED, _LONG = 3, 8, 60  # names that are suggested, that are listed, and their characters
@@ -66,3 +70,35 @@ def instead(name: str, known: Iterable[str]) -> str:
         return f"did you mean {listed([repr(elided(one, _LONG)) for one in near], 'or')}?"
     shown = ", ".join(repr(elided(one, _LONG)) for one in names[:_NAMED])
     return f"there {is_are(len(names))} {shown}" + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# RAM as options say it: so many bytes, or all that is free.
+
+ALL_FREE = "all"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g)(i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+class Room(int):
+    """Bytes, a number as any other; as text it is what an option takes."""
+
+    def __str__(self) -> str:
+        return ALL_FREE if self >= ALL_RAM else str(int(self)) if self else ""
+
+
+NO_ROOM = Room(0)
+ALL_RAM = Room(1 << 40)  # more than any board has
+
+
+def size(text: str) -> int:
+    """Bytes."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"{text[:60]!r} is not a size", remedy="write bytes, or 640k, or 1.5M")
+    return round(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def room(text: str) -> Room:
+    """Nothing, `ALL_FREE`, or a size."""
+    return ALL_RAM if text.strip() == ALL_FREE else Room(size(text or "0"))

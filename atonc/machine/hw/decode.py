@@ -26,9 +26,8 @@ from atonc.machine.hw.ec.instructions import (
     WriteField,
     WriteFieldLong,
 )
-from atonc.machine.hw.epoch import Epoch, Event
+from atonc.machine.hw.epoch import Epoch, Event, has_table
 from atonc.machine.hw.fields import UnitConfig
-from atonc.machine.hw.tables import has_table
 from atonc.machine.hw.units import activ, arith, convacc, decompress, pool, stream_engine
 from atonc.machine.hw.units.arith import MEMORY
 from atonc.machine.hw.units.switch import Link, decode_link

@@ -1,7 +1,7 @@
 """How many units there are, how much they hold and where engines may start: each number once, with its evidence.
 
 Safety rules, lowering, placement and the cycle models all read these. "Seen" means: in the 114 published networks that
-the safety rules rest on (hw/proven.py); `docs/silicon.md` says more about single features. Sizes of registers and
+the safety rules rest on (hw/links.py); `docs/silicon.md` says more about single features. Sizes of registers and
 memories inside a unit stand in its own file in hw/units.
 """
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.machine import PoolTiming
-from atonc.machine.hw.tolerant_json import JsonNode, parse_json, read_json
+from atonc.machine.hw.machine import JsonNode, PoolTiming, parse_json, read_json
 
 MAX_POOLS = 256
 MAX_WIDTH, MAX_RATIO = 4096, 1_000_000

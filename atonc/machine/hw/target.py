@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import hardware
-from atonc.machine.hw.cycles.result import EpochCycles
+from atonc.machine.hw.cycles.hardware import EpochCycles
 from atonc.machine.hw.ec import ec_program
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import Machine

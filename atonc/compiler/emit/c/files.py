@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from atonc.compiler.emit.c import blobs_h, images, memories_h, network_c, network_h, stai
 from atonc.compiler.emit.c.kernels import kernel_files
 from atonc.compiler.emit.c.network import CNetwork
+from atonc.machine.base.disk import together
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.file_sets import together
 
 
 def files(

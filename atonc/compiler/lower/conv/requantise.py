@@ -22,8 +22,8 @@ from atonc.compiler.plan.policy import MOST_SPREADS, SPREAD, TOLERATED
 from atonc.compiler.select.rules import SCALES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
-from atonc.machine.hw.fixed import finish
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
+from atonc.machine.hw.stream import finish
 from atonc.machine.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 
 Real = NDArray[np.float64]

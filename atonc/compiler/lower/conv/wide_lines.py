@@ -18,8 +18,8 @@ from atonc.compiler.lower.conv.wide_results import WIDEST, WideEnd, WideRequanti
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
-from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, PARTIAL_LIMIT
+from atonc.machine.hw.stream import finish, shift_right_rounded
 from atonc.machine.hw.units.arith import ArithConfig
 
 INNER = 8  # bits that products lose before the addend: the most that was seen
@@ -85,6 +85,4 @@ def _line(acc: Accumulated, some: slice, end: WideEnd) -> WideLine | None:
     if largest / end.gain > MOST_OFF:
         return None
     own = error / WIDE_STEP
-    return WideLine(
-        out_shift, factors, terms << INNER + LONG, shift, error=own, mean_error=_USUAL_PART * own, end=end
-    )
+    return WideLine(out_shift, factors, terms << INNER + LONG, shift, error=own, mean_error=_USUAL_PART * own, end=end)

@@ -25,7 +25,7 @@ from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.select.rules import SCALES, WIDE_CLIP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
-from atonc.machine.hw.fixed import finish
+from atonc.machine.hw.stream import finish
 from atonc.machine.hw.units.arith import ArithConfig
 
 CODES = 1 << 16  # that results have
@@ -172,9 +172,7 @@ def stretched(counts: Sequence[int]) -> Iterator[slice]:
         first += count
 
 
-def wide_rules(
-    acc: Accumulated, end: WideEnd, counts: Sequence[int], within: Coefficients
-) -> list[WideRequantisation]:
+def wide_rules(acc: Accumulated, end: WideEnd, counts: Sequence[int], within: Coefficients) -> list[WideRequantisation]:
     """Rules for stretches of so many channels, one behind the other."""
     found, acc = [], placed(acc, end)
     rules = best_rules(acc, None, counts, within._replace(addend=WHOLE, shift=MOST_SHIFT))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from atonc.compiler.lower.pool.means import FRACTION, Line
 from atonc.compiler.lower.units.pool import division
 from atonc.compiler.ops.rounding import Rounding
-from atonc.machine.hw.fixed import finish, shift_right_rounded
+from atonc.machine.hw.stream import finish, shift_right_rounded
 
 Ints = NDArray[np.int64]
 

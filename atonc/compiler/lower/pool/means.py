@@ -39,8 +39,8 @@ from atonc.compiler.plan.streams import Area, Loop, engine
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import MEAN, MEAN_STEEP
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import BUS_BYTES, MOST_TABLE_SHIFT, POOL_CHANNELS
+from atonc.machine.hw.stream import finish, shift_right_rounded
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
@@ -74,9 +74,7 @@ class Line:
         """codes = gain * mean + offset. Around the `usual` mean neither short factors nor the division by `divisor` do
         harm. The unit rounds ties away from code zero, with `ties_up` upwards."""
         if gain > _STEEPEST:
-            raise Refusal(
-                MEAN_STEEP, f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
-            )
+            raise Refusal(MEAN_STEEP, f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU")
         multiplier, power = division(divisor, most)
         divided = quotient(divisor, most)
         if usual is not None:

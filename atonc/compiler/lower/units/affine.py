@@ -18,8 +18,8 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.ops.rounding import round_half_away
 from atonc.compiler.select.rules import SCALES
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import MOST_TABLE_SHIFT, WIDE_PAIR_SHIFT
+from atonc.machine.hw.stream import finish, shift_right_rounded
 
 Array = NDArray[Any]
 Reals = NDArray[np.float64]

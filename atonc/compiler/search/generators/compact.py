@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import in_flash
-from atonc.machine.base.room import ALL_RAM
+from atonc.machine.base.words import ALL_RAM
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:

@@ -20,9 +20,8 @@ from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import Weights, in_flash, moved
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import secure
-from atonc.machine.hw.safety.context import SafetyContext
 from atonc.machine.hw.safety.evidence import GradedForm, reader_forms
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, SafetyContext
 from atonc.machine.hw.target import Target
 
 Worth = Callable[[float, int], float]  # of cycles saved and bytes taken

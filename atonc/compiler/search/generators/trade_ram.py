@@ -8,7 +8,7 @@ from atonc.compiler.plan.policy import FRONT_ROOMS
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import in_flash
-from atonc.machine.base.room import ALL_RAM
+from atonc.machine.base.words import ALL_RAM
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:

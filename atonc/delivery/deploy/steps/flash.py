@@ -12,8 +12,7 @@ from atonc.delivery.deploy.steps.initialisers import HEX
 from atonc.delivery.deploy.steps.sign import SIGNED
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count, is_are
-from atonc.machine.hw.board import Board
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import Board, find_board
 
 TOOL = "STM32_Programmer_CLI"
 _BOOT_LOADER, _APPLICATION = "FSBL image", "application image"  # areas of a board's flash map

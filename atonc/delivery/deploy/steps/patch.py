@@ -11,7 +11,7 @@ from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult,
 from atonc.delivery.deploy.h747 import plan_patch
 from atonc.delivery.deploy.steps.network import folder_of_the_other_tool
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.tolerant_json import read_json
+from atonc.machine.hw.machine import read_json
 
 _KILO = 1000  # as the zoo's scripts count these sizes
 _LEAST_AXIRAM = 415 * _KILO  # the smaller of the two published applications'

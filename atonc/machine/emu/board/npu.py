@@ -16,7 +16,7 @@ from atonc.machine.hw import regs
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.decode import Replay, decode_epochs
 from atonc.machine.hw.ec import instructions
-from atonc.machine.hw.ec.tables import BLOB_MAGIC
+from atonc.machine.hw.ec.blob import BLOB_MAGIC
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import Machine, stm32n6
 

@@ -1,21 +1,67 @@
-"""Constant expressions, initialisers and literals of generated C, as Python values."""
+"""Constant expressions, initialisers and literals of generated C, as Python values; C files as trees, functions as lists
+of calls with evaluated arguments, arrays as bytes."""
 
 from __future__ import annotations
 
 import re
 import struct
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from atonc.machine.base.errors import InputError
-from atonc.machine.emu.files.c_literals import BINARY, NARROW, SIZES, flat_list, number, unescape
-from atonc.machine.emu.files.c_preprocess import Preprocessed
-from atonc.machine.emu.files.c_structs import store, store_indexed
-from atonc.machine.emu.files.c_syntax import TranslationUnit, parse_expression
-from atonc.machine.emu.files.types import CValue, EpochFlags, Symbol
+from atonc.machine.emu.files.c_text import (
+    BINARY,
+    MAX_SOURCE_BYTES,
+    NARROW,
+    SIZES,
+    Preprocessed,
+    TranslationUnit,
+    blank,
+    bounded_depth,
+    c_parser,
+    declared_name,
+    flat_list,
+    number,
+    parse_expression,
+    preprocess,
+    read_source,
+    require_sound,
+    unescape,
+)
+from atonc.machine.emu.files.types import CValue, EpochFlags, FunctionCall, Symbol
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+_UNION_FIELD = re.compile(r"addr_base|\w+_vector")  # unions of pointer types: braces around one address
+
+
+def store(result: dict[str, CValue], path: list[str | int], value: CValue, node: Node, unit: TranslationUnit) -> None:
+    """`.a.b.c = v` into nested dicts."""
+    for key in path[:-1]:
+        inner = result.setdefault(str(key), {})
+        if not isinstance(inner, dict):
+            raise unit.error(f"field {key} is initialised twice in different ways", node)
+        result = inner
+    name = str(path[-1])
+    if isinstance(value, list) and len(value) == 1 and _UNION_FIELD.fullmatch(name):
+        value = value[0]
+    result[name] = value
+
+
+def store_indexed(
+    array: list[CValue], path: list[str | int], value: CValue, node: Node, unit: TranslationUnit
+) -> list[CValue]:
+    index = path[0]
+    if len(path) != 1 or not isinstance(index, int) or not 0 <= index < 1 << 20:
+        raise unit.error("this array designator is not understood", node)
+    array.extend([0] * (index + 1 - len(array)))
+    array[index] = value
+    return array
+
 
 MAX_DEPTH = 80
 MAX_CHAIN = 16  # globals and macros that refer to each other
@@ -380,3 +426,206 @@ def evaluate_condition(text: str, source: Preprocessed) -> bool:
         return bool(Evaluator(parsed[0]).value(parsed[1], scope))
     except InputError:
         return True
+
+
+_LONG_LIST = re.compile(rb"\{[-+0-9.,eEf\s]{1024,}\}")
+
+
+def parse_unit(source: bytes, path: str) -> TranslationUnit:
+    """Parses C text. Broken syntax is reported when a broken function is used, not before."""
+    if len(source) > MAX_SOURCE_BYTES:
+        raise InputError("too large for a generated C file", where=path)
+    prepared = preprocess(source, path, evaluate_condition)
+    lists: dict[int, list[CValue]] = {}
+    root = c_parser().parse(_without_lists(prepared.text, lists)).root_node
+    unit = TranslationUnit(path, prepared.text, root, prepared, lists)
+    for node in unit.root.named_children:
+        if node.type == "function_definition":
+            name = declared_name(node, unit)
+            if name:
+                unit.functions[name] = node
+        elif node.type == "declaration":
+            _collect_globals(node, unit)
+    return unit
+
+
+def _without_lists(text: bytes, lists: dict[int, list[CValue]]) -> bytes:
+    """The text with long brace lists of plain numbers blanked, each number read already: a tree of them would take a
+    hundred times their room."""
+
+    def blanked(match: re.Match[bytes]) -> bytes:
+        numbers = flat_list(match[0].decode())
+        if numbers is None:
+            return match[0]
+        lists[match.start()] = numbers
+        return b"{0" + blank(match[0][2:-1]) + b"}"
+
+    return _LONG_LIST.sub(blanked, text)
+
+
+def _collect_globals(declaration: Node, unit: TranslationUnit) -> None:
+    for declarator in declaration.children_by_field_name("declarator"):
+        name = declared_name(declarator, unit)
+        if name and declarator.type != "function_declarator":
+            unit.globals[name] = declarator
+
+
+MAX_BLOCK_DEPTH = 32
+_NO_EFFECT = {"LL_ATON_LIB_UNUSED", "assert"}
+
+
+class FunctionReader:
+    """Reads functions of one unit; globals are shared between them."""
+
+    def __init__(self, unit: TranslationUnit, externals: Mapping[str, CValue] | None = None) -> None:
+        self.unit = unit
+        self.globals = Scope(unit, externals=externals)
+        self._evaluator = Evaluator(unit)
+        self._known: dict[str, tuple[tuple[FunctionCall, ...], CValue]] = {}
+
+    def calls(self, name: str) -> tuple[FunctionCall, ...]:
+        """The calls that a function makes, in order."""
+        return self._read(name)[0]
+
+    def returned(self, name: str) -> CValue:
+        """What a function without parameters returns."""
+        return self._read(name)[1]
+
+    def _read(self, name: str) -> tuple[tuple[FunctionCall, ...], CValue]:
+        if name not in self._known:
+            node = self.unit.functions.get(name)
+            body = node.child_by_field_name("body") if node is not None else None
+            if node is None or body is None:
+                raise InputError(
+                    f"function {name} is used but not defined",
+                    where=self.unit.path,
+                    remedy="the file is damaged or cut off; generate or fetch it again",
+                )
+            require_sound(node, self.unit)
+            run = _FunctionRun(self.unit, self._evaluator)
+            run.block(body, Scope(self.unit, self.globals), 0)
+            self._known[name] = (tuple(run.calls), run.result)
+        return self._known[name]
+
+
+class _FunctionRun:
+    """One pass over the statements of a function."""
+
+    def __init__(self, unit: TranslationUnit, evaluator: Evaluator) -> None:
+        self.unit, self.evaluator = unit, evaluator
+        self.calls: list[FunctionCall] = []
+        self.result: CValue = None
+        self.returned = False
+
+    def block(self, node: Node, scope: Scope, depth: int) -> None:
+        if depth > MAX_BLOCK_DEPTH:
+            raise self.unit.error(f"blocks nested deeper than {MAX_BLOCK_DEPTH}", node)
+        for child in node.named_children:
+            if self.returned:
+                return
+            self.statement(child, scope, depth)
+
+    def statement(self, node: Node, scope: Scope, depth: int) -> None:
+        kind = node.type
+        if kind == "declaration":
+            self._declare(node, scope)
+        elif kind == "expression_statement":
+            for expression in node.named_children:
+                self._expression(expression, scope)
+        elif kind == "compound_statement":
+            self.block(node, Scope(self.unit, scope), depth + 1)
+        elif kind == "return_statement":
+            values = node.named_children
+            self.result = self.evaluator.value(values[0], scope) if values else None
+            self.returned = True
+        elif kind == "if_statement":
+            self._branch(node, scope, depth)
+        elif kind != "comment":
+            raise self.unit.error(f"a {kind.replace('_', ' ')} is not expected in generated code", node)
+
+    def _declare(self, node: Node, scope: Scope) -> None:
+        for declarator in node.children_by_field_name("declarator"):
+            name = declared_name(declarator, self.unit)
+            if name is None:
+                raise self.unit.error("this declaration is not understood", node)
+            value = declarator.child_by_field_name("value")
+            if value is not None:
+                scope.names[name] = self.evaluator.value(value, scope)
+
+    def _expression(self, node: Node, scope: Scope) -> None:
+        if node.type == "call_expression":
+            self._call(node, scope)
+        elif node.type == "assignment_expression":
+            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+            if left is None or right is None or left.type != "identifier" or self.unit.slice(node.children[1]) != "=":
+                raise self.unit.error("this assignment is not understood", node)
+            scope.names[self.unit.slice(left)] = self.evaluator.value(right, scope)
+        else:
+            self.evaluator.value(node, scope)
+
+    def _call(self, node: Node, scope: Scope) -> None:
+        function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        if function is None or arguments is None:
+            raise self.unit.error("this call is not understood", node)
+        name = self.unit.slice(function)
+        if name in _NO_EFFECT:
+            return
+        args = [a for a in arguments.named_children if a.type != "comment"]
+        self.calls.append(
+            FunctionCall(name, tuple(self.evaluator.value(a, scope) for a in args), self.unit.where(node))
+        )
+
+    def _branch(self, node: Node, scope: Scope, depth: int) -> None:
+        condition, then = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
+        value = self.evaluator.value(condition, scope) if condition is not None else None
+        if not isinstance(value, int) or then is None:
+            raise self.unit.error("the outcome of this branch is not known", node)
+        if value:
+            self.statement(then, scope, depth + 1)
+            return
+        other = node.child_by_field_name("alternative")
+        if other is not None:
+            self.statement(other.named_children[-1], scope, depth + 1)
+
+
+_ELEMENT_BYTES = {
+    "uint8_t": 1, "int8_t": 1, "char": 1, "unsigned char": 1, "signed char": 1, "uint16_t": 2, "int16_t": 2,
+    "uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8, "unsigned long long": 8,
+}  # fmt: skip
+
+
+@bounded_depth
+def c_array_bytes(path: Path, name: str) -> bytes | None:
+    """The bytes of a global array in a C file, little endian; None if the file does not define it."""
+    source = read_source(path)
+    if not re.search(rb"\b" + re.escape(name.encode()) + rb"\s*\[", source):
+        return None
+    return unit_array_bytes(parse_unit(source, str(path)), name)
+
+
+def unit_array_bytes(unit: TranslationUnit, name: str) -> bytes | None:
+    """The same for a parsed unit."""
+    for node in unit.root.named_children:
+        if node.type != "declaration":
+            continue
+        for declarator in node.children_by_field_name("declarator"):
+            value = declarator.child_by_field_name("value")
+            if value is not None and declared_name(declarator, unit) == name:
+                require_sound(node, unit)
+                type_node = node.child_by_field_name("type")
+                kind = " ".join(unit.slice(type_node).split()) if type_node is not None else ""
+                return _pack(Evaluator(unit).value(value, Scope(unit)), kind, unit.where(node))
+    return None
+
+
+def _pack(values: object, kind: str, where: str) -> bytes:
+    width = _ELEMENT_BYTES.get(kind)
+    if width is None:
+        raise InputError(f"array elements of type {kind or '?'} are not understood", where=where)
+    if not isinstance(values, list) or not all(isinstance(v, int) for v in values):
+        raise InputError("the array holds something that is not an integer", where=where)
+    limit = 1 << (8 * width)
+    if any(not -limit // 2 <= v < limit for v in values):
+        raise InputError(f"a value does not fit {kind}", where=where)
+    wrapped = np.array([v % limit for v in values], dtype=np.uint64)
+    return wrapped.astype(f"<u{width}").tobytes()

@@ -3,27 +3,195 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from atonc.machine.base.errors import InputError
-from atonc.machine.emu.files import header_comment
-from atonc.machine.emu.files.buffers import buffer_table, integer
-from atonc.machine.emu.files.c_calls import FunctionReader
-from atonc.machine.emu.files.c_literals import number
-from atonc.machine.emu.files.c_syntax import TranslationUnit, bounded_depth, read_source
-from atonc.machine.emu.files.c_unit import parse_unit
+from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.emu.files.c_text import TranslationUnit, bounded_depth, number, read_source
+from atonc.machine.emu.files.c_values import FunctionReader, parse_unit, unit_array_bytes
 from atonc.machine.emu.files.types import (
     ApplicationBuffer,
     BufferInfo,
     CompiledNetwork,
     CValue,
+    DeclaredPool,
     EpochBlock,
     EpochFlags,
+    FunctionCall,
     Resident,
     Symbol,
 )
 from atonc.machine.hw.ec import BlobHeader, Container, read_header_file
+
+_GIT = re.compile(r'\bGIT_(BRANCH|DESCRIPTION)\s+"([^"\n]{0,200})"')
+_OPTION = re.compile(r'^[ *]*--([\w-]+) = (?:"([^"\n]*)"|(\S+))\s*$', re.MULTILINE)
+_USED = re.compile(r"/\* global pool (\d+) is (.*?) \*/")
+_POOL = re.compile(
+    r"index=(?P<index>\d+) file postfix=(?P<postfix>\S*) name=(?P<name>.*?) offset=(?P<offset>0x[0-9a-fA-F]+|\S+)\s+"
+    r"(?P<mode>absolute|relative)_mode size=(?P<size>\d+)(?P<rest>[^\n]*)"
+)
+_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}|\d{1,20}")
+MAX_POOLS = 256
+_MAX_POOL_COMMENT = 4000
+
+
+def versions(comments: Iterable[str]) -> tuple[str, str]:
+    """(atonn description, tool branch); empty where the file does not say."""
+    found: dict[str, str] = {}
+    for comment in comments:
+        for match in _GIT.finditer(comment):
+            found.setdefault(match[1], plain(match[2]))
+        if len(found) == 2:
+            break
+    return found.get("DESCRIPTION", ""), found.get("BRANCH", "")
+
+
+def command_line(comments: Iterable[str]) -> dict[str, str]:
+    """The compiler's options by name."""
+    for comment in comments:
+        if "Command Line options" in comment:
+            return {m[1]: plain(m[2] if m[2] is not None else m[3]) for m in _OPTION.finditer(comment)}
+    return {}
+
+
+def declared_pools(comments: Iterable[str]) -> tuple[DeclaredPool, ...]:
+    """All memory declared_pools, in file order."""
+    result: list[DeclaredPool] = []
+    used = "?"
+    for comment in comments:
+        if len(comment) > _MAX_POOL_COMMENT:
+            continue
+        match = _USED.match(comment)
+        if match:
+            used = match[2]
+        match = _POOL.search(comment)
+        if match and len(result) < MAX_POOLS:
+            result.append(_pool(match, used))
+            used = "?"
+    return tuple(result)
+
+
+def _pool(match: re.Match[str], used: str) -> DeclaredPool:
+    rest = match["rest"]
+
+    def value(key: str, default: str) -> str:
+        found = re.search(rf"{key}=(\S+)", rest)
+        return plain(found[1]) if found else default
+
+    return DeclaredPool(
+        index=int(match["index"]),
+        postfix=plain(match["postfix"]),
+        name=plain(match["name"]),
+        base=int(match["offset"], 0) if _ADDRESS.fullmatch(match["offset"]) else 0,
+        size_bytes=int(match["size"]),
+        absolute=match["mode"] == "absolute",
+        virtual=" vpool " in rest,
+        writable="READ_WRITE" in rest,
+        cacheable=value("cacheable", "OFF") == "ON",
+        byte_width=max(1, int(_number(value("byte width", "1")))),
+        freq_ratio=_number(value("freq ratio", "1")),
+        throughput=value("THROUGHPUT", ""),
+        latency=value("LATENCY", ""),
+        holds_initialisers=value("use4initializers", "NO") == "YES",
+        used=used,
+    )
+
+
+def _number(text: str) -> float:
+    return float(text) if re.fullmatch(r"\d{1,12}(?:\.\d{1,12})?", text) else 0.0
+
+
+MAX_BUFFER_BYTES = 1 << 30
+_LARGEST = 3.5e38  # scales are 32-bit floats; a release wrote 1.3e36 for a constant
+
+
+def buffer_table(value: CValue, where: str) -> tuple[BufferInfo, ...]:
+    """Entries up to the terminator (the entry without a name)."""
+    if not isinstance(value, list):
+        raise InputError("a buffer table is not an array", where=where)
+    result: list[BufferInfo] = []
+    for entry in value:
+        if not isinstance(entry, dict):
+            raise InputError("a buffer table holds something that is not a buffer", where=where)
+        name = entry.get("name")
+        if name is None:
+            break
+        if not isinstance(name, str):
+            raise InputError("a buffer has no name", where=where)
+        name = plain(name)
+        result.append(_buffer(name, entry, f"{where}, buffer {name}"))
+    return tuple(result)
+
+
+def _buffer(name: str, entry: dict[str, CValue], where: str) -> BufferInfo:
+    base, start = integer(entry, "addr_base", where), integer(entry, "offset_start", where)
+    size = integer(entry, "offset_end", where) - start
+    limit = integer(entry, "offset_limit", where) - start
+    if not (0 <= base < 1 << 32 and 0 <= start < 1 << 32 and 0 <= size <= MAX_BUFFER_BYTES):
+        raise InputError(f"impossible address or size ({size} bytes at {base:#x} + {start})", where=where)
+    return BufferInfo(
+        name=name,
+        address=base + start,
+        size_bytes=size,
+        limit_bytes=max(limit, size),
+        shape=_integers(entry, "shape", where),
+        mem_shape=_integers(entry, "mem_shape", where),
+        chpos=_enum(entry, "chpos", "CHPos_"),
+        batch=integer(entry, "batch", where),
+        type=_enum(entry, "type", "DataType_"),
+        nbits=integer(entry, "nbits", where),
+        scales=tuple(float(v) for v in _numbers(entry, "scale", where)),
+        offsets=tuple(_only_integers(_numbers(entry, "offset", where), "offset", where)),
+        per_channel=bool(integer(entry, "per_channel", where)),
+        epoch=integer(entry, "epoch", where),
+        is_user_allocated=bool(integer(entry, "is_user_allocated", where)),
+        is_param=bool(integer(entry, "is_param", where)),
+        qm=integer(entry, "Qm", where),
+        qn=integer(entry, "Qn", where),
+        q_unsigned=bool(integer(entry, "Qunsigned", where)),
+    )
+
+
+def integer(entry: dict[str, CValue], key: str, where: str) -> int:
+    """A member as C reads it: absent means 0."""
+    value = entry.get(key, 0)
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    raise InputError(f"member {key} has no known integer value", where=where)
+
+
+def _numbers(entry: dict[str, CValue], key: str, where: str) -> list[int | float]:
+    value = entry.get(key)
+    if value is None or value == 0:
+        return []
+    numbers = [v for v in value if isinstance(v, (int, float))] if isinstance(value, list) else []
+    if not isinstance(value, list) or len(numbers) != len(value) or any(abs(number) > _LARGEST for number in numbers):
+        raise InputError(f"member {key} is not an array of numbers", where=where)
+    return numbers
+
+
+def _integers(entry: dict[str, CValue], key: str, where: str) -> tuple[int, ...]:
+    numbers = _numbers(entry, key, where)
+    count = integer(entry, "mem_ndims" if key == "mem_shape" else "ndims", where)
+    if not 0 <= count <= len(numbers):
+        raise InputError(f"member {key} does not hold {count} integers", where=where)
+    return tuple(_only_integers(numbers[:count], key, where))
+
+
+def _only_integers(numbers: list[int | float], key: str, where: str) -> list[int]:
+    integers = [v for v in numbers if isinstance(v, int)]
+    if len(integers) != len(numbers):
+        raise InputError(f"member {key} holds something that is not an integer", where=where)
+    return integers
+
+
+def _enum(entry: dict[str, CValue], key: str, prefix: str) -> str:
+    value = entry.get(key)
+    return value.name.removeprefix(prefix) if isinstance(value, Symbol) else ""
+
 
 EPOCH_LIST = "LL_ATON_EpochBlockItems_"
 RESIDENT_LIST = "ATONC_Resident_"
@@ -75,15 +243,15 @@ def read_network(
     header_path, blobs = _read_blobs(chosen, unit, blocks, blob_file)
     tables = {kind: _table(reader, kind, suffix) for kind in ("Input", "Output", "Internal")}
     comments = unit.source.comments
-    atonn, branch = header_comment.versions(comments)
+    atonn, branch = versions(comments)
     return CompiledNetwork(
         name=suffix,
         stem=chosen.stem,
         c_file=chosen,
         atonn_version=atonn,
         tool_branch=branch,
-        options=header_comment.command_line(comments),
-        pools=header_comment.pools(comments),
+        options=command_line(comments),
+        pools=declared_pools(comments),
         user_buffers=users,
         blocks=blocks,
         inputs=tuple(b for b in tables["Input"] if not b.is_param),
@@ -173,7 +341,7 @@ def _user_size(unit: TranslationUnit, direction: str, index: int) -> int:
 def _externals(unit: TranslationUnit, users: tuple[ApplicationBuffer, ...], suffix: str) -> dict[str, CValue]:
     """Names that stand for addresses: user buffers, and pools of relative mode."""
     names: dict[str, CValue] = {user.symbol: user.address for user in users}
-    for pool in header_comment.pools(unit.source.comments):
+    for pool in declared_pools(unit.source.comments):
         names.setdefault(f"_mem_pool_{pool.postfix}_{suffix}", pool.base)
     return names
 
@@ -286,3 +454,79 @@ def _find_blob(header: BlobHeader, name: str, path: Path) -> Container:
         return header.find(name).container
     except InputError as error:
         raise InputError(error.what, where=str(path), remedy=error.remedy) from None
+
+
+PARAMS_ARRAY = "__ec_params_memory_pool_base"
+PARAMS_ADDRESS = 0xF000_0000  # where we let that array lie
+_TRACE_FUNCTION = "trace_ec_"
+
+
+@dataclass(frozen=True)
+class TraceEpoch:
+    number: int
+    start_calls: tuple[FunctionCall, ...]
+    wait_mask: int
+    end_calls: tuple[FunctionCall, ...]
+
+
+@dataclass(frozen=True)
+class BlobTrace:
+    """All blobs of a trace, the constants that they embed, and the addresses that stand for relocated bases."""
+
+    blobs: dict[str, tuple[TraceEpoch, ...]]
+    params: bytes
+    bases: dict[str, int]
+
+    def read_memory(self, address: int, size_bytes: int) -> bytes:
+        start = address - PARAMS_ADDRESS
+        if not 0 <= start <= start + size_bytes <= len(self.params):
+            raise InputError(f"{size_bytes} bytes at {address:#x} are not among the constants of the trace")
+        return self.params[start : start + size_bytes]
+
+
+@bounded_depth
+def read_blob_trace(path: Path) -> BlobTrace:
+    unit = parse_unit(read_source(path), str(path))
+    params = unit_array_bytes(unit, PARAMS_ARRAY) or b""
+    reader = FunctionReader(unit, {PARAMS_ARRAY: PARAMS_ADDRESS})
+    blobs = {}
+    for name in unit.functions:
+        if name.startswith(_TRACE_FUNCTION):
+            blobs[name.removeprefix(_TRACE_FUNCTION)] = _epochs(reader.calls(name), str(path))
+    return BlobTrace(blobs, params, _bases(reader.globals.lookup("mpool_reloc_info")))
+
+
+def _epochs(calls: Iterable[FunctionCall], where: str) -> tuple[TraceEpoch, ...]:
+    epochs: list[TraceEpoch] = []
+    number: int | None = None
+    start: list[FunctionCall] = []
+    end: list[FunctionCall] | None = None
+    mask = 0
+    for call in calls:
+        if call.name == "ec_trace_start_epoch":
+            number, start, end, mask = _traced_number(call, where), [], None, 0
+        elif call.name == "ec_trace_wait_epoch_end":
+            end, mask = [], _traced_number(call, where)
+        elif call.name == "ec_trace_end_epoch":
+            if number is None:
+                raise InputError("an epoch ends that never began", where=call.where)
+            epochs.append(TraceEpoch(number, tuple(start), mask, tuple(end or ())))
+        elif not call.name.startswith("ec_trace_"):
+            (start if end is None else end).append(call)
+    return tuple(epochs)
+
+
+def _traced_number(call: FunctionCall, where: str) -> int:
+    value = call.args[0] if call.args else None
+    if not isinstance(value, int):
+        raise InputError(f"{call.name} without a number", where=call.where or where)
+    return value
+
+
+def _bases(table: CValue) -> dict[str, int]:
+    """{pool or user buffer: base} of the tracer's relocation table."""
+    bases: dict[str, int] = {}
+    for row in table if isinstance(table, list) else []:
+        if isinstance(row, list) and len(row) >= 3 and isinstance(row[0], str) and isinstance(row[2], int):
+            bases[row[0]] = row[2]
+    return bases

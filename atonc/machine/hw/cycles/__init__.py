@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from atonc.machine.hw.cycles import hardware, st_estimate
 from atonc.machine.hw.cycles.flow import StreamFlow, StreamWords, UnitFlow, element_counts
+from atonc.machine.hw.cycles.hardware import EpochCycles
 from atonc.machine.hw.cycles.network import EpochCost, NetworkCycles, network_cycles
-from atonc.machine.hw.cycles.result import EpochCycles
 
 __all__ = [
     "EpochCost",

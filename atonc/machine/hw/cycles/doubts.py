@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from atonc.machine.hw.cycles import hardware, traffic
-from atonc.machine.hw.cycles.result import EpochCycles
+from atonc.machine.hw.cycles.hardware import EpochCycles
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import HYPERRAM, Machine, kind_of_label
 from atonc.machine.hw.memoise import memoise

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from atonc.machine.hw.cycles import traffic
 from atonc.machine.hw.cycles.flow import FEATURES, KERNELS, SUMS, StreamFlow, UnitFlow, element_counts
-from atonc.machine.hw.cycles.result import Bound, EpochCycles, slowest
+from atonc.machine.hw.cycles.hardware import Bound, EpochCycles, slowest
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import PoolTiming, secure
 from atonc.machine.hw.memoise import memoise

@@ -5,6 +5,8 @@ from __future__ import annotations
 from atonc.machine.hw.ec.blob import (
     Blob,
     Container,
+    Patch,
+    Relocation,
     apply_patches,
     build_container,
     read_blobs,
@@ -13,6 +15,7 @@ from atonc.machine.hw.ec.blob import (
 )
 from atonc.machine.hw.ec.header import Binding, BlobHeader, HeaderBlob, read_header, read_header_file
 from atonc.machine.hw.ec.instructions import (
+    Barrier,
     BurstWrite,
     BurstWriteInc,
     Instruction,
@@ -24,11 +27,20 @@ from atonc.machine.hw.ec.instructions import (
     WriteFieldLong,
     decode,
     encode,
+    merge_writes,
 )
-from atonc.machine.hw.ec.merge import Barrier, merge_writes
-from atonc.machine.hw.ec.symbols import SymbolOffset, bind_symbols, collect_relocations, container_of, instructions_of
-from atonc.machine.hw.ec.tables import Patch, Relocation
-from atonc.machine.hw.ec.text import assemble, disassemble, format_program, parse_program, parse_trace
+from atonc.machine.hw.ec.text import (
+    SymbolOffset,
+    assemble,
+    bind_symbols,
+    collect_relocations,
+    container_of,
+    disassemble,
+    format_program,
+    instructions_of,
+    parse_program,
+    parse_trace,
+)
 
 __all__ = [
     "Barrier",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from atonc.machine.hw import fields, regs
 from atonc.machine.hw.ec.instructions import (
+    Barrier,
     BurstWriteInc,
     Instruction,
     Irq,
@@ -25,8 +26,9 @@ from atonc.machine.hw.ec.instructions import (
     WriteField,
     decode,
     encode,
+    merge_writes,
+    stored_words,
 )
-from atonc.machine.hw.ec.merge import Barrier, merge_writes, stored_words
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.memoise import memoise

@@ -7,8 +7,7 @@ from typing import Protocol
 
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.hw import regs
-from atonc.machine.hw.ec.instructions import Instruction, Label, Write
-from atonc.machine.hw.ec.merge import Barrier, merge_writes
+from atonc.machine.hw.ec.instructions import Barrier, Instruction, Label, Write, merge_writes
 from atonc.machine.hw.ll import activ, arith, convacc, decun, pool, streng, switch, units
 from atonc.machine.hw.ll.generation import THIRD, Generation
 from atonc.machine.hw.ll.members import Members, ReadMemory, unit_id

@@ -12,10 +12,16 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule, Severity, Violation
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.safety import accumulators, balance, forms, grading, hazards, memory, modes, order, values, wiring
-from atonc.machine.hw.safety.context import CheckedBuffer, CheckedPool, PoolKind, SafetyContext, pool
 from atonc.machine.hw.safety.evidence import EpochGrade
-from atonc.machine.hw.safety.registry import registered
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import (
+    CheckedBuffer,
+    CheckedPool,
+    EpochView,
+    PoolKind,
+    SafetyContext,
+    pool,
+    registered,
+)
 
 __all__ = [
     "CheckedBuffer",

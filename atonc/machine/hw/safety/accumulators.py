@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw.limits import RING_LENGTHS, SYNC_BELOW, SYNC_UP_TO
-from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
-from atonc.machine.hw.safety.view import EpochView, number_of_name
+from atonc.machine.hw.safety.view import EpochView, SafetyFinding, number_of_name, proven, rule
 from atonc.machine.hw.units.convacc import FRAME_ZERO, ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from atonc.machine.hw.units.switch import Link

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw.cycles.flow import FEATURES, KERNELS, SUMS
-from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, SafetyFinding, proven, rule
 
 FAMILY = "balance"
 

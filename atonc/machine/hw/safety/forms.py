@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw import links
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS
-from atonc.machine.hw.proven import Level
+from atonc.machine.hw.links import Level
 from atonc.machine.hw.safety.evidence.seen import chain_seen, multicast_seen
 from atonc.machine.hw.safety.evidence.table import evidence, words
-from atonc.machine.hw.safety.registry import SafetyFinding, rule
-from atonc.machine.hw.safety.view import EpochView, kind_of_name
+from atonc.machine.hw.safety.view import EpochView, SafetyFinding, kind_of_name, rule
 
 FAMILY = "forms"
 _MULTICASTS = sum(len(words("multicast", kind)) for kind in evidence()["multicast"])

@@ -9,8 +9,7 @@ from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety import evidence
 from atonc.machine.hw.safety.evidence import EpochGrade, Grade
 from atonc.machine.hw.safety.evidence.table import behind
-from atonc.machine.hw.safety.registry import SafetyFinding, rule
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, SafetyFinding, rule
 
 FAMILY = "evidence"
 

@@ -8,8 +8,7 @@ from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw.limits import XSPI_TAIL
 from atonc.machine.hw.links import FIRST_FRAMES, context_form
 from atonc.machine.hw.machine import secure, stm32n6
-from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
-from atonc.machine.hw.safety.view import EpochView, kind_of_name
+from atonc.machine.hw.safety.view import EpochView, SafetyFinding, kind_of_name, proven, rule
 from atonc.machine.hw.units.convacc import ConvaccConfig
 
 FAMILY = "hazards"

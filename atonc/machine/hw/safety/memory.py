@@ -11,9 +11,7 @@ from atonc.machine.hw.footprint import share_word
 from atonc.machine.hw.limits import BUS_BYTES, FLASH_ALIGNMENT, PREFETCH_BYTES, READ_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.machine.hw.machine import CPU_RAM, HYPERRAM, secure, stm32n6
 from atonc.machine.hw.safety.balance import overshoots
-from atonc.machine.hw.safety.context import PoolKind
-from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, PoolKind, SafetyFinding, proven, rule
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 FAMILY = "memory"

@@ -7,7 +7,7 @@ from functools import cache
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
-from atonc.machine.hw.proven import NEVER_SEEN, Sighting, load, sighting
+from atonc.machine.hw.links import NEVER_SEEN, Sighting, load, sighting
 from atonc.machine.hw.units import arith, pool
 from atonc.machine.hw.units.activ import FUNCTION, THRESHOLD_RELU, ActivConfig
 from atonc.machine.hw.units.arith import ArithConfig

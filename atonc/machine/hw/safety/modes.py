@@ -11,8 +11,7 @@ from atonc.machine.hw.safety.evidence import streng
 from atonc.machine.hw.safety.evidence.grades import Grade
 from atonc.machine.hw.safety.evidence.seen import mode_seen
 from atonc.machine.hw.safety.evidence.table import words
-from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, SafetyFinding, proven, rule
 from atonc.machine.hw.units import arith, pool
 from atonc.machine.hw.units.activ import FUNCTION, THRESHOLD_RELU
 from atonc.machine.hw.units.convacc import ConvaccConfig

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from atonc.machine.base.reasons import Evidence, Rule, Severity, Violation
 from atonc.machine.hw.epoch import Epoch
-from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
-from atonc.machine.hw.safety.view import EpochView, kind_of_name, number_of_name
+from atonc.machine.hw.safety.view import EpochView, SafetyFinding, kind_of_name, number_of_name, proven, rule
 
 FAMILY = "order"
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw.limits import LEAST_PLAIN, MOST_RARE_SHIFT, MOST_TABLE_SHIFT
-from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, SafetyFinding, proven, rule
 from atonc.machine.hw.units import arith
 from atonc.machine.hw.units.arith import ArithConfig
 

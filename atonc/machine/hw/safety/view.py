@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
+from enum import StrEnum
 from functools import cache, cached_property, lru_cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from atonc.machine.hw import chains
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.reasons import Evidence, Rule, Severity
+from atonc.machine.hw import links as chains
 from atonc.machine.hw.cycles.flow import StreamFlow, StreamWords, element_counts
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.links import LinkKind
-from atonc.machine.hw.safety.context import CheckedPool, SafetyContext
+from atonc.machine.hw.machine import MemoryBank, secure, stm32n6
 from atonc.machine.hw.safety.mode_keys import Key, mode_key
 from atonc.machine.hw.units.activ import ActivConfig
 from atonc.machine.hw.units.arith import ArithConfig
@@ -19,6 +23,109 @@ from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.pool import PoolConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from atonc.machine.hw.units.switch import Link
+
+if TYPE_CHECKING:
+    from atonc.machine.hw.safety.evidence.trust import Trust
+
+
+class PoolKind(StrEnum):
+    FLASH = "flash"
+    ON_CHIP = "on-chip"
+    HYPERRAM = "hyperRAM"
+    USER = "user buffer"
+
+
+@dataclass(frozen=True)
+class CheckedPool:
+    name: str
+    base: int
+    size_bytes: int
+    kind: PoolKind
+    writable: bool = True
+
+    @property
+    def end(self) -> int:
+        return secure(self.base) + self.size_bytes
+
+    def holds(self, address: int) -> bool:
+        return secure(self.base) <= secure(address) < self.end
+
+
+@dataclass(frozen=True)
+class CheckedBuffer:
+    name: str
+    address: int
+    size_bytes: int
+    start: int = field(init=False)  # secure addresses, worked out once: a network may keep thousands of buffers alive
+    end: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", secure(self.address))
+        object.__setattr__(self, "end", self.start + self.size_bytes)
+
+
+def pool_of_bank(bank: MemoryBank) -> CheckedPool:
+    kind = {"flash": PoolKind.FLASH, "hyperram": PoolKind.HYPERRAM}.get(bank.kind, PoolKind.ON_CHIP)
+    return CheckedPool(bank.name, bank.base, bank.size_bytes, kind, writable=kind != PoolKind.FLASH)
+
+
+def pool(name: str, base: int, size_bytes: int, writable: bool = True) -> CheckedPool:
+    """A pool of a board or of a network; its kind is that of the memory in which it lies."""
+    bank = stm32n6().memory_at(base)
+    kind = PoolKind.HYPERRAM if bank is None else pool_of_bank(bank).kind  # unknown: outside the chip
+    return CheckedPool(name, base, size_bytes, kind, writable and kind != PoolKind.FLASH)
+
+
+@cache
+def default_pools() -> tuple[CheckedPool, ...]:
+    """The memories of the chip and of ST's boards, used when the caller gives none."""
+    return tuple(pool_of_bank(bank) for bank in stm32n6().memories)
+
+
+Span = tuple[int, int, CheckedPool]  # secure addresses: first and one past the last
+
+
+def _spans(pools: Iterable[CheckedPool]) -> list[Span]:
+    return [(secure(pool.base), pool.end, pool) for pool in pools]
+
+
+@dataclass(frozen=True)
+class SafetyContext:
+    """`pools` empty: the memories of the chip; `buffers` empty: not checked; no `trust`: published programs."""
+
+    pools: tuple[CheckedPool, ...] = ()
+    buffers: tuple[CheckedBuffer, ...] = ()
+    trust: Trust | None = None
+
+    def pool_at(self, address: int) -> CheckedPool | None:
+        """The smallest pool around an address, so that a bank wins over a span of several banks."""
+        place = secure(address)
+        return next((pool for start, end, pool in self._by_size if start <= place < end), None)
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether pools cover both addresses and everything between them."""
+        start, last = secure(first), secure(last)
+        for base, end, _ in self._by_address:
+            if start > last:
+                break
+            if base <= start < end:
+                start = end
+        return start > last
+
+    @cached_property
+    def _by_size(self) -> list[Span]:
+        return _spans(sorted(self.pools or default_pools(), key=lambda pool: pool.size_bytes))
+
+    @cached_property
+    def _by_address(self) -> list[Span]:
+        return _spans(sorted(self.pools or default_pools(), key=lambda pool: secure(pool.base)))
+
+    def buffer_at(self, address: int) -> CheckedBuffer | None:
+        """The largest buffer around an address, so that a whole tensor wins over its parts."""
+        place = secure(address)
+        found = [buffer for buffer in self.buffers if buffer.start <= place < buffer.end]
+        return max(found, key=lambda buffer: buffer.size_bytes, default=None)
+
 
 C = TypeVar("C", bound=UnitConfig)
 
@@ -140,3 +247,56 @@ class EpochView:
             return f"from {kind_of_name(link.source)}" if link else ""
         links = self.destinations(engine)
         return f"to {kind_of_name(links[0].destination)}:{links[0].port}" if links else ""
+
+
+@dataclass(frozen=True)
+class SafetyFinding:
+    """One place where a rule does not hold; `severity` where it is milder than the rule's own."""
+
+    unit: str
+    seen: str
+    limit: str = ""
+    severity: Severity | None = None
+
+
+Check = Callable[[EpochView], Iterator[SafetyFinding]]
+
+
+@dataclass(frozen=True)
+class CheckedRule:
+    rule: Rule
+    check: Check
+
+
+_RULES: dict[str, CheckedRule] = {}
+
+
+def proven(count: int, what: str, report: str = "") -> Evidence:
+    """Held every time it was tested."""
+    return Evidence(count, count, what, report)
+
+
+def rule(
+    id: str,
+    family: str,
+    sentence: str,
+    evidence: Evidence,
+    *,
+    remedy: str,
+    limit: str = "",
+    severity: Severity = Severity.VIOLATION,
+) -> Callable[[Check], Check]:
+    """Registers a check of one epoch."""
+
+    def register(check: Check) -> Check:
+        if id in _RULES:
+            raise ValueError(f"rule {id} is defined twice")
+        _RULES[id] = CheckedRule(Rule(id, family, sentence, evidence, remedy, limit, severity), check)
+        return check
+
+    return register
+
+
+def registered() -> tuple[CheckedRule, ...]:
+    """Lists the rules in the order of their definition."""
+    return tuple(_RULES.values())

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from atonc.machine.hw import regs
 from atonc.machine.hw.links import context_form
-from atonc.machine.hw.safety.registry import SafetyFinding, proven, rule
-from atonc.machine.hw.safety.view import EpochView, kind_of_name
+from atonc.machine.hw.safety.view import EpochView, SafetyFinding, kind_of_name, proven, rule
 
 FAMILY = "wiring"
 _HANGS = "link the port or remove the unit; on the chip the epoch would wait for ever"

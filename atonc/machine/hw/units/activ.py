@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
-from atonc.machine.hw.fixed import Ints, finish
-from atonc.machine.hw.stream import Array, low_bytes
+from atonc.machine.hw.stream import Array, Ints, finish, low_bytes
 
 bits = fields.declare("ACTIV")
 

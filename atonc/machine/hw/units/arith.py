@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
-from atonc.machine.hw.fixed import Ints, clipped, ends_of, finish, largest_of, limits_of, shift_right
 from atonc.machine.hw.memoise import memoise
-from atonc.machine.hw.stream import Array, low_bytes
+from atonc.machine.hw.stream import Array, Ints, clipped, ends_of, finish, largest_of, limits_of, low_bytes, shift_right
 
 bits = fields.declare("ARITH")
 

@@ -14,8 +14,18 @@ import numpy as np
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
-from atonc.machine.hw.fixed import Ints, clipped, ends_of, largest_of, limits, limits_of, shift_right
-from atonc.machine.hw.stream import Array, Stream, low_bytes
+from atonc.machine.hw.stream import (
+    Array,
+    Ints,
+    Stream,
+    clipped,
+    ends_of,
+    largest_of,
+    limits,
+    limits_of,
+    low_bytes,
+    shift_right,
+)
 
 bits = fields.declare("CONVACC")
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
-from atonc.machine.hw.fixed import signed
 from atonc.machine.hw.four_bits import BITS, FourBits
-from atonc.machine.hw.stream import Array, Stream
+from atonc.machine.hw.stream import Array, Stream, signed
 
 bits = fields.declare("STRENG")
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.machine.hw.safety.context import PoolKind
 from atonc.machine.hw.safety.evidence.grades import Feature
 from atonc.machine.hw.safety.evidence.ports import CPU_SIDE, NPU_SIDE, memory
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, PoolKind
 
 NAME, CHAIN = "copy", "IN>OUT"
 CONVOLVED, ACCOMPANIED, ALONE = "beside a convolution", "beside other units", "alone"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import combinations
 
+from atonc.machine.hw.epoch import has_table
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.limits import BUS_BYTES
 from atonc.machine.hw.links import context_form
@@ -27,7 +28,6 @@ from atonc.machine.hw.safety.evidence.grades import Feature, Named
 from atonc.machine.hw.safety.evidence.neighbours import Relation, relation
 from atonc.machine.hw.safety.evidence.streng import READ_BACK
 from atonc.machine.hw.safety.view import EpochView, kind_of_name
-from atonc.machine.hw.tables import has_table
 from atonc.machine.hw.units.activ import ActivConfig
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.convacc import ConvaccConfig

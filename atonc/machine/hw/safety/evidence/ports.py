@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from atonc.machine.hw.machine import CPU_RAM, stm32n6
-from atonc.machine.hw.safety.context import PoolKind
 from atonc.machine.hw.safety.evidence.grades import Feature
 from atonc.machine.hw.safety.evidence.streng import direction
-from atonc.machine.hw.safety.view import EpochView
+from atonc.machine.hw.safety.view import EpochView, PoolKind
 
 NAME = "STRENG memory"
 NPU_SIDE, CPU_SIDE = "NPU RAM", "CPU RAM"
