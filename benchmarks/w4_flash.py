@@ -31,9 +31,8 @@ from atonc.insight.report.compile_text import copying_ms
 from atonc.machine.emu.network import load
 from atonc.machine.emu.tensors import io_shape
 from atonc.machine.hw.four_bits import BITS, LEAST, MOST, FourBits
-from atonc.machine.hw.safety.evidence.board import BoardEvidence
-from atonc.machine.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
-from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
+from atonc.machine.hw.safety.evidence.board_file import FORMAT, VERSION, BoardEvidence, evidence_row
+from atonc.machine.hw.safety.evidence.unit_features import NARROW, NARROW_DEEP
 from benchmarks.shared.corpus import model
 from benchmarks.shared.declare import ONLY, WRITE, Report, argument
 

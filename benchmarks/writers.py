@@ -21,7 +21,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.schedule import MANY_WRITERS
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.reasons import Severity
-from atonc.machine.hw.safety.evidence.writers import Writers
+from atonc.machine.hw.safety.evidence.epochs import Writers
 from benchmarks.against_st import PAIRS, place
 from benchmarks.schedule import INPUTS
 from benchmarks.shared import kept, tables

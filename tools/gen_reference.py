@@ -33,9 +33,9 @@ from atonc.machine.base.declare import declared
 from atonc.machine.base.reasons import Rule
 from atonc.machine.hw.safety import all_rules
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.machine.hw.safety.evidence.epochs import any_value
 from atonc.machine.hw.safety.evidence.grades import Strength
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, Table, behind, evidence, words
+from atonc.machine.hw.safety.evidence.unit_features import any_value
 
 sys.path.insert(0, str(Path(__file__).parent))
 import figures

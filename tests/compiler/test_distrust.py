@@ -14,7 +14,7 @@ from atonc.compiler.request.options import Options
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.safety.evidence import Feature, Trust
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.machine.hw.safety.evidence.seen import padding_grade
+from atonc.machine.hw.safety.evidence.trust import padding_grade
 from tests.compiler.golden_graphs import Sketch
 from tests.compiler.wide_networks import random_network
 

@@ -23,10 +23,18 @@ from atonc.insight.report.html.data import _silicon
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.reasons import Severity
 from atonc.machine.hw.safety.evidence import PUBLISHED, Feature, Grade, Trust
-from atonc.machine.hw.safety.evidence.board import BoardEvidence
-from atonc.machine.hw.safety.evidence.neighbours import Relation
+from atonc.machine.hw.safety.evidence.board_file import BoardEvidence
+from atonc.machine.hw.safety.evidence.epochs import (
+    BETWEEN,
+    MANY,
+    RUN,
+    TOGETHER,
+    Relation,
+    Writers,
+    together,
+    writers_of,
+)
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, evidence
-from atonc.machine.hw.safety.evidence.writers import BETWEEN, MANY, RUN, TOGETHER, Writers, together, writers_of
 from tests.compiler.golden_graphs import Sketch
 
 THREE = Feature(TOGETHER, "", "3")

@@ -27,9 +27,8 @@ from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec import ec_program, instructions
 from atonc.machine.hw.four_bits import PROBABILITY, FourBits
 from atonc.machine.hw.safety.evidence import Grade, Trust, grade_program
-from atonc.machine.hw.safety.evidence.board import BoardEvidence
-from atonc.machine.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
-from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
+from atonc.machine.hw.safety.evidence.board_file import FORMAT, VERSION, BoardEvidence, evidence_row
+from atonc.machine.hw.safety.evidence.unit_features import NARROW, NARROW_DEEP
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.compiler import test_named_cases as cases
 from tests.compiler.random_graphs import random_graph, random_inputs

@@ -13,8 +13,9 @@ from atonc.machine.hw.fields import UnitConfig, places
 from atonc.machine.hw.safety import all_rules
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_epoch, grade_feature, grade_unit, unit_grade
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.machine.hw.safety.evidence.epochs import any_value, unit_features
+from atonc.machine.hw.safety.evidence.epochs import unit_features
 from atonc.machine.hw.safety.evidence.table import behind, evidence, programs
+from atonc.machine.hw.safety.evidence.unit_features import any_value
 from atonc.machine.hw.units.arith import MULTIPLY, ROWS, ArithConfig
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.pool import GLOBAL_AVERAGE, PoolConfig

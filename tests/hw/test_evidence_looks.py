@@ -11,7 +11,7 @@ from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.safety import CheckedPool, PoolKind, SafetyContext
 from atonc.machine.hw.safety.evidence import EpochGrade, Feature, Grade, Strength, grade_epoch, grade_feature
-from atonc.machine.hw.safety.evidence.copies import FETCHES
+from atonc.machine.hw.safety.evidence.epochs import FETCHES
 from atonc.machine.hw.safety.evidence.table import SeenWords, evidence
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_parts import CPU_RAM1, FLASH, NPU_RAM3, NPU_RAM4, NPU_RAM5, add, build, kernels, reader, writer

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.machine.hw.limits import BUS_BYTES
-from atonc.machine.hw.safety.evidence.neighbours import Relation, distance, relation, shorter_run
+from atonc.machine.hw.safety.evidence.epochs import Relation, distance, relation, shorter_run
 from atonc.machine.hw.units.stream_engine import StrengConfig, frame_addresses
 from tests.hw.safety_parts import NPU_RAM3, writer
 

@@ -12,8 +12,8 @@ import pytest
 from atonc.compiler.plan import policy
 from atonc.machine.hw import limits
 from atonc.machine.hw.machine import stm32n6
-from atonc.machine.hw.safety.evidence.seen import frame_seen, padding_seen
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, evidence
+from atonc.machine.hw.safety.evidence.trust import frame_seen, padding_seen
 from atonc.machine.hw.units import arith
 from atonc.machine.hw.units.convacc import ConvaccConfig
 

@@ -19,7 +19,7 @@ from atonc.machine.hw.safety import (
     check_program,
     worst,
 )
-from atonc.machine.hw.safety.evidence.seen import multicast_seen
+from atonc.machine.hw.safety.evidence.trust import multicast_seen
 from atonc.machine.hw.units.stream_engine import is_seen
 from tests.hw import safety_epochs as legal
 from tests.hw.safety_faults import FAULTS

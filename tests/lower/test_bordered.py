@@ -18,7 +18,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.merging import NO_MORE
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.hw.safety.evidence import Feature, Grade
-from atonc.machine.hw.safety.evidence.board import BoardEvidence
+from atonc.machine.hw.safety.evidence.board_file import BoardEvidence
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from tests.compiler.golden_graphs import Sketch
 from tests.lower.harness import activation

@@ -23,8 +23,7 @@ from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.cycles import doubts
 from atonc.machine.hw.safety.evidence import Feature
-from atonc.machine.hw.safety.evidence.board import BoardEvidence
-from atonc.machine.hw.safety.evidence.board_file import FORMAT, VERSION, evidence_row
+from atonc.machine.hw.safety.evidence.board_file import FORMAT, VERSION, BoardEvidence, evidence_row
 from tests.probes.board_logs import BAND, line, log_lines, log_text
 from tests.probes.networks import LANES, LOWEST, ROWS, TWO_WRITERS, plainly, shown
 

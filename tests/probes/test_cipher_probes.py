@@ -26,7 +26,7 @@ from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.npu import run_epoch
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig, changed
-from atonc.machine.hw.safety.evidence.streng import DECIPHERS
+from atonc.machine.hw.safety.evidence.unit_features import DECIPHERS
 from atonc.machine.hw.units.stream_engine import StrengConfig, check
 from tests.board.programs import needs_compiler
 from tests.emit.generated import digits

@@ -21,10 +21,14 @@ from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import MEASURABLE, implausible, stm32n6
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.machine.hw.safety.evidence.board import BoardEvidence
-from atonc.machine.hw.safety.evidence.board_file import evidence_of_row, evidence_row, read_board_evidence
-from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
+from atonc.machine.hw.safety.evidence.board_file import (
+    BoardEvidence,
+    evidence_of_row,
+    evidence_row,
+    read_board_evidence,
+)
 from atonc.machine.hw.safety.evidence.trust import Trust
+from atonc.machine.hw.safety.evidence.unit_features import NARROW, NARROW_DEEP
 from tests.probes.board_logs import ASKED, BAND, CLOCKS, line, log_lines, log_text
 
 BY_NAME = {probe.name: probe for probe in PROBES}

@@ -17,7 +17,7 @@ from atonc.compiler.schedule.pack import pack
 from atonc.compiler.schedule.spacers import spaced
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.hw.safety.evidence import PUBLISHED, Feature, Grade, Trust
-from atonc.machine.hw.safety.evidence.board import BoardEvidence
+from atonc.machine.hw.safety.evidence.board_file import BoardEvidence
 from tests.compiler import golden_graphs
 from tests.schedule.small import move, table, total
 

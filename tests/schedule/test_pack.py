@@ -18,7 +18,7 @@ from atonc.compiler.schedule.pack import packed
 from atonc.compiler.schedule.types import EpochOfTasks, LoweredOperator
 from atonc.machine.hw import regs
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
-from atonc.machine.hw.safety.evidence.writers import MANY
+from atonc.machine.hw.safety.evidence.epochs import MANY
 from tests.schedule.small import move, table
 
 

@@ -12,12 +12,20 @@ from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.limits import PREFETCH_BYTES
 from atonc.machine.hw.links import Shape, texts_of
 from atonc.machine.hw.memoise import memoise
-from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade, feature_readers, neighbours, writers
-from atonc.machine.hw.safety.evidence.epochs import ONE_CHAIN, reader_and_writer, two_writers
+from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade
+from atonc.machine.hw.safety.evidence.epochs import (
+    ONE_CHAIN,
+    Relation,
+    read_for,
+    reader_and_writer,
+    together,
+    two_writers,
+)
+from atonc.machine.hw.safety.evidence.epochs import relation as relation_of
 from atonc.machine.hw.safety.view import PoolKind
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
-relation = lru_cache(maxsize=1 << 12)(neighbours.relation)  # forms of one layer share pieces, and layers look alike
+relation = lru_cache(maxsize=1 << 12)(relation_of)  # forms of one layer share pieces, and layers look alike
 
 
 @memoise
@@ -78,11 +86,11 @@ def among_writers(tasks: Iterable[Task]) -> Iterator[Feature]:
     relations = {(a, b): relation(uses[a].config, uses[b].config) for a, b in pairs}
     for (a, b), found in relations.items():
         yield from _two_writers(uses[a].config, uses[b].config, found)
-    yield from writers.together(relations)
+    yield from together(relations)
 
 
 @lru_cache(maxsize=1 << 12)
-def _two_writers(one: StrengConfig, other: StrengConfig, found: neighbours.Relation) -> tuple[Feature, ...]:
+def _two_writers(one: StrengConfig, other: StrengConfig, found: Relation) -> tuple[Feature, ...]:
     return tuple(two_writers(one, other, found))
 
 
@@ -90,7 +98,7 @@ def _feature_readers(task: Task) -> Iterator[Feature]:
     for wire in task.wires:
         if wire.source in task.engines and wire.target in task.units:
             reader, unit = task.engines[wire.source].config, task.units[wire.target]
-            yield from feature_readers.read_for(reader, unit, wire.port)
+            yield from read_for(reader, unit, wire.port)
 
 
 def side_by_side(texts: Iterable[str]) -> Iterator[Feature]:

@@ -16,18 +16,18 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board import board_names, find_board
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.machine import Machine
-from atonc.machine.hw.safety.evidence import Feature, Grade, Trust, copies, streng, writers
-from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
-from atonc.machine.hw.safety.evidence.board_file import read_board_evidence
-from atonc.machine.hw.safety.evidence.epochs import KEPT, TABLE
+from atonc.machine.hw.safety.evidence import Feature, Grade, Trust
+from atonc.machine.hw.safety.evidence.board_file import NO_ANSWERS, BoardEvidence, read_board_evidence
+from atonc.machine.hw.safety.evidence.epochs import FETCHES, KEPT, MANY, TABLE
+from atonc.machine.hw.safety.evidence.unit_features import NARROW
 from atonc.machine.hw.target import Target
 
 # what no published program has, by pass of `--schedule-with` and by form of `--allow-unproven`
 ASKED: Mapping[str, Iterable[Feature]] = {
     TABLES: (Feature(TABLE, "ARITH", KEPT),),
-    PREFETCH: copies.FETCHES,
-    W4_STREAM: (streng.NARROW,),
-    MANY_WRITERS: writers.MANY,
+    PREFETCH: FETCHES,
+    W4_STREAM: (NARROW,),
+    MANY_WRITERS: MANY,
 }
 
 

@@ -24,7 +24,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.footprint import share_word, touched
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.machine.hw.links import Shape, texts_of
-from atonc.machine.hw.safety.evidence.seen import chain_seen
+from atonc.machine.hw.safety.evidence.trust import chain_seen
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 

@@ -17,7 +17,7 @@ from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec import ec_program
 from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety.evidence import PUBLISHED, EpochGrade, GradedForm, Trust
-from atonc.machine.hw.safety.evidence.streng import DECIPHERS
+from atonc.machine.hw.safety.evidence.unit_features import DECIPHERS
 from atonc.machine.hw.units.stream_engine import CIPHER
 
 _CIPHER_SEEN = (f"STRENG.{CIPHER[0]} = {CIPHER[1]:#x}", str(DECIPHERS))  # as the rules say it: U01, E01

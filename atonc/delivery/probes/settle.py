@@ -21,9 +21,9 @@ from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import SPEEDS, Machine, implausible
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.machine.hw.safety.evidence.board import BoardEvidence
+from atonc.machine.hw.safety.evidence.board_file import BoardEvidence
 from atonc.machine.hw.safety.evidence.epochs import view_features
-from atonc.machine.hw.safety.evidence.streng import NARROW, NARROW_DEEP
+from atonc.machine.hw.safety.evidence.unit_features import NARROW, NARROW_DEEP
 from atonc.machine.hw.safety.view import EpochView, SafetyContext
 
 _CPU = "cpu_"  # begins the names of constants that count cycles of the CPU

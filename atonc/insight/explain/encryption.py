@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN
-from atonc.machine.hw.safety.evidence.streng import DECIPHERS
+from atonc.machine.hw.safety.evidence.unit_features import DECIPHERS
 
 
 def notes(view: CompileView) -> list[str]:

@@ -42,7 +42,7 @@ from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.cycles.work import epoch_macs
 from atonc.machine.hw.machine import Machine, stm32n6
 from atonc.machine.hw.safety.evidence import grade_program
-from atonc.machine.hw.safety.evidence.board import NO_ANSWERS
+from atonc.machine.hw.safety.evidence.board_file import NO_ANSWERS
 from atonc.machine.hw.safety.evidence.summary import Summary, summarise
 
 _CIPHERED = "the weights are encrypted, or are to be: programs, buffers and times are shown, which need none of them"

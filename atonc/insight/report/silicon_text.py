@@ -9,10 +9,10 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 from atonc.machine.hw.four_bits import ASSUMED, PROBABILITY
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
+from atonc.machine.hw.safety.evidence.board_file import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.grades import Grade
-from atonc.machine.hw.safety.evidence.streng import NARROW
 from atonc.machine.hw.safety.evidence.summary import FormCount, Summary, TimeShare
+from atonc.machine.hw.safety.evidence.unit_features import NARROW
 
 _MOST = 5  # forms that are listed of each kind
 _WORDS = {

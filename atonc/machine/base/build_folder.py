@@ -4,7 +4,8 @@ NAME_manifest.json has the owner of a build and the SHA-256 of its files. No bui
 readers hold the files against every manifest that lists them. How files take their places together, whatever happens
 to the writer, stands below: a reader that finds such a change waits for its writer, or ends it if that one
 died; and it reads again if a manifest changed meanwhile. Folders without a manifest, such as ST's, are read as they
-are."""
+are.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Rules and reasons: every decision and every complaint points at one rule, with the evidence behind it.
 
 A `Rule` is stated once, beside the unit or family it belongs to; a `Reason` says where it applied and what was seen.
-Text, JSON and the generated reference are views of these objects."""
+Text, JSON and the generated reference are views of these objects.
+"""
 
 from __future__ import annotations
 

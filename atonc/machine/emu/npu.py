@@ -1,7 +1,8 @@
 """Runs one epoch: streams flow from the reading engines through the units into memory.
 
 Whole streams are arrays, so each unit computes all its frames at once. The one place where frames depend on earlier
-frames is the accumulator loop of a CONVACC chain (`run_chain`)."""
+frames is the accumulator loop of a CONVACC chain (`run_chain`).
+"""
 
 from __future__ import annotations
 

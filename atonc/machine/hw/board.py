@@ -1,7 +1,8 @@
 """A board as data: memories, who may use which part of them, pools for networks, clocks. `board_file` reads them.
 
 Everything that depends on the board comes from here: the compiler's memory pools, the `.mpool` file and the linker
-fragment, the clocks of every prediction, the memories of the virtual board, and what `atonc board check` compares."""
+fragment, the clocks of every prediction, the memories of the virtual board, and what `atonc board check` compares.
+"""
 
 from __future__ import annotations
 

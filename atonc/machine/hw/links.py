@@ -16,9 +16,9 @@ from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from atonc.machine.hw.units.switch import Link
 
-
 # ----------------------------------------------------------------------------------------------------------------------
 # What public networks were seen to do, as data with its evidence. Files written by tools/gen_proven.py.
+
 
 class Level(StrEnum):
     """How well a form is proven."""

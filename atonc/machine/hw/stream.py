@@ -5,7 +5,8 @@ low bytes that it is configured for. 24-bit memory reads exist only as transport
 bytes (`packed`) and turned into numbers only when somebody asks for numbers.
 
 Engines often read the same frames again (features once per group of output channels). `index` then says which stored
-frame each frame of the stream is, so that consumers can work on the distinct ones."""
+frame each frame of the stream is, so that consumers can work on the distinct ones.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from atonc.machine.hw.limits import (
 )
 from atonc.machine.hw.safety import mode_keys
 from atonc.machine.hw.safety.evidence import Trust
-from atonc.machine.hw.safety.evidence.seen import frame_seen, padding_seen, picture_trusted
+from atonc.machine.hw.safety.evidence.trust import frame_seen, padding_seen, picture_trusted
 from atonc.machine.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 
 RINGS = {1: (True, False), MAX_CHAIN: (False, True)}  # units -> sums through the switch or not, the better way first

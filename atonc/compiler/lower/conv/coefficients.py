@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from atonc.machine.hw.limits import MOST_TABLE_SHIFT
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import Trust
-from atonc.machine.hw.safety.evidence.seen import operands
+from atonc.machine.hw.safety.evidence.trust import operands
 
 A_MAX = (1 << 15) - 1
 C_MAX = 2.0**31 - 2**24

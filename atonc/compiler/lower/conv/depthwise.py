@@ -38,7 +38,7 @@ from atonc.compiler.select.preferences import SHORTER_STREAMS, WIDE_WINDOWS
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
-from atonc.machine.hw.safety.evidence.seen import longest_run, units_trusted
+from atonc.machine.hw.safety.evidence.trust import longest_run, units_trusted
 from atonc.machine.hw.units.arith import ROWS
 
 BLOCK = 8  # channels of a usual block

@@ -18,7 +18,7 @@ from atonc.compiler.plan.policy import EPOCH_CYCLES, MAX_CHAINS
 from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
-from atonc.machine.hw.safety.evidence.seen import units_trusted
+from atonc.machine.hw.safety.evidence.trust import units_trusted
 from atonc.machine.hw.units.arith import ROWS
 from atonc.machine.hw.units.convacc import ConvaccConfig
 

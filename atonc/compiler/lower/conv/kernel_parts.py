@@ -20,7 +20,7 @@ from atonc.compiler.select.rules import CONV_LINES, CONV_PADDING
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import LEAST_FRAME, LEAST_PLAIN
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
-from atonc.machine.hw.safety.evidence.seen import padding_grade
+from atonc.machine.hw.safety.evidence.trust import padding_grade
 
 Weights = NDArray[np.int16]  # up to 9 bits: codes without their zero point
 WINDOW = 3  # height and width of the windows that large kernels are cut into

@@ -35,7 +35,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.memoise import memoise
-from atonc.machine.hw.safety.evidence.seen import frame_seen, longest_run, units_trusted
+from atonc.machine.hw.safety.evidence.trust import frame_seen, longest_run, units_trusted
 
 ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
 BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))

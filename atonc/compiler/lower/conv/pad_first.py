@@ -28,7 +28,7 @@ from atonc.compiler.select.preferences import WITHOUT_COPY
 from atonc.compiler.select.rules import CONV_LINES, CONV_PADDING
 from atonc.machine.base.reasons import Rule
 from atonc.machine.hw.limits import MAX_CHAIN
-from atonc.machine.hw.safety.evidence.seen import gaps_trusted
+from atonc.machine.hw.safety.evidence.trust import gaps_trusted
 
 Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
 

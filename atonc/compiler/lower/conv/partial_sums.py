@@ -30,7 +30,7 @@ from atonc.compiler.select.form import Form
 from atonc.compiler.select.rules import CONV_MODE
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import MAX_CHAIN, UNITS, WRITE_ALIGNMENT
-from atonc.machine.hw.safety.evidence.seen import chain_seen
+from atonc.machine.hw.safety.evidence.trust import chain_seen
 from atonc.machine.hw.units.arith import ArithConfig
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.select.rules import CONV_MODE
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, UNITS
-from atonc.machine.hw.safety.evidence.seen import units_trusted
+from atonc.machine.hw.safety.evidence.trust import units_trusted
 from atonc.machine.hw.units.arith import ROWS
 from atonc.machine.hw.units.convacc import ConvaccConfig
 

@@ -13,7 +13,7 @@ from atonc.compiler.lower.units.pool import MOST_MULTIPLIER
 from atonc.compiler.lower.units.trusted import first_trusted
 from atonc.compiler.ops.rounding import lift, rounding_of
 from atonc.machine.hw.safety.evidence import Trust
-from atonc.machine.hw.safety.evidence.seen import operands
+from atonc.machine.hw.safety.evidence.trust import operands
 
 _ABOVE_ZERO = 16  # codes by which means usually are above the zero point
 _MOSTLY_ABOVE = -64  # with a zero point below, most codes are above it

@@ -30,7 +30,7 @@ from atonc.compiler.schedule.passes import ONE_PASS
 from atonc.compiler.select.rules import COARSE, CONV_MODE
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import SUM_LIMIT
-from atonc.machine.hw.safety.evidence.feature_readers import WHOLE
+from atonc.machine.hw.safety.evidence.epochs import WHOLE
 
 _COPY = "coarser codes"
 _MOST_COARSE = 32.0  # codes of 8 bits, whatever the user allows: then 8 bits would do

@@ -38,7 +38,7 @@ from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import CONV_MODE, SCALES, SUM_ROOM, WIDE_CLIP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, SUM_LIMIT, UNITS, convacc_sizes
-from atonc.machine.hw.safety.evidence.seen import units_trusted
+from atonc.machine.hw.safety.evidence.trust import units_trusted
 from atonc.machine.hw.units.arith import ROWS
 
 Real = NDArray[np.float64]

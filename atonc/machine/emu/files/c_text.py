@@ -1,5 +1,5 @@
-"""C text as a parser accepts it: literals and operators on Python numbers, the preprocessor, and syntax trees with errors
-that name file and line."""
+"""C text as a parser accepts it: literals and operators on Python numbers, the preprocessor, and syntax trees with
+errors that name file and line."""
 
 from __future__ import annotations
 

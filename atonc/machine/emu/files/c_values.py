@@ -1,5 +1,5 @@
-"""Constant expressions, initialisers and literals of generated C, as Python values; C files as trees, functions as lists
-of calls with evaluated arguments, arrays as bytes."""
+"""Constant expressions, initialisers and literals of generated C, as Python values; C files as trees, functions as
+lists of calls with evaluated arguments, arrays as bytes."""
 
 from __future__ import annotations
 

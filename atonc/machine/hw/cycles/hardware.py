@@ -4,7 +4,8 @@
     core = slowest of: units, streams, on-chip banks, interfaces to the bus
     overlap = max(core, external) + the first kernel set, which nothing hides: min(core, kernel part) / kernel sets
 
-Configuration of the next epoch does not run in parallel, so programming adds up."""
+Configuration of the next epoch does not run in parallel, so programming adds up.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Blobs as they are stored: a bare blob, or a container with relocations, patches and debug data.
 
 Everything in front of the blob is kept as it was read (`Container.prefix`), so writing back is word-exact even for
-tables laid out in a way that we do not produce ourselves; relocations and patches are a parsed view of it."""
+tables laid out in a way that we do not produce ourselves; relocations and patches are a parsed view of it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Instructions of the epoch controller: words to dataclasses and back, word for word.
 
 Units and registers are plain numbers here: unit = bus offset >> 12, register = byte offset in the unit >> 2.
-A word that we could not write back exactly as it was read is refused, so nothing is ever dropped silently."""
+A word that we could not write back exactly as it was read is refused, so nothing is ever dropped silently.
+"""
 
 from __future__ import annotations
 

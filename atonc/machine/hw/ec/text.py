@@ -1,7 +1,8 @@
 """The assembly text of epoch-controller programs, written and read.
 
 One instruction per line: `write 25 0 0x5000160`, `writefield 0 4 [20] 0x1`, `poll 4 0 [1] 0x0 100`. A relocatable
-value is `symbol(0xoffset)`. Comments start with `;`; one of them is a barrier for write merging."""
+value is `symbol(0xoffset)`. Comments start with `;`; one of them is a barrier for write merging.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +31,12 @@ from atonc.machine.hw.ec.instructions import (
     encode,
 )
 
-
 # ----------------------------------------------------------------------------------------------------------------------
 # Relocatable values inside instructions.
 #
 # A relocatable value is a plain int (its offset) that remembers its symbol. Passes such as write merging move it around
 # without knowing, and the relocation table is collected from where it ends up.
+
 
 class SymbolOffset(int):
     """An offset to which the base address of `symbol` will be added."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule, Severity, Violation
 from atonc.machine.hw.epoch import Epoch
-from atonc.machine.hw.safety import accumulators, balance, forms, grading, hazards, memory, modes, order, values, wiring
+from atonc.machine.hw.safety import accumulators, balance, forms, hazards, memory, modes, order, values, wiring
 from atonc.machine.hw.safety.evidence import EpochGrade
 from atonc.machine.hw.safety.view import (
     CheckedBuffer,
@@ -37,7 +37,7 @@ __all__ = [
     "worst",
 ]
 
-FAMILIES = (wiring, balance, order, memory, modes, values, accumulators, forms, hazards, grading)
+FAMILIES = (wiring, balance, order, memory, modes, values, accumulators, forms, hazards)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def inspect(epochs: Iterable[Epoch], context: SafetyContext | Mapping[int, Safet
         known = context.get(epoch.number) if isinstance(context, Mapping) else context
         view = EpochView(epoch, known or SafetyContext())
         found += _check(view)
-        grades.append(grading.grade_of(view))
+        grades.append(forms.grade_of(view))
     return Inspection((*found, *order.check_one_style(epochs)), tuple(grades))
 
 

@@ -11,8 +11,6 @@ from atonc.machine.hw.units.convacc import FRAME_ZERO, ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from atonc.machine.hw.units.switch import Link
 
-FAMILY = "accumulators"
-
 
 def _sum_links(view: EpochView) -> Iterator[tuple[Link, ConvaccConfig, ConvaccConfig]]:
     """Links between CONVACC units at the accumulator port, with both configurations."""
@@ -41,7 +39,6 @@ def _read_back(view: EpochView) -> Iterator[tuple[str, str, StrengConfig]]:
 
 @rule(
     "A01",
-    FAMILY,
     "AFILT is FRAMEZERO exactly when port 2 closes a loop (GEN1SUM ring or read back from memory)",
     proven(11988, "units"),
     remedy="set AFILTMODE = 3 in the unit where the loop closes, and nowhere else",
@@ -57,7 +54,6 @@ def filter_closes_loops(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "A02",
-    FAMILY,
     "GEN1SUM is set in exactly one unit of each feedback ring, and only there",
     proven(11988, "units"),
     remedy="set GEN1SUM in the first unit of the ring",
@@ -74,7 +70,6 @@ def one_generator_per_ring(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "A03",
-    FAMILY,
     "feedback rings have 1 or 4 units",
     Evidence(277, 277, "rings", "274 of one unit, 3 of four"),
     severity=Severity.UNPROVEN,
@@ -89,7 +84,6 @@ def ring_lengths(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "A04",
-    FAMILY,
     "what returns to the GEN1SUM unit has 2 bytes, and INSHIFT there undoes OUTSHIFT of its source",
     proven(277, "links"),
     remedy="set OBYTES = 2 in the source and INSHIFT = OUTSHIFT",
@@ -105,7 +99,6 @@ def feedback_format(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "A05",
-    FAMILY,
     "units of an accumulator chain agree in output size, kernels, stride, SIMD and FSTAT",
     proven(5925, "links"),
     remedy="give both units the same output geometry",
@@ -127,7 +120,6 @@ def _shared(source: ConvaccConfig, config: ConvaccConfig) -> Iterator[tuple[str,
 
 @rule(
     "A06",
-    FAMILY,
     "inside a chain sums travel as 24-bit words: OBYTES = 3, RAW = 1, OUTSHIFT = 0, INSHIFT = 0",
     Evidence(
         9692,
@@ -157,7 +149,6 @@ def _is_rare(shifts: tuple[int, int], config: ConvaccConfig) -> bool:
 
 @rule(
     "A07",
-    FAMILY,
     "the accumulator read back from memory is 16 bit, right aligned, sign extended, always the same frame",
     proven(1332, "readers"),
     remedy="set 16 bit, LSBMODE, SIGNEXT and frame offset 0",
@@ -172,7 +163,6 @@ def read_back_format(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "A08",
-    FAMILY,
     "the accumulator read back from memory is what one writer, fed by the last CONVACC of the chain, puts there",
     proven(1332, "readers"),
     remedy="let one writer behind the chain use the same address, frame size and frame count",
@@ -212,7 +202,6 @@ def _same_frames(writer: StrengConfig | None, reader: StrengConfig) -> bool:
 
 @rule(
     "A09",
-    FAMILY,
     "frame synchronisation (FRMTRG) is used only by accumulator readers and names the writer of the sum",
     proven(726, "readers"),
     remedy="set FRMTRG_SRC to the number of the writing engine, or clear FRMTRG_EN",
@@ -234,7 +223,6 @@ def sync_names_writer(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "A10",
-    FAMILY,
     f"an accumulator frame below {SYNC_BELOW} elements is read back with frame synchronisation",
     proven(422, "readers", "304 of 362 readers of 768 to 1600 elements also use it"),
     limit=f"{SYNC_BELOW} elements",
@@ -250,7 +238,6 @@ def short_frames_synchronised(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "A11",
-    FAMILY,
     f"an accumulator frame above {SYNC_UP_TO} elements is read back without frame synchronisation",
     proven(548, "readers"),
     limit=f"{SYNC_UP_TO} elements",

@@ -8,12 +8,9 @@ from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw.cycles.flow import FEATURES, KERNELS, SUMS
 from atonc.machine.hw.safety.view import EpochView, SafetyFinding, proven, rule
 
-FAMILY = "balance"
-
 
 @rule(
     "B01",
-    FAMILY,
     "each writer takes exactly as many elements as its chain produces",
     proven(15491, "writers"),
     remedy="make frames times frame size of the writer equal to what arrives; a writer that waits for more never ends",
@@ -27,7 +24,6 @@ def writers_balanced(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "B02",
-    FAMILY,
     "the features of a CONVACC are a whole number of its frames",
     proven(6054, "units"),
     remedy="let the reading engine deliver whole feature frames (width x height x batch)",
@@ -39,7 +35,6 @@ def whole_feature_frames(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "B03",
-    FAMILY,
     "the input of a POOL is a whole number of its frames",
     proven(482, "units"),
     remedy="let the source deliver whole frames (FEATX x FEATY)",
@@ -62,7 +57,6 @@ def _whole_frames(view: EpochView, unit: str, frame: int) -> Iterator[SafetyFind
 
 @rule(
     "B04",
-    FAMILY,
     "the kernel stream carries one set of kernels for each output frame",
     proven(6054, "units"),
     remedy="set frames and size of the kernel reader to the number of output frames times the set",
@@ -82,7 +76,6 @@ def one_kernel_set_per_frame(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "B05",
-    FAMILY,
     "both inputs of an ARITH carry equally many elements",
     Evidence(5807, 5835, "units", "in the other 28 an engine repeats a frame for Y more often than X needs"),
     remedy="make the two streams equally long",
@@ -108,7 +101,6 @@ def overshoots(view: EpochView, unit: str) -> bool:
 
 @rule(
     "B06",
-    FAMILY,
     "an accumulator input carries as many elements as the unit puts out",
     proven(7543, "units"),
     remedy="give both units of the chain, or reader and writer, the same frames",
@@ -123,7 +115,6 @@ def accumulator_balanced(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "B07",
-    FAMILY,
     "every engine moves at least one frame of at least one element",
     proven(46259, "engines"),
     remedy="set the frame count and the frame size",

@@ -8,18 +8,18 @@ from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw import links
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS
 from atonc.machine.hw.links import Level
-from atonc.machine.hw.safety.evidence.seen import chain_seen, multicast_seen
-from atonc.machine.hw.safety.evidence.table import evidence, words
+from atonc.machine.hw.memoise import memoise
+from atonc.machine.hw.safety.evidence import EpochGrade, Grade, grade_view
+from atonc.machine.hw.safety.evidence.table import behind, evidence, words
+from atonc.machine.hw.safety.evidence.trust import chain_seen, multicast_seen
 from atonc.machine.hw.safety.view import EpochView, SafetyFinding, kind_of_name, rule
 
-FAMILY = "forms"
 _MULTICASTS = sum(len(words("multicast", kind)) for kind in evidence()["multicast"])
 _CHAINS = (len(words("chain")), sum(found.shipped > 0 for found in words("chain").values()))
 
 
 @rule(
     "P01",
-    FAMILY,
     "a link joins kinds of units that public networks join",
     Evidence(75617, 75617, "links", "27 kinds of links occur, 64 never do"),
     severity=Severity.UNPROVEN,
@@ -34,7 +34,6 @@ def known_links(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "P02",
-    FAMILY,
     "a link occurs in a program that ST ships as a working demo",
     Evidence(report="26 of the 27 kinds of links that occur"),
     severity=Severity.NOTE,
@@ -50,7 +49,6 @@ def shipped_links(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "P03",
-    FAMILY,
     "a chain has a form that public networks use",
     Evidence(report="{} forms occur, {} of them in programs that ST ships".format(*_CHAINS)),
     severity=Severity.UNPROVEN,
@@ -64,7 +62,6 @@ def known_chains(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "P05",
-    FAMILY,
     "a source feeds several ports in a pattern that public networks use",
     Evidence(report=f"{_MULTICASTS} patterns occur, with up to 4 destinations"),
     severity=Severity.UNPROVEN,
@@ -79,7 +76,6 @@ def known_multicasts(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "P06",
-    FAMILY,
     "a link gates frames in a form and number that this kind of link is known for",
     Evidence(75617, 75617, "links", "drop 1..127 keep 1; drop 2..192 keep 2..64; keep 1..128 drop 255"),
     severity=Severity.UNPROVEN,
@@ -103,7 +99,6 @@ def _inside(value: int, limits: tuple[int, int]) -> bool:
 
 @rule(
     "P07",
-    FAMILY,
     f"an epoch has at most {MOST_READERS} readers and {MOST_WRITERS} writers",
     Evidence(9526, 9526, "epochs"),
     severity=Severity.UNPROVEN,
@@ -114,3 +109,38 @@ def engine_counts(view: EpochView) -> Iterator[SafetyFinding]:
         yield SafetyFinding(
             "", f"{len(view.readers)} readers, {len(view.writers)} writers", f"{MOST_READERS}, {MOST_WRITERS}"
         )
+
+
+@memoise
+def grade_of(view: EpochView) -> EpochGrade:
+    return grade_view(view)
+
+
+@rule(
+    "E01",
+    "every value of a unit in its role, and every combination of units, is in a published program or between such",
+    Evidence(report=behind()),
+    severity=Severity.UNPROVEN,
+    remedy="choose a form that occurs, or test it on a board; docs/silicon.md says what was seen",
+)
+def unseen_forms(view: EpochView) -> Iterator[SafetyFinding]:
+    yield from _forms(view, Grade.UNSEEN)
+
+
+@rule(
+    "E02",
+    "a form was seen as a whole, not only its parts",
+    Evidence(report="each combination of seen parts is allowed by one of the arguments in docs/silicon.md"),
+    severity=Severity.NOTE,
+    remedy="nothing, unless results differ; --silicon seen avoids these forms",
+)
+def composed_forms(view: EpochView) -> Iterator[SafetyFinding]:
+    yield from _forms(view, Grade.COMPOSED)
+
+
+def _forms(view: EpochView, grade: Grade) -> Iterator[SafetyFinding]:
+    for form in grade_of(view).forms:
+        found = form.graded
+        if found.grade == grade:
+            by = f" ({found.argument})" if found.argument else ""
+            yield SafetyFinding(form.unit, f"{found.feature}{by}", found.seen)

@@ -11,7 +11,6 @@ from atonc.machine.hw.machine import secure, stm32n6
 from atonc.machine.hw.safety.view import EpochView, SafetyFinding, kind_of_name, proven, rule
 from atonc.machine.hw.units.convacc import ConvaccConfig
 
-FAMILY = "hazards"
 _UNGATED_FRAMES = 256  # does not fit the 8-bit counter of the gate
 _MOST_CONVACCS = 2
 _WIDE_KERNEL = 6
@@ -32,7 +31,6 @@ _PROCESSING = ("ARITH", "ACTIV", "POOL", "CONVACC")
 
 @rule(
     "H1",
-    FAMILY,
     "ACTIV does not feed a CONVACC",
     proven(75617, "links", "36 epochs with such links never ended on a board, 582 without them did (4.0.1)"),
     remedy="put an ARITH between them, or write the activation to memory",
@@ -45,7 +43,6 @@ def activ_into_convacc(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H2",
-    FAMILY,
     f"a processing unit feeds at most {_MOST_CONVACCS} CONVACC feature ports",
     proven(256, "links", "the hang of H1 had three"),
     limit=str(_MOST_CONVACCS),
@@ -62,7 +59,6 @@ def broadcast_to_convaccs(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H3",
-    FAMILY,
     "a processing unit feeds a CONVACC through a gate that stops after the frames which it needs",
     proven(256, "links", "189 gated; the 67 others need 256 frames, more than the gate can count"),
     remedy="keep as many frames as the CONVACC needs, then drop 255",
@@ -90,7 +86,6 @@ def _feature_frames(view: EpochView, unit: str, config: ConvaccConfig) -> int:
 
 @rule(
     "H4",
-    FAMILY,
     "stride 2 runs on frames of at least two lines and two columns only",
     proven(603, "units", "a 3x1 stride-2 depthwise convolution never ended on a board, stride 1 did (4.0.1)"),
     remedy="convolve with stride 1 and drop columns in the next 1 x 1 convolution or in the reading engine",
@@ -103,7 +98,6 @@ def stride_on_lines(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H5",
-    FAMILY,
     "horizontal and vertical stride are equal and at most 2",
     Evidence(19071, 19072, "units", "one 3x3 of one program, not of ST, has 1 and 2"),
     remedy="use stride 1 and drop lines or columns in the reading engine",
@@ -117,7 +111,6 @@ def equal_strides(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H6",
-    FAMILY,
     "a kernel of one column has one line",
     proven(11988, "units"),
     remedy="transpose the layer, so that the kernel is one line",
@@ -130,7 +123,6 @@ def no_column_kernels(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H7",
-    FAMILY,
     f"kernels are narrower than {_WIDE_KERNEL} columns, or have 7 and stride 2",
     Evidence(
         19053,
@@ -151,7 +143,6 @@ def wide_kernels(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H8",
-    FAMILY,
     f"the last {XSPI_TAIL} bytes of an external memory are not touched, not even by prefetch",
     Evidence(report="erratum of the memory-mapped xSPI controller"),
     remedy="keep the last 96 bytes of flash and hyperRAM free",
@@ -168,7 +159,6 @@ def end_of_external_memory(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H9",
-    FAMILY,
     "the upper half of cpuRAM2 belongs to ST's first-stage loader until it has ended",
     Evidence(report="no failure proven; a program with 800 kB there ran"),
     severity=Severity.NOTE,
@@ -183,7 +173,6 @@ def loader_memory(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H10",
-    FAMILY,
     "an engine overwrites what another still reads only in place or in an accumulator loop",
     Evidence(report="104 elementwise chains work in place; 106 writers trail a CONVACC feature reader"),
     severity=Severity.NOTE,
@@ -202,7 +191,6 @@ def overlapping_engines(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H11",
-    FAMILY,
     f"a CONVACC leaves out at most {_MOST_LEFT_OUT} lines or columns at the end of a frame, with 1x1 none at the start",
     proven(19072, "units", _FULL_HEIGHT),
     limit=str(_MOST_LEFT_OUT),
@@ -218,7 +206,6 @@ def early_crops(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H12",
-    FAMILY,
     "a CONVACC uses all of a frame of one line or one column",
     proven(114, "units of such frames in 63 programs", f"units that crop have frames of 5x5 or more; {_FULL_HEIGHT}"),
     remedy="let the reading engine fetch only the pixels that are used",
@@ -231,7 +218,6 @@ def crops_of_lines(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H13",
-    FAMILY,
     "CONVACC units that take features from one source use its frames up to the same line and column, and begin at most "
     f"{_MOST_APART} lines apart",
     proven(

@@ -14,12 +14,9 @@ from atonc.machine.hw.safety.balance import overshoots
 from atonc.machine.hw.safety.view import EpochView, PoolKind, SafetyFinding, proven, rule
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
-FAMILY = "memory"
-
 
 @rule(
     "M01",
-    FAMILY,
     "address limit, frame limit and the end of prefetch are enabled on every engine (LIMITEN = 7)",
     proven(46259, "engines"),
     remedy="set ADDRLIMIT, STOPPREFTC and FRAMELIMIT",
@@ -33,7 +30,6 @@ def limits_enabled(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M02",
-    FAMILY,
     "engines raise only the illegal-configuration event; writers that the CPU drives also the frame overflow",
     proven(41655, "engines"),
     remedy="set EVENT to ILLCFG only",
@@ -48,7 +44,6 @@ def events_enabled(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M03",
-    FAMILY,
     "the address limit lies at or behind the last byte that the engine touches",
     Evidence(46236, 46259, "engines", "23 broadcast readers of ARITH port Y are done before they reach it"),
     remedy=f"set LIMITADDR to the last byte + {PREFETCH_BYTES}; an engine that reaches its limit never ends",
@@ -73,7 +68,6 @@ def _enough_for_y(view: EpochView, unit: str, config: StrengConfig) -> bool:
 
 @rule(
     "M04",
-    FAMILY,
     f"the address limit leaves {PREFETCH_BYTES} bytes behind the last byte for prefetch",
     Evidence(57521, 58124, "engines", "the others are mostly packed 24-bit readers whose last word runs over"),
     severity=Severity.NOTE,
@@ -89,7 +83,6 @@ def prefetch_margin(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M05",
-    FAMILY,
     "no engine touches an address below the one at which it starts",
     proven(46259, "engines"),
     remedy="start at the lowest address and step upwards",
@@ -103,7 +96,6 @@ def nothing_below_start(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M06",
-    FAMILY,
     "pixels of a raster do not overlap: pixel step >= depth x element bytes",
     proven(12996, "rasters"),
     remedy="raise DEPTH.OFFSET",
@@ -117,7 +109,6 @@ def pixels_apart(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M07",
-    FAMILY,
     "lines of a raster do not overlap: line step >= width x pixel step; a writer may store transposed",
     proven(12996, "rasters", "109 writers store transposed"),
     remedy="raise the line step",
@@ -135,7 +126,6 @@ def lines_apart(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M08",
-    FAMILY,
     f"addresses in flash are multiples of {FLASH_ALIGNMENT}",
     proven(7017, "readers"),
     remedy=f"align weights to {FLASH_ALIGNMENT} bytes",
@@ -148,7 +138,6 @@ def flash_aligned(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M09",
-    FAMILY,
     f"addresses in cpuRAM and hyperRAM are multiples of {READ_ALIGNMENT} for reading, {WRITE_ALIGNMENT} for writing",
     proven(1102, "engines"),
     remedy="align the buffer",
@@ -163,7 +152,6 @@ def slow_memory_aligned(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M10",
-    FAMILY,
     "on-chip memory and user buffers are not cached: CACHEABLE = 0, ALLOC = 0",
     proven(38799, "engines"),
     remedy="clear CACHEABLE and ALLOC: only external memory lies behind the NPU cache",
@@ -177,7 +165,6 @@ def on_chip_uncached(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M11",
-    FAMILY,
     "flash is read through the cache: CACHEABLE = 1",
     Evidence(8960, 9001, "readers", "41 readers of 4 programs go past the cache"),
     severity=Severity.NOTE,
@@ -191,7 +178,6 @@ def flash_cached(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M12",
-    FAMILY,
     "lines of flash are kept in the cache (ALLOC = 1) only for streams into ARITH port Y and for kernels",
     proven(780, "readers", "770 into ARITH port Y, 10 kernel readers"),
     remedy="clear ALLOC: streams read once would evict what is read again",
@@ -207,7 +193,6 @@ def allocation_is_rare(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M13",
-    FAMILY,
     "nothing is written to flash",
     proven(15491, "writers"),
     remedy="place the buffer in RAM; dirty cache lines towards flash hang the system",
@@ -221,7 +206,6 @@ def flash_not_written(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M14",
-    FAMILY,
     "an engine touches only memory that exists",
     proven(47582, "engines", "115 programs with their own pools"),
     remedy="place the buffer inside the pools",
@@ -238,7 +222,6 @@ def inside_memory(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M15",
-    FAMILY,
     "a writer stays inside the buffer in which it starts",
     Evidence(report="holds by construction where the caller names the buffers that live in the epoch"),
     remedy="correct the writer's frames, or the buffer's size",
@@ -253,7 +236,6 @@ def writers_inside_buffers(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M16",
-    FAMILY,
     f"the writers of an epoch do not meet in a word of {BUS_BYTES} bytes",
     Evidence(
         10739, 10830, "pairs of writers", "the others are in 13 programs of eight owners, 2 of them shipped by ST"
@@ -269,7 +251,6 @@ def writers_apart(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M17",
-    FAMILY,
     "a reader stays inside the buffer in which it starts; the last of its words may be filled up behind it",
     Evidence(report="holds by construction where the caller names the buffers that live in the epoch"),
     remedy="correct the reader's frames: what lies behind a buffer belongs to nobody",
@@ -284,7 +265,6 @@ def readers_inside_buffers(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "M18",
-    FAMILY,
     "packed words of a raster are read from even addresses",
     proven(1271, "rasters of 24 bits"),
     severity=Severity.UNPROVEN,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, POOL_CHANNELS, POOL_LINE, convacc_sizes
 from atonc.machine.hw.safety import mode_keys
-from atonc.machine.hw.safety.evidence import streng
 from atonc.machine.hw.safety.evidence.grades import Grade
-from atonc.machine.hw.safety.evidence.seen import mode_seen
 from atonc.machine.hw.safety.evidence.table import words
+from atonc.machine.hw.safety.evidence.trust import mode_seen
+from atonc.machine.hw.safety.evidence.unit_features import NARROW, NARROW_DEEP
 from atonc.machine.hw.safety.view import EpochView, SafetyFinding, proven, rule
 from atonc.machine.hw.units import arith, pool
 from atonc.machine.hw.units.activ import FUNCTION, THRESHOLD_RELU
@@ -23,7 +23,6 @@ from atonc.machine.hw.units.stream_engine import (
     is_narrow_form,
 )
 
-FAMILY = "modes"
 _LINE = "W x B"
 
 # kernel width x height -> strides, as seen
@@ -54,7 +53,6 @@ _COMBINATIONS = ", ".join(
 
 @rule(
     "U01",
-    FAMILY,
     "registers whose effect nobody has observed keep their reset value",
     proven(81019, "units"),
     remedy="leave NOBLK, NOINC, gaps, ciphering, KT1, FC, ITER and the like alone",
@@ -70,7 +68,6 @@ def known_registers(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U02",
-    FAMILY,
     "DECUN and RECBUF are not used",
     proven(114, "networks"),
     remedy="store weights uncompressed; what these units do on the chip is unknown",
@@ -83,7 +80,6 @@ def no_unknown_units(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U03",
-    FAMILY,
     "a CONVACC uses a kernel size and stride that is known to work",
     Evidence(
         19062,
@@ -112,7 +108,6 @@ def _is_rare_stride(c: ConvaccConfig) -> bool:
 
 @rule(
     "U04",
-    FAMILY,
     "kernels, channels and lines of a CONVACC fit its buffers",
     Evidence(
         19070,
@@ -149,7 +144,6 @@ def _capacities(c: ConvaccConfig) -> Iterator[tuple[str, int, int]]:
 
 @rule(
     "U05",
-    FAMILY,
     "a CONVACC rounds and saturates: ROUND = 1, SAT = 1, ORNDMODE = 1, FSHIFT = 0",
     proven(11988, "units"),
     remedy="set these fields so; other roundings were never observed",
@@ -163,7 +157,6 @@ def convacc_rounds(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U06",
-    FAMILY,
     "DEEPMODE goes with KSETEN = 3 and kernels of 1 x 1 only",
     proven(11988, "units"),
     remedy="use deep mode for 1 x 1 convolutions only, with KSETEN = 3; else KSETEN = 0",
@@ -179,7 +172,6 @@ def deep_mode(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U07",
-    FAMILY,
     "DSS2MODE goes with kernels of 3 x 3 and stride 2 only",
     proven(11988, "units"),
     remedy="use DSS2MODE for 3 x 3 stride 2 only",
@@ -193,7 +185,6 @@ def dss2_mode(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U08",
-    FAMILY,
     "unsigned kernels go with unsigned features",
     proven(4, "units"),
     remedy="use signed kernels",
@@ -206,7 +197,6 @@ def unsigned_kernels(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U09",
-    FAMILY,
     "an ARITH computes AFFINE, MUL or CLIP",
     proven(20560, "units", "ABS was reported to give wrong sums"),
     remedy="express minimum, maximum and absolute value with AFFINE, CLIP and ACTIV",
@@ -220,7 +210,6 @@ def arith_operations(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U10",
-    FAMILY,
     "an ARITH takes and gives 1 or 2 bytes and shifts its inputs by nothing",
     proven(20560, "units"),
     remedy="set FBYTES = FOBYTES = 1 or 2, OBYTES = 1 or 2, FSHIFT = 0",
@@ -235,7 +224,6 @@ def arith_widths(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U11",
-    FAMILY,
     "an ACTIV computes a function table or a thresholded ReLU, bytes to bytes",
     proven(1730, "units"),
     remedy="use TYPE 3 (function) with one byte in and out",
@@ -249,7 +237,6 @@ def activ_modes(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U12",
-    FAMILY,
     "a thresholded ReLU cuts at -128",
     Evidence(209, 209, "units", "releases 2.0 and 2.1 only"),
     severity=Severity.UNPROVEN,
@@ -263,7 +250,6 @@ def relu_threshold(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U13",
-    FAMILY,
     "a POOL computes a maximum, an average or a global average, without padding, with DUALLINE = 1",
     proven(482, "units"),
     remedy="pad with a 1 x 1 CONVACC in front of the POOL",
@@ -281,7 +267,6 @@ def pool_modes(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U14",
-    FAMILY,
     f"lines of a POOL fit its buffer: batch <= {POOL_CHANNELS}, width x batch <= {POOL_LINE}",
     proven(482, "units"),
     remedy="cut the tensor into fewer channels or columns",
@@ -296,7 +281,6 @@ def pool_lines(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U15",
-    FAMILY,
     "engines move elements of 8, 16 or 24 bits",
     proven(46259, "engines"),
     remedy="store elements in whole bytes",
@@ -309,7 +293,6 @@ def element_sizes(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U16",
-    FAMILY,
     "LSBMODE goes with SIGNEXT, in readers of CONVACC ports and of copies only",
     proven(11959, "readers"),
     remedy="clear LSBMODE, or set SIGNEXT as well",
@@ -327,7 +310,6 @@ def right_alignment(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U17",
-    FAMILY,
     "the combination of settings of a unit occurs in a public network",
     Evidence(report=f"{_COMBINATIONS} combinations"),
     severity=Severity.UNPROVEN,
@@ -349,7 +331,6 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
 
 @rule(
     "U18",
-    FAMILY,
     "kernels are read in elements of whole bytes",
     proven(6728, "kernel streams"),
     severity=Severity.UNPROVEN,
@@ -358,7 +339,7 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
 def kernels_in_bytes(view: EpochView) -> Iterator[SafetyFinding]:
     trust = view.context.trust
     for unit, c in view.engines.items():
-        form = streng.NARROW if c.element_bytes == 1 else streng.NARROW_DEEP
+        form = NARROW if c.element_bytes == 1 else NARROW_DEEP
         if _reads_narrow_kernels(view, unit, c) and (trust is None or trust.grade(form).grade == Grade.UNSEEN):
             yield SafetyFinding(unit, str(form))
 
@@ -369,7 +350,6 @@ def _reads_narrow_kernels(view: EpochView, unit: str, c: StrengConfig) -> bool:
 
 @rule(
     "U19",
-    FAMILY,
     "rasters count no more lines, pixels and elements and step no farther than those of public networks",
     proven(
         14635,

@@ -8,8 +8,6 @@ from atonc.machine.base.reasons import Evidence, Rule, Severity, Violation
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.safety.view import EpochView, SafetyFinding, kind_of_name, number_of_name, proven, rule
 
-FAMILY = "order"
-
 _CONFIGURE = ("processing unit", "reader", "writer")
 _ENABLE = ("writer", "processing unit", "reader")
 _FIRST_STYLE = ("switch clear", "switch enable", "link")  # releases 2.0 to 3.0
@@ -19,7 +17,6 @@ _RARE_STYLE = ("switch enable", "link")  # release 3.0.0 where the CPU drives, w
 
 @rule(
     "O01",
-    FAMILY,
     "units are configured in the order processing units, readers, writers",
     proven(9526, "epochs"),
     remedy="write the configuration in this order",
@@ -30,7 +27,6 @@ def configuration_order(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "O02",
-    FAMILY,
     "units are enabled in the order writers, processing units, readers",
     proven(9526, "epochs"),
     remedy="enable the end of the chain first, so that no element is lost",
@@ -61,7 +57,6 @@ def _part(view: EpochView, unit: str) -> str:
 
 @rule(
     "O03",
-    FAMILY,
     "every unit that is configured is enabled, and disabled at the end",
     proven(9526, "epochs"),
     remedy="enable and disable exactly the units that the epoch configures",
@@ -85,7 +80,6 @@ _SWITCHABLE = ("STRENG", "CONVACC", "ARITH", "ACTIV", "POOL", "DECUN", "RECBUF")
 
 @rule(
     "O04",
-    FAMILY,
     "the epoch waits for all writing engines and for no others",
     proven(9526, "epochs"),
     remedy="set the wait mask to the writers: readers may stop early, and a forgotten writer may still be running",
@@ -100,7 +94,6 @@ def waits_for_writers(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "O05",
-    FAMILY,
     "engines are waited for in ascending order",
     proven(8511, "epochs"),
     remedy="sort the waits by engine number",
@@ -113,7 +106,6 @@ def waits_ascend(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "O06",
-    FAMILY,
     "every poll waits for 0 with timeout 100",
     proven(176645, "polls"),
     remedy="poll for value 0 with timeout 100",
@@ -127,7 +119,6 @@ def polls_as_known(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "O07",
-    FAMILY,
     "the switch is set up as clear, enable, link or as link, enable; all before the first unit starts",
     Evidence(11968, 12082, "epochs", "the others, 5 programs of release 3.0.0 that the CPU drives, clear nothing"),
     remedy="use one of the two sequences",
@@ -147,7 +138,6 @@ def switch_sequence(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "O08",
-    FAMILY,
     "links and units are taken down only after all waits",
     proven(9526, "epochs"),
     remedy="wait for every writer first",
@@ -175,7 +165,7 @@ def switch_style(epoch: Epoch) -> tuple[str, ...]:
 
 ONE_STYLE = Rule(
     "O09",
-    FAMILY,
+    "order",
     "all epochs of a program set the switch up in the same way",
     Evidence(8511, 8511, "epochs", "clear, enable, link in releases 2.0 to 3.0; link, enable in 4.x"),
     remedy="use one sequence for the whole program",

@@ -13,13 +13,11 @@ from atonc.machine.hw.safety.view import EpochView, SafetyFinding, proven, rule
 from atonc.machine.hw.units import arith
 from atonc.machine.hw.units.arith import ArithConfig
 
-FAMILY = "values"
 _LOWEST = -(1 << 15)
 
 
 @rule(
     "V04",
-    FAMILY,
     f"1 x 1 units that sum have at least {LEAST_PLAIN} channels",
     proven(8700, "units", "one channel occurs in copies with padding only"),
     severity=Severity.UNPROVEN,
@@ -35,7 +33,6 @@ def summed_channels(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "V09",
-    FAMILY,
     f"coefficients of an ARITH are above {_LOWEST}, shifts behind its tables at most {MOST_TABLE_SHIFT}",
     Evidence(
         20393,

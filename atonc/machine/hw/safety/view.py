@@ -269,6 +269,10 @@ class CheckedRule:
 
 
 _RULES: dict[str, CheckedRule] = {}
+_FAMILIES = {  # by the first letter of a rule
+    "W": "wiring", "B": "balance", "O": "order", "M": "memory", "U": "modes", "V": "values", "A": "accumulators",
+    "P": "forms", "H": "hazards", "E": "evidence",
+}  # fmt: skip
 
 
 def proven(count: int, what: str, report: str = "") -> Evidence:
@@ -278,7 +282,6 @@ def proven(count: int, what: str, report: str = "") -> Evidence:
 
 def rule(
     id: str,
-    family: str,
     sentence: str,
     evidence: Evidence,
     *,
@@ -291,6 +294,7 @@ def rule(
     def register(check: Check) -> Check:
         if id in _RULES:
             raise ValueError(f"rule {id} is defined twice")
+        family = _FAMILIES[id[0]]
         _RULES[id] = CheckedRule(Rule(id, family, sentence, evidence, remedy, limit, severity), check)
         return check
 

@@ -9,13 +9,11 @@ from atonc.machine.hw import regs
 from atonc.machine.hw.links import context_form
 from atonc.machine.hw.safety.view import EpochView, SafetyFinding, kind_of_name, proven, rule
 
-FAMILY = "wiring"
 _HANGS = "link the port or remove the unit; on the chip the epoch would wait for ever"
 
 
 @rule(
     "W01",
-    FAMILY,
     "every configured unit has at least one link",
     proven(9526, "epochs"),
     remedy="link the unit, or do not enable it in this epoch",
@@ -29,7 +27,6 @@ def every_unit_linked(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W02",
-    FAMILY,
     "a link joins only units that are configured and enabled",
     proven(9526, "epochs"),
     remedy="configure and enable the unit, or remove the link",
@@ -43,7 +40,6 @@ def links_between_configured_units(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W03",
-    FAMILY,
     "each input port is linked at most once",
     proven(9526, "epochs"),
     remedy="give each source its own port, or join the streams in an ARITH",
@@ -57,7 +53,6 @@ def one_link_per_port(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W04",
-    FAMILY,
     "both contexts of a link name the same source",
     proven(75617, "links"),
     remedy="let the link gate frames of one source; join two sources through memory",
@@ -75,7 +70,6 @@ def one_source_per_link(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W05",
-    FAMILY,
     "a reading engine has no input and feeds at least one port",
     proven(30768, "readers"),
     remedy="remove the link into the reader, and link its output",
@@ -90,7 +84,6 @@ def readers_only_feed(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W06",
-    FAMILY,
     "a writing engine has exactly one source and feeds nothing",
     proven(15491, "writers"),
     remedy="link one unit to the writer; use a second engine to read the buffer back",
@@ -106,7 +99,6 @@ def writers_only_take(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W07",
-    FAMILY,
     "an epoch has at least one reading and one writing engine",
     proven(9526, "epochs"),
     remedy="let the epoch read its input from memory and write its result to memory",
@@ -116,7 +108,7 @@ def reads_and_writes(view: EpochView) -> Iterator[SafetyFinding]:
         yield SafetyFinding("", f"{len(view.readers)} readers and {len(view.writers)} writers", "at least 1 each")
 
 
-@rule("W08", FAMILY, "the feature and kernel ports of a CONVACC are linked", proven(11988, "units"), remedy=_HANGS)
+@rule("W08", "the feature and kernel ports of a CONVACC are linked", proven(11988, "units"), remedy=_HANGS)
 def convacc_ports_linked(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in view.convaccs:
         for port, name in ((0, "feature"), (1, "kernel")):
@@ -126,7 +118,6 @@ def convacc_ports_linked(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W09",
-    FAMILY,
     "the kernel port of a CONVACC is fed by a reading engine",
     proven(11988, "units"),
     remedy="store the kernels in memory and let a STRENG read them",
@@ -140,7 +131,6 @@ def kernels_from_memory(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W10",
-    FAMILY,
     "the accumulator port of a CONVACC is linked exactly when the unit accumulates (NOSUM = 0)",
     proven(11988, "units"),
     remedy="clear NOSUM and link port 2, or set NOSUM and leave port 2 open",
@@ -154,9 +144,7 @@ def accumulator_port(view: EpochView) -> Iterator[SafetyFinding]:
             yield SafetyFinding(unit, "NOSUM = 0, but nothing feeds port 2")
 
 
-@rule(
-    "W11", FAMILY, "port X of an ARITH is linked; port Y exactly when DUALIN = 1", proven(20560, "units"), remedy=_HANGS
-)
+@rule("W11", "port X of an ARITH is linked; port Y exactly when DUALIN = 1", proven(20560, "units"), remedy=_HANGS)
 def arith_ports(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.ariths.items():
         if view.source(unit, 0) is None:
@@ -167,7 +155,7 @@ def arith_ports(view: EpochView) -> Iterator[SafetyFinding]:
             yield SafetyFinding(unit, f"port Y is {state} and DUALIN = {config.dual_input}")
 
 
-@rule("W12", FAMILY, "the input of an ACTIV and of a POOL is linked", proven(2212, "units"), remedy=_HANGS)
+@rule("W12", "the input of an ACTIV and of a POOL is linked", proven(2212, "units"), remedy=_HANGS)
 def single_inputs(view: EpochView) -> Iterator[SafetyFinding]:
     for unit in (*view.activs, *view.poolings):
         if view.source(unit, 0) is None:
@@ -176,7 +164,6 @@ def single_inputs(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W13",
-    FAMILY,
     "the output of every processing unit is used",
     proven(34760, "units"),
     remedy="link the output, or remove the unit: a full output stops its sources",
@@ -189,7 +176,6 @@ def outputs_used(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W14",
-    FAMILY,
     "only the accumulator port of a CONVACC closes a loop",
     proven(75617, "links"),
     remedy="send the stream through memory and a second epoch",
@@ -217,7 +203,6 @@ def _on_loop(forward: dict[str, list[str]]) -> str:
 
 @rule(
     "W15",
-    FAMILY,
     "of two chained POOL units, POOL0 feeds POOL1",
     proven(60, "links"),
     remedy="exchange the two POOL units",
@@ -230,7 +215,6 @@ def pool_order(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W16",
-    FAMILY,
     "links switch by frames, never by ticks (TICKTYPE = 0)",
     proven(136372, "link words"),
     remedy="clear TICKTYPE",
@@ -243,7 +227,6 @@ def frames_not_ticks(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "W17",
-    FAMILY,
     "a link is permanent, drops n frames and keeps m, or keeps n frames and drops 255",
     proven(75617, "links"),
     remedy="use one of these three forms of contexts",

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig
-from atonc.machine.hw.safety.evidence.epochs import epoch_features, memory_kind, reader_features
+from atonc.machine.hw.safety.evidence.epochs import Writers, epoch_features, memory_kind, reader_features, writers_of
 from atonc.machine.hw.safety.evidence.grades import (
     NOTHING,
     REMARKABLE,
@@ -26,7 +26,6 @@ from atonc.machine.hw.safety.evidence.grades import (
     worst,
 )
 from atonc.machine.hw.safety.evidence.trust import ON_CHIP, PUBLISHED, Trust
-from atonc.machine.hw.safety.evidence.writers import Writers, writers_of
 from atonc.machine.hw.safety.view import EpochView, SafetyContext
 
 __all__ = [

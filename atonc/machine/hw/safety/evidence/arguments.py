@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.safety.evidence.feature_readers import WHOLE
+from atonc.machine.hw.safety.evidence.epochs import BETWEEN, INTERLEAVED, RUN, TOGETHER, WHOLE
 from atonc.machine.hw.safety.evidence.grades import Feature, Grade
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, SeenWords, evidence, grade, words
-from atonc.machine.hw.safety.evidence.writers import BETWEEN, INTERLEAVED, RUN, TOGETHER
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,41 @@ from typing import Any, TypeVar
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import four_bits
+from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import implausible
-from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.grades import Feature, Value
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What one board answered to the probes: forms that ran there as emulated, others, constants that it measured.
+
+
+@dataclass(frozen=True)
+class BoardEvidence:
+    confirmed: frozenset[Feature] = frozenset()
+    refuted: frozenset[Feature] = frozenset()
+    distrusted: frozenset[str] = frozenset()  # arguments that a refuted form disproves
+    constants: tuple[tuple[str, float], ...] = ()  # of `[timing]` and `[clocks]`, at the clocks of `stm32n6.toml`
+    supported: frozenset[str] = frozenset()  # arguments whose probes all passed; forms by them stay composed
+    board: str = ""  # the name of the board
+    four_bits: FourBits | None = None  # how engines read kernels of 4 bits, where the board has shown it
+
+    def as_dict(self) -> dict[str, Any]:
+        """In numbers."""
+        return {
+            "name": self.board,
+            "confirmed_forms": len(self.confirmed),
+            "refuted_forms": len(self.refuted),
+            "disproved": sorted(self.distrusted),
+            "confirmed_arguments": sorted(self.supported),
+            "measured": dict(self.constants),
+            **({"four_bits": self.four_bits.order} if self.four_bits else {}),
+        }
+
+
+NO_ANSWERS = BoardEvidence()
+
 
 FORMAT, VERSION = "atonc board evidence", 1
 MAX_BYTES, MAX_BUILD_BYTES = 1 << 23, 1 << 26

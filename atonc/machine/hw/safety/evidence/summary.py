@@ -12,9 +12,9 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.four_bits import PROBABILITY
 from atonc.machine.hw.safety.evidence import EpochGrade, Grade, Graded, counts
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
-from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
-from atonc.machine.hw.safety.evidence.streng import NARROW
-from atonc.machine.hw.safety.evidence.writers import Writers
+from atonc.machine.hw.safety.evidence.board_file import NO_ANSWERS, BoardEvidence
+from atonc.machine.hw.safety.evidence.epochs import Writers
+from atonc.machine.hw.safety.evidence.unit_features import NARROW
 
 
 @dataclass(frozen=True)

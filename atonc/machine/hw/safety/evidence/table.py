@@ -15,8 +15,9 @@ from itertools import accumulate
 from typing import Any
 
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.safety.evidence import copies, modes, sets
+from atonc.machine.hw.safety.evidence.epochs import BUSIER, COPY, SIDE_BY_SIDE, larger_set
 from atonc.machine.hw.safety.evidence.grades import NOTHING, Feature, Grade, Graded, Strength
+from atonc.machine.hw.safety.evidence.unit_features import MODE, difference
 
 _SHOWN = 8  # words that a message lists
 # lengths of programs and fills of buffers: less than the least seen is no other form
@@ -143,12 +144,12 @@ def grade(feature: Feature) -> Graded:
 
 
 def _of_a_word(feature: Feature, table: SeenWords) -> Graded:
-    if feature.name.endswith(f" {modes.NAME}"):
-        return Graded(feature, Grade.UNSEEN, modes.difference(feature.name, str(feature.value), table.seen))
-    larger = sets.larger(str(feature.value), table.seen) if feature.name == sets.NAME else None
+    if feature.name.endswith(f" {MODE}"):
+        return Graded(feature, Grade.UNSEEN, difference(feature.name, str(feature.value), table.seen))
+    larger = larger_set(str(feature.value), table.seen) if feature.name == SIDE_BY_SIDE else None
     if larger is not None:
         return Graded(feature, Grade.PART, larger, strength=table.seen[larger])
-    for busier in copies.BUSIER.get(feature.role, ()) if feature.name == copies.NAME else ():
+    for busier in BUSIER.get(feature.role, ()) if feature.name == COPY else ():
         known = words(feature.name, busier).get(str(feature.value))
         if known is not None:
             return Graded(feature, Grade.WITHIN, busier, strength=known)
