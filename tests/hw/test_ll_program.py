@@ -14,8 +14,7 @@ from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError
 from atonc.machine.hw import ll, regs
 from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec import Instruction, Label, Poll, Write, WriteField
-from atonc.machine.hw.ll.generation import FIRST, SECOND, THIRD
-from atonc.machine.hw.ll.members import unpack
+from atonc.machine.hw.ll import FIRST, SECOND, THIRD, unpack
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def _epoch_cycles(epoch: Epoch, pools: tuple[PoolTiming, ...], count_runs: bool)
 
 def counts_runs(atonn_version: str) -> bool:
     """Whether the tool that compiled a network estimates with `count_runs`."""
-    from atonc.machine.hw.ll.generation import FIRST, generation_of  # all of the driver comes with it
+    from atonc.machine.hw.ll import FIRST, generation_of  # all of the driver comes with it
 
     return generation_of(atonn_version) is not FIRST
 

@@ -292,8 +292,8 @@ def copy_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Sets of chains side by side in one epoch: was a set seen as part of a larger one? What a set asks of the chip, a
-# larger set that holds all of its chains asks too: as many units and engines beside each other, and more. So such a part
-# is stronger than chains that were only seen one by one.
+# larger set that holds all of its chains asks too: as many units and engines beside each other, and more. So such a
+# part is stronger than chains that were only seen one by one.
 
 SIDE_BY_SIDE = "chains side by side"
 _AND = " || "
