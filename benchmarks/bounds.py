@@ -18,7 +18,7 @@ from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.request.options import Options
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.hw.cycles import hardware
-from atonc.machine.hw.cycles.hardware import tightest
+from atonc.machine.hw.cycles.bounds import tightest
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import Machine, stm32n6
 from benchmarks.schedule import INPUTS, VARIANTS

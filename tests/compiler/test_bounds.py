@@ -15,8 +15,8 @@ from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.plan.interfaces import interface_of
 from atonc.compiler.request.options import Options
 from atonc.machine.hw.cycles import hardware
+from atonc.machine.hw.cycles.bounds import tightest
 from atonc.machine.hw.cycles.flow import FEATURES, KERNELS
-from atonc.machine.hw.cycles.hardware import tightest
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.limits import INTERFACES
 from atonc.machine.hw.machine import Machine, stm32n6

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from atonc.machine.hw.cycles import hardware
-from atonc.machine.hw.cycles.hardware import bounds, tightest
+from atonc.machine.hw.cycles.bounds import bounds, tightest
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import stm32n6
 from tests.hw import cycles_epochs as e
