@@ -9,8 +9,7 @@ from pathlib import Path
 from atonc.compiler.compare.inputs import make_inputs
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.frontends.read import read
-from atonc.compiler.inputs.inputs import real
-from atonc.compiler.inputs.sample_files import read_real_samples
+from atonc.compiler.inputs.inputs import read_real_samples, real
 from atonc.compiler.ir import Graph
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.registry import moved_inputs
@@ -163,4 +162,3 @@ def _is_own(measured: Measurement, layer: MeasuredLayer, part: str) -> bool:
     data = [measured.source.tensors[name] for name in layer.op.inputs[: moved_inputs(layer.op.kind)] if name]
     quant = layer.format.quant
     return quant is None or not all(quant.same_as(tensor.quant) for tensor in data)
-

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.ir import Op, Tensor
-from atonc.compiler.ops.windows import pair
+from atonc.compiler.ops.conv import pair
 from atonc.compiler.plan.task import Purpose
 from atonc.compiler.select.form import RefusedForm
 from atonc.insight.explain import forms, rules, wiring

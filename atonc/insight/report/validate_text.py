@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from atonc.compiler.verify.layer_checks import LayerCheck
+from atonc.compiler.verify.verify import LayerCheck
 from atonc.insight.validating.distances import Distance, OutputResult
 from atonc.insight.validating.judging import FAR, MARGIN, MIN_COSINE, SPREAD, complaints, judge, ratio
 from atonc.insight.validating.validating import Validation

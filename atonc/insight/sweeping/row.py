@@ -87,7 +87,7 @@ def figures_or_reason(unit: WorkUnit, measure: Callable[[WorkUnit], dict[str, An
 
 
 def _figures(unit: WorkUnit) -> dict[str, Any]:
-    from atonc.compiler.compile.analyzing import analyze
+    from atonc.compiler.compile.compile_view import analyze
 
     options = _options(unit)
     view = analyze(unit.files[0], options)

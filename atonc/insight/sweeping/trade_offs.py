@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from atonc.compiler.compile.analyzing import view_of
+from atonc.compiler.compile.compile_view import view_of
 from atonc.compiler.compile.pipeline import Compiled, compile_front
 from atonc.compiler.request.options import Options
 from atonc.compiler.search.saved import KEY, as_json

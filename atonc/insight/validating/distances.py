@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from atonc.compiler.compare.layers import code_size
 from atonc.compiler.compare.metrics import Metrics, measure
-from atonc.compiler.compare.subgraph import code_size
 from atonc.compiler.ir import Array, Graph
 from atonc.machine.base.frozen import dataclass
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from atonc.compiler.compile.pipeline import compile_file
-from atonc.compiler.inputs import sample_files
-from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.inputs.inputs import Sample, read_labels, read_outputs, read_samples
 from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.insight.validating import validating
@@ -23,8 +22,8 @@ def validate_model(model: Path, asked: ValidateOptions, compiler: Options) -> Va
         compiled = compile_file(model, compiler)
         samples = chosen_samples(compiled.source, asked, compiler.seed, SAMPLES)
         what = validating.Wanted(
-            sample_files.read_labels(asked.valinput),
-            sample_files.read_outputs(compiled.graph, asked.valoutput),
+            read_labels(asked.valinput),
+            read_outputs(compiled.graph, asked.valoutput),
             not asked.io_only,
             asked.classifier,
             asked.min_cos,
@@ -36,7 +35,7 @@ def validate_model(model: Path, asked: ValidateOptions, compiler: Options) -> Va
 def chosen_samples(source: Graph, asked: ValidateOptions, seed: int, count: int) -> list[Sample]:
     """Those that the user gave, or made ones; in the formats of the model."""
     if asked.valinput:
-        return sample_files.read_samples(source, asked.valinput, asked.batches)
+        return read_samples(source, asked.valinput, asked.batches)
     count = asked.batches or count
     if asked.range:
         return validating.random_samples(source, count, seed, asked.range)

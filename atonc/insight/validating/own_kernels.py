@@ -16,8 +16,8 @@ from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.inputs.inputs import program_inputs, real
 from atonc.compiler.ir import Array, Graph, layer_name
 from atonc.compiler.ops import run_graph
-from atonc.compiler.ops.quotients import DIVISION, zero_by_zero
-from atonc.compiler.passes.round_once import round_once
+from atonc.compiler.ops.elementwise import DIVISION, zero_by_zero
+from atonc.compiler.passes.formats import round_once
 from atonc.insight.validating.references import EXACT, as_program, exact_values
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count

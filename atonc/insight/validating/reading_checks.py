@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from atonc.compiler.compare.subgraph import WEIGHTED, code_size
-from atonc.compiler.compare.wrong_kernels import TABLE_END, softmax_codes
-from atonc.compiler.frontends.tflite_overflows import shifts_overflow
+from atonc.compiler.compare.layers import WEIGHTED, code_size
+from atonc.compiler.compare.reference import TABLE_END, softmax_codes
+from atonc.compiler.frontends.tflite_ops import shifts_overflow
 from atonc.compiler.ir import Array, Graph, Op, Tensor, layer_name
-from atonc.compiler.ops.quotients import DIVISION, zero_by_zero
+from atonc.compiler.ops.elementwise import DIVISION, zero_by_zero
 from atonc.compiler.ops.values import Arg
-from atonc.compiler.verify.layer_checks import Forced, differences, forced_run
+from atonc.compiler.verify.verify import Forced, differences, forced_run
 from atonc.insight.validating.references import References
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.frozen import dataclass

@@ -14,11 +14,10 @@ import numpy as np
 from atonc.compiler.compare.inputs import make_inputs, make_noise
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.emit.encryption import IN_PLAIN
-from atonc.compiler.inputs.inputs import as_input, program_inputs, real
-from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.inputs.inputs import Sample, as_input, program_inputs, real
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.verify.emulation import Emulation
-from atonc.compiler.verify.layer_checks import LayerCheck, check_program
+from atonc.compiler.verify.verify import LayerCheck, check_program
 from atonc.insight.validating.distances import OutputResult, output_result
 from atonc.insight.validating.judging import CLOSE, MIN_COSINE, is_open, judge
 from atonc.insight.validating.own_kernels import ROUNDED_ONCE, OwnKernels
@@ -182,9 +181,7 @@ def _complete(program: list[list[Array]], kernels: Kernels) -> list[str]:
     return [title for title, outputs in kernels.items() if len(outputs[0]) == len(program[0])]
 
 
-def _results(
-    compiled: Compiled, program: list[list[Array]], kernels: Kernels, undefined: bool
-) -> list[OutputResult]:
+def _results(compiled: Compiled, program: list[list[Array]], kernels: Kernels, undefined: bool) -> list[OutputResult]:
     """Distances from the first of the kernel sets that ran all samples; none where there is none. The verdict rests on
     those that every installation has. `undefined`: 0/0 was met, where kernels of others are no reference."""
     own, titles = (EXACT, ROUNDED_ONCE), _complete(program, kernels)
