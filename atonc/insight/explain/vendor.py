@@ -235,7 +235,7 @@ def info_flow(info: CInfo, buffers: Sequence[BufferView], steps: Iterable[int]) 
 def program_flow(steps: Sequence[NetworkStep], buffers: Sequence[BufferView]) -> BufferFlow:
     """Follows the flow by the addresses in the program."""
     kept = [b for b in buffers if b.kind != "constant"]
-    reads = {step.number: tuple(b.name for b in kept if reads(step, b)) for step in steps}
+    reads = {step.number: tuple(b.name for b in kept if step_reads(step, b)) for step in steps}
     writes = {
         step.number: tuple(b.name for b in kept if b.first == step.number and b.kind != "input") for step in steps
     }
@@ -429,7 +429,7 @@ def banks(network: CompiledNetwork) -> list[CountedPool]:
     return [CountedPool(p.name, p.base, p.size_bytes, p.writable, outside_chip(p.base)) for p in real]
 
 
-def reads(step: NetworkStep, buffer: BufferView) -> bool:
+def step_reads(step: NetworkStep, buffer: BufferView) -> bool:
     """Whether a step uses what an earlier one left in a buffer."""
     alive = buffer.first < step.number <= buffer.last or (buffer.kind == "input" and step.number <= buffer.last)
     return alive and _touches(step, buffer.address, buffer.address + buffer.size_bytes)
