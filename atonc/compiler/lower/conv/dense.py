@@ -141,7 +141,8 @@ class _Plan:
         return mine == others
 
     def prepare(self, layer: ConvLayer, draft: Context) -> Pieces | Chains | Sums:
-        subjects = (*([Chains(layer, self.jobs)] if self.jobs else []), *self.sums)
+        chains = [Chains(layer, self.jobs)] if self.jobs else []
+        subjects: list[Chains | Sums] = [*chains, *self.sums]
         return subjects[0] if len(subjects) == 1 else Pieces(tuple((one, AS_IT_IS) for one in subjects))
 
 
