@@ -15,13 +15,12 @@ from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.frontends.read import read
 from atonc.compiler.ir import Graph, Op, Quantisation, layer_name
 from atonc.compiler.request.options import Options
-from atonc.compiler.verify.layer_checks import LayerCheck, forced_run
+from atonc.compiler.verify.verify import LayerCheck, forced_run
 from atonc.doors.cli.cli import main
 from atonc.insight.report import validate_text
 from atonc.insight.validating import judging, validating
-from atonc.insight.validating.distances import Distance, OutputResult
-from atonc.insight.validating.reading_checks import ReadingCheck, check_reading
-from atonc.insight.validating.references import EXACT, References, exact_outputs
+from atonc.insight.validating.judging import Distance, OutputResult
+from atonc.insight.validating.references import EXACT, ReadingCheck, References, check_reading, exact_outputs
 from atonc.insight.validating.validating import Validation
 from atonc.machine.base.errors import InputError
 from tests.compiler.test_planted_mistakes import planted

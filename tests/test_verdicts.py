@@ -12,13 +12,12 @@ from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.frontends.read import read
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
-from atonc.insight.report import compile_short
-from atonc.insight.report.marks import Mark
+from atonc.insight.report import compile_text
+from atonc.insight.report.document import Mark
 from atonc.insight.validating import judging, references
-from atonc.insight.validating.emulated import validate_model
 from atonc.insight.validating.references import EXACT, exact_outputs
 from atonc.insight.validating.validate_options import ValidateOptions
-from atonc.insight.validating.validating import Validation
+from atonc.insight.validating.validating import Validation, validate_model
 from tests.frontends.onnx_models import Net
 from tests.frontends.tflite_models import O, T, build
 
@@ -67,11 +66,11 @@ def test_packages_of_others_change_no_verdict(
 
 @pytest.mark.parametrize(("depth", "gain", "mark"), [(8, 1.5, Mark.GOOD), (24, 2.5, Mark.DOUBT)])
 def test_generate_praises_only_what_validate_calls_close(depth: int, gain: float, mark: Mark, tmp_path: Path) -> None:
-    from atonc.compiler.compile.analyzing import analyze
+    from atonc.compiler.compile.compile_view import analyze
 
     model = tmp_path / "chaotic.tflite"
     model.write_bytes(chaotic(depth, gain))
-    row = compile_short._verified(analyze(model, Options()))
+    row = compile_text._verified(analyze(model, Options()))
     assert row.mark is mark and (f"below {judging.MIN_COSINE}" in row.text) == (mark is Mark.DOUBT)
 
 

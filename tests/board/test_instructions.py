@@ -203,4 +203,4 @@ def test_what_is_missing_stops_with_its_name(pattern: Pattern) -> None:
 
 
 def _vector(word: int) -> bool:
-    return instructions.make_core().vectors.find(word) is not None
+    return instructions.make_core().vectors.table.find(word) is not None

@@ -104,7 +104,7 @@ def require_arguments(ids: tuple[str, ...]) -> None:
 
 
 def shapes(text: str) -> dict[str, int]:
-    from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
+    from atonc.compiler.frontends.limits import parse_fixed_shapes
 
     return parse_fixed_shapes(text)
 

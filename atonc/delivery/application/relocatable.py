@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from atonc.compiler.compile.analyzing import view_of
-from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.emit.c.files import files
 from atonc.compiler.place import BoardMemory

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.inputs.inputs import program_inputs, real
-from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.inputs.inputs import Sample, program_inputs, real
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.trials.boarding import image_network, stored_input
@@ -25,7 +24,7 @@ from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import BoardRunResult, Client, ReportedLayer, TargetError
 from atonc.delivery.wire.messages import ModelInfo, SystemInfo, TensorInfo
 from atonc.insight.explain.types import Measured, MeasuredBlock
-from atonc.insight.validating.distances import Distance, OutputResult, distance, unit_of
+from atonc.insight.validating.judging import Distance, OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass

@@ -64,13 +64,13 @@ class VectorUnit:
         self._words = self.mailbox[_WORDS_AT:].view("<u4")
         self._memory = memory
         self._runs: list[Run] = []
-        self._table = PatternTable((entry.pattern for entry in ENTRIES), _exists)
+        self.table = PatternTable((entry.pattern for entry in ENTRIES), _exists)
         self._entries = {entry.pattern: entry for entry in ENTRIES}
 
     def run_length(self, code: bytes) -> int:
         """How many bytes at the start of this code are instructions of the vector unit."""
         length = 0
-        while length + 4 <= len(code) and self._table.find(_word(code, length)) is not None:
+        while length + 4 <= len(code) and self.table.find(_word(code, length)) is not None:
             length += 4
         return length
 
@@ -82,7 +82,7 @@ class VectorUnit:
     def _run(self, at: int, code: bytes) -> Run:
         steps = []
         for offset in range(0, len(code), 4):
-            instruction = self._table.find(_word(code, offset))
+            instruction = self.table.find(_word(code, offset))
             if instruction is not None:
                 entry = self._entries[instruction.pattern]
                 opens = instruction["b"] * 0x11 if entry.opens_block else 0

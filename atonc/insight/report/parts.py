@@ -1,0 +1,186 @@
+"""What an inference takes from the supply, in words and as data: always an estimate, with its band and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from atonc.insight.report import document
+from atonc.insight.report.document import Mark, Marked, SummaryRow, head
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count, elided
+from atonc.machine.cost.energy import SOURCE, EnergyEstimate, amount
+from atonc.machine.cost.network import StepCost
+from atonc.machine.hw.four_bits import ASSUMED, PROBABILITY
+from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
+from atonc.machine.hw.safety.evidence.board_file import NO_ANSWERS, BoardEvidence
+from atonc.machine.hw.safety.evidence.grades import Grade
+from atonc.machine.hw.safety.evidence.summary import FormCount, Summary, TimeShare
+from atonc.machine.hw.safety.evidence.unit_features import NARROW
+
+
+def energy_lines(energy: EnergyEstimate) -> list[str]:
+    """Nothing where it is not known what the steps do."""
+    if not energy.known:
+        return []
+    parts = ", ".join(f"{name} {amount(span.likely)}" for name, span in energy.parts.items())
+    return [
+        head("energy ", f"{energy} an inference, {energy.milliwatts:.0f} mW while it runs; not measured"),
+        f"  of it {parts}",
+        f"  on the core rail alone: {amount(energy.core_uj.likely)}",
+        Marked(Mark.DOUBT, f"  {SOURCE}"),
+    ]
+
+
+def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
+    return SummaryRow("energy", f"{energy} an inference, estimated") if energy.known else None
+
+
+def energy_data(energy: EnergyEstimate) -> dict[str, Any]:
+    """`energy_uj` is the likely figure; 0 where it is not known what the steps do."""
+    return {"energy_uj": energy.uj.likely, "energy": energy.as_dict()}
+
+
+_MOST_FORMS = 5  # forms that are listed of each kind
+_WORDS = {
+    Grade.SEEN: "seen in published programs",
+    Grade.ONCE: "seen once",
+    Grade.WITHIN: "within what was seen",
+    Grade.PART: "part of a seen set",
+    Grade.COMPOSED: "composed of seen parts",
+    Grade.UNSEEN: "unseen",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Forms that rest on the same thing."""
+
+    title: str
+    share: TimeShare
+    forms: tuple[FormCount, ...]
+    urgent: bool = False  # listed without being asked for
+
+
+def silicon_lines(found: Summary | None, verbose: bool = False) -> list[str]:
+    if found is None or not sum(found.epochs.values()):
+        return []
+    out = [f"silicon: {grade_text(found)}", *(f"  {said}" for said in (strength(found), *interleaved(found)))]
+    out += _answer_lines(found.answers)
+    out += [f"  {said}" for said in assumed(found)]
+    for group in groups(found):
+        out.append(f"  {group.title}: {said_share(group.share)}")
+        out += _form_lines(group.forms, verbose) if verbose or group.urgent else []
+    return out
+
+
+def assumed(found: Summary) -> list[str]:
+    """What the program rests on that nobody has seen, with how likely it is."""
+    unseen = [form for form in found.forms if form.graded.feature == NARROW and form.graded.grade == Grade.UNSEEN]
+    return [
+        f"w4-stream: engines of {count(form.epochs, 'epoch')} read kernels of 4 bits, {ASSUMED.order}, as is assumed; "
+        f"about {PROBABILITY:.0%} likely to work on silicon: ask a board with the probes narrow-* before you rely on it"
+        for form in unseen
+    ]
+
+
+def _answer_lines(found: BoardEvidence) -> list[str]:
+    """What the board said of itself."""
+    if found == NO_ANSWERS:
+        return []
+    said = [f"{count(len(found.confirmed), 'form')} confirmed, {len(found.refuted)} refuted"]
+    said += [f"{', '.join(sorted(found.distrusted))} disproved"] if found.distrusted else []
+    said += [f"{', '.join(name for name, _ in found.constants)} measured"] if found.constants else []
+    return [f"  {found.board} answered: {'; '.join(said)}"]
+
+
+def grade_text(found: Summary) -> str:
+    """`12 epochs seen in published programs, 2 seen once, 30 within what was seen, 0 unseen`: the words of every view.
+    Grades that no epoch has are left out, but for the last one. An epoch has the grade of its worst form, so the first
+    words stand for epochs of which all was seen."""
+    shown = [grade for grade in Grade if found.epochs[grade] or grade == Grade.UNSEEN]
+    first, *others = (f"{found.epochs[grade]} {_WORDS[grade]}" for grade in shown)
+    number, words = first.split(" ", 1)
+    return ", ".join((f"{count(int(number), 'epoch')} {words}", *others))
+
+
+def silicon_data(found: Summary) -> dict[str, Any]:
+    """Grades, forms and arguments, and the same in the words of the other views."""
+    return {**found.as_dict(), "text": grade_text(found) if sum(found.epochs.values()) else ""}
+
+
+def strength(found: Summary) -> str:
+    once = found.with_form.get(Grade.ONCE, 0)
+    have = f"{count(once, 'epoch')} {'has' if once == 1 else 'have'}"
+    return f"{have} a form that rests on one program; of {found.shipped} ST ships every form"
+
+
+def interleaved(found: Summary) -> list[str]:
+    """Epochs with several writers in turn in one buffer."""
+    kinds = ", ".join(f"{kind} {said_share(share)}" for kind, share in found.interleaved.items())
+    return [f"interleaved writers of one buffer: {kinds}"] if kinds else []
+
+
+def said_share(share: TimeShare) -> str:
+    """`12 epochs, 4.1 % of the time`."""
+    of_time = "" if share.of_time is None else f", {100 * share.of_time:.1f} % of the time"
+    return count(share.epochs, "epoch") + of_time
+
+
+def groups(found: Summary) -> Iterator[Group]:
+    """Groups forms from the worst on; the composed ones by the argument that allows them."""
+    yield from _of_grade(found, Grade.UNSEEN, "unseen: no published program comes near", urgent=True)
+    for argument in ARGUMENTS:
+        if share := found.by_argument.get(argument.id):
+            forms = tuple(form for form in found.forms if form.graded.argument == argument.id)
+            asked = ", confirmed by probes on the board" if argument.id in found.answers.supported else ""
+            yield Group(f"{argument.id} {argument.title}{asked}", share, forms)
+    yield from _of_grade(found, Grade.PART, "part of a larger set of chains that was seen")
+    yield from _of_grade(found, Grade.ONCE, "seen once: in a single program")
+
+
+def _of_grade(found: Summary, grade: Grade, title: str, urgent: bool = False) -> Iterator[Group]:
+    forms = tuple(form for form in found.forms if form.graded.grade == grade)
+    if forms:
+        yield Group(title, TimeShare(found.with_form[grade], None), forms, urgent)
+
+
+def form_line(form: FormCount) -> str:
+    """Describes a form with the evidence behind it, where there is any."""
+    behind = f" [{form.graded.strength}]" if form.graded.strength.programs else ""
+    return f"{form.graded}{behind}: {count(form.epochs, 'epoch')}, first {form.first}"
+
+
+def _form_lines(forms: tuple[FormCount, ...], verbose: bool) -> list[str]:
+    shown = forms if verbose else forms[:_MOST_FORMS]
+    out = [f"     {form_line(form)}" for form in shown]
+    return out if len(shown) == len(forms) else [*out, f"     and {len(forms) - len(shown)} more (-v shows all)"]
+
+
+SLOWEST = 10
+_EPOCH_LEGEND = ", cycles as ST's compiler would estimate and as we predict"
+_WIDE_WORDS, _NARROW_WORDS = 200, 18  # characters of what an epoch is for
+
+
+class EpochRow(NamedTuple):
+    number: int
+    where: str  # npu or cpu, or the kind of a step
+    cost: StepCost
+
+
+def epoch_table(rows: Sequence[EpochRow], verbose: bool, head: str, last: str, width: int) -> list[str]:
+    """`head`, `width`: of the second column; `last`: head of the last one."""
+    title: str = document.head("epochs", _EPOCH_LEGEND)
+    if not verbose and len(rows) > SLOWEST:
+        rows = sorted(rows, key=lambda row: -row.cost.milliseconds)[:SLOWEST]
+        title = document.head(f"the {SLOWEST} slowest epochs", f" (-v: all){_EPOCH_LEGEND}")
+    wide = _WIDE_WORDS if verbose else _NARROW_WORDS
+    titles = f"{'epoch':>7} {head:{width}} {'ST est.':>10} {'bound by':10} {'hardware':>10} {'bound by':10} {last}"
+    lines: list[str] = [titles]
+    for number, where, cost in rows:
+        cycles = f"{'' if cost.known else '~'}{cost.cycles:,d}"
+        what = elided(cost.origin, wide)
+        figures = f"{cost.st_cycles:10,d} {cost.st_bound_by:10} {cycles:>10} {cost.bound_by:10} {what}"
+        before, after = f"{number:7d} ", f"{' ' * (width - len(where))} {figures}"
+        lines.append(Marked(Mark.ON_CPU, where, before, after) if where == "cpu" else f"{before}{where}{after}")
+    return [title, *lines]
