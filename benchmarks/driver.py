@@ -16,7 +16,9 @@ from pathlib import Path
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.files.network_c import BlobTrace, TraceEpoch, read_blob_trace
 from atonc.machine.hw import ll, regs
-from atonc.machine.hw.ec import (
+from atonc.machine.hw.ec.blob import relocate
+from atonc.machine.hw.ec.header import read_header_file
+from atonc.machine.hw.ec.instructions import (
     BurstWrite,
     BurstWriteInc,
     Instruction,
@@ -27,8 +29,6 @@ from atonc.machine.hw.ec import (
     WriteField,
     WriteFieldLong,
     decode,
-    read_header_file,
-    relocate,
 )
 from benchmarks.shared import tables
 from benchmarks.shared.declare import FETCHED, WRITE, Report

@@ -16,18 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from atonc.machine.base.errors import AtoncError
-from atonc.machine.hw.ec import (
-    BlobHeader,
-    HeaderBlob,
-    assemble,
-    decode,
-    disassemble,
-    encode,
-    format_program,
-    merge_writes,
-    parse_trace,
-    read_header_file,
-)
+from atonc.machine.hw.ec.header import BlobHeader, HeaderBlob, read_header_file
+from atonc.machine.hw.ec.instructions import decode, encode, merge_writes
+from atonc.machine.hw.ec.text import assemble, disassemble, format_program, parse_trace
 from benchmarks.shared.declare import FETCHED, WRITE, Report
 
 GROUP = "silicon"

@@ -14,7 +14,7 @@ from typing import Any
 
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.request.options import Options
-from atonc.machine.hw.ec import encode, merge_writes
+from atonc.machine.hw.ec.instructions import encode, merge_writes
 from benchmarks.shared.corpus import chosen
 from benchmarks.shared.declare import BEFORE, MODEL_FILES, ONLY, SAVE, WRITE, Report, argument
 from benchmarks.shared.kept import read, write

@@ -20,7 +20,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from atonc.machine.hw.ec import Irq, assemble, ec_program, format_program, merge_writes
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.ec.instructions import Irq, merge_writes
+from atonc.machine.hw.ec.text import assemble, format_program
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.units import pool

@@ -24,7 +24,7 @@ from atonc.insight.validating import validating
 from atonc.machine.base import errors
 from atonc.machine.hw import safety
 from atonc.machine.hw.decode import decode_epochs
-from atonc.machine.hw.ec import decode
+from atonc.machine.hw.ec.instructions import decode
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DIGITS = str(EXAMPLES / "digits" / "digits.tflite")

@@ -11,7 +11,8 @@ import pytest
 
 from atonc.insight.runs import runs, safety
 from atonc.machine.base.reasons import Severity
-from atonc.machine.hw.ec import assemble, disassemble, read_header_file
+from atonc.machine.hw.ec.header import read_header_file
+from atonc.machine.hw.ec.text import assemble, disassemble
 from examples import make_first
 from tests.patience import PATIENCE
 

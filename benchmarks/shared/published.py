@@ -18,7 +18,9 @@ from atonc.machine.emu.files.network_c import EPOCH_LIST, read_network
 from atonc.machine.emu.files.types import CompiledNetwork
 from atonc.machine.emu.network import memory_of, plan_steps
 from atonc.machine.hw.decode import Replay, decode_epochs
-from atonc.machine.hw.ec import BlobHeader, HeaderBlob, decode, read_header_file, relocate
+from atonc.machine.hw.ec.blob import relocate
+from atonc.machine.hw.ec.header import BlobHeader, HeaderBlob, read_header_file
+from atonc.machine.hw.ec.instructions import decode
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.safety import CheckedPool, PoolKind, SafetyContext

@@ -22,7 +22,8 @@ import pytest
 from atonc.compiler.compile.pipeline import Compiled, compile_file, compile_graph
 from atonc.compiler.lower import registry
 from atonc.compiler.request.options import Options
-from atonc.machine.hw.ec import Irq, ec_program, encode, merge_writes
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.ec.instructions import Irq, encode, merge_writes
 from tests.compiler.golden_graphs import GRAPHS
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,8 @@ from atonc.doors.cli.cli import main
 from atonc.machine.hw import ll, regs
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.decode import decode_epochs
-from atonc.machine.hw.ec import Write, ec_program
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.ec.instructions import Write
 from atonc.machine.hw.epoch import Epoch
 from tests.compiler.golden_graphs import GRAPHS
 

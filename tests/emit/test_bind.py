@@ -17,7 +17,7 @@ from atonc.compiler.place.types import USER_BASE, Placed
 from atonc.compiler.plan import streams
 from atonc.compiler.plan.task import EngineUse
 from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan
-from atonc.machine.hw.ec import Blob, Container
+from atonc.machine.hw.ec.blob import Blob, Container
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.limits import NPU_CACHE_LINE, PREFETCH_BYTES
 from atonc.machine.hw.units.arith import ArithConfig

@@ -23,7 +23,8 @@ from atonc.machine.emu import network as emulated
 from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.files.types import EpochFlags
 from atonc.machine.hw.decode import decode_epochs
-from atonc.machine.hw.ec import decode, ec_program
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.ec.instructions import decode
 from tests.emit.generated import GCC, digits, needs_compiler, network_of, view_of
 from tests.lower.harness import activation, constant
 

@@ -13,7 +13,8 @@ from atonc.compiler.emit import relocs, write
 from atonc.compiler.emit.c import network_c
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
-from atonc.machine.hw.ec import ec_program, relocate
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.ec.blob import relocate
 from tests.emit.generated import DIGITS, digits, network_of
 
 

@@ -19,7 +19,10 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.hw.decode import decode_epochs
-from atonc.machine.hw.ec import assemble, decode, ec_program, encode, format_program, read_container, relocate
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.ec.blob import read_container, relocate
+from atonc.machine.hw.ec.instructions import decode, encode
+from atonc.machine.hw.ec.text import assemble, format_program
 from tests.lower.harness import activation
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.machine.hw.ec import Blob, Irq, Label, Write, encode
+from atonc.machine.hw.ec.blob import Blob
+from atonc.machine.hw.ec.instructions import Irq, Label, Write, encode
 
 POOLS = """
 /* global pool 8 is 1.00 KB */

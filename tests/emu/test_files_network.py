@@ -10,7 +10,7 @@ import pytest
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.emu.files.network_c import find_networks, read_blob_trace, read_network
 from atonc.machine.emu.files.types import EpochFlags, Symbol
-from atonc.machine.hw.ec import decode
+from atonc.machine.hw.ec.instructions import decode
 from tests.emu.files_samples import HARDWARE_EPOCH, blob_words, driver_text, ecblobs_text, network_text, write_network
 from tests.patience import no_hang
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from atonc.machine.hw.ec import (
+from atonc.machine.hw.ec.instructions import (
     BurstWrite,
     BurstWriteInc,
     Instruction,
     Irq,
     Label,
     Poll,
-    SymbolOffset,
     Write,
     WriteField,
     WriteFieldLong,
 )
+from atonc.machine.hw.ec.text import SymbolOffset
 
 units = st.integers(0, 63)
 registers = st.integers(0, 1023)

@@ -11,26 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.ec import (
+from atonc.machine.hw.ec.blob import (
     Blob,
     Container,
-    Instruction,
-    Label,
     Patch,
     Relocation,
-    SymbolOffset,
-    Write,
     apply_patches,
-    bind_symbols,
     build_container,
-    collect_relocations,
-    container_of,
-    encode,
-    instructions_of,
     read_blobs,
     read_container,
     relocate,
 )
+from atonc.machine.hw.ec.instructions import Instruction, Label, Write, encode
+from atonc.machine.hw.ec.text import SymbolOffset, bind_symbols, collect_relocations, container_of, instructions_of
 from tests.hw.ec_programs import programs, sample_program, values, words
 
 VERSIONS = (0x20, 0x30, 0x50)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.ec import Blob, Container, container_of, read_header, read_header_file
+from atonc.machine.hw.ec.blob import Blob, Container
+from atonc.machine.hw.ec.header import read_header, read_header_file
+from atonc.machine.hw.ec.text import container_of
 from tests.hw.ec_programs import sample_program
 from tests.patience import growth, no_hang
 

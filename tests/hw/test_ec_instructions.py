@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.ec import (
+from atonc.machine.hw.ec.instructions import (
     BurstWrite,
     BurstWriteInc,
     Instruction,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.machine.hw.ec import (
+from atonc.machine.hw.ec.instructions import (
     Barrier,
     BurstWrite,
     BurstWriteInc,
@@ -16,14 +16,13 @@ from atonc.machine.hw.ec import (
     Irq,
     Label,
     Poll,
-    SymbolOffset,
     Write,
     WriteField,
-    collect_relocations,
     encode,
     merge_writes,
+    stored_words,
 )
-from atonc.machine.hw.ec.instructions import stored_words
+from atonc.machine.hw.ec.text import SymbolOffset, collect_relocations
 from tests.hw.ec_programs import instructions, words
 
 STORES = st.dictionaries(st.integers(0, 40), words, min_size=1)

@@ -11,21 +11,10 @@ import numpy as np
 import pytest
 
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.ec import (
-    Blob,
-    Container,
-    Relocation,
-    assemble,
-    build_container,
-    container_of,
-    disassemble,
-    encode,
-    instructions_of,
-    read_blobs,
-    read_container,
-    read_header,
-    relocate,
-)
+from atonc.machine.hw.ec.blob import Blob, Container, Relocation, build_container, read_blobs, read_container, relocate
+from atonc.machine.hw.ec.header import read_header
+from atonc.machine.hw.ec.instructions import encode
+from atonc.machine.hw.ec.text import assemble, container_of, disassemble, instructions_of
 from tests.hw.ec_programs import sample_program
 
 MUTATIONS_PER_SOURCE = 150

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.ec import (
+from atonc.machine.hw.ec.instructions import (
     Barrier,
     BurstWrite,
     BurstWriteInc,
@@ -15,15 +15,17 @@ from atonc.machine.hw.ec import (
     Irq,
     Label,
     Poll,
-    SymbolOffset,
     Write,
     WriteField,
     WriteFieldLong,
+    encode,
+)
+from atonc.machine.hw.ec.text import (
+    SymbolOffset,
     assemble,
     collect_relocations,
     container_of,
     disassemble,
-    encode,
     format_program,
     parse_program,
     parse_trace,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError
 from atonc.machine.hw import ll, regs
 from atonc.machine.hw.decode import decode_epochs
-from atonc.machine.hw.ec import Instruction, Label, Poll, Write, WriteField
+from atonc.machine.hw.ec.instructions import Instruction, Label, Poll, Write, WriteField
 from atonc.machine.hw.ll import FIRST, SECOND, THIRD, unpack
 
 

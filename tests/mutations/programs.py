@@ -10,7 +10,7 @@ import numpy as np
 
 from atonc.insight.report import run_text
 from atonc.insight.runs import programs, safety
-from atonc.machine.hw.ec import container_of, disassemble
+from atonc.machine.hw.ec.text import container_of, disassemble
 from tests.hw.ec_programs import sample_program
 from tests.hw.test_ec_mutations import sources, use_blob
 from tests.mutations.damage import damaged_bytes

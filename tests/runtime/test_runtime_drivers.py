@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from atonc.machine.hw import ll, regs
-from atonc.machine.hw.ec import Instruction, Poll, Write, WriteField
+from atonc.machine.hw.ec.instructions import Instruction, Poll, Write, WriteField
 from atonc.machine.hw.ll import FIRST, SECOND, THIRD, Generation
 from tests.runtime import host
 from tests.runtime.driver_cases import Call, c_file, make_cases, plain, read_memory

@@ -15,19 +15,10 @@ from atonc.compiler.emit.program import Movable, Program, ProgramStep
 from atonc.compiler.place.types import USER_BASE, USER_BYTES
 from atonc.machine.base.errors import ToolError
 from atonc.machine.hw import regs
-from atonc.machine.hw.ec import (
-    Blob,
-    BurstWrite,
-    BurstWriteInc,
-    Container,
-    Instruction,
-    Relocation,
-    SymbolOffset,
-    Write,
-    collect_relocations,
-    container_of,
-    ec_program,
-)
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.ec.blob import Blob, Container, Relocation
+from atonc.machine.hw.ec.instructions import BurstWrite, BurstWriteInc, Instruction, Write
+from atonc.machine.hw.ec.text import SymbolOffset, collect_relocations, container_of
 
 VERSION = 0x20  # of containers that the oldest published loader takes; later loaders take 0x30 or 0x50 only
 _ENGINES = {unit.id for unit in regs.UNIT_BY_NAME.values() if unit.kind == "STRENG"}

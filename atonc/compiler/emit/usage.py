@@ -13,7 +13,7 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.place.pools import banks_of
 from atonc.compiler.place.usage import MemoryUse, memory_use
 from atonc.compiler.plan.types import CpuPlan
-from atonc.machine.hw.ec import Container
+from atonc.machine.hw.ec.blob import Container
 from atonc.machine.hw.limits import NPU_CACHE_LINE
 from atonc.machine.hw.mpool import MemoryPool
 

@@ -16,7 +16,7 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.machine.base.errors import InputError
-from atonc.machine.hw.ec import format_program
+from atonc.machine.hw.ec.text import format_program
 
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")

@@ -17,7 +17,8 @@ from atonc.delivery.probes import places
 from atonc.delivery.probes.types import INPUT, OUTPUT, Answer, Probe, ProbeEpochs
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.ec import Blob, ec_program
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.ec.blob import Blob
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 UNTOUCHED = 0xA5  # of the output before a run, as in the firmware

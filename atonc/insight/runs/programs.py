@@ -10,7 +10,10 @@ from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.decode import Replay, decode_epochs
-from atonc.machine.hw.ec import Container, assemble, disassemble, instructions, read_blobs, read_header_file
+from atonc.machine.hw.ec import instructions
+from atonc.machine.hw.ec.blob import Container, read_blobs
+from atonc.machine.hw.ec.header import read_header_file
+from atonc.machine.hw.ec.text import assemble, disassemble
 from atonc.machine.hw.epoch import Epoch
 
 _MAX_BYTES = 64 << 20

@@ -20,7 +20,8 @@ from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork, EpochBloc
 from atonc.machine.emu.npu import Watch, run_epoch
 from atonc.machine.hw import ll
 from atonc.machine.hw.decode import Replay, decode_epochs
-from atonc.machine.hw.ec import instructions, relocate
+from atonc.machine.hw.ec import instructions
+from atonc.machine.hw.ec.blob import relocate
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.four_bits import saved_form
 

@@ -17,7 +17,7 @@ from atonc.compiler.emit.c import encryption, memories, names, resident
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.emit.program import Movable, UserBuffer
 from atonc.compiler.emit.usage import copy_bytes
-from atonc.machine.hw.ec import Container, Relocation
+from atonc.machine.hw.ec.blob import Container, Relocation
 from atonc.machine.hw.limits import NPU_CACHE_LINE
 
 _HEAD = """/* {file}: programs for the epoch controller, written by {tool}. Do not edit. */

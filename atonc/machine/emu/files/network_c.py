@@ -22,7 +22,8 @@ from atonc.machine.emu.files.types import (
     Resident,
     Symbol,
 )
-from atonc.machine.hw.ec import BlobHeader, Container, read_header_file
+from atonc.machine.hw.ec.blob import Container
+from atonc.machine.hw.ec.header import BlobHeader, read_header_file
 
 _GIT = re.compile(r'\bGIT_(BRANCH|DESCRIPTION)\s+"([^"\n]{0,200})"')
 _OPTION = re.compile(r'^[ *]*--([\w-]+) = (?:"([^"\n]*)"|(\S+))\s*$', re.MULTILINE)

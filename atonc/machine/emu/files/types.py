@@ -9,7 +9,7 @@ from pathlib import Path
 
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.ec import Container, relocate
+from atonc.machine.hw.ec.blob import Container, relocate
 
 
 @dataclass(frozen=True)
