@@ -11,10 +11,11 @@ import pytest
 from atonc.compiler.emit.c.files import files
 from atonc.delivery.application import building
 from atonc.delivery.application.check import Named, TouchedMemory, check, require_sound, touched_by
-from atonc.delivery.application.types import Application, FlashSlot, Reservation, Span
+from atonc.delivery.application.types import Application, FlashSlot, Reservation
 from atonc.delivery.generate.generating import c_network
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import ModelError
+from atonc.machine.base.spans import Span
 from atonc.machine.hw.board import find_board
 from tests.application.made import plan
 

@@ -14,23 +14,15 @@ from atonc.compiler.place.pools import BoardMemory, banks_of, runs, usable
 from atonc.compiler.place.types import Layout, Placed
 from atonc.compiler.place.usage import covered, memory_use
 from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, StepPlan
+from atonc.machine.base.spans import Span, gaps
 from atonc.machine.hw.limits import CPU_CACHE_LINE
-
-Span = tuple[int, int]  # first address, and the first one behind
 
 
 def free_spans(placed: Mapping[str, Placed], board: BoardMemory) -> list[Span]:
     """What nobody uses at any time of the chip's RAM, in whole cache lines: the processor cleans and drops lines."""
     used = [(home.address, home.end) for home in placed.values() if not home.user_allocated]
     taken = sorted((_down(start), _up(end)) for start, end in (*used, *board.overwritten))
-    found = []
-    for cursor, end in on_chip_spans(board):
-        for start, behind in taken:
-            if start < end and behind > cursor:
-                found.append((cursor, start))
-                cursor = max(cursor, behind)
-        found.append((cursor, end))
-    return [(start, end) for start, end in found if end > start]
+    return [free for span in on_chip_spans(board) for free in gaps(span, taken)]
 
 
 def free_bytes(placed: Mapping[str, Placed], board: BoardMemory, steps: int) -> list[int]:

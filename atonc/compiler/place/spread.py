@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from atonc.compiler.place.cost import Meter, Traffic
 from atonc.compiler.place.greedy import Problem
 from atonc.compiler.place.pools import BoardMemory, PoolWindow
+from atonc.machine.base.spans import gaps
 from atonc.machine.hw.limits import CPU_CACHE_LINE
 
 _ROUNDS = 8
@@ -63,7 +64,7 @@ def _free_addresses(
     for room in rooms:
         if item.npu_ram_only and not room.npu_ram:
             continue
-        for low, high in _gaps(busy, room, item.alignment):
+        for low, high in gaps((room.start, room.end), busy, item.alignment):
             last = (high - item.size) // item.alignment * item.alignment
             if last < low:
                 continue
@@ -74,18 +75,6 @@ def _free_addresses(
                 for border in (pool.base, pool.base - item.size):
                     if low < border < last and border % item.alignment == 0:
                         yield border
-
-
-def _gaps(busy: Sequence[tuple[int, int]], room: PoolWindow, alignment: int) -> Iterator[tuple[int, int]]:
-    cursor = room.start
-    for start, end in busy:
-        if end <= room.start or start >= room.end:
-            continue
-        if start > cursor:
-            yield cursor, start
-        cursor = max(cursor, -(-end // alignment) * alignment)
-    if cursor < room.end:
-        yield cursor, room.end
 
 
 def _shifts(problem: Problem, addresses: Sequence[int], room: PoolWindow, board: BoardMemory) -> list[int]:

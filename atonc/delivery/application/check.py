@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.plan.findings import Finding
-from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, SharedSlot, Span
+from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, SharedSlot
 from atonc.delivery.reloc.image import Image
 from atonc.machine.base.errors import ModelError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.spans import Span
 from atonc.machine.emu.files.initialisers import load_initialisers
 from atonc.machine.emu.network import EmulatedNetwork, load
 from atonc.machine.hw.board import Board

@@ -14,8 +14,9 @@ from atonc.compiler.place.pools import outside_chip
 from atonc.delivery.application.memory import inside
 from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
 from atonc.delivery.application.planning import granted
-from atonc.delivery.application.types import FlashSlot, LoadMode, Span
+from atonc.delivery.application.types import FlashSlot, LoadMode
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.spans import Span
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.pools import outside_chip
-from atonc.delivery.application.types import Span
 from atonc.machine.base.errors import CapacityError
+from atonc.machine.base.spans import Span, gaps
 from atonc.machine.hw.limits import PREFETCH_BYTES, XSPI_TAIL
 from atonc.machine.hw.mpool import MemoryPool
 
@@ -35,18 +35,6 @@ def size_of(spans: Iterable[Span]) -> int:
 def left_of(span: Span, taken: Iterable[Span]) -> Iterator[Span]:
     """What is free of a span, in whole lines."""
     yield from gaps(span, joined(taken))
-
-
-def gaps(span: Span, taken: Iterable[Span]) -> Iterator[Span]:
-    """What is free of a span, to the byte; what is taken comes in order."""
-    cursor, stop = span
-    for start, end in taken:
-        if start < stop and end > cursor:
-            if start > cursor:
-                yield cursor, start
-            cursor = max(cursor, end)
-    if cursor < stop:
-        yield cursor, stop
 
 
 def inside(span: Span, wanted: Iterable[Span]) -> Iterator[Span]:

@@ -13,9 +13,10 @@ from atonc.delivery.application import memory as parts
 from atonc.delivery.application.bound import live_bytes
 from atonc.delivery.application.figures import ApplicationFigures, demand_of
 from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
-from atonc.delivery.application.types import Application, AppNetwork, Span
+from atonc.delivery.application.types import Application, AppNetwork
 from atonc.delivery.generate.generating import page_name
 from atonc.insight.report.html.page import plain_page, table
+from atonc.machine.base.spans import Span
 from atonc.machine.base.words import listed, ms_text, size_text
 
 _WIDE, _ROW, _TALL = 900, 22, 60  # of drawings

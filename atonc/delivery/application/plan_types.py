@@ -10,8 +10,9 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.plan.types import BufferKind
 from atonc.delivery.application.memory import joined
-from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, Span
+from atonc.delivery.application.types import Application, AppNetwork, FlashSlot
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.spans import Span
 
 
 @dataclass(frozen=True)

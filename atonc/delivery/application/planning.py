@@ -24,9 +24,10 @@ from atonc.delivery.application import memory as parts
 from atonc.delivery.application.bound import least_ram
 from atonc.delivery.application.figures import demand_of
 from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, Kept, PlannedNetwork
-from atonc.delivery.application.types import ERASED_BYTES, Application, AppNetwork, FlashSlot, Span
+from atonc.delivery.application.types import ERASED_BYTES, Application, AppNetwork, FlashSlot
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, CapacityError
+from atonc.machine.base.spans import Span
 from atonc.machine.base.words import NO_ROOM, Room
 from atonc.machine.hw.limits import PREFETCH_BYTES
 

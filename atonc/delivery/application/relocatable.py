@@ -21,7 +21,7 @@ from atonc.delivery.application import memory as parts
 from atonc.delivery.application.image_place import ImagePlace
 from atonc.delivery.application.plan_types import AppSource
 from atonc.delivery.application.planning import GROWTH, compiled_for, erased
-from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, LoadMode, Reservation, Span
+from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, LoadMode, Reservation
 from atonc.delivery.firmware.building import find_toolchain
 from atonc.delivery.generate.generating import c_network
 from atonc.delivery.reloc.build import build
@@ -30,6 +30,7 @@ from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base import progress
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError
+from atonc.machine.base.spans import Span
 from atonc.machine.base.words import NO_ROOM, Room
 
 _TOLD = (".json", ".txt", ".html")  # files about a network; the others are in its image

@@ -15,7 +15,7 @@ from atonc.compiler.search.generators.resident import outlook
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork
 from atonc.delivery.application.planning import compiled_with_copies, working
-from atonc.delivery.application.types import Span
+from atonc.machine.base.spans import Span
 
 STEPS = 24  # parts of the free RAM that are given away one after the other: some 100 KiB of what the chip has
 _LEAST_BYTES = 4096

@@ -13,7 +13,6 @@ from atonc.machine.base.build_folder import BuildKind, Owner
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import NO_ROOM, Room
 
-Span = tuple[int, int]  # first address, and the first one behind
 ERASED_BYTES = 1 << 16  # what the flash loaders of both boards erase at once: slots begin and end there
 
 

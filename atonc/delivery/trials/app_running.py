@@ -17,15 +17,15 @@ import numpy as np
 
 from atonc.delivery.application.building import BuiltApplication, build
 from atonc.delivery.application.image_place import ImagePlace, places
-from atonc.delivery.application.memory import gaps
 from atonc.delivery.application.options import AppOptions
-from atonc.delivery.application.types import Application, Span
+from atonc.delivery.application.types import Application
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.trials import loading
 from atonc.delivery.trials.boarding import Rig
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
+from atonc.machine.base.spans import Span, gaps
 from atonc.machine.base.words import count
 from atonc.machine.emu.bus import Bytes
 from atonc.machine.emu.files.types import BufferInfo

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from atonc.compiler.emit.program import Program
-from atonc.compiler.place.resident import Span, on_chip_spans
+from atonc.compiler.place.resident import on_chip_spans
 from atonc.compiler.plan.interfaces import Interfaces
 from atonc.compiler.plan.policy import FETCH_BYTES, FETCH_ROUNDS, MOST_FETCHES
 from atonc.compiler.plan.streams import contiguous
@@ -20,6 +20,7 @@ from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import Weights, in_flash, moved
 from atonc.compiler.select.decisions import Copy, Fetched
+from atonc.machine.base.spans import Span, gaps
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.limits import CPU_CACHE_LINE, MOST_READERS, MOST_WRITERS, UNITS
 from atonc.machine.hw.target import Target
@@ -153,8 +154,8 @@ class Planner:
     def _room(self, weights: Weights, first: int, last: int) -> int | None:
         """The tightest gap that is free all the time, the NPU's own RAM last: most buffers want to be there."""
         busy = sorted((low, high) for low, high, start, end in self.taken if start <= last and end >= first)
-        gaps = [(high - low, low) for window in self.windows for low, high in _gaps(window, busy)]
-        fitting = [(size, low) for size, low in gaps if size >= weights.size_bytes]
+        sized = [(high - low, low) for window in self.windows for low, high in gaps(window, busy)]
+        fitting = [(size, low) for size, low in sized if size >= weights.size_bytes]
         if not weights.anywhere:
             fitting = [(size, low) for size, low in fitting if self._npu_ram(low)]
         return min(fitting)[1] if fitting else None
@@ -183,18 +184,6 @@ def with_copy(epoch: Epoch, weights: Weights, copy: Copy, address: int, target: 
     links = (*epoch.links, Link(reader, writer, 0))
     changed = replace(epoch, units=units, links=links, waits=tuple(sorted((*epoch.waits, writer))))
     return target.with_words(changed)
-
-
-def _gaps(window: Span, busy: Sequence[Span]) -> Iterator[Span]:
-    cursor, end = window
-    for low, high in busy:
-        if high <= cursor or low >= end:
-            continue
-        if low > cursor:
-            yield cursor, low
-        cursor = max(cursor, high)
-    if cursor < end:
-        yield cursor, end
 
 
 def _up(address: int) -> int:

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from atonc.compiler.emit.program import Program
-from atonc.compiler.place.resident import Span, free_spans
+from atonc.compiler.place.resident import free_spans
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import Weights, in_flash, moved
+from atonc.machine.base.spans import Span
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import secure
 from atonc.machine.hw.safety.evidence import GradedForm, reader_forms

@@ -183,7 +183,10 @@ class Evaluator:
     # -- structure
 
     def _parenthesised(self, node: Node, scope: Scope) -> CValue:
-        return self.value(_only_child(node, self.unit), scope)
+        children = [c for c in node.named_children if c.type != "comment"]
+        if len(children) != 1:
+            raise self.unit.error("this expression is not understood", node)
+        return self.value(children[0], scope)
 
     def _initialiser(self, node: Node, scope: Scope) -> CValue:
         flat = self.unit.lists.get(node.start_byte) or flat_list(self.unit.slice(node))
@@ -245,10 +248,15 @@ class Evaluator:
             raise self.unit.error(f"{self.unit.slice(node)[:60]} is not a known integer", node)
         return value
 
+    def _parts(self, node: Node, what: str, *names: str) -> list[Node]:
+        """Parts of a node, all of which it must have."""
+        found = [part for name in names if (part := node.child_by_field_name(name)) is not None]
+        if len(found) != len(names):
+            raise self.unit.error(f"this {what} is not understood", node)
+        return found
+
     def _cast(self, node: Node, scope: Scope) -> CValue:
-        type_node, value_node = node.child_by_field_name("type"), node.child_by_field_name("value")
-        if type_node is None or value_node is None:
-            raise self.unit.error("this cast is not understood", node)
+        type_node, value_node = self._parts(node, "cast", "type", "value")
         value = self.value(value_node, scope)
         target = " ".join(self.unit.slice(type_node).replace("const", "").split())
         if isinstance(value, (int, float)) and target in NARROW:
@@ -260,10 +268,7 @@ class Evaluator:
         return float(value) if target in ("float", "double") and isinstance(value, int) else value
 
     def _binary(self, node: Node, scope: Scope) -> CValue:
-        left_node, right_node = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = node.child_by_field_name("operator")
-        if left_node is None or right_node is None or operator is None:
-            raise self.unit.error("this expression is not understood", node)
+        left_node, right_node, operator = self._parts(node, "expression", "left", "right", "operator")
         left, right = self.value(left_node, scope), self.value(right_node, scope)
         name = self.unit.slice(operator)
         if isinstance(left, list) and isinstance(right, int) and name == "+" and 0 <= right <= len(left):
@@ -293,9 +298,7 @@ class Evaluator:
         return operations[name] if name in operations else left / right
 
     def _unary(self, node: Node, scope: Scope) -> CValue:
-        operand, operator = node.child_by_field_name("argument"), node.child_by_field_name("operator")
-        if operand is None or operator is None:
-            raise self.unit.error("this expression is not understood", node)
+        operand, operator = self._parts(node, "expression", "argument", "operator")
         value, name = self.value(operand, scope), self.unit.slice(operator)
         if name == "!" and (value is None or isinstance(value, int)):
             return int(not value)
@@ -305,9 +308,7 @@ class Evaluator:
 
     def _pointer(self, node: Node, scope: Scope) -> CValue:
         """`&x` is x itself, `&a[k]` the rest of the array, `*p` the first element."""
-        operand, operator = node.child_by_field_name("argument"), node.child_by_field_name("operator")
-        if operand is None or operator is None:
-            raise self.unit.error("this expression is not understood", node)
+        operand, operator = self._parts(node, "expression", "argument", "operator")
         if self.unit.slice(operator) == "&":
             rest = operand.type == "subscript_expression"
             return self._subscript_rest(operand, scope) if rest else self.value(operand, scope)
@@ -329,18 +330,14 @@ class Evaluator:
         return rest[0]
 
     def _subscript_rest(self, node: Node, scope: Scope) -> CValue:
-        array_node, index_node = node.child_by_field_name("argument"), node.child_by_field_name("index")
-        if array_node is None or index_node is None:
-            raise self.unit.error("this index is not understood", node)
+        array_node, index_node = self._parts(node, "index", "argument", "index")
         array, index = self.value(array_node, scope), self._integer(index_node, scope)
         if not isinstance(array, list) or not 0 <= index < len(array):
             raise self.unit.error("array index outside the array", node)
         return array[index:]
 
     def _conditional(self, node: Node, scope: Scope) -> CValue:
-        condition, then, other = (node.child_by_field_name(n) for n in ("condition", "consequence", "alternative"))
-        if condition is None or then is None or other is None:
-            raise self.unit.error("this expression is not understood", node)
+        condition, then, other = self._parts(node, "expression", "condition", "consequence", "alternative")
         value = self.value(condition, scope)
         if isinstance(value, Symbol) and "MustDecrypt" in value.name:
             value = 0  # a macro of the blob header; encrypted blobs are refused where they are read
@@ -350,10 +347,7 @@ class Evaluator:
 
     def _compound(self, node: Node, scope: Scope) -> CValue:
         """`(type){ ... }` is what its braces say."""
-        value = node.child_by_field_name("value")
-        if value is None:
-            raise self.unit.error("this expression is not understood", node)
-        return self.value(value, scope)
+        return self.value(self._parts(node, "expression", "value")[0], scope)
 
     def _call(self, node: Node, scope: Scope) -> CValue:
         function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
@@ -374,13 +368,6 @@ class Evaluator:
         if name.endswith("*"):
             return 4
         return SIZES.get(name, Symbol(self.unit.slice(node)[:80]))
-
-
-def _only_child(node: Node, unit: TranslationUnit) -> Node:
-    children = [c for c in node.named_children if c.type != "comment"]
-    if len(children) != 1:
-        raise unit.error("this expression is not understood", node)
-    return children[0]
 
 
 _HANDLERS: dict[str, Callable[[Evaluator, Node, Scope], CValue]] = {

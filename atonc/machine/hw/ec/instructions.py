@@ -24,7 +24,6 @@ MAX_SHORT_REGISTER = 31
 MAX_SHORT_WIDTH = 8
 
 OP_WRITE, OP_WRITE_FIELD, OP_BURST, OP_BURST_INC, OP_POLL, OP_IRQ, OP_LABEL = 0x00, 0x01, 0x02, 0x03, 0x04, 0x0C, 0x1D
-_KNOWN_OPCODES = "known opcodes are 0, 1, 2, 3, 4, 0xc and 0x1d"
 _RESERVED_BIT = 1 << 15
 _WHOLE_WORD = 31 << 10
 
@@ -140,7 +139,12 @@ def decode(words: Words) -> list[Instruction]:
     while position < end:
         reader = _READERS.get(program[position] & 0x1F)
         if reader is None:
-            raise _unknown_opcode(program, position)
+            raise InputError(
+                f"unknown opcode {program[position] & 0x1F:#x} (word value {program[position]:#010x})",
+                where=f"program word {position}",
+                rule="known opcodes are 0, 1, 2, 3, 4, 0xc and 0x1d",
+                remedy="check that the file is a complete, unencrypted epoch-controller blob",
+            )
         instruction = reader(program, position)
         result.append(instruction)
         position += instruction.size
@@ -177,10 +181,6 @@ def _short_field(word: int) -> WriteField:
     return WriteField(word >> 26, word >> 21 & 0x1F, word >> 5 & 0x1F, (word >> 10 & 7) + 1, word >> 13 & 0xFF)
 
 
-def _read_burst(program: list[int], at: int) -> Instruction:
-    return BurstWrite(program[at] >> 26, program[at] >> 16 & 0x3FF, _burst_values(program, at))
-
-
 def _read_burst_inc(program: list[int], at: int) -> Instruction:
     unit, reg, values = program[at] >> 26, program[at] >> 16 & 0x3FF, _burst_values(program, at)
     if reg + len(values) > REGISTERS_PER_UNIT:
@@ -201,22 +201,14 @@ def _poll(first: int, timeout: int, value: int) -> Poll:
     return Poll(first >> 26, first >> 16 & 0x3FF, first >> 10 & 0x1F, first >> 5 & 0x1F, timeout, value)
 
 
-def _read_irq(program: list[int], at: int) -> Instruction:
-    return Irq(program[at] >> 5)
-
-
-def _read_label(program: list[int], at: int) -> Instruction:
-    return Label(program[at] >> 5)
-
-
 _READERS: dict[int, Callable[[list[int], int], Instruction]] = {
     OP_WRITE: _read_write,
     OP_WRITE_FIELD: _read_write_field,
-    OP_BURST: _read_burst,
+    OP_BURST: lambda words, at: BurstWrite(words[at] >> 26, words[at] >> 16 & 0x3FF, _burst_values(words, at)),
     OP_BURST_INC: _read_burst_inc,
     OP_POLL: _read_poll,
-    OP_IRQ: _read_irq,
-    OP_LABEL: _read_label,
+    OP_IRQ: lambda words, at: Irq(words[at] >> 5),
+    OP_LABEL: lambda words, at: Label(words[at] >> 5),
 }
 
 
@@ -250,16 +242,6 @@ def _need(program: list[int], at: int, count: int) -> None:
 
 def _bad(program: list[int], at: int, what: str) -> InputError:
     return InputError(f"{what} (word value {program[at]:#010x})", where=f"program word {at}")
-
-
-def _unknown_opcode(program: list[int], at: int) -> InputError:
-    opcode = program[at] & 0x1F
-    return InputError(
-        f"unknown opcode {opcode:#x} (word value {program[at]:#010x})",
-        where=f"program word {at}",
-        rule=_KNOWN_OPCODES,
-        remedy="check that the file is a complete, unencrypted epoch-controller blob",
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------- encoding
@@ -336,14 +318,6 @@ def _emit_poll(i: Poll, words: list[int]) -> None:
     words += (first, _check("timeout", i.timeout, WORD_MASK), i.value)
 
 
-def _emit_irq(i: Irq, words: list[int]) -> None:
-    words.append(_check("irq operand", i.value, WORD_MASK >> 5) << 5 | OP_IRQ)
-
-
-def _emit_label(i: Label, words: list[int]) -> None:
-    words.append(_check("label", i.value, WORD_MASK >> 5) << 5 | OP_LABEL)
-
-
 _WRITERS: dict[type, Callable[[Any, list[int]], None]] = {
     Write: _emit_write,
     WriteField: _emit_write_field,
@@ -351,8 +325,8 @@ _WRITERS: dict[type, Callable[[Any, list[int]], None]] = {
     BurstWrite: _emit_burst,
     BurstWriteInc: _emit_burst,
     Poll: _emit_poll,
-    Irq: _emit_irq,
-    Label: _emit_label,
+    Irq: lambda i, words: words.append(_check("irq operand", i.value, WORD_MASK >> 5) << 5 | OP_IRQ),
+    Label: lambda i, words: words.append(_check("label", i.value, WORD_MASK >> 5) << 5 | OP_LABEL),
 }
 
 
@@ -361,6 +335,7 @@ _WRITERS: dict[type, Callable[[Any, list[int]], None]] = {
 #
 # Inside a run of stores to one unit the order between different registers does not matter to the hardware, except where
 # a barrier says so; the order of stores to the same register is always kept, and no store is dropped.
+
 
 @dataclass(frozen=True)
 class Barrier:

@@ -152,10 +152,6 @@ def _show_field(msb: int, lsb: int) -> str:
     return f"[{lsb}]" if msb == lsb else f"[{msb}:{lsb}]"
 
 
-def _format_write(i: Write) -> str:
-    return f"write {i.unit} {i.reg} {_show(i.value)}"
-
-
 def _format_field(i: WriteField | WriteFieldLong) -> str:
     # The plain mnemonic means the short form where it fits; a long form that need not be long must say so.
     stretched = isinstance(i, WriteFieldLong) and _fits_short(i.reg, i.width)
@@ -175,7 +171,7 @@ def _format_poll(i: Poll) -> str:
 
 
 _FORMATTERS: dict[type, Callable[[Any], str]] = {
-    Write: _format_write,
+    Write: lambda i: f"write {i.unit} {i.reg} {_show(i.value)}",
     WriteField: _format_field,
     WriteFieldLong: _format_field,
     BurstWrite: _format_burst,
@@ -248,14 +244,6 @@ def _parse_poll(_: str, operands: list[str]) -> Instruction:
     return Poll(_number(unit), _number(reg), msb, lsb, _number(timeout), _number(value))
 
 
-def _parse_irq(_: str, operands: list[str]) -> Instruction:
-    return Irq(_number(_exactly(operands, "one number", 1)[0]))
-
-
-def _parse_label(_: str, operands: list[str]) -> Instruction:
-    return Label(_number(_exactly(operands, "one number", 1)[0]))
-
-
 _PARSERS: dict[str, Callable[[str, list[str]], Instruction]] = {
     "write": _parse_write,
     "writefield": _parse_field,
@@ -263,8 +251,8 @@ _PARSERS: dict[str, Callable[[str, list[str]], Instruction]] = {
     "burstwrite": _parse_burst,
     "burstwriteinc": _parse_burst,
     "poll": _parse_poll,
-    "irq": _parse_irq,
-    "label": _parse_label,
+    "irq": lambda _, operands: Irq(_number(_exactly(operands, "one number", 1)[0])),
+    "label": lambda _, operands: Label(_number(_exactly(operands, "one number", 1)[0])),
 }
 
 
