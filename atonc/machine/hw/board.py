@@ -1,4 +1,4 @@
-"""A board as data: memories, who may use which part of them, pools for networks, clocks. `board_file` reads them.
+"""A board as data: memories, who may use which part of them, pools for networks, clocks; and files that say so.
 
 Everything that depends on the board comes from here: the compiler's memory pools, the `.mpool` file and the linker
 fragment, the clocks of every prediction, the memories of the virtual board, and what `atonc board check` compares.

@@ -24,6 +24,7 @@ from atonc.machine.emu.files.types import (
 )
 from atonc.machine.hw.ec.blob import Container
 from atonc.machine.hw.ec.header import BlobHeader, read_header_file
+from atonc.machine.hw.ll import Members
 
 _GIT = re.compile(r'\bGIT_(BRANCH|DESCRIPTION)\s+"([^"\n]{0,200})"')
 _OPTION = re.compile(r'^[ *]*--([\w-]+) = (?:"([^"\n]*)"|(\S+))\s*$', re.MULTILINE)
@@ -126,9 +127,9 @@ def buffer_table(value: CValue, where: str) -> tuple[BufferInfo, ...]:
 
 
 def _buffer(name: str, entry: dict[str, CValue], where: str) -> BufferInfo:
-    base, start = integer(entry, "addr_base", where), integer(entry, "offset_start", where)
-    size = integer(entry, "offset_end", where) - start
-    limit = integer(entry, "offset_limit", where) - start
+    m = Members(entry, where)
+    base, start = m["addr_base"], m["offset_start"]
+    size, limit = m["offset_end"] - start, m["offset_limit"] - start
     if not (0 <= base < 1 << 32 and 0 <= start < 1 << 32 and 0 <= size <= MAX_BUFFER_BYTES):
         raise InputError(f"impossible address or size ({size} bytes at {base:#x} + {start})", where=where)
     return BufferInfo(
@@ -136,50 +137,39 @@ def _buffer(name: str, entry: dict[str, CValue], where: str) -> BufferInfo:
         address=base + start,
         size_bytes=size,
         limit_bytes=max(limit, size),
-        shape=_integers(entry, "shape", where),
-        mem_shape=_integers(entry, "mem_shape", where),
+        shape=_integers(m, "shape", m["ndims"]),
+        mem_shape=_integers(m, "mem_shape", m["mem_ndims"]),
         chpos=_enum(entry, "chpos", "CHPos_"),
-        batch=integer(entry, "batch", where),
+        batch=m["batch"],
         type=_enum(entry, "type", "DataType_"),
-        nbits=integer(entry, "nbits", where),
-        scales=tuple(float(v) for v in _numbers(entry, "scale", where)),
-        offsets=tuple(_only_integers(_numbers(entry, "offset", where), "offset", where)),
-        per_channel=bool(integer(entry, "per_channel", where)),
-        epoch=integer(entry, "epoch", where),
-        is_user_allocated=bool(integer(entry, "is_user_allocated", where)),
-        is_param=bool(integer(entry, "is_param", where)),
-        qm=integer(entry, "Qm", where),
-        qn=integer(entry, "Qn", where),
-        q_unsigned=bool(integer(entry, "Qunsigned", where)),
+        nbits=m["nbits"],
+        scales=tuple(float(v) for v in _numbers(m, "scale")),
+        offsets=tuple(_only_integers(_numbers(m, "offset"), "offset", where)),
+        per_channel=bool(m["per_channel"]),
+        epoch=m["epoch"],
+        is_user_allocated=bool(m["is_user_allocated"]),
+        is_param=bool(m["is_param"]),
+        qm=m["Qm"],
+        qn=m["Qn"],
+        q_unsigned=bool(m["Qunsigned"]),
     )
 
 
-def integer(entry: dict[str, CValue], key: str, where: str) -> int:
-    """A member as C reads it: absent means 0."""
-    value = entry.get(key, 0)
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value
-    raise InputError(f"member {key} has no known integer value", where=where)
-
-
-def _numbers(entry: dict[str, CValue], key: str, where: str) -> list[int | float]:
-    value = entry.get(key)
+def _numbers(m: Members, key: str) -> list[int | float]:
+    value = m.values.get(key)
     if value is None or value == 0:
         return []
     numbers = [v for v in value if isinstance(v, (int, float))] if isinstance(value, list) else []
     if not isinstance(value, list) or len(numbers) != len(value) or any(abs(number) > _LARGEST for number in numbers):
-        raise InputError(f"member {key} is not an array of numbers", where=where)
+        raise InputError(f"member {key} is not an array of numbers", where=m.where)
     return numbers
 
 
-def _integers(entry: dict[str, CValue], key: str, where: str) -> tuple[int, ...]:
-    numbers = _numbers(entry, key, where)
-    count = integer(entry, "mem_ndims" if key == "mem_shape" else "ndims", where)
+def _integers(m: Members, key: str, count: int) -> tuple[int, ...]:
+    numbers = _numbers(m, key)
     if not 0 <= count <= len(numbers):
-        raise InputError(f"member {key} does not hold {count} integers", where=where)
-    return tuple(_only_integers(numbers[:count], key, where))
+        raise InputError(f"member {key} does not hold {count} integers", where=m.where)
+    return tuple(_only_integers(numbers[:count], key, m.where))
 
 
 def _only_integers(numbers: list[int | float], key: str, where: str) -> list[int]:
@@ -356,7 +346,7 @@ def _blocks(reader: FunctionReader, suffix: str) -> tuple[EpochBlock, ...]:
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise InputError(f"item {index} is not an epoch block", where=where)
-        flags = EpochFlags(integer(item, "flags", f"{where}, item {index}") & 0xFFFF)
+        flags = EpochFlags(Members(item, f"{where}, item {index}")["flags"] & 0xFFFF)
         if EpochFlags.LAST in flags:
             return tuple(blocks)
         blocks.append(_block(index, flags, item, reader, f"{where}, item {index}"))
@@ -364,13 +354,14 @@ def _blocks(reader: FunctionReader, suffix: str) -> tuple[EpochBlock, ...]:
 
 
 def _block(index: int, flags: EpochFlags, item: dict[str, CValue], reader: FunctionReader, where: str) -> EpochBlock:
+    m = Members(item, where)
     start, end = _function(item, "start_epoch_block", where), _function(item, "end_epoch_block", where)
     blob = item.get("blob_address")
     if EpochFlags.BLOB in flags and not isinstance(blob, Symbol):
         raise InputError("the block names no blob", where=where)
 
     def optional(key: str) -> int | None:
-        return integer(item, key, where) if key in item else None
+        return m[key] if key in item else None
 
     return EpochBlock(
         index=index,
@@ -379,7 +370,7 @@ def _block(index: int, flags: EpochFlags, item: dict[str, CValue], reader: Funct
         end=end,
         start_calls=reader.calls(start) if start else (),
         end_calls=reader.calls(end) if end else (),
-        wait_mask=integer(item, "wait_mask", where),
+        wait_mask=m["wait_mask"],
         blob=blob.name if EpochFlags.BLOB in flags and isinstance(blob, Symbol) else None,
         epoch_num=optional("epoch_num"),
         last_epoch_num=optional("last_epoch_num"),
@@ -404,7 +395,7 @@ def _encrypted(reader: FunctionReader, suffix: str) -> bool:
         return True  # a file of ours: the other function is for runtimes from 1.1.3 on only
     name = f"LL_ATON_WeightEncryption_Info_{suffix}"
     value = reader.returned(name) if name in reader.unit.functions else None
-    return isinstance(value, dict) and bool(integer(value, "enable", reader.unit.path))
+    return isinstance(value, dict) and bool(Members(value, reader.unit.path)["enable"])
 
 
 def _residents(reader: FunctionReader, suffix: str) -> tuple[Resident, ...]:
@@ -416,14 +407,14 @@ def _residents(reader: FunctionReader, suffix: str) -> tuple[Resident, ...]:
         raise InputError("the list of resident weights is not an array", where=where)
     found = []
     for row in rows:
-        size = integer(row, "bytes", where) if isinstance(row, dict) else -1
-        if not isinstance(row, dict) or not 0 <= size <= MAX_USER_BYTES:
+        if not isinstance(row, dict) or not 0 <= (size := Members(row, where)["bytes"]) <= MAX_USER_BYTES:
             raise InputError("a line of the resident weights is not a copy", where=where)
         if size:
-            bits = integer(row, "bits", where) if "bits" in row else 8
+            m = Members(row, where)
+            bits = m["bits"] if "bits" in row else 8
             if bits not in (4, 8):
                 raise InputError(f"resident weights of {bits} bits", where=where, rule="values have 4 or 8 bits")
-            found.append(Resident(integer(row, "from", where), integer(row, "to", where), size, bits))
+            found.append(Resident(m["from"], m["to"], size, bits))
     return tuple(found)
 
 
