@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 OUT = Path(__file__).resolve().parent.parent / "atonc" / "machine" / "hw" / "regs.py"
@@ -76,6 +77,16 @@ SOURCE_NAMES: dict[int, str] = {number: name for name, number in SOURCES.items()
 '''
 
 
+def packed(entries: Iterable[str]) -> list[str]:
+    """Several entries of a table to a line."""
+    lines = [""]
+    for entry in entries:
+        if len(lines[-1]) + len(entry) > 115:
+            lines.append("")
+        lines[-1] += f"{' ' if lines[-1] else '    '}{entry}"
+    return lines
+
+
 def rows(kind: dict) -> list:
     """Memories (coefficient tables) and register arrays are handled by their units, not by name."""
     out = []
@@ -97,19 +108,19 @@ def main() -> None:
         lines.append("    ],")
     lines.append("}")
     lines.append("_UNITS: list[tuple[int, str, str, int]] = [")
-    lines += [f'    ({u["id"]}, "{u["name"]}", "{u["kind"]}", {u["index"]}),' for u in spec["units"]]
-    lines.append("]")
+    lines += packed(f'({u["id"]}, "{u["name"]}", "{u["kind"]}", {u["index"]}),' for u in spec["units"])
+    lines.append("]  # fmt: skip")
     ports = {(d["unit"], d["port"]): d["index"] for d in spec["switch_destinations"]}
     lines.append("# register of the stream switch that selects the source of an input port")
     lines.append("SWITCH_PORTS: dict[tuple[str, int], int] = {")
-    lines += [f'    ("{unit}", {port}): {index},' for (unit, port), index in ports.items()]
-    lines.append("}")
+    lines += packed(f'("{unit}", {port}): {index},' for (unit, port), index in ports.items())
+    lines.append("}  # fmt: skip")
     lines.append("SOURCES: dict[str, int] = {")
-    lines += [f'    "{name}": {number},' for name, number in spec["links"].items()]
-    lines.append("}")
+    lines += packed(f'"{name}": {number},' for name, number in spec["links"].items())
+    lines.append("}  # fmt: skip")
     lines.append("CLOCK_BITS: dict[str, int] = {")
-    lines += [f'    "{name}": {bit},' for name, bit in spec["clkb"].items()]
-    lines.append("}")
+    lines += packed(f'"{name}": {bit},' for name, bit in spec["clkb"].items())
+    lines.append("}  # fmt: skip")
     OUT.write_text("\n".join(lines) + "\n" + TAIL)
 
 
