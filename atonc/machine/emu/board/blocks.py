@@ -48,7 +48,7 @@ class Stub:
         return self.start + len(self.code)
 
 
-class Blocks:
+class CodeBlocks:
     def __init__(self, uc: Any, edge_hook: int, memory: CpuMemory, vectors: VectorUnit) -> None:
         self.memory, self._uc, self._vectors = memory, uc, vectors
         self.own_areas: set[int] = set()  # for stubs where no memory of the firmware is
