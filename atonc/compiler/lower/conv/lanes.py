@@ -30,7 +30,7 @@ from atonc.compiler.plan.policy import MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
-from atonc.compiler.select.enumerate import Deciding, Found, cheapest
+from atonc.compiler.select.enumerate import Deciding, Found, cheapest_of
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.machine import Machine
@@ -144,7 +144,20 @@ def _lanes(chains: Chains, draft: Context) -> Deciding:
         if isinstance(found, Found):
             return found
     ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
-    return (yield from cheapest((label, (Lanes(layer, groups, drawn),)) for label, groups in ways))
+    flash = 0.0 if draft.facts.resident else layer.machine.flash_byte_cycles
+    rows = [(label, (Lanes(layer, groups, drawn),), _least_cycles(groups, flash)) for label, groups in ways]
+    return (yield from cheapest_of(rows))
+
+
+def _least_cycles(groups: Groups, flash: float) -> float:
+    """Cycles that no program of these pieces is below: the longest piece of every epoch, or its kernels from where they
+    are meant to lie."""
+    return sum(max(max(piece.cycles for piece in group), flash * sum(map(_kernel_bytes, group))) for group in groups)
+
+
+def _kernel_bytes(piece: LanePiece) -> float:
+    kernels = piece.sets * piece.tiling.kernels
+    return kernels * sum(part.weights[0].size for part in piece.parts) * piece.tiling.mode.kernel_bytes
 
 
 def _fetched_in_turn(layer: ConvLayer, draft: Context, job: ChainJob) -> list[LanePiece]:
@@ -254,8 +267,7 @@ def _share(job: ChainJob, cycles: int, lanes: int) -> int:
 
 
 def _flash_cycles(job: ChainJob, machine: Machine) -> float:
-    size = job.count * sum(part.weights[0].size for part in job.parts) * job.tiling.mode.kernel_bytes
-    return machine.flash_byte_cycles * size
+    return machine.flash_byte_cycles * _kernel_bytes(job.whole)
 
 
 def _ariths(layer: ConvLayer, job: ChainJob) -> int:
