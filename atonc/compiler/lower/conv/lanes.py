@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import gcd
 
 from atonc.compiler.lower.context import Context
@@ -32,10 +32,12 @@ from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
 from atonc.compiler.select.enumerate import Deciding, Found, cheapest_of
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence.seen import frame_seen, longest_run, units_trusted
+from atonc.machine.hw.target import Target
 
 ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
 BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
@@ -51,6 +53,7 @@ SAME_BITS = frozenset(
         *(label for labels in _COUNTED for label in labels.values()),
     }
 )
+LEAST_WORDS = 150  # of a program for one convolution with its ARITH and three engines; the least seen are 163
 POOLED = 8  # channels of a frame that a POOL takes
 POOLING = ("mean", "max_pool", "average_pool")
 
@@ -144,15 +147,20 @@ def _lanes(chains: Chains, draft: Context) -> Deciding:
         if isinstance(found, Found):
             return found
     ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
-    flash = 0.0 if draft.facts.resident else layer.machine.flash_byte_cycles
-    rows = [(label, (Lanes(layer, groups, drawn),), _least_cycles(groups, flash)) for label, groups in ways]
+    least = partial(_least_cycles, draft.facts.target, draft.facts.resident)
+    rows = [(label, (Lanes(layer, groups, drawn),), least(groups)) for label, groups in ways]
     return (yield from cheapest_of(rows))
 
 
-def _least_cycles(groups: Groups, flash: float) -> float:
+def _least_cycles(target: Target, resident: bool, groups: Groups) -> float:
     """Cycles that no program of these pieces is below: the longest piece of every epoch, or its kernels from where they
-    are meant to lie."""
-    return sum(max(max(piece.cycles for piece in group), flash * sum(map(_kernel_bytes, group))) for group in groups)
+    are meant to lie, and what starts it."""
+    machine = target.machine
+    flash = 0.0 if resident else machine.flash_byte_cycles
+    word = machine.timing.controller_word if target.programmed_by == CONTROLLER else 0.0
+    longest = (max(*(piece.cycles for piece in group), flash * sum(map(_kernel_bytes, group))) for group in groups)
+    pieces = sum(map(len, groups))
+    return sum(longest) + machine.timing.epoch * len(groups) + word * LEAST_WORDS * pieces
 
 
 def _kernel_bytes(piece: LanePiece) -> float:
