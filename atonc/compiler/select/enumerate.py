@@ -144,7 +144,8 @@ def cheapest_of(rows: Sequence[tuple[str, Steps, float]]) -> Deciding:
     for k in order:
         _, steps, least = rows[k]
         if least > lowest:
-            unbuilt[k] = yield Later(steps)
+            later: Any = yield Later(steps)
+            unbuilt[k] = later
             continue
         outcome = yield steps
         if isinstance(outcome, RefusedForm):
