@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 
 from atonc.machine.base.about import package_folder
@@ -27,6 +28,14 @@ def render(name: str, shared: Words = _NONE, /, **words: object) -> str:
     if strange:
         raise LookupError(f"template {name} has no @{min(strange)}@")
     return _filled(name, text, {**shared, **words})
+
+
+def render_folder(name: str, words: Words) -> dict[str, bytes]:
+    """All templates of a folder with the same words, by path; paths have words too, and may end in `.in` here."""
+    root = _folder(name)
+    paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    texts = {_filled(name, path, words).removesuffix(".in"): render(f"{name}/{path}", words) for path in paths}
+    return {path: text.encode() for path, text in texts.items()}
 
 
 def _filled(name: str, text: str, words: Words) -> str:
@@ -48,10 +57,14 @@ def _filled(name: str, text: str, words: Words) -> str:
     return _PART.sub(part, text)
 
 
+def _folder(name: str) -> Path:
+    return package_folder().joinpath("machine", "templates", name)
+
+
 @cache
 def _template(name: str) -> tuple[str, frozenset[str]]:
     """The text and all names in it."""
-    text = package_folder().joinpath("machine", "templates", name).read_text(encoding="utf-8")
+    text = _folder(name).read_text(encoding="utf-8")
     wanted, left = set[str](), [text]
     while left:
         for block, inner, word in _PART.findall(left.pop()):
