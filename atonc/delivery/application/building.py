@@ -12,7 +12,7 @@ from atonc.compiler.compile import reproduce
 from atonc.compiler.compile.analyzing import view_of
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import memories
-from atonc.compiler.emit.c import images
+from atonc.compiler.emit.c.memories import by_pool, file_stem, raw_files
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import check, planning
 from atonc.delivery.application import memory as parts
@@ -126,9 +126,7 @@ def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, 
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-def files_of_application(
-    found: ApplicationPlan, told: ApplicationFigures, options: AppOptions
-) -> ApplicationFiles:
+def files_of_application(found: ApplicationPlan, told: ApplicationFigures, options: AppOptions) -> ApplicationFiles:
     made: list[tuple[str, Mapping[str, bytes]]] = []
     inside: dict[str, bytes] = {}
     images: dict[str, Image] = {}
@@ -168,11 +166,11 @@ def network_view(found: ApplicationPlan, one: PlannedNetwork) -> CompileView:
 def _constants(view: CompileView, start: int) -> bytes:
     """The bytes of its slot; what it shares with others is in the files of each."""
     network = c_network(view)
-    names = {pool.base: f"{images.file_stem(network, pool)}.raw" for pool in images.by_pool(network)}
+    names = {pool.base: f"{file_stem(network, pool)}.raw" for pool in by_pool(network)}
     memory = view.compiled.memory
     if set(names) - {start, *(pool.base for pool in memory.pools if memory.is_filled(pool))}:
         raise ModelError("constants in several memories", where=f"network {view.name}", rule="they lie in one slot")
-    return images.raw_files(network)[names[start]] if start in names else b""
+    return raw_files(network)[names[start]] if start in names else b""
 
 
 def shared_parts(found: ApplicationPlan) -> Iterator[tuple[str, SharedConstants]]:
@@ -186,9 +184,7 @@ def require_sound(found: ApplicationPlan, made: ApplicationFiles) -> None:
     board = find_board(found.application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
         write_files(Path(folder), made.all_files)
-        touched = [
-            check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks
-        ]
+        touched = [check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks]
     slots = [one.slot for one in found.networks]
     shared = [SharedSlot(one.networks, one.start, one.end) for one in found.shared]
     check.require_sound(check.check(found.application, slots, touched, board, shared))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.emit.c import buffers_info, images
-from atonc.compiler.emit.c.blobs_h import StoredProgram
+from atonc.compiler.emit.c import buffers_info, memories
 from atonc.compiler.emit.c.buffers_info import Info
+from atonc.compiler.emit.c.files import StoredProgram
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.generate.generating import c_network
@@ -68,11 +68,11 @@ class LayoutNetwork:
     @property
     def memory_images(self) -> Mapping[str, bytes]:
         """Constants by file, as `generate` writes them."""
-        return images.raw_files(self.network)
+        return memories.raw_files(self.network)
 
     def base_of(self, file: str) -> int:
         """Where such a file begins in memory."""
-        found = {f"{images.file_stem(self.network, pool)}.raw": pool.base for pool in images.by_pool(self.network)}
+        found = {f"{memories.file_stem(self.network, pool)}.raw": pool.base for pool in memories.by_pool(self.network)}
         return found[file]
 
     @property
@@ -161,7 +161,7 @@ def refuse_residents(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]
 
 def refuse_ram_constants(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:
     """Constants that somebody must copy to RAM before the first inference."""
-    found = images.ram_ranges(given.network)
+    found = memories.ram_ranges(given.network)
     if found:
         pools = listed(sorted({part.pool.name for part in found}))
         yield LayoutRefusal(f"constants lie in {pools}, which forget them", rule, "a board or pool file with flash")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from atonc.compiler.emit.c import images
+from atonc.compiler.emit.c import memories
 from atonc.delivery.layouts import layout as ways
 from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork, LayoutRefusal
 from atonc.delivery.reloc.options import RelocOptions
@@ -82,7 +82,7 @@ def _memories(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
 
 
 def _constants(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
-    kept = sorted({part.pool.name for part in images.ram_ranges(given.network) if part.pool.absolute})
+    kept = sorted({part.pool.name for part in memories.ram_ranges(given.network) if part.pool.absolute})
     if kept:
         yield LayoutRefusal(
             f"constants lie in {listed(kept)}",

@@ -2,7 +2,8 @@
 
 `@name@` is replaced by the word of that name. Lines between `@begin name@` and `@end name@` are a block: it is written
 once for each row of words that is given under its name, or kept or left out by a truth value. Words of the rows count
-before those of the whole. What is filled in is never looked at again, so names from a model can say nothing here.
+before those of the whole. A line that begins with `@--` is a remark for who reads the template. What is filled in is
+never looked at again, so names from a model can say nothing here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from atonc.machine.base.about import package_folder
 
 Words = Mapping[str, object]
 _PART = re.compile(r"^ *@begin (\w+)@\n(.*?)^ *@end \1@\n|@(\w+)@", re.MULTILINE | re.DOTALL)
+_REMARK = re.compile(r"^@--.*\n", re.MULTILINE)
 _LEFT = re.compile(r"@(?:begin|end) \w+@")
 _NONE: Words = MappingProxyType({})
 
@@ -64,7 +66,7 @@ def _folder(name: str) -> Path:
 @cache
 def _template(name: str) -> tuple[str, frozenset[str]]:
     """The text and all names in it."""
-    text = _folder(name).read_text(encoding="utf-8")
+    text = _REMARK.sub("", _folder(name).read_text(encoding="utf-8"))
     wanted, left = set[str](), [text]
     while left:
         for block, inner, word in _PART.findall(left.pop()):

@@ -1,88 +1,4 @@
-"""The C of the ST.AI interface; `@net@`, `@NET@` and `@suffix@` stand for the name of the network in its forms."""
-
-HEADER = """/* stai_@net@.h: the network behind the ST.AI interface, written by @tool@. Do not edit. */
-
-#ifndef STAI_@NET@_H
-#define STAI_@NET@_H
-
-#include "ll_aton_rt_user_api.h"
-#include "stai.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#ifndef HAS_STAI_EXT
-#define HAS_STAI_EXT
-#endif
-
-#ifndef ATONC_STAI_CONTEXT
-#define ATONC_STAI_CONTEXT
-/* What a context holds; applications see bytes. */
-typedef struct {
-  NN_Instance_TypeDef instance;
-  stai_return_code status;      /* of the inference: STAI_SUCCESS before it */
-  stai_return_code first_error;
-} atonc_stai_context_t;
-#endif
-
-#define STAI_@NET@_CONTEXT_SIZE ((stai_size)sizeof(atonc_stai_context_t))
-#define STAI_@NET@_CONTEXT_ALIGNMENT (8)
-
-stai_return_code stai_@net@_init(stai_network *network);
-stai_return_code stai_@net@_deinit(stai_network *network);
-stai_return_code stai_@net@_run(stai_network *network, const stai_run_mode mode);
-stai_return_code stai_@net@_train(stai_network *network, const stai_run_mode mode);
-stai_return_code stai_@net@_get_info(stai_network *network, stai_network_info *info);
-stai_return_code stai_@net@_get_inputs(stai_network *network, stai_ptr *inputs, stai_size *n_inputs);
-stai_return_code stai_@net@_get_outputs(stai_network *network, stai_ptr *outputs, stai_size *n_outputs);
-stai_return_code stai_@net@_get_weights(stai_network *network, stai_ptr *weights, stai_size *n_weights);
-stai_return_code stai_@net@_get_activations(stai_network *network, stai_ptr *activations, stai_size *n_activations);
-stai_return_code stai_@net@_get_states(stai_network *network, stai_ptr *states, stai_size *n_states);
-stai_return_code stai_@net@_get_error(stai_network *network);
-stai_return_code stai_@net@_set_inputs(stai_network *network, const stai_ptr *inputs, const stai_size n_inputs);
-stai_return_code stai_@net@_set_outputs(stai_network *network, const stai_ptr *outputs, const stai_size n_outputs);
-stai_return_code stai_@net@_set_weights(stai_network *network, const stai_ptr *weights, const stai_size n_weights);
-stai_return_code stai_@net@_set_activations(stai_network *network, const stai_ptr *activations,
-                                            const stai_size n_activations);
-stai_return_code stai_@net@_set_states(stai_network *network, const stai_ptr *states, const stai_size n_states);
-/* Events of single epochs are not passed on: a callback is refused. */
-stai_return_code stai_@net@_set_callback(stai_network *network, const stai_event_cb cb, void *cb_cookie);
-
-/* Step by step: run or continue until STAI_DONE, waiting for an event after STAI_RUNNING_WFE; then a new inference. */
-stai_return_code stai_ext_@net@_run_continue(stai_network *network);
-stai_return_code stai_ext_@net@_get_nn_run_status(stai_network *network);
-stai_return_code stai_ext_@net@_new_inference(stai_network *network);
-
-static inline stai_size stai_@net@_get_context_size(void)
-{
-  return STAI_@NET@_CONTEXT_SIZE;
-}
-
-#ifndef STAI_CACHE_MCU_LINESIZE
-#define STAI_CACHE_MCU_LINESIZE (@line@)
-#endif
-#ifndef STAI_CACHE_USER_BUFFER_ALIGNMENT
-#define STAI_CACHE_USER_BUFFER_ALIGNMENT STAI_CACHE_MCU_LINESIZE
-#endif
-
-#define STAI_@NET@_C_MODEL_NAME "@net@"
-#define STAI_@NET@_ORIGIN_MODEL_NAME "@origin@"
-#define STAI_@NET@_FLAGS (STAI_FLAG_NONE)
-#define STAI_@NET@_STATES_NUM (0)
-#define STAI_@NET@_STATES_SIZE (0)
-#define STAI_@NET@_WEIGHTS_NUM (@weights@)
-#define STAI_@NET@_ACTIVATIONS_NUM (@activations@)
-
-@edges@
-#ifdef __cplusplus
-}
-#endif
-
-#endif
-"""
-
-SOURCE = """/* stai_@net@.c: the network behind the ST.AI interface, written by @tool@. Do not edit. */
+/* stai_@net@.c: the network behind the ST.AI interface, written by @tool@. Do not edit. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -93,7 +9,83 @@ SOURCE = """/* stai_@net@.c: the network behind the ST.AI interface, written by 
 
 LL_ATON_DECLARE_NAMED_NN_INTERFACE(@suffix@);
 
-@tensors@
+@begin relative@
+@relative_pools@
+
+@end relative@
+@begin edges@
+@begin tensors@
+static const int32_t @kind@_@k@_shape[] = { @shape@ };
+@begin scaled@
+static const float @kind@_@k@_scale[] = { @scales@ };
+static const int16_t @kind@_@k@_offset[] = { @offsets@ };
+@end scaled@
+@end tensors@
+static const stai_tensor @kind@_tensors[] = {
+@begin tensors@
+  {
+    .size_bytes = @size@U,
+    .flags = @flags@,
+    .format = @format@,
+    .shape = { .size = @rank@U, .data = @kind@_@k@_shape },
+    .name = "@label@",
+@begin scaled@
+    .scale = { .size = @scales_count@U, .data = @kind@_@k@_scale },
+    .zeropoint = { .size = @scales_count@U, .data = @kind@_@k@_offset },
+@end scaled@
+  },
+@end tensors@
+@begin none@
+  {
+    .size_bytes = 0U,
+  },
+@end none@
+};
+@end edges@
+@begin memories@
+static const uintptr_t @kind@_addresses[] = { @addresses@ };
+@begin parts@
+static const int32_t @kind@_@k@_shape[] = { @size@ };
+@end parts@
+static const stai_tensor @kind@_tensors[] = {
+@begin parts@
+  {
+    .size_bytes = @size@U,
+    .flags = STAI_FLAG_PREALLOCATED | STAI_FLAG_@flag@,
+    .format = STAI_FORMAT_U8,
+    .shape = { .size = 1U, .data = @kind@_@k@_shape },
+    .name = "@pool@",
+  },
+@end parts@
+@begin none@
+  {
+    .size_bytes = 0U,
+  },
+@end none@
+};
+@end memories@
+static const stai_network_info network_info = {
+  .model_signature = "",
+  .c_compile_datetime = "",
+  .c_model_name = STAI_@NET@_C_MODEL_NAME,
+  .c_model_datetime = "",
+  .runtime_version = { LL_ATON_VERSION_MAJOR, LL_ATON_VERSION_MINOR, LL_ATON_VERSION_MICRO, 0 },
+  .tool_version = { STAI_TOOLS_VERSION_MAJOR, STAI_TOOLS_VERSION_MINOR, STAI_TOOLS_VERSION_MICRO, 0 },
+  .api_version = { STAI_API_VERSION_MAJOR, STAI_API_VERSION_MINOR, STAI_API_VERSION_MICRO, 0 },
+  .n_macc = @macs@ULL,
+  .n_nodes = @steps@U,
+  .flags = STAI_@NET@_FLAGS,
+  .n_inputs = STAI_@NET@_IN_NUM,
+  .n_outputs = STAI_@NET@_OUT_NUM,
+  .n_activations = STAI_@NET@_ACTIVATIONS_NUM,
+  .n_weights = STAI_@NET@_WEIGHTS_NUM,
+  .n_states = 0,
+  .inputs = input_tensors,
+  .outputs = output_tensors,
+  .activations = activation_tensors,
+  .weights = weight_tensors,
+};
+
 static stai_return_code failed(atonc_stai_context_t *context, stai_return_code error)
 {
   if (context->first_error == STAI_SUCCESS) {
@@ -382,4 +374,3 @@ stai_return_code stai_@net@_set_callback(stai_network *network, const stai_event
   }
   return cb == NULL ? STAI_SUCCESS : failed(context, STAI_ERROR_NOT_IMPLEMENTED);
 }
-"""
