@@ -25,7 +25,7 @@ _INT16 = (-0x8000, 0x7FFF)
 
 @dataclass(frozen=True)
 class Info:
-    """One line of a table."""
+    """One line of a table; what it says of elements are plain bytes where nothing else is known."""
 
     buffer: str
     label: str
@@ -37,10 +37,10 @@ class Info:
     epoch: int
     shape: tuple[int, ...]  # batch, height, width, channels
     mem_shape: tuple[int, ...]  # order of the bytes
-    position: str  # of the channels in the memory: First, Last, UNDEFINED
-    type: str
-    bits: int
-    unsigned: int
+    position: str = "UNDEFINED"  # of the channels in the memory: First, Last
+    type: str = "UINT8"
+    bits: int = 8
+    unsigned: int = 1
     scales: tuple[float, ...] = ()
     offsets: tuple[int, ...] = ()
 
@@ -117,9 +117,18 @@ def _fills(tensor: Tensor, size_bytes: int) -> bool:
 def _bytes_info(network: CNetwork, name: str, epoch: int = 0, param: bool = False) -> Info:
     base, start = network.origin(name)
     size = network.home(name).buffer.size_bytes
-    user = network.user_of(name) is not None
-    label, shape = network.labels[name], four((size,))
-    return Info(name, label, base, start, size, user, param, epoch, shape, (size,), "UNDEFINED", "UINT8", 8, 1)
+    return Info(
+        buffer=name,
+        label=network.labels[name],
+        base=base,
+        start=start,
+        size_bytes=size,
+        user=network.user_of(name) is not None,
+        param=param,
+        epoch=epoch,
+        shape=four((size,)),
+        mem_shape=(size,),
+    )
 
 
 def _quantisation(tensor: Tensor, buffer: Buffer) -> tuple[tuple[float, ...], tuple[int, ...]]:
@@ -154,7 +163,7 @@ def _position(network: CNetwork, name: str, tensor: Tensor) -> str:
 def tables(network: CNetwork) -> list[Words]:
     """`LL_ATON_<kind>_Buffers_Info_<net>`: lines that are always there, and those for debugging, which are left out
     when the firmware says so."""
-    lists = (
+    lists: tuple[tuple[str, list[Info], list[Info]], ...] = (
         ("Input", inputs(network), params(network)),
         ("Output", outputs(network), []),
         ("Internal", [], internals(network)),
