@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.compile import reproduce
-from atonc.compiler.compile.analyzing import view_of
-from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.emit.c.memories import by_pool, file_stem, raw_files
 from atonc.compiler.request.options import Options
