@@ -79,7 +79,7 @@ class InWideWindows:
 @dataclass(frozen=True)
 class InWindows:
     def prepare(self, layer: ConvLayer, draft: Context) -> Pieces:
-        found: list[tuple[DepthwiseBlocks | DepthwiseSums, Steps]] = []
+        found: list[tuple[OpenBlocks | DepthwiseSums, Steps]] = []
         for phase in layer.phases((layer.out.height, layer.out.width)):
             target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
             for first, count in layer.runs(layer.outputs, lcm(BLOCK * multiplier, layer.alignment)):
@@ -91,7 +91,7 @@ class InWindows:
 
 def _channels(
     layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, channels: int, wide: bool = False
-) -> Iterator[DepthwiseBlocks | DepthwiseSums]:
+) -> Iterator[OpenBlocks | DepthwiseSums]:
     """Whole blocks first, then a smaller block for the channels that are left."""
     while channels:
         chain, cut = (parts, best_cut(layer, parts, channels, True)) if wide else _one_chain(layer, parts, channels)
@@ -101,7 +101,7 @@ def _channels(
             yield DepthwiseSums(layer, parts, target, first, channels)
             return
         blocks = channels // cut.batch
-        yield DepthwiseBlocks(layer, chain, target, BlockStretch(cut, first, blocks))
+        yield OpenBlocks(layer, chain, target, BlockStretch(cut, first, blocks))
         first, channels = first + blocks * cut.batch, channels % cut.batch
 
 
@@ -176,7 +176,7 @@ class BlockStretch:
 
 
 @dataclass(frozen=True, eq=False)
-class DepthwiseBlocks:
+class OpenBlocks:
     """Blocks whose shifts are not decided yet: few, many, or for whole words of channels."""
 
     layer: ConvLayer
@@ -199,8 +199,8 @@ class DepthwiseBlocks:
         return found
 
 
-def shifts(blocks: DepthwiseBlocks | object, draft: Context) -> Deciding | None:
-    return chosen_shifts(blocks.layer, draft, blocks.rows()) if isinstance(blocks, DepthwiseBlocks) else None
+def shifts(blocks: OpenBlocks | object, draft: Context) -> Deciding | None:
+    return chosen_shifts(blocks.layer, draft, blocks.rows()) if isinstance(blocks, OpenBlocks) else None
 
 
 def _lanes(layer: ConvLayer, cut: Cut) -> int:
@@ -218,7 +218,7 @@ class CutBlocks:
     most: int  # as many as it may
     stretch: BlockStretch
 
-    def prepare(self, subject: DepthwiseBlocks, draft: Context) -> CutBlocks:
+    def prepare(self, subject: OpenBlocks, draft: Context) -> CutBlocks:
         return self
 
     def epochs(self, areas: Sequence[Band], share: int) -> Steps:
