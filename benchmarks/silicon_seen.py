@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.lower.rules import NO_EVIDENCE
+from atonc.compiler.select.rules import NO_EVIDENCE
 
 from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.lower.map_ops import CpuReason
