@@ -13,11 +13,9 @@ from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.resident import free_spans
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import building, planning, residents
+from atonc.delivery.application import building, planning
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.bound import BufferLife, NetworkDemand, least_ram
-from atonc.delivery.application.figures import figures
-from atonc.delivery.application.plan_types import ApplicationPlan
+from atonc.delivery.application.planning import ApplicationPlan, BufferLife, NetworkDemand, figures, least_ram
 from atonc.delivery.application.read import checked, of_models
 from atonc.delivery.application.types import Application, FlashSlot, Reservation
 from atonc.machine.base.errors import CapacityError
@@ -66,10 +64,10 @@ def test_who_runs_more_often_gets_the_ram() -> None:
     first, second = plan().networks
     free = [(0x3420_0000, 0x3424_0000)]
     often = [replace(one, network=replace(one.network, per_second=rate)) for one, rate in ((first, 1), (second, 1000))]
-    shares = residents._shares(often, free, 8192)
+    shares = planning._shares(often, free, 8192)
     assert shares.get("second", 0) > shares.get("first", 0)
     never = [replace(one, network=replace(one.network, per_second=0)) for one in often]
-    assert residents._shares(never, free, 8192) == {}
+    assert planning._shares(never, free, 8192) == {}
 
 
 def test_reserved_memory_is_left_alone() -> None:

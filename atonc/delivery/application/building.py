@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -12,32 +13,201 @@ from atonc.compiler.compile import reproduce
 from atonc.compiler.compile.analyzing import view_of
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import memories
+from atonc.compiler.emit import write
 from atonc.compiler.emit.c import images
+from atonc.compiler.emit.c.memories import PoolRange
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import check, planning
+from atonc.delivery.application import c_text, check, loop_text, page, planning
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.figures import ApplicationFigures, figures
-from atonc.delivery.application.flash import SlotContents
-from atonc.delivery.application.image_place import place_of
-from atonc.delivery.application.options import AppOptions
-from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, PlannedNetwork, SharedConstants
-from atonc.delivery.application.read import SHARED, with_slots_of
-from atonc.delivery.application.relocatable import image_board, image_of, require_fits, split_files, with_images
-from atonc.delivery.application.residents import with_residents
-from atonc.delivery.application.sharing import with_shared_constants
-from atonc.delivery.application.types import OWNER, Application, FlashSlot, SharedSlot
-from atonc.delivery.application.ways_out import ways_out
-from atonc.delivery.application.whole_files import Whole, document, whole_files
+from atonc.delivery.application.planning import (
+    ApplicationFigures,
+    ApplicationPlan,
+    AppSource,
+    PlannedNetwork,
+    SharedConstants,
+    figures,
+    plan,
+    with_residents,
+    with_shared_constants,
+)
+from atonc.delivery.application.read import MAP_FORMAT, SHARED, slots_rows, with_slots_of
+from atonc.delivery.application.relocatable import (
+    image_board,
+    image_of,
+    place_of,
+    places,
+    require_fits,
+    split_files,
+    with_images,
+)
+from atonc.delivery.application.types import (
+    OWNER,
+    Application,
+    AppNetwork,
+    AppOptions,
+    FlashSlot,
+    SharedSlot,
+    SlotContents,
+    WholeFile,
+)
 from atonc.delivery.generate.generating import c_network, files_of
 from atonc.delivery.reloc.image import Image
 from atonc.machine.base import progress
+from atonc.machine.base.about import __version__
 from atonc.machine.base.build_folder import write_whole
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_files
-from atonc.machine.base.errors import CapacityError, ModelError
+from atonc.machine.base.errors import AtoncError, CapacityError, ModelError
 from atonc.machine.base.file_sets import together
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.base.words import size_text
+from atonc.machine.hw.board import DEFAULT_SET
+from atonc.machine.hw.board_file import find_board, split_choice
+from atonc.machine.hw.mpool import MemoryPool
+
+_MOST = 12  # ways that are tried: each is a plan of its own
+_LARGER_SET = "intram35mb"  # of the boards that ship: half a megabyte more on the chip
+
+
+def ways_out(application: Application, sources: Sequence[AppSource]) -> Iterator[str]:
+    """A line for every single change with which all networks fit; the fastest first."""
+    found: list[tuple[float, str]] = []
+    tried = 0
+    for change, other in _changes(application):
+        if tried == _MOST:
+            break
+        tried += 1
+        try:
+            told = figures(plan(other, [replace(one, network=other.network(one.name)) for one in sources]))
+        except AtoncError:
+            continue
+        load = f"{100 * told.load:.1f} % of the time, RAM {size_text(told.ram_bytes)}"
+        found.append((told.load, f"  fits: {change} ({load})"))
+    yield f"{tried} single changes were tried:" if tried else "nothing to leave out was found"
+    yield from (line for _, line in sorted(found))
+    if tried and not found:
+        yield "  none of them is enough: take fewer or smaller networks, or a board with more RAM"
+
+
+def _changes(application: Application) -> Iterator[tuple[str, Application]]:
+    for one in application.networks:
+        if one.inputs_survive:
+            yield f"inputs of {one.name} need not survive", _with(application, replace(one, inputs_survive=()))
+        if one.outputs_survive:
+            yield f"outputs of {one.name} need not survive", _with(application, replace(one, outputs_survive=()))
+    for taken in application.reserved:
+        if taken.image:
+            continue
+        left = tuple(one for one in application.reserved if one is not taken)
+        yield f"{taken.name} elsewhere, not in these memories", replace(application, reserved=left)
+    choice, board = split_choice(application.board)
+    if choice == DEFAULT_SET and _LARGER_SET in find_board(application.board).set_names:
+        yield f'board = "{_LARGER_SET}@{board}"', replace(application, board=f"{_LARGER_SET}@{board}")
+    for one in application.networks:
+        if one.options.prefer != "memory":
+            thrifty = replace(one, options=replace(one.options, prefer="memory"))
+            yield f'prefer = "memory" for {one.name}', _with(application, thrifty)
+        if one.slot_bytes:
+            yield f"no slot size for {one.name}", _with(application, replace(one, slot_bytes=0))
+
+
+def _with(application: Application, network: AppNetwork) -> Application:
+    return replace(
+        application, networks=tuple(network if one.name == network.name else one for one in application.networks)
+    )
+
+
+ERASED = b"\xff"  # what flash reads before it is programmed
+
+
+def flash_image(contents: Sequence[SlotContents]) -> tuple[int, bytes]:
+    """The first address, and everything from there to the last constant; nothing lies between the slots."""
+    ordered = sorted((one for one in contents if one.data), key=lambda one: one.slot.start)
+    if not ordered:
+        return 0, b""
+    image = bytearray()
+    base = ordered[0].slot.start
+    for one in ordered:
+        image += ERASED * (one.slot.start - base - len(image))
+        image += one.data
+    return base, bytes(image)
+
+
+def hex_text(contents: Sequence[SlotContents], pool: MemoryPool) -> bytes:
+    """The same as Intel HEX, without what lies between."""
+    ordered = sorted((one for one in contents if one.data), key=lambda one: one.slot.start)
+    parts = [PoolRange(pool, one.slot.start, one.data, len(one.data)) for one in ordered]
+    return "".join(images.hex_lines(parts)).encode()
+
+
+def linker_lines(contents: Sequence[SlotContents]) -> Iterator[str]:
+    yield "/* Where the networks of the application lie in flash, written by atonc: INCLUDE it in a linker script."
+    yield " * app_flash.bin and app_flash.hex have the contents; a slot is larger than what is in it, so that the next"
+    yield " * version of a network finds room. */"
+    for one in contents:
+        start, end = f"_app_flash_{one.slot.network}_start", f"_app_flash_{one.slot.network}_end"
+        yield f"PROVIDE({start} = {one.slot.start:#010x}); PROVIDE({end} = {one.slot.end:#010x});"
+    first = min((one.slot.start for one in contents), default=0)
+    last = max((one.slot.end for one in contents), default=0)
+    yield f"PROVIDE(_app_flash_start = {first:#010x}); PROVIDE(_app_flash_end = {last:#010x});"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What they are made of."""
+
+    plan: ApplicationPlan
+    figures: ApplicationFigures
+    contents: Sequence[SlotContents]  # of the flash
+
+
+def _map(whole: Whole) -> bytes:
+    head = {"format": MAP_FORMAT, "atonc": __version__}
+    return write.to_json(head | document(whole.plan, whole.figures, whole.contents))
+
+
+_MAKERS: Mapping[WholeFile, Callable[[Whole], bytes]] = {
+    WholeFile.REPORT: lambda whole: page.page(whole.plan, whole.figures),
+    WholeFile.HEADER: lambda whole: c_text.header(whole.plan).encode(),
+    WholeFile.SOURCE: lambda whole: c_text.source(whole.plan, whole.contents).encode(),
+    WholeFile.LOOP: lambda whole: loop_text.loop_source().encode(),
+    WholeFile.ADDRESSES: lambda whole: c_text.addresses(whole.plan, whole.contents).encode(),
+    WholeFile.LINKER: lambda whole: ("\n".join(linker_lines(whole.contents)) + "\n").encode(),
+    WholeFile.BINARY: lambda whole: flash_image(whole.contents)[1],
+    WholeFile.HEX: lambda whole: hex_text(whole.contents, parts.flash_of(whole.plan.memory)),
+    WholeFile.MAP: _map,
+}
+
+
+def whole_files(whole: Whole) -> dict[str, bytes]:
+    return {file.value: _MAKERS[file](whole) for file in WholeFile}
+
+
+def document(found: ApplicationPlan, told: ApplicationFigures, contents: Sequence[SlotContents]) -> dict[str, Any]:
+    """The map of everything, for people, tools, and the next build."""
+    hashes = {one.slot.network: hashlib.sha256(one.data).hexdigest() for one in contents}
+    return {
+        "board": found.application.board,
+        "flash_start": flash_image(contents)[0],
+        "slots": list(slots_rows([one.slot for one in found.networks])),
+        "networks": [
+            row | {"model": network.network.model.name, "constants_sha256": hashes[network.name]}
+            for row, network in zip(told.as_dict()["networks"], found.networks, strict=True)
+        ],
+        "totals": {name: value for name, value in told.as_dict().items() if name != "networks"},
+        "ram": [{"start": start, "end": end} for start, end in found.ram],
+        "kept": [
+            {"network": one.network, "tensor": one.tensor, "start": one.span[0], "end": one.span[1]}
+            | {"survives": list(one.survives)}
+            for one in found.kept
+        ],
+        "shared_constants": [
+            {"networks": list(one.networks), "start": one.start, "bytes": len(one.data), "saved": one.saved_bytes}
+            for one in found.shared
+        ],
+        "relocatable": [one.as_dict() for one in places(found)],
+        "reserved": [{"name": one.name, "start": one.start, "end": one.end} for one in found.application.reserved],
+    }
 
 
 @dataclass(frozen=True)
@@ -126,9 +296,7 @@ def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, 
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-def files_of_application(
-    found: ApplicationPlan, told: ApplicationFigures, options: AppOptions
-) -> ApplicationFiles:
+def files_of_application(found: ApplicationPlan, told: ApplicationFigures, options: AppOptions) -> ApplicationFiles:
     made: list[tuple[str, Mapping[str, bytes]]] = []
     inside: dict[str, bytes] = {}
     images: dict[str, Image] = {}
@@ -186,9 +354,7 @@ def require_sound(found: ApplicationPlan, made: ApplicationFiles) -> None:
     board = find_board(found.application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
         write_files(Path(folder), made.all_files)
-        touched = [
-            check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks
-        ]
+        touched = [check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks]
     slots = [one.slot for one in found.networks]
     shared = [SharedSlot(one.networks, one.start, one.end) for one in found.shared]
     check.require_sound(check.check(found.application, slots, touched, board, shared))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.delivery.application.image_place import ImageEdge, ImagePlace
+from atonc.delivery.application.relocatable import ImageEdge, ImagePlace
 
 INCLUDES = """
 #include <string.h>

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from atonc.delivery.application import c_relocatable
-from atonc.delivery.application.flash import SlotContents
-from atonc.delivery.application.image_place import places
-from atonc.delivery.application.plan_types import ApplicationPlan, Kept, SharedConstants
+from atonc.delivery.application.planning import ApplicationPlan, Kept, SharedConstants
 from atonc.delivery.application.read import SHARED, SLOT
-from atonc.delivery.application.types import AppNetwork
+from atonc.delivery.application.relocatable import places
+from atonc.delivery.application.types import AppNetwork, SlotContents
 from atonc.machine.base.about import __version__
 
 _HEADER = """/* app_networks.h: the networks of this firmware in one table, written by atonc {version}. Do not edit.

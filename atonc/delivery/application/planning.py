@@ -4,31 +4,275 @@ Networks take turns on the NPU, so all of them may work in the same RAM. Only th
 what the application reserves, inputs and outputs that must survive the runs of others (`Kept`, pinned to the end of the
 NPU's RAM), and weights that stay in RAM (`residents.py`). Every network is compiled for what the others leave of the
 board. Then those that take less RAM are compiled again for what the larger ones take anyway, and stay there unless that
-makes them slower.
-"""
+makes them slower."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories, read_quantised, verified
+from atonc.compiler.emit.program import Program
 from atonc.compiler.frontends.read import in_file
+from atonc.compiler.ir import Graph
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.passes import order
 from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.constants import constant_room
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.place.pools import movable_outside
+from atonc.compiler.place.types import Placed
+from atonc.compiler.plan.types import Buffer, BufferKind, EpochPlan
 from atonc.compiler.request.options import Options
+from atonc.compiler.search.generators.resident import outlook
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.bound import least_ram
-from atonc.delivery.application.figures import demand_of
-from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, Kept, PlannedNetwork
+from atonc.delivery.application.memory import joined
 from atonc.delivery.application.types import ERASED_BYTES, Application, AppNetwork, FlashSlot, Span
 from atonc.machine.base import progress
-from atonc.machine.base.errors import AtoncError, CapacityError
+from atonc.machine.base.errors import AtoncError, CapacityError, InputError, ModelError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.room import NO_ROOM, Room
 from atonc.machine.hw.limits import PREFETCH_BYTES
+from atonc.machine.hw.machine import FLASH
+
+
+@dataclass(frozen=True)
+class AppSource:
+    """A network as it was read."""
+
+    network: AppNetwork
+    source: Graph
+    graph: Graph  # canonical
+
+    @property
+    def name(self) -> str:
+        return self.network.name
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An input or output in a place that the networks of `survives` leave alone."""
+
+    network: str
+    tensor: str
+    span: Span
+    survives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlannedNetwork:
+    network: AppNetwork
+    compiled: Compiled
+    alone: Compiled = field(repr=False)  # with all the RAM that the others leave
+    slot: FlashSlot
+
+    @property
+    def name(self) -> str:
+        return self.network.name
+
+    def spans(self, *kinds: BufferKind) -> list[Span]:
+        """RAM of its buffers; of some kinds, or of all but constants."""
+        homes = self.compiled.program.placed.values()
+        return joined(
+            (home.address, home.address + max(home.reserved_bytes, home.size_bytes))
+            for home in homes
+            if not home.user_allocated
+            and home.buffer.kind != BufferKind.CONSTANT
+            and (not kinds or home.buffer.kind in kinds)
+        )
+
+
+@dataclass(frozen=True)
+class SharedConstants:
+    """A part of the flash that some networks read, every constant of it."""
+
+    networks: tuple[str, ...]
+    start: int
+    end: int  # with what engines may read ahead
+    addresses: Mapping[bytes, int] = field(repr=False)  # SHA-256 of a constant -> where it lies
+    data: bytes = field(repr=False)
+
+    @property
+    def saved_bytes(self) -> int:
+        return len(self.data) * (len(self.networks) - 1)
+
+
+@dataclass(frozen=True)
+class ApplicationPlan:
+    application: Application
+    memory: BoardMemory  # of the board, without what is reserved
+    networks: tuple[PlannedNetwork, ...]
+    kept: tuple[Kept, ...] = ()
+    private: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)  # network -> RAM for weights that stay there
+    shared: tuple[SharedConstants, ...] = ()
+
+    @property
+    def ram(self) -> list[Span]:
+        """Everything that the networks take of RAM, at whatever time."""
+        return joined([*(span for one in self.networks for span in one.spans()), *(one.span for one in self.kept)])
+
+
+@dataclass(frozen=True)
+class BufferLife:
+    """Bytes from one step to another; aliases share one (`owner`)."""
+
+    owner: int  # its address: what lies there at the same time is the same memory
+    size_bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class NetworkDemand:
+    name: str
+    buffers: tuple[BufferLife, ...]
+    resident_bytes: int = 0
+    kept: Mapping[str, int] | None = None  # bytes of this network that must survive: network -> bytes
+
+
+def least_ram(networks: Sequence[NetworkDemand]) -> int:
+    """While one network runs there are its live buffers, what must survive it, and all weights that stay in RAM."""
+    residents = sum(one.resident_bytes for one in networks)
+    running = []
+    for one in networks:
+        surviving = sum((other.kept or {}).get(one.name, 0) for other in networks if other is not one)
+        running.append(int(live_bytes(one.buffers).max(initial=0)) + surviving)
+    return residents + max(running, default=0)
+
+
+def live_bytes(buffers: Iterable[BufferLife]) -> NDArray[np.int64]:
+    """In every step; of buffers at one address that live together the largest counts."""
+    rows = list(buffers)
+    steps = max((row.last for row in rows), default=-1) + 1
+    live = np.zeros(steps, np.int64)
+    at: dict[int, list[BufferLife]] = {}
+    for row in rows:
+        at.setdefault(row.owner, []).append(row)
+    for group in at.values():
+        most = np.zeros(steps, np.int64)
+        for row in group:
+            part = most[row.first : row.last + 1]
+            np.maximum(part, row.size_bytes, out=part)
+        live += most
+    return live
+
+
+@dataclass(frozen=True)
+class NetworkFigures:
+    name: str
+    latency_ms: float  # predicted
+    alone_ms: float  # with all the RAM that the others leave
+    per_second: float
+    load: float  # share of a second in which it runs
+    flash_bytes: int  # that engines ask of the flash in one inference
+    flash_load: float
+    ram_bytes: int
+    resident_bytes: int
+    slot_bytes: int
+    constants_bytes: int
+
+
+@dataclass(frozen=True)
+class ApplicationFigures:
+    networks: tuple[NetworkFigures, ...]
+    load: float
+    flash_load: float
+    ram_bytes: int  # of all networks together
+    ram_sum_bytes: int  # if each had its own
+    lower_bound_bytes: int
+    kept_bytes: int
+    resident_bytes: int
+    free_on_chip_bytes: int  # that no network uses at any time
+    free_flash_bytes: int
+    shared_constants_bytes: int = 0  # of flash that several networks read
+    saved_constants_bytes: int = 0  # that equal constants would have taken once more
+    image_ram_bytes: int = 0  # of relocatable images: their data, and code that is copied; besides the above
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def figures(found: ApplicationPlan) -> ApplicationFigures:
+    networks = tuple(_network(one) for one in found.networks)
+    flash = parts.flash_of(found.memory)
+    used_to = max((one.slot.end for one in found.networks), default=flash.base)
+    on_chip = [(pool.base, pool.base + pool.size_bytes) for pool in found.memory.on_chip]
+    return ApplicationFigures(
+        networks,
+        load=sum(one.load for one in networks),
+        flash_load=sum(one.flash_load for one in networks),
+        ram_bytes=parts.size_of(found.ram),
+        ram_sum_bytes=sum(one.ram_bytes for one in networks),
+        lower_bound_bytes=least_ram([demand_of(found, one) for one in found.networks]),
+        kept_bytes=parts.size_of([one.span for one in found.kept]),
+        resident_bytes=sum(one.resident_bytes for one in networks),
+        free_on_chip_bytes=sum(end - start for span in on_chip for start, end in parts.left_of(span, found.ram)),
+        free_flash_bytes=flash.base + flash.size_bytes - used_to,
+        shared_constants_bytes=sum(len(one.data) for one in found.shared),
+        saved_constants_bytes=sum(one.saved_bytes for one in found.shared),
+        image_ram_bytes=sum(one.end - one.start for one in found.application.reserved if one.image),
+    )
+
+
+def _network(one: PlannedNetwork) -> NetworkFigures:
+    cost, rate = one.compiled.cost, one.network.per_second
+    asked, seconds = _flash_demand(one.compiled)
+    return NetworkFigures(
+        one.name,
+        latency_ms=cost.latency_ms,
+        alone_ms=one.alone.cost.latency_ms,
+        per_second=rate,
+        load=cost.latency_ms * rate / 1000,
+        flash_bytes=asked,
+        flash_load=seconds * rate,
+        ram_bytes=parts.size_of(one.spans()),
+        resident_bytes=parts.size_of(one.spans(BufferKind.RESIDENT)),
+        slot_bytes=one.slot.end - one.slot.start,
+        constants_bytes=one.compiled.memory_use().weights_bytes,
+    )
+
+
+def _flash_demand(made: Compiled) -> tuple[int, float]:
+    """Bytes that engines ask of the flash in one inference, and the seconds that it needs for them."""
+    program, machine = made.program, made.target.machine
+    asked, cycles = 0, 0.0
+    for address, size in _reads(program):
+        bank = machine.memory_at(address)
+        if bank is not None and bank.kind == FLASH:
+            asked += size
+            cycles += size * machine.external_cycles_per_byte(bank)
+    return asked, machine.milliseconds(round(cycles)) / 1000
+
+
+def _reads(program: Program) -> list[tuple[int, int]]:
+    return [
+        (program.placed[use.buffer].address, use.config.elements * use.config.element_bytes)
+        for step in program.steps
+        if isinstance(step.plan, EpochPlan)
+        for use in step.plan.engines.values()
+        if not use.config.to_memory
+    ]
+
+
+def demand_of(found: ApplicationPlan, one: PlannedNetwork) -> NetworkDemand:
+    working = [
+        home
+        for home in one.compiled.program.placed.values()
+        if not home.user_allocated and home.buffer.kind not in (BufferKind.CONSTANT, BufferKind.RESIDENT)
+    ]
+    kept: dict[str, int] = {}
+    for place in found.kept:
+        if place.network == one.name:
+            for other in place.survives:
+                kept[other] = kept.get(other, 0) + one.compiled.program.placed[place.tensor].size_bytes
+    buffers = tuple(BufferLife(home.address, home.size_bytes, home.first, home.last) for home in working)
+    return NetworkDemand(one.name, buffers, parts.size_of(one.spans(BufferKind.RESIDENT)), kept)
+
 
 # How much slower a network may get so that it works in the RAM of a larger one. The prediction itself is off by more
 # than that; RAM that two networks share is there for a third one, or for frame buffers.
@@ -203,9 +447,7 @@ def erased(address: int) -> int:
 # -------------------------------------------------------------------------------------------------------------- sharing
 
 
-def _share(
-    begun: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence[PlannedNetwork]
-) -> ApplicationPlan:
+def _share(begun: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence[PlannedNetwork]) -> ApplicationPlan:
     """The one that takes most RAM stays where it is, and the others come to it."""
     by_name = {source.name: source for source in sources}
     taken: list[Span] = []
@@ -292,9 +534,7 @@ def working(found: ApplicationPlan, one: PlannedNetwork) -> list[Span]:
     return [piece for span in one.spans() for piece in parts.left_of(span, own)]
 
 
-def _moved(
-    begun: ApplicationPlan, source: AppSource, one: PlannedNetwork, taken: Sequence[Span]
-) -> PlannedNetwork:
+def _moved(begun: ApplicationPlan, source: AppSource, one: PlannedNetwork, taken: Sequence[Span]) -> PlannedNetwork:
     """Inside what larger networks take, if it fits there and is not slower."""
     if is_within(working(begun, one), taken):
         return one
@@ -329,3 +569,187 @@ def compiled_with_copies(
 
 def is_within(inner: Iterable[Span], outer: Sequence[Span]) -> bool:
     return not any(True for span in inner for _ in parts.left_of(span, outer))
+
+
+STEPS = 24  # parts of the free RAM that are given away one after the other: some 100 KiB of what the chip has
+_LEAST_BYTES = 4096
+
+
+def with_residents(found: ApplicationPlan, sources: Sequence[AppSource]) -> ApplicationPlan:
+    """The plan with weights in RAM; the same where the application asks for none."""
+    free = _free(found)
+    budget = min(found.application.resident, sum(end - start for start, end in free))
+    if budget < _LEAST_BYTES:
+        return found
+    shares = _shares(found.networks, free, budget)
+    private = _places(shares, free)
+    planned = replace(found, private=private)
+    shared = [span for one in found.networks for span in working(found, one)]
+    networks = []
+    by_name = {source.name: source for source in sources}
+    for one in found.networks:
+        own = private.get(one.name, ())
+        better = one
+        if own:
+            made = compiled_with_copies(planned, by_name[one.name], one.slot, shared, own)
+            if made is not None and made.cost.cycles < one.compiled.cost.cycles:
+                better = replace(one, compiled=made)
+        networks.append(better)
+    used = {one.name: private[one.name] for one in networks if one.name in private and _stays(one)}
+    return replace(planned, networks=tuple(networks), private=used)
+
+
+def _stays(one: PlannedNetwork) -> bool:
+    return any(home.copy_of for home in one.compiled.program.placed.values())
+
+
+def _free(found: ApplicationPlan) -> list[Span]:
+    """RAM of the chip that no network uses at any time; the fastest first."""
+    pools = sorted(found.memory.on_chip, key=lambda pool: (not found.memory.is_npu_ram(pool), pool.base))
+    free = [span for pool in pools for span in parts.left_of((pool.base, pool.base + pool.size_bytes), found.ram)]
+    return [(start, end) for start, end in free if end - start >= _LEAST_BYTES]
+
+
+def _shares(networks: Sequence[PlannedNetwork], free: Sequence[Span], budget: int) -> dict[str, int]:
+    """Bytes for each network."""
+    step = max(_LEAST_BYTES, budget // STEPS // parts.LINE * parts.LINE)
+    count = budget // step
+    curves = {one.name: _curve(one, free, step, count) for one in networks}
+    given = dict.fromkeys(curves, 0)
+    left = count
+    while left:
+        best = max(
+            (
+                (_rate(curve, given[name], more), name, more)
+                for name, curve in curves.items()
+                for more in range(1, left + 1)
+            ),
+            key=lambda row: (row[0], -row[2], row[1]),
+        )
+        if best[0] <= 0:
+            break
+        given[best[1]] += best[2]
+        left -= best[2]
+    return {name: steps * step for name, steps in given.items() if steps}
+
+
+def _curve(one: PlannedNetwork, free: Sequence[Span], step: int, count: int) -> list[float]:
+    """Cycles of a second that are saved with so many steps of RAM."""
+    made, rate = one.compiled, one.network.per_second
+    if not rate:
+        return [0.0] * (count + 1)
+    found = [0.0]
+    for steps in range(1, count + 1):
+        saved, _ = outlook(made.program, free, steps * step, made.target)
+        found.append(max(found[-1], saved * rate))
+    return found
+
+
+def _rate(curve: Sequence[float], given: int, more: int) -> float:
+    return (curve[given + more] - curve[given]) / more if given + more < len(curve) else 0.0
+
+
+def _places(shares: Mapping[str, int], free: Sequence[Span]) -> dict[str, tuple[Span, ...]]:
+    """The free RAM cut into pieces, one behind the other."""
+    left = list(free)
+    found: dict[str, tuple[Span, ...]] = {}
+    for name, size in sorted(shares.items(), key=lambda row: (-row[1], row[0])):
+        own: list[Span] = []
+        while size >= _LEAST_BYTES and left:
+            start, end = left.pop(0)
+            cut = min(end, start + size // parts.LINE * parts.LINE)
+            own.append((start, cut))
+            size -= cut - start
+            if end - cut >= _LEAST_BYTES:
+                left.insert(0, (cut, end))
+        found[name] = tuple(own)
+    return found
+
+
+_LEAST_CONSTANT = 64  # a smaller constant is not worth a look
+
+
+def with_shared_constants(found: ApplicationPlan, sources: Sequence[AppSource]) -> ApplicationPlan:
+    """The plan with equal constants in one place; the same where the application does not ask, or has none."""
+    if not found.application.share_constants:
+        return found
+    if found.application.slots:
+        raise InputError(
+            "share_constants with slots of an earlier build",
+            where=found.application.file,
+            rule="a network that reads constants of others cannot be replaced without them",
+            remedy="leave out share_constants, or build without --keep-slots",
+        )
+    shared = _laid_out(found)
+    if not shared:
+        return found
+    flash = parts.flash_of(found.memory)
+    cursor, networks = erased(shared[-1].end), []
+    for source, one in zip(sources, found.networks, strict=True):
+        room = FlashSlot(one.name, cursor, flash.base + flash.size_bytes)
+        made = _compiled(found, source, one, room, [part for part in shared if one.name in part.networks])
+        slot = slot_for(one.network, room, made)
+        networks.append(replace(one, compiled=made, slot=slot))
+        cursor = slot.end
+    planned = replace(found, networks=tuple(networks), shared=tuple(shared))
+    _require_used(planned)
+    return planned
+
+
+def _laid_out(found: ApplicationPlan) -> list[SharedConstants]:
+    """A part of the flash for every set of networks, one behind the other."""
+    buffers: dict[bytes, Buffer] = {}
+    users: dict[bytes, list[str]] = {}
+    for one in found.networks:
+        if one.network.relocatable is not None:  # an image has all of its constants in itself
+            continue
+        for digest, home in _constants(one.compiled.program):
+            buffers.setdefault(digest, home.buffer)
+            users.setdefault(digest, []).append(one.name)
+    sets: dict[tuple[str, ...], list[bytes]] = {}
+    for digest, readers in users.items():
+        if len(readers) > 1:
+            sets.setdefault(tuple(readers), []).append(digest)
+    cursor, parts_found = parts.flash_of(found.memory).base, []
+    for names, digests in sorted(sets.items()):
+        start = erased(cursor)
+        addresses, image = {}, bytearray()
+        for digest in digests:
+            addresses[digest] = start + len(image)
+            image += buffers[digest].data.ljust(constant_room(buffers[digest]), b"\0")
+        cursor = start + len(image) + parts.BEHIND
+        parts_found.append(SharedConstants(names, start, cursor, addresses, bytes(image)))
+    return parts_found
+
+
+def _constants(program: Program) -> Iterator[tuple[bytes, Placed]]:
+    """Contents of each constant once, in the order of their addresses."""
+    homes = [home for home in program.placed.values() if home.buffer.kind == BufferKind.CONSTANT]
+    found: dict[bytes, Placed] = {}
+    for home in sorted(homes, key=lambda home: (home.address, home.buffer.name)):
+        if home.size_bytes >= _LEAST_CONSTANT and len(home.buffer.data) == home.size_bytes:
+            found.setdefault(contents_digest(home.buffer), home)
+    yield from found.items()
+
+
+def contents_digest(buffer: Buffer) -> bytes:
+    return hashlib.sha256(buffer.data).digest()
+
+
+def _compiled(
+    found: ApplicationPlan, source: AppSource, one: PlannedNetwork, room: FlashSlot, shared: Sequence[SharedConstants]
+) -> Compiled:
+    """The same program in the same RAM, with some of its constants elsewhere."""
+    known: Mapping[bytes, int] = {digest: place for part in shared for digest, place in part.addresses.items()}
+    memory = parts.with_flash(one.compiled.memory, room.start, room.end)
+    memory = parts.with_shared(memory, [(part.start, part.end) for part in shared], known)
+    return compiled_for(source, memory, room, Room(parts.size_of(found.private.get(one.name, ()))))
+
+
+def _require_used(planned: ApplicationPlan) -> None:
+    """Every network reads all of a part that it shares: so the files of each have the same image of it."""
+    for one in planned.networks:
+        places = {home.address for _, home in _constants(one.compiled.program)}
+        for part in planned.shared:
+            if one.name in part.networks and not places.issuperset(part.addresses.values()):
+                raise ModelError("other constants than before they were shared", where=f"network {one.name}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from atonc.compiler.emit.write import check_name
 from atonc.compiler.request.options import Options, room
-from atonc.delivery.application.app_map import read_map
 from atonc.delivery.application.types import (
     AppChanges,
     Application,
@@ -27,6 +27,24 @@ from atonc.machine.base.room import NO_ROOM
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board, split_choice
 from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
+
+MAP = WholeFile.MAP.value
+MAP_FORMAT = "atonc application 1"
+_MOST_BYTES = 1 << 22
+_T = TypeVar("_T")
+
+
+def read_map(path: Path, parse: Callable[[Mapping[str, Any]], _T]) -> _T:
+    """What `parse` makes of it; what it stumbles over is no map."""
+    text = read_text(path, _MOST_BYTES)
+    try:
+        data = json.loads(text)
+        if data["format"] != MAP_FORMAT:
+            raise ValueError(data["format"])
+        return parse(data)
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError):
+        raise InputError("is not the map of an application", where=str(path), rule=f"{MAP} of a build") from None
+
 
 MOST_NETWORKS = 16
 SHARED = "app_shared"  # parts of the flash that several networks read
@@ -300,4 +318,3 @@ def _slot(row: Any) -> FlashSlot:
 
 def slots_rows(slots: Sequence[FlashSlot]) -> Iterator[dict[str, Any]]:
     yield from ({"network": one.network, "start": one.start, "end": one.end} for one in slots)
-

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.request.options import Options
+from atonc.compiler.request.options import CHECKS, GATES, OUTPUT, Options, positive, whole
 from atonc.machine.base.build_folder import BuildKind, Owner
+from atonc.machine.base.declare import Takes, option
+from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.room import NO_ROOM, Room
 
@@ -86,6 +89,18 @@ class FlashSlot:
 
 
 @dataclass(frozen=True)
+class SlotContents:
+    """The constants of a network, from the start of its slot."""
+
+    slot: FlashSlot
+    data: bytes
+
+    @property
+    def crc32(self) -> int:
+        return zlib.crc32(self.data)
+
+
+@dataclass(frozen=True)
 class SharedSlot:
     """Flash that several networks read."""
 
@@ -120,3 +135,59 @@ class AppChanges:
     resident: str | None = None
     share_constants: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # of every network
+
+
+_MOST_TRIALS = 10_000
+
+
+def _trial(what: str) -> Any:
+    said = f"also run the firmware on the virtual board: N inferences of {what}, in random order"
+    return option(0, "--try", CHECKS, said, metavar="N", parse=whole)
+
+
+def _require_trials(count: int) -> None:
+    if not 0 <= count <= _MOST_TRIALS:
+        raise InputError(f"--try {count}", rule=f"0 to {_MOST_TRIALS} inferences of every network")
+
+
+@dataclass(frozen=True)
+class AppOptions:
+    stai: bool = option(False, "--stai", OUTPUT, "also the ST-AI interface of every network (stai_NAME.c)")
+    keep_slots: Path | None = option(
+        None,
+        "--keep-slots",
+        OUTPUT,
+        "app.json of an earlier build: its slots of the flash stay where they are",
+        metavar="FILE",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    trial: int = _trial("every network")
+    max_load: float = option(
+        0.0,
+        "--max-load",
+        GATES,
+        "of the NPU: percent of the time in which networks run (default: any)",
+        metavar="PERCENT",
+        parse=positive,
+    )
+
+    def __post_init__(self) -> None:
+        _require_trials(self.trial)
+
+
+@dataclass(frozen=True)
+class AppUpdateOptions:
+    built: Path = option(
+        Path("build"),
+        "--built",
+        OUTPUT,
+        "folder that `atonc app build` wrote for the firmware that is out (default build)",
+        metavar="DIR",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    trial: int = _trial("the new network and of those that the firmware has in itself")
+
+    def __post_init__(self) -> None:
+        _require_trials(self.trial)

@@ -16,14 +16,22 @@ from atonc.compiler.compile.analyzing import view_of
 from atonc.compiler.compile.pipeline import Compiled, memories, verified
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import check, flash, planning
+from atonc.delivery.application import building, check, planning
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.app_map import MAP, read_map
-from atonc.delivery.application.flash import SlotContents
-from atonc.delivery.application.image_place import ImageEdge, ImagePlace, edge_of, read_place
-from atonc.delivery.application.plan_types import AppSource
-from atonc.delivery.application.relocatable import exec_bytes, image_board, image_of, require_fits, split_files
-from atonc.delivery.application.types import Application, owner_of
+from atonc.delivery.application.planning import AppSource
+from atonc.delivery.application.read import MAP, read_map
+from atonc.delivery.application.relocatable import (
+    ImageEdge,
+    ImagePlace,
+    edge_of,
+    exec_bytes,
+    image_board,
+    image_of,
+    read_place,
+    require_fits,
+    split_files,
+)
+from atonc.delivery.application.types import Application, SlotContents, owner_of
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.reloc.image import Image
 from atonc.machine.base.build_folder import write_whole
@@ -96,7 +104,7 @@ def update(application: Application, name: str, built: Path, folder: Path | None
     require_fits(network, image, place.slot, place.exec_ram)
     told, inside = split_files(files_of(view), name, image)
     contents = [SlotContents(place.slot, image.data)]
-    told[f"{name}_rel.hex"] = flash.hex_text(contents, parts.flash_of(memories(Options(board=application.board))))
+    told[f"{name}_rel.hex"] = building.hex_text(contents, parts.flash_of(memories(Options(board=application.board))))
     _require_sound(application, place, image, {**told, **inside})
     written = write_whole(folder, told, owner_of(name)) if folder is not None else []
     files = tuple(map(str, written))
@@ -190,9 +198,7 @@ def _codes(edge: ImageEdge) -> str:
     return f"{edge.dtype} with scale {edge.scale:g} and zero point {edge.zero_point}"
 
 
-def _require_sound(
-    application: Application, place: ImagePlace, image: Image, files: Mapping[str, bytes]
-) -> None:
+def _require_sound(application: Application, place: ImagePlace, image: Image, files: Mapping[str, bytes]) -> None:
     """What the files say is held against what the firmware grants."""
     board = find_board(application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:

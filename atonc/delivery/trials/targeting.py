@@ -2,12 +2,15 @@
 
 Nothing that comes over the line is believed at once: who the board is and what it holds is asked twice; outputs count
 when they equal the emulator's, or when the board gives the same ones twice; times must agree with their own counters.
+What the board may hold is looked for in folders that were built before: the hash on the board decides, or where there
+is none what the build was asked for; never a folder's name alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,23 +19,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.inputs.inputs import program_inputs, real
+from atonc.compiler.compile.pipeline import read_model
+from atonc.compiler.compile.reproduce import MODEL_HASH, edges_of
+from atonc.compiler.frontends.data_beside import model_bytes
+from atonc.compiler.inputs.inputs import edge_values, program_inputs, real
 from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.passes import order
+from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.trials.boarding import image_network, stored_input
 from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import BoardRunResult, Client, ReportedLayer, TargetError
 from atonc.delivery.wire.messages import ModelInfo, SystemInfo, TensorInfo
+from atonc.insight.explain.saved import BuildRequest, read_asked
 from atonc.insight.explain.types import Measured, MeasuredBlock
+from atonc.insight.runs import runs
 from atonc.insight.validating.distances import Distance, OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
-from atonc.machine.base.errors import InputError
+from atonc.insight.validating.validate_options import FOLDER
+from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost import network as costs
 from atonc.machine.cost.band import band_of
 from atonc.machine.cost.network import StepCost
 from atonc.machine.emu import tensors
+from atonc.machine.emu.files.network_c import find_networks
 from atonc.machine.emu.files.types import BufferInfo
 from atonc.machine.emu.network import EmulatedNetwork
 
@@ -379,3 +391,176 @@ def _block(side: ExpectedSide, layer: ReportedLayer, system: SystemInfo) -> Meas
         predicted_cycles=round(predicted_ms * system.npu_hz / 1e3) if system.npu_hz else sum(c.cycles for c in steps),
         bound_by=max(steps, key=lambda cost: cost.cycles).bound_by if steps else "",
     )
+
+
+_DESCRIBED = "_c_info.json"
+
+
+@dataclass(frozen=True)
+class BuiltNetwork:
+    """A network in a folder; what it was made from where the folder tells (ours do)."""
+
+    c_file: Path
+    signature: str
+    asked: BuildRequest | None
+
+    def __str__(self) -> str:
+        return f"{self.c_file} (hash {self.signature})"
+
+    def is_of(self, model: Path) -> bool | None:
+        """None: nobody knows."""
+        told = self.asked.reproduce.get(MODEL_HASH) if self.asked else None
+        return None if told is None else told == hashlib.sha256(model_bytes(model)).hexdigest()
+
+    def suits(self, given: Mapping[str, str]) -> bool:
+        """Whether all that is asked for now was asked for then; who validates need not repeat everything."""
+        return self.asked is not None and all(self.asked.options.get(flag) == text for flag, text in given.items())
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was found where; `named`: the user said which folder, and nothing else will do."""
+
+    found: tuple[BuiltNetwork, ...]
+    unreadable: tuple[str, ...]  # folders with the reason
+    empty: tuple[str, ...]  # folders without a network
+    named: bool
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        none = [f"no compiled network in {', '.join(self.empty)}"] if self.empty else []
+        return *map(str, self.found), *self.unreadable, *none
+
+
+def look(model: Path, val_json: Path | None, output: Path | None) -> Looked:
+    """`--val-json` says where; else the folder of -o, those that `generate` writes by default here and beside the
+    model, the model's own, and this one."""
+    if val_json is not None:
+        return _named(val_json)
+    found, unreadable, empty = list[BuiltNetwork](), list[str](), list[str]()
+    beside = model.absolute().parent
+    for folder in _once([*([output] if output else []), FOLDER, beside / FOLDER, beside, Path()]):
+        try:
+            networks = list(_networks(folder)) if folder.is_dir() else []
+        except AtoncError as error:
+            unreadable.append(f"{folder}: {error}")
+            continue
+        found += networks
+        empty += [] if networks else [str(folder)]
+    return Looked(tuple(found), tuple(unreadable), tuple(empty), named=False)
+
+
+def _named(val_json: Path) -> Looked:
+    if not val_json.exists():
+        raise InputError(
+            "there is no such file",
+            where=f"--val-json {val_json}",
+            remedy="name NAME_c_info.json of the folder that `generate` wrote",
+        )
+    folder = val_json if val_json.is_dir() else val_json.parent
+    stem = val_json.name.removesuffix(_DESCRIBED)
+    networks = list(_networks(folder, stem if (folder / f"{stem}.c").is_file() else None))
+    if not networks:
+        raise InputError(
+            "no compiled network lies beside it",
+            where=f"--val-json {val_json}",
+            remedy="name NAME_c_info.json of the folder that `generate` wrote",
+        )
+    return Looked(tuple(networks), (), (), named=True)
+
+
+def _networks(folder: Path, stem: str | None = None) -> Iterator[BuiltNetwork]:
+    for c_file in find_networks(folder):
+        if stem in (None, c_file.stem):
+            network = firmware.network_in(folder, c_file.stem)
+            yield BuiltNetwork(c_file, firmware.signature(network), read_asked(folder, c_file.stem))
+
+
+def _once(folders: Sequence[Path]) -> list[Path]:
+    return list({folder.resolve(): folder for folder in reversed(folders)}.values())[::-1]
+
+
+# ------------------------------------------------------------------------------------------------------------- choosing
+
+
+def on_board(looked: Looked, models: Sequence[ModelInfo], model: Path) -> BuiltNetwork | None:
+    """The one whose hash the board tells. A board that tells none leaves it to `of_model`."""
+    told = {one.signature for one in models if one.signature}
+    same = next((built for built in looked.found if built.signature in told), None)
+    if same is not None and same.is_of(model) is False:
+        raise InputError(
+            f"the board holds what was built as {same}, from another model ({_title(same)})",
+            where=str(model),
+            rule="outputs are compared with the model that they came from",
+            remedy="name that model, or flash what was built from this one",
+        )
+    return same
+
+
+def of_model(looked: Looked, model: Path, given: Mapping[str, str]) -> BuiltNetwork | None:
+    """The first that was made from this model and that has all that is asked for; any that the user named."""
+    for built in looked.found:
+        if looked.named and built.is_of(model) is not False:
+            return built
+        if built.is_of(model) and built.suits(given):
+            return built
+    if looked.named:
+        raise InputError(
+            f"what was built as {looked.found[0]} comes from another model ({_title(looked.found[0])})",
+            where=str(model),
+            remedy="name the model that it was built from",
+        )
+    return None
+
+
+def _title(built: BuiltNetwork) -> str:
+    return built.asked.model if built.asked else "unknown"
+
+
+class BuiltSide(FolderSide):
+    """`source` and `graph` are the model as `References` want it; nothing is compiled."""
+
+    def __init__(self, built: BuiltNetwork, model: Path, given: Options, looked: tuple[str, ...] = ()) -> None:
+        """`given`: where the folder does not tell the options of its edges, the user must."""
+        super().__init__(runs.load(runs.RunOptions(built.c_file.parent, built.c_file.stem)), looked)
+        self.built = built
+        edges = edges_of(built.asked.options) if built.asked else given
+        self.source = read_model(model, edges)
+        self.graph = order.run(self.source, edges)
+        self._require(self.graph.inputs, self.net.inputs, "inputs")
+        self._require(self.graph.outputs, self.net.outputs, "outputs")
+
+    def _require(self, names: Sequence[str], infos: Sequence[BufferInfo], what: str) -> None:
+        ours = [_text(self.graph.tensors[name].elements, np.dtype(self.graph.tensors[name].dtype)) for name in names]
+        theirs = [_text(int(np.prod(tensors.io_shape(info))), tensors.dtype_of(info)) for info in infos]
+        if ours != theirs:
+            raise InputError(
+                f"its {what} are {', '.join(theirs)}, those of {self.source.name or 'the model'} {', '.join(ours)}",
+                where=str(self.built.c_file),
+                rule="a folder is validated against the model that it was built from",
+                remedy="name that model; give --input-data-type and --output-data-type as for the build",
+            )
+
+    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        values = edge_values(self.source, self.graph, sample)
+        return self.run([values[name] for name in self.graph.inputs])
+
+    def figures(self, references: References, samples: Sequence[Sample], turns: Sequence[Turn]) -> list[OutputResult]:
+        """ST's figures: what the board computed against the model's own kernels."""
+        expected = [references.outputs(self, sample)[references.yardstick] for sample in samples]
+        found = []
+        for k, name in enumerate(self.graph.outputs):
+            theirs = np.stack([values[k].astype(np.float32) for values in expected])
+            mine = np.stack([self._real(k, turn.outputs[k]) for turn in turns])
+            one = distance("board", theirs, mine, unit_of(self.graph, name, theirs))
+            found.append(OutputResult(name, one.metrics, one.max_lsb))
+        return found
+
+    def _real(self, k: int, data: bytes) -> NDArray[Any]:
+        tensor = self.graph.tensors[self.graph.outputs[k]]
+        codes = np.frombuffer(data, tensors.dtype_of(self.net.outputs[k]))[: tensor.elements].reshape(tensor.shape)
+        return real(tensor, codes).astype(np.float32)
+
+
+def _text(elements: int, dtype: np.dtype[Any]) -> str:
+    return f"{elements:,} x {dtype.name}"

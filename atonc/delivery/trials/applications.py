@@ -2,8 +2,7 @@
 
 What each inference should give comes from the network alone: its files on the emulator, in memory of its own. Between
 any two inferences all RAM of all networks is filled with noise, but for what must stay: weights in RAM, and inputs and
-outputs that survive what runs next. A survivor is looked at again behind every run that it must survive.
-"""
+outputs that survive what runs next. A survivor is looked at again behind every run that it must survive."""
 
 from __future__ import annotations
 
@@ -16,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from atonc.delivery.application.building import BuiltApplication, build
-from atonc.delivery.application.image_place import ImagePlace, places
 from atonc.delivery.application.memory import gaps
-from atonc.delivery.application.options import AppOptions
-from atonc.delivery.application.types import Application, Span
+from atonc.delivery.application.relocatable import ImagePlace, places
+from atonc.delivery.application.types import Application, AppOptions, AppUpdateOptions, Span
+from atonc.delivery.application.updating import BuiltUpdate, update
 from atonc.delivery.firmware import image as firmware
+from atonc.delivery.reloc.format import MAX_IMAGE_BYTES
 from atonc.delivery.trials import loading
-from atonc.delivery.trials.boarding import Rig
-from atonc.machine.base.disk import write_files
+from atonc.delivery.trials.boarding import INSTALL, FirmwareError, Rig
+from atonc.machine.base.disk import read_file, write_files
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.base.words import count
@@ -128,9 +128,7 @@ class _Held:
 class Turns:
     """Inferences one after the other, and what must still be there from those before."""
 
-    def __init__(
-        self, application: Application, ram: Sequence[Span], rig: Rig, random: np.random.Generator
-    ) -> None:
+    def __init__(self, application: Application, ram: Sequence[Span], rig: Rig, random: np.random.Generator) -> None:
         self.application, self.ram, self.rig, self.random = application, ram, rig, random
         self.number = {one.name: k for k, one in enumerate(application.networks)}
         self.alone: Mapping[str, EmulatedNetwork] = {}
@@ -225,3 +223,37 @@ class Turns:
         if wrong.size and not self.first_difference:
             self.first_difference = f"{what}, byte {wrong[0]}: {got[wrong[0]]} not {right[wrong[0]]}"
 
+
+def update_and_try(application: Application, name: str, folder: Path | None, options: AppUpdateOptions) -> BuiltUpdate:
+    """Updates; and runs the firmware of the build with it, if that is asked for."""
+    made = update(application, name, options.built, folder)
+    if not options.trial:
+        return made
+    found = try_update(made, options.trial)
+    return replace(made, trial=found.as_dict() | {"says": sentence(found)})
+
+
+def try_update(made: BuiltUpdate, each: int, seed: int = 0) -> ApplicationTrial:
+    """`each`: inferences of every network that the firmware has in itself, and of the new one; as many before it."""
+    built = made.built
+    places = {place.network: place for place in built.places}
+    fixed = [name for name in built.networks if name not in places]
+    images = {one: read_file(built.folder / f"{one.network}_rel.bin", MAX_IMAGE_BYTES) for one in built.places}
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        new = Path(temporary) / "update"
+        write_files(new, {**made.told, **made.inside})
+        board = find_board(made.application.board)
+        rig = rig_of(built.folder, Path(temporary) / "build", board, fixed, images, built.ram)
+        turns = Turns(made.application, built.ram, rig, np.random.default_rng(seed))
+        alone = {name: load(built.folder, name) for name in fixed}
+        turns.run(alone, each)
+        install(rig, list(built.networks).index(made.name), made.place.slot.start, made.image.data)
+        return turns.run({**alone, made.name: load(new, made.name)}, each)
+
+
+def install(rig: Rig, number: int, address: int, image: bytes) -> None:
+    """Puts an image to an address, and lets the firmware take it for one of its networks."""
+    rig.put(address, image)
+    lines = rig.command(INSTALL, number, 0, address)
+    if "ATONC INSTALL 0" not in lines:
+        raise FirmwareError(lines[-1] if lines else "nothing")
