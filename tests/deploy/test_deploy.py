@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from atonc.delivery.deploy import journal, tools
+from atonc.delivery.deploy import journal, steps, tools
 from atonc.delivery.deploy.app_config.header import meaning
 from atonc.delivery.deploy.config import read_config
 from atonc.delivery.deploy.deployment import Deployment

@@ -156,6 +156,10 @@ def _table(prefix: str, level: str, anchors: np.ndarray) -> Iterator[Line]:
     yield HeaderTable(f"{prefix}{level}ANCHORS", f"2*{prefix}NB_ANCHORS", tuple(float(value) for value in anchors))
 
 
+def _v2_more(case: Case) -> Iterator[Line]:
+    return _table(YOLO_V2.prefix_for(case), "", _v2_anchors(case))
+
+
 YOLO_V2 = Family(
     "object_detection",
     ("tiny_yolo_v2", "st_yolo_lc_v1"),
@@ -168,7 +172,7 @@ YOLO_V2 = Family(
         ("GRID_HEIGHT", lambda case: _v2_grid(case)[0]),
         *(CONFIDENCE, OVERLAP, MOST_BOXES),
     ),
-    more=lambda case: _table(YOLO_V2.prefix_for(case), "", _v2_anchors(case)),
+    more=_v2_more,
     check=_check_v2,
     zoo_prefix="AI_OBJDETECT_YOLOV2_PP_",
     zoo_postprocess={"float32": "OD_YOLO_V2_UF"},
