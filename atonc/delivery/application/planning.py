@@ -2,14 +2,16 @@
 
 Networks take turns on the NPU, so all of them may work in the same RAM. Only three things have a place of their own:
 what the application reserves, inputs and outputs that must survive the runs of others (`Kept`, pinned to the end of the
-NPU's RAM), and weights that stay in RAM (`residents.py`). Every network is compiled for what the others leave of the
-board. Then those that take less RAM are compiled again for what the larger ones take anyway, and stay there unless that
-makes them slower."""
+NPU's RAM), and weights that stay in RAM. Every network is compiled for what the others leave of the board. Then those
+that take less RAM are compiled again for what the larger ones take anyway, and stay there unless that makes them
+slower. Weights go into what is left then, and equal constants of several networks to one place of the flash.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, field, replace
 from typing import Any
 
@@ -75,16 +77,15 @@ class PlannedNetwork:
     def name(self) -> str:
         return self.network.name
 
+    def homes(self, *kinds: BufferKind) -> list[Placed]:
+        """Its buffers in RAM; of some kinds, or of all but constants."""
+        wanted = kinds or tuple(kind for kind in BufferKind if kind != BufferKind.CONSTANT)
+        placed = self.compiled.program.placed.values()
+        return [home for home in placed if not home.user_allocated and home.buffer.kind in wanted]
+
     def spans(self, *kinds: BufferKind) -> list[Span]:
-        """RAM of its buffers; of some kinds, or of all but constants."""
-        homes = self.compiled.program.placed.values()
-        return joined(
-            (home.address, home.address + max(home.reserved_bytes, home.size_bytes))
-            for home in homes
-            if not home.user_allocated
-            and home.buffer.kind != BufferKind.CONSTANT
-            and (not kinds or home.buffer.kind in kinds)
-        )
+        homes = self.homes(*kinds)
+        return joined((home.address, home.address + max(home.reserved_bytes, home.size_bytes)) for home in homes)
 
 
 @dataclass(frozen=True)
@@ -117,20 +118,13 @@ class ApplicationPlan:
         return joined([*(span for one in self.networks for span in one.spans()), *(one.span for one in self.kept)])
 
 
-@dataclass(frozen=True)
-class BufferLife:
-    """Bytes from one step to another; aliases share one (`owner`)."""
-
-    owner: int  # its address: what lies there at the same time is the same memory
-    size_bytes: int
-    first: int
-    last: int
+# ------------------------------------------ the least RAM of any plan of the same programs, from lives of buffers alone
 
 
 @dataclass(frozen=True)
 class NetworkDemand:
     name: str
-    buffers: tuple[BufferLife, ...]
+    buffers: tuple[Placed, ...]
     resident_bytes: int = 0
     kept: Mapping[str, int] | None = None  # bytes of this network that must survive: network -> bytes
 
@@ -145,21 +139,14 @@ def least_ram(networks: Sequence[NetworkDemand]) -> int:
     return residents + max(running, default=0)
 
 
-def live_bytes(buffers: Iterable[BufferLife]) -> NDArray[np.int64]:
-    """In every step; of buffers at one address that live together the largest counts."""
-    rows = list(buffers)
-    steps = max((row.last for row in rows), default=-1) + 1
-    live = np.zeros(steps, np.int64)
-    at: dict[int, list[BufferLife]] = {}
-    for row in rows:
-        at.setdefault(row.owner, []).append(row)
-    for group in at.values():
-        most = np.zeros(steps, np.int64)
-        for row in group:
-            part = most[row.first : row.last + 1]
-            np.maximum(part, row.size_bytes, out=part)
-        live += most
-    return live
+def live_bytes(buffers: Sequence[Placed]) -> NDArray[np.int64]:
+    """In every step; of buffers at one address that live together the largest counts: they are the same memory."""
+    at: dict[int, NDArray[np.int64]] = {}
+    steps = max((home.last for home in buffers), default=-1) + 1
+    for home in buffers:
+        part = at.setdefault(home.address, np.zeros(steps, np.int64))[home.first : home.last + 1]
+        np.maximum(part, home.size_bytes, out=part)
+    return sum(at.values(), np.zeros(steps, np.int64))
 
 
 @dataclass(frozen=True)
@@ -241,42 +228,29 @@ def _flash_demand(made: Compiled) -> tuple[int, float]:
     """Bytes that engines ask of the flash in one inference, and the seconds that it needs for them."""
     program, machine = made.program, made.target.machine
     asked, cycles = 0, 0.0
-    for address, size in _reads(program):
-        bank = machine.memory_at(address)
+    plans = [step.plan for step in program.steps if isinstance(step.plan, EpochPlan)]
+    for use in (use for plan in plans for use in plan.engines.values() if not use.config.to_memory):
+        bank = machine.memory_at(program.placed[use.buffer].address)
         if bank is not None and bank.kind == FLASH:
+            size = use.config.elements * use.config.element_bytes
             asked += size
             cycles += size * machine.external_cycles_per_byte(bank)
     return asked, machine.milliseconds(round(cycles)) / 1000
 
 
-def _reads(program: Program) -> list[tuple[int, int]]:
-    return [
-        (program.placed[use.buffer].address, use.config.elements * use.config.element_bytes)
-        for step in program.steps
-        if isinstance(step.plan, EpochPlan)
-        for use in step.plan.engines.values()
-        if not use.config.to_memory
-    ]
-
-
 def demand_of(found: ApplicationPlan, one: PlannedNetwork) -> NetworkDemand:
-    working = [
-        home
-        for home in one.compiled.program.placed.values()
-        if not home.user_allocated and home.buffer.kind not in (BufferKind.CONSTANT, BufferKind.RESIDENT)
-    ]
+    working = tuple(home for home in one.homes() if home.buffer.kind != BufferKind.RESIDENT)
     kept: dict[str, int] = {}
     for place in found.kept:
         if place.network == one.name:
             for other in place.survives:
                 kept[other] = kept.get(other, 0) + one.compiled.program.placed[place.tensor].size_bytes
-    buffers = tuple(BufferLife(home.address, home.size_bytes, home.first, home.last) for home in working)
-    return NetworkDemand(one.name, buffers, parts.size_of(one.spans(BufferKind.RESIDENT)), kept)
+    return NetworkDemand(one.name, working, parts.size_of(one.spans(BufferKind.RESIDENT)), kept)
 
 
 # How much slower a network may get so that it works in the RAM of a larger one. The prediction itself is off by more
 # than that; RAM that two networks share is there for a third one, or for frame buffers.
-SLOWER = 1.02
+SLOWER_TOGETHER = 1.02
 # And around what must survive, whose RAM is lost for every other network: there banks can be shared less well.
 SLOWER_AROUND_KEPT = 1.05
 # Shares of the lower bound that are tried, one after the other, for networks around what must survive.
@@ -286,7 +260,26 @@ GROWTH = 1.125
 
 
 def read_all(application: Application) -> list[AppSource]:
-    return [_read(network) for network in application.networks]
+    found = []
+    for network in application.networks:
+        with _about(network):
+            try:
+                source = read_quantised(network.model, network.options)
+                found.append(AppSource(network, source, order.run(source, network.options)))
+            except AtoncError as error:
+                raise in_file(network.model, error) from error.__cause__
+    return found
+
+
+@contextmanager
+def _about(network: AppNetwork) -> Iterator[None]:
+    """What goes wrong inside names the network that it is about."""
+    with progress.part(f"network {network.name}"):
+        try:
+            yield
+        except AtoncError as error:
+            error.where = f"network {network.name}" + (f", {error.where}" if error.where else "")
+            raise
 
 
 def plan(application: Application, sources: Sequence[AppSource]) -> ApplicationPlan:
@@ -305,27 +298,9 @@ def verify_all(found: ApplicationPlan) -> ApplicationPlan:
     """Every program on the emulator, layer by layer."""
     networks = []
     for one in found.networks:
-        with progress.part(f"network {one.name}"):
-            try:
-                networks.append(replace(one, compiled=verified(one.compiled, one.network.options)))
-            except AtoncError as error:
-                raise _of(one.network, error) from error.__cause__
+        with _about(one.network):
+            networks.append(replace(one, compiled=verified(one.compiled, one.network.options)))
     return replace(found, networks=tuple(networks))
-
-
-def _read(network: AppNetwork) -> AppSource:
-    with progress.part(f"network {network.name}"):
-        try:
-            source = read_quantised(network.model, network.options)
-            return AppSource(network, source, order.run(source, network.options))
-        except AtoncError as error:
-            raise _of(network, in_file(network.model, error)) from error.__cause__
-
-
-def _of(network: AppNetwork, error: AtoncError) -> AtoncError:
-    """The error with the network that it is about."""
-    error.where = f"network {network.name}" + (f", {error.where}" if error.where else "")
-    return error
 
 
 # ------------------------------------------------------------------------------------------------- places of their own
@@ -338,7 +313,7 @@ def _kept(
     what all share, so that it works in both as in one piece. `other_end`: those of the network that keeps second most
     lie from there on, at the other end of what all share, so that it does the same."""
     wanted = [
-        (_size(one, tensor), one.name, tensor, survives)
+        (one.graph.tensors[tensor].elements * item_bytes(one.graph.tensors[tensor]), one.name, tensor, survives)
         for one in sources
         for edges, survives, ours in (
             (one.graph.inputs, one.network.inputs_survive, one.network.options.inputs_allocation),
@@ -355,11 +330,6 @@ def _kept(
     places = parts.places_at_an_end(memory, [row[0] for row in wanted[: len(wanted) - len(moved)]], low)
     places += parts.places_from(other_end or 0, [row[0] for row in moved])
     return tuple(Kept(name, tensor, span, who) for (_, name, tensor, who), span in zip(wanted, places, strict=True))
-
-
-def _size(source: AppSource, tensor: str) -> int:
-    found = source.graph.tensors[tensor]
-    return found.elements * item_bytes(found)
 
 
 def room_for(found: ApplicationPlan, name: str, only: Sequence[Span] | None = None) -> BoardMemory:
@@ -387,13 +357,15 @@ def granted(found: ApplicationPlan, name: str) -> list[Span]:
 def compiled_for(source: AppSource, memory: BoardMemory, slot: FlashSlot, resident: Room = NO_ROOM) -> Compiled:
     options = replace(source.network.options, verify=False, resident=resident)
     memory = movable_outside(memory) if options.relocatable else memory
-    with progress.part(f"network {source.name}"):
-        try:
-            return compile_canonical(
-                source.source, source.graph, options, parts.with_flash(memory, slot.start, slot.end)
-            )
-        except AtoncError as error:
-            raise _of(source.network, error) from error.__cause__
+    with _about(source.network):
+        return compile_canonical(source.source, source.graph, options, parts.with_flash(memory, slot.start, slot.end))
+
+
+def _if_it_fits(source: AppSource, memory: BoardMemory, slot: FlashSlot, resident: Room = NO_ROOM) -> Compiled | None:
+    try:
+        return compiled_for(source, memory, slot, resident)
+    except (PlacementError, CapacityError):
+        return None
 
 
 def _each_alone(begun: ApplicationPlan, sources: Sequence[AppSource]) -> list[PlannedNetwork]:
@@ -414,15 +386,11 @@ def _each_alone(begun: ApplicationPlan, sources: Sequence[AppSource]) -> list[Pl
     return found
 
 
-def _constants_end(made: Compiled) -> int:
-    flash = parts.flash_of(made.memory)
-    inside = [home.end for home in made.program.placed.values() if flash.base <= home.address]
-    return max((end for end in inside if end <= flash.base + flash.size_bytes), default=flash.base)
-
-
 def slot_for(network: AppNetwork, room: FlashSlot, made: Compiled) -> FlashSlot:
     """From the start of the room: what was asked for, or what is used and room to grow."""
-    used = _constants_end(made) - room.start
+    flash = parts.flash_of(made.memory)
+    ends = [home.end for home in made.program.placed.values() if flash.base <= home.address]
+    used = max((end for end in ends if end <= flash.base + flash.size_bytes), default=flash.base) - room.start
     size = network.slot_bytes or round(used * GROWTH) + parts.BEHIND
     if size < used + parts.BEHIND:
         raise CapacityError(
@@ -453,9 +421,12 @@ def _share(begun: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence
     taken: list[Span] = []
     chosen: dict[str, PlannedNetwork] = {}
     for one in sorted(alone, key=lambda one: (-parts.size_of(working(begun, one)), one.name)):
-        better = _moved(begun, by_name[one.name], one, taken) if taken else one
-        chosen[one.name] = better
-        taken = parts.joined([*taken, *working(begun, better)])
+        if taken and any(True for span in working(begun, one) for _ in parts.left_of(span, taken)):
+            made = compiled_within(begun, by_name[one.name], one.slot, taken)
+            if made is not None and made.cost.cycles <= SLOWER_TOGETHER * one.compiled.cost.cycles:
+                one = replace(one, compiled=made)
+        chosen[one.name] = one
+        taken = parts.joined([*taken, *working(begun, one)])
     return replace(begun, networks=tuple(chosen[one.name] for one in alone))
 
 
@@ -506,13 +477,9 @@ def _settled(found: ApplicationPlan, sources: Sequence[AppSource]) -> Applicatio
     for source, one in zip(sources, found.networks, strict=True):
         pins = {kept.tensor: kept.span for kept in found.kept if kept.network == one.name}
         memory = granted_memory(found.application.board, granted(found, one.name), pins)
-        try:
-            made = compiled_for(source, memory, one.slot)
-        except (PlacementError, CapacityError):
-            networks.append(one)
-            continue
-        most = one.compiled.cost.cycles * (SLOWER if one.network.relocatable is not None else 1)
-        networks.append(replace(one, compiled=made) if made.cost.cycles <= most else one)
+        made = _if_it_fits(source, memory, one.slot)
+        most = one.compiled.cost.cycles * (SLOWER_TOGETHER if one.network.relocatable is not None else 1)
+        networks.append(replace(one, compiled=made) if made is not None and made.cost.cycles <= most else one)
     return replace(found, networks=tuple(networks))
 
 
@@ -534,42 +501,19 @@ def working(found: ApplicationPlan, one: PlannedNetwork) -> list[Span]:
     return [piece for span in one.spans() for piece in parts.left_of(span, own)]
 
 
-def _moved(begun: ApplicationPlan, source: AppSource, one: PlannedNetwork, taken: Sequence[Span]) -> PlannedNetwork:
-    """Inside what larger networks take, if it fits there and is not slower."""
-    if is_within(working(begun, one), taken):
-        return one
-    found = compiled_within(begun, source, one.slot, taken)
-    fine = found is not None and found.cost.cycles <= SLOWER * one.compiled.cost.cycles
-    return replace(one, compiled=found) if found is not None and fine else one
-
-
 def compiled_within(
     begun: ApplicationPlan, source: AppSource, slot: FlashSlot, taken: Sequence[Span]
 ) -> Compiled | None:
     """Nothing where it does not fit."""
     memory = room_for(begun, source.name, taken)
-    if not any(pool.writable for pool in memory.pools):
-        return None
-    try:
-        return compiled_for(source, memory, slot)
-    except (PlacementError, CapacityError):
-        return None
+    return _if_it_fits(source, memory, slot) if any(pool.writable for pool in memory.pools) else None
 
 
-def compiled_with_copies(
-    begun: ApplicationPlan, source: AppSource, slot: FlashSlot, shared: Sequence[Span], own: Sequence[Span]
-) -> Compiled | None:
-    """With weights in RAM of its own, which stay while others work in the shared RAM."""
-    memory = replace(room_for(begun, source.name, [*shared, *own]), overwritten=tuple(parts.joined(shared)))
-    try:
-        return compiled_for(source, memory, slot, Room(parts.size_of(own)))
-    except (PlacementError, CapacityError):
-        return None
-
-
-def is_within(inner: Iterable[Span], outer: Sequence[Span]) -> bool:
-    return not any(True for span in inner for _ in parts.left_of(span, outer))
-
+# ------------------------------------------------------------------------------------------------------ weights in RAM
+# What the shared plan leaves free on the chip goes to the networks in steps, each to the one that saves most time of a
+# second with it: cycles by the outlook of `--resident`, times how often the network runs. Gains shrink as a network
+# gets more, but a large kernel may need several steps at once, so the best average over any number of steps counts.
+# Then each network is compiled for the shared RAM and its own part, and keeps that if it is faster.
 
 STEPS = 24  # parts of the free RAM that are given away one after the other: some 100 KiB of what the chip has
 _LEAST_BYTES = 4096
@@ -581,26 +525,22 @@ def with_residents(found: ApplicationPlan, sources: Sequence[AppSource]) -> Appl
     budget = min(found.application.resident, sum(end - start for start, end in free))
     if budget < _LEAST_BYTES:
         return found
-    shares = _shares(found.networks, free, budget)
-    private = _places(shares, free)
+    private = _places(_shares(found.networks, free, budget), free)
     planned = replace(found, private=private)
     shared = [span for one in found.networks for span in working(found, one)]
-    networks = []
+    networks, used = [], {}
     by_name = {source.name: source for source in sources}
     for one in found.networks:
-        own = private.get(one.name, ())
-        better = one
-        if own:
-            made = compiled_with_copies(planned, by_name[one.name], one.slot, shared, own)
+        if own := private.get(one.name, ()):  # its weights stay there while others work in the shared RAM
+            memory = room_for(planned, one.name, [*shared, *own])
+            memory = replace(memory, overwritten=tuple(parts.joined(shared)))
+            made = _if_it_fits(by_name[one.name], memory, one.slot, Room(parts.size_of(own)))
             if made is not None and made.cost.cycles < one.compiled.cost.cycles:
-                better = replace(one, compiled=made)
-        networks.append(better)
-    used = {one.name: private[one.name] for one in networks if one.name in private and _stays(one)}
+                one = replace(one, compiled=made)
+        networks.append(one)
+        if one.name in private and any(home.copy_of for home in one.compiled.program.placed.values()):
+            used[one.name] = own
     return replace(planned, networks=tuple(networks), private=used)
-
-
-def _stays(one: PlannedNetwork) -> bool:
-    return any(home.copy_of for home in one.compiled.program.placed.values())
 
 
 def _free(found: ApplicationPlan) -> list[Span]:
@@ -618,18 +558,15 @@ def _shares(networks: Sequence[PlannedNetwork], free: Sequence[Span], budget: in
     given = dict.fromkeys(curves, 0)
     left = count
     while left:
-        best = max(
-            (
-                (_rate(curve, given[name], more), name, more)
-                for name, curve in curves.items()
-                for more in range(1, left + 1)
-            ),
-            key=lambda row: (row[0], -row[2], row[1]),
+        gain, fewer, name = max(
+            ((curve[given[name] + more] - curve[given[name]]) / more, -more, name)
+            for name, curve in curves.items()
+            for more in range(1, min(left, len(curve) - 1 - given[name]) + 1)
         )
-        if best[0] <= 0:
+        if gain <= 0:
             break
-        given[best[1]] += best[2]
-        left -= best[2]
+        given[name] -= fewer
+        left += fewer
     return {name: steps * step for name, steps in given.items() if steps}
 
 
@@ -643,10 +580,6 @@ def _curve(one: PlannedNetwork, free: Sequence[Span], step: int, count: int) -> 
         saved, _ = outlook(made.program, free, steps * step, made.target)
         found.append(max(found[-1], saved * rate))
     return found
-
-
-def _rate(curve: Sequence[float], given: int, more: int) -> float:
-    return (curve[given + more] - curve[given]) / more if given + more < len(curve) else 0.0
 
 
 def _places(shares: Mapping[str, int], free: Sequence[Span]) -> dict[str, tuple[Span, ...]]:
