@@ -14,8 +14,7 @@ from atonc.delivery.application.planning import ApplicationPlan, figures
 from atonc.delivery.application.read import FILES, MAP, OWN, read_application, read_map
 from atonc.delivery.application.types import AppChanges, Application
 from atonc.insight.sweeping import row as models
-from atonc.insight.sweeping.options import SweepOptions
-from atonc.insight.sweeping.plan import SHARE, SweepPlan, SweepRow, read_plan
+from atonc.insight.sweeping.plan import SHARE, SweepOptions, SweepPlan, SweepRow, read_plan
 from atonc.insight.sweeping.run import Sweep, run
 from atonc.insight.workers import WorkUnit
 from atonc.machine.base.errors import AtoncError, InputError

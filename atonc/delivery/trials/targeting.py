@@ -35,7 +35,7 @@ from atonc.delivery.wire.messages import ModelInfo, SystemInfo, TensorInfo
 from atonc.insight.explain.saved import BuildRequest, read_asked
 from atonc.insight.explain.types import Measured, MeasuredBlock
 from atonc.insight.runs import runs
-from atonc.insight.validating.distances import Distance, OutputResult, distance, unit_of
+from atonc.insight.validating.judging import Distance, OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
 from atonc.insight.validating.validate_options import FOLDER
 from atonc.machine.base.errors import AtoncError, InputError
