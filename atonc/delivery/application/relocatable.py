@@ -125,13 +125,8 @@ def _span(start: int, end: int) -> dict[str, int]:
 
 
 def _edge(one: ImageEdge) -> dict[str, Any]:
-    return {
-        "bytes": one.size_bytes,
-        "type": one.dtype,
-        "scale": one.scale,
-        "zero_point": one.zero_point,
-        "kept": _span(*one.kept) if one.kept else None,
-    }
+    codes = {"bytes": one.size_bytes, "type": one.dtype, "scale": one.scale, "zero_point": one.zero_point}
+    return codes | {"kept": _span(*one.kept) if one.kept else None}
 
 
 def read_place(row: Mapping[str, Any]) -> ImagePlace:
