@@ -63,7 +63,11 @@ def compare_applications(a: Path, b: Path) -> list[AppFigurePair]:
                 remedy="name a folder of atonc app build, or an application file",
             )
     one, other = _figures_at(a), _figures_at(b)
-    return [*_pairs("", TOTALS, one["totals"], other["totals"]), *_of_networks(one["networks"], other["networks"])]
+    sides = [{row["name"]: row for row in side["networks"]} for side in (one, other)]
+    found = [*_pairs("", TOTALS, one["totals"], other["totals"])]
+    for name in dict.fromkeys((*sides[0], *sides[1])):
+        found += _pairs(name, EACH, sides[0].get(name), sides[1].get(name))
+    return found
 
 
 def _figures_at(place: Path) -> dict[str, Any]:
@@ -76,12 +80,6 @@ def _figures_at(place: Path) -> dict[str, Any]:
 def _figures_in(data: Mapping[str, Any]) -> dict[str, Any]:
     networks = [{"name": str(row["name"]), **{key: float(row[key]) for key in EACH}} for row in data["networks"]]
     return {"networks": networks, "totals": {key: float(data["totals"].get(key, 0)) for key in TOTALS}}
-
-
-def _of_networks(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> Iterator[AppFigurePair]:
-    sides = [{row["name"]: row for row in rows} for rows in (one, other)]
-    for name in dict.fromkeys((*sides[0], *sides[1])):
-        yield from _pairs(name, EACH, sides[0].get(name), sides[1].get(name))
 
 
 def _pairs(

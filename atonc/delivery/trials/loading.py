@@ -238,14 +238,6 @@ def _stored(info: BufferInfo, value: NDArray[Any]) -> bytes:
     return memory.read(0, info.size_bytes).tobytes()
 
 
-def require(edges: ImageEdges, sizes: Sequence[int], where: str) -> ImageEdges:
-    """What is told must fill the buffers; a firmware may not know shapes that we can read."""
-    seen = [info.size_bytes for info in edges.inputs.inputs]
-    if seen != list(sizes):
-        raise InputError(f"its inputs are said to have {seen} bytes, their buffers have {list(sizes)}", where=where)
-    return edges
-
-
 WORDS = ("copy", "xip", "ext", "no-flash", "no-run", "usbc", "max-speed")
 EXT_EXEC_RAM, EXT_EXEC_RAM_BYTES = 0x91C0_0000, 4 << 20
 INFERENCES = 2
@@ -369,22 +361,21 @@ def run_virtual(wanted: LoadPlan, seed: int = 0, files: Sequence[Path] = ()) -> 
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         runtime = loader_runtime(secure=flags.secure, debug_info=flags.debug_info)
         rig = LoaderRig(build_loader(runtime, Path(temporary)))
-    line = rig.install(wanted.image, wanted.params, _spot(wanted))
-    edges = told(rig.said)
-    require(edges, [buffer.size_bytes for buffer in rig.inputs[0]], str(wanted.file))
+    spot = Spot(COPY if wanted.copy else XIP, wanted.address, wanted.params_address)
+    if wanted.external:
+        spot = replace(spot, exec_ram=EXT_EXEC_RAM, exec_ram_bytes=EXT_EXEC_RAM_BYTES)
+    line = rig.install(wanted.image, wanted.params, spot)
+    edges, sizes = told(rig.said), [buffer.size_bytes for buffer in rig.inputs[0]]
+    seen = [info.size_bytes for info in edges.inputs.inputs]
+    if seen != sizes:  # a firmware may not know shapes that we can read
+        raise InputError(
+            f"its inputs are said to have {seen} bytes, their buffers have {sizes}", where=str(wanted.file)
+        )
     inputs = edges.stored(files, seed)
     for _ in range(INFERENCES):
         found, epochs = rig.profile([np.frombuffer(value, np.uint8) for value in inputs])
     arrays = edges.arrays([output.tobytes() for output in found.outputs])
     return Loaded(wanted, line, found.cycles, stm32n6().clocks.cpu_mhz, tuple(epochs), arrays, edges, inputs)
-
-
-def _spot(wanted: LoadPlan) -> Spot:
-    mode = COPY if wanted.copy else XIP
-    spot = Spot(mode, wanted.address, wanted.params_address)
-    if not wanted.external:
-        return spot
-    return Spot(mode, wanted.address, wanted.params_address, EXT_EXEC_RAM, EXT_EXEC_RAM_BYTES)
 
 
 _KINDS = {2: EpochFlags.PURE_SW, 3: EpochFlags.HYBRID, 4: EpochFlags.BLOB}  # what the firmware calls a block
