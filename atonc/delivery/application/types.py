@@ -29,7 +29,7 @@ def owner_of(update: str) -> Owner:
 
 
 class WholeFile(Enum):
-    """The files of an application that belong to no single network; `whole_files.py` makes them."""
+    """The files of an application that belong to no single network; `building.whole_files` makes them."""
 
     REPORT = "app_report.html"
     HEADER = "app_networks.h"

@@ -51,7 +51,12 @@ def read_yaml(path: Path) -> YamlSettings:
     except ImportError:
         raise ToolError("PyYAML is not installed", remedy="pip install 'atonc[deploy]'") from None
 
-    text = _decoded(path)
+    data = read_file(path, MOST_BYTES)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("is not UTF-8", where=f"{path}:{line}") from None
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
@@ -66,15 +71,6 @@ def read_yaml(path: Path) -> YamlSettings:
     reader = _YamlReader(path, yaml)
     reader.mapping(tree, "", 0)
     return YamlSettings(path, reader.values, reader.lines)
-
-
-def _decoded(path: Path) -> str:
-    data = read_file(path, MOST_BYTES)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("is not UTF-8", where=f"{path}:{line}") from None
 
 
 class _YamlReader:
@@ -389,7 +385,9 @@ def class_names(config: DeployConfig) -> tuple[str, ...]:
     settings = config.settings
     names = settings.get("dataset.class_names")
     if not names and settings.get("dataset.classes_file_path"):
-        names = _from_file(settings)
+        key = "dataset.classes_file_path"
+        text = read_text(_existing(settings, key, str(settings.get(key))), MOST_NAMES_BYTES)
+        names = [line.strip() for line in text.splitlines() if line.strip()]
     if not names:
         names = _DATASET_CLASSES.get(str(settings.get("dataset.name")), "").split(",")
     found = [str(name) for name in names if str(name)]
@@ -398,12 +396,6 @@ def class_names(config: DeployConfig) -> tuple[str, ...]:
     if config.use_case == "audio_event_detection" and settings.get("dataset.use_garbage_class"):
         found.append("other")
     return tuple(sorted(found) if config.use_case in _SORTED else found)
-
-
-def _from_file(settings: YamlSettings) -> list[str]:
-    key = "dataset.classes_file_path"
-    text = read_text(_existing(settings, key, str(settings.get(key))), MOST_NAMES_BYTES)
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _existing(settings: YamlSettings, key: str, given: str) -> Path:

@@ -32,7 +32,7 @@ from atonc.delivery.firmware import image as firmware
 from atonc.delivery.trials.boarding import Expectation, expectation, image_network
 from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import BoardRunResult, Client, ReportedLayer, TargetError
-from atonc.delivery.wire.messages import ModelInfo, SystemInfo, TensorInfo
+from atonc.delivery.wire.messages import ModelInfo, SystemInfo
 from atonc.insight.explain.saved import BuildRequest, read_asked
 from atonc.insight.explain.types import Measured, MeasuredBlock
 from atonc.insight.runs import runs
@@ -286,12 +286,9 @@ def differences(side: ExpectedSide, model: ModelInfo) -> list[str]:
             continue
         for (name, size, dtype), tensor in zip(ours, theirs, strict=True):
             if (size, dtype) != (tensor.size_bytes, tensor.dtype.str):
-                found.append(f"{what} {tensor.name} is {_told(tensor)} where {name} is {size} bytes of {dtype}")
+                told = f"{tensor.size_bytes} bytes of {tensor.dtype.str}"
+                found.append(f"{what} {tensor.name} is {told} where {name} is {size} bytes of {dtype}")
     return found
-
-
-def _told(tensor: TensorInfo) -> str:
-    return f"{tensor.size_bytes} bytes of {tensor.dtype.str}"
 
 
 def confirmed(
@@ -437,7 +434,9 @@ def look(model: Path, val_json: Path | None, output: Path | None) -> Looked:
         return _named(val_json)
     found, unreadable, empty = list[BuiltNetwork](), list[str](), list[str]()
     beside = model.absolute().parent
-    for folder in _once([*([output] if output else []), FOLDER, beside / FOLDER, beside, Path()]):
+    asked = [*([output] if output else []), FOLDER, beside / FOLDER, beside, Path()]
+    once = {folder.resolve(): folder for folder in reversed(asked)}  # by the first of its names
+    for folder in reversed(once.values()):
         try:
             networks = list(_networks(folder)) if folder.is_dir() else []
         except AtoncError as error:
@@ -472,10 +471,6 @@ def _networks(folder: Path, stem: str | None = None) -> Iterator[BuiltNetwork]:
         if stem in (None, c_file.stem):
             network = firmware.network_in(folder, c_file.stem)
             yield BuiltNetwork(c_file, firmware.signature(network), read_asked(folder, c_file.stem))
-
-
-def _once(folders: Sequence[Path]) -> list[Path]:
-    return list({folder.resolve(): folder for folder in reversed(folders)}.values())[::-1]
 
 
 # ------------------------------------------------------------------------------------------------------------- choosing
