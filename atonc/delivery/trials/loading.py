@@ -23,9 +23,9 @@ from atonc.delivery.trials.boarding import INSTALL, FirmwareError, Inference, Ri
 from atonc.delivery.trials.relocating import params_beside, read_image_file
 from atonc.delivery.trials.targeting import contradiction, milliseconds
 from atonc.delivery.wire import messages
-from atonc.delivery.wire.client import Client, ReportedLayer, TargetError
+from atonc.delivery.wire.client import Client, TargetError
 from atonc.delivery.wire.links import ByteLink
-from atonc.delivery.wire.messages import STM32N6, ModelInfo, TensorInfo
+from atonc.delivery.wire.messages import STM32N6, ModelInfo, Operator, TensorInfo
 from atonc.insight.runs import edge_inputs
 from atonc.insight.runs.edge_inputs import EdgeBuffers
 from atonc.insight.runs.runs import digest
@@ -165,7 +165,13 @@ class ImageEdges:
     def stored(self, files: Sequence[Path], seed: int) -> list[bytes]:
         """Inputs from files, or from the seed, as they lie in memory."""
         chosen = edge_inputs.choose(self.inputs, files, seed)
-        return [_stored(info, chosen[info.name]) for info in self.inputs.inputs]
+        stored = []
+        for info in self.inputs.inputs:
+            memory = AddressSpace()
+            memory.add(info.name, 0, max(1, info.size_bytes))
+            tensors.write_input(info, chosen[info.name], memory)
+            stored.append(memory.read(0, info.size_bytes).tobytes())
+        return stored
 
     def arrays(self, outputs: Sequence[bytes | Bytes]) -> Mapping[str, NDArray[Any]]:
         """Bytes of the outputs by name, in shape and type."""
@@ -229,13 +235,6 @@ def _info(name: str, shape: tuple[int, ...], position: str, kind: str, bits: int
         is_user_allocated=False,
         is_param=False,
     )
-
-
-def _stored(info: BufferInfo, value: NDArray[Any]) -> bytes:
-    memory = AddressSpace()
-    memory.add(info.name, 0, max(1, info.size_bytes))
-    tensors.write_input(info, value, memory)
-    return memory.read(0, info.size_bytes).tobytes()
 
 
 WORDS = ("copy", "xip", "ext", "no-flash", "no-run", "usbc", "max-speed")
@@ -402,7 +401,7 @@ def run_on_board(plan: LoadPlan, link: ByteLink, seed: int = 0, files: Sequence[
         f"{model.name}, {model.description}",
         round(1e3 * mhz * milliseconds(result, system.cpu_hz)),
         mhz,
-        tuple(_epoch(layer) for layer in result.layers),
+        tuple(EpochTime(*layer.epochs, _kind(layer.operator), *layer.cycles) for layer in result.layers),
         edges.arrays(result.outputs),
         edges=edges,
         inputs=inputs,
@@ -427,9 +426,5 @@ def _model(client: Client, plan: LoadPlan) -> ModelInfo:
     return models[0]
 
 
-def _epoch(layer: ReportedLayer) -> EpochTime:
-    operator = layer.operator
-    first, last = operator.id & 0xFFFF, operator.id >> 16
-    before, core, after = (*operator.cycles, 0, 0, 0)[:3]
-    kind = _KINDS.get(operator.kind & _KIND_BITS, EpochFlags(0))
-    return EpochTime(first, last if first <= last < 0x8000 else first, kind, before, core, after)
+def _kind(operator: Operator) -> EpochFlags:
+    return _KINDS.get(operator.kind & _KIND_BITS, EpochFlags(0))

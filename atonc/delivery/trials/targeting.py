@@ -368,9 +368,7 @@ def _source(system: SystemInfo, line: str) -> str:
 
 
 def _block(side: ExpectedSide, layer: ReportedLayer, system: SystemInfo) -> MeasuredBlock:
-    first, last = layer.operator.id & 0xFFFF, layer.operator.id >> 16
-    last = last if first <= last < 0x8000 else first
-    before, core, after = (*layer.operator.cycles, 0, 0, 0)[:3]
+    (first, last), (before, core, after) = layer.epochs, layer.cycles
     steps = [cost for number, cost in side.costs if first <= number <= last]
     took_ms = 1e3 * (before + core + after) / system.cpu_hz
     predicted_ms = sum(side.predicted_ms(cost, system.cpu_hz, system.npu_hz) for cost in steps)
