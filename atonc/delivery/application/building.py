@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from atonc.delivery.application.planning import (
     ApplicationPlan,
     AppSource,
     PlannedNetwork,
-    SharedConstants,
     figures,
     plan,
     with_residents,
@@ -43,7 +42,6 @@ from atonc.delivery.application.relocatable import (
 from atonc.delivery.application.types import (
     OWNER,
     Application,
-    AppNetwork,
     AppOptions,
     FlashSlot,
     SharedSlot,
@@ -92,12 +90,12 @@ def ways_out(application: Application, sources: Sequence[AppSource]) -> Iterator
 def _changes(application: Application) -> Iterator[tuple[str, Application]]:
     for one in application.networks:
         if one.inputs_survive:
-            yield f"inputs of {one.name} need not survive", _with(application, replace(one, inputs_survive=()))
+            less = application.with_network(replace(one, inputs_survive=()))
+            yield f"inputs of {one.name} need not survive", less
         if one.outputs_survive:
-            yield f"outputs of {one.name} need not survive", _with(application, replace(one, outputs_survive=()))
-    for taken in application.reserved:
-        if taken.image:
-            continue
+            less = application.with_network(replace(one, outputs_survive=()))
+            yield f"outputs of {one.name} need not survive", less
+    for taken in (one for one in application.reserved if not one.image):
         left = tuple(one for one in application.reserved if one is not taken)
         yield f"{taken.name} elsewhere, not in these memories", replace(application, reserved=left)
     choice, board = split_choice(application.board)
@@ -106,16 +104,12 @@ def _changes(application: Application) -> Iterator[tuple[str, Application]]:
     for one in application.networks:
         if one.options.prefer != "memory":
             thrifty = replace(one, options=replace(one.options, prefer="memory"))
-            yield f'prefer = "memory" for {one.name}', _with(application, thrifty)
+            yield f'prefer = "memory" for {one.name}', application.with_network(thrifty)
         if one.slot_bytes:
-            yield f"no slot size for {one.name}", _with(application, replace(one, slot_bytes=0))
+            yield f"no slot size for {one.name}", application.with_network(replace(one, slot_bytes=0))
 
 
-def _with(application: Application, network: AppNetwork) -> Application:
-    return replace(
-        application, networks=tuple(network if one.name == network.name else one for one in application.networks)
-    )
-
+# ------------------------------------------------------------------------ the files that belong to no single network
 
 ERASED = b"\xff"  # what flash reads before it is programmed
 
@@ -152,35 +146,20 @@ def linker_lines(contents: Sequence[SlotContents]) -> Iterator[str]:
     yield f"PROVIDE(_app_flash_start = {first:#010x}); PROVIDE(_app_flash_end = {last:#010x});"
 
 
-@dataclass(frozen=True)
-class Whole:
-    """What they are made of."""
-
-    plan: ApplicationPlan
-    figures: ApplicationFigures
-    contents: Sequence[SlotContents]  # of the flash
-
-
-def _map(whole: Whole) -> bytes:
+def whole_files(found: ApplicationPlan, told: ApplicationFigures, contents: Sequence[SlotContents]) -> dict[str, bytes]:
     head = {"format": MAP_FORMAT, "atonc": __version__}
-    return write.to_json(head | document(whole.plan, whole.figures, whole.contents))
-
-
-_MAKERS: Mapping[WholeFile, Callable[[Whole], bytes]] = {
-    WholeFile.REPORT: lambda whole: page.page(whole.plan, whole.figures),
-    WholeFile.HEADER: lambda whole: c_text.header(whole.plan).encode(),
-    WholeFile.SOURCE: lambda whole: c_text.source(whole.plan, whole.contents).encode(),
-    WholeFile.LOOP: lambda whole: loop_text.loop_source().encode(),
-    WholeFile.ADDRESSES: lambda whole: c_text.addresses(whole.plan, whole.contents).encode(),
-    WholeFile.LINKER: lambda whole: ("\n".join(linker_lines(whole.contents)) + "\n").encode(),
-    WholeFile.BINARY: lambda whole: flash_image(whole.contents)[1],
-    WholeFile.HEX: lambda whole: hex_text(whole.contents, parts.flash_of(whole.plan.memory)),
-    WholeFile.MAP: _map,
-}
-
-
-def whole_files(whole: Whole) -> dict[str, bytes]:
-    return {file.value: _MAKERS[file](whole) for file in WholeFile}
+    made: dict[WholeFile, bytes | str] = {
+        WholeFile.REPORT: page.page(found, told),
+        WholeFile.HEADER: c_text.header(found),
+        WholeFile.SOURCE: c_text.source(found, contents),
+        WholeFile.LOOP: loop_text.loop_source(),
+        WholeFile.ADDRESSES: c_text.addresses(found, contents),
+        WholeFile.LINKER: "\n".join(linker_lines(contents)) + "\n",
+        WholeFile.BINARY: flash_image(contents)[1],
+        WholeFile.HEX: hex_text(contents, parts.flash_of(found.memory)),
+        WholeFile.MAP: write.to_json(head | document(found, told, contents)),
+    }
+    return {file.value: text.encode() if isinstance(text, str) else text for file, text in made.items()}
 
 
 def document(found: ApplicationPlan, told: ApplicationFigures, contents: Sequence[SlotContents]) -> dict[str, Any]:
@@ -258,7 +237,9 @@ def build(application: Application, folder: Path | None, options: AppOptions | N
         application = with_slots_of(application, options.keep_slots)
     found = planning.verify_all(planned(application))
     told = figures(found)
-    gates = _gates(told, options)
+    load = 100 * told.load
+    says = f"the networks run {load:.1f} % of the time, --max-load allows {options.max_load:g} %"
+    gates = (CheckResult("--max-load", load <= options.max_load, says),) if options.max_load else ()
     made = files_of_application(found, told, options)
     require_sound(found, made)
     written: Sequence[Path] = ()
@@ -287,12 +268,6 @@ def planned_from(application: Application, sources: Sequence[AppSource]) -> Appl
     return with_shared_constants(with_residents(planning.plan(application, sources), sources), sources)
 
 
-def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, ...]:
-    load = 100 * told.load
-    says = f"the networks run {load:.1f} % of the time, --max-load allows {options.max_load:g} %"
-    return (CheckResult("--max-load", load <= options.max_load, says),) if options.max_load else ()
-
-
 # --------------------------------------------------------------------------------------------------------------- files
 
 
@@ -314,8 +289,9 @@ def files_of_application(found: ApplicationPlan, told: ApplicationFigures, optio
             else:
                 made.append((f"network {one.name!r}", files_of(view, with_stai=options.stai)))
                 contents.append(SlotContents(one.slot, _constants(view, one.slot.start)))
-    contents += [SlotContents(FlashSlot(name, one.start, one.end), one.data) for name, one in shared_parts(found)]
-    files = together([("the application", whole_files(Whole(found, told, contents))), *made])
+    for number, part in enumerate(found.shared, 1):
+        contents.append(SlotContents(FlashSlot(f"{SHARED}_{number}", part.start, part.end), part.data))
+    files = together([("the application", whole_files(found, told, contents)), *made])
     return ApplicationFiles(files, tuple(contents), images, inside)
 
 
@@ -341,11 +317,6 @@ def _constants(view: CompileView, start: int) -> bytes:
     if set(names) - {start, *(pool.base for pool in memory.pools if memory.is_filled(pool))}:
         raise ModelError("constants in several memories", where=f"network {view.name}", rule="they lie in one slot")
     return images.raw_files(network)[names[start]] if start in names else b""
-
-
-def shared_parts(found: ApplicationPlan) -> Iterator[tuple[str, SharedConstants]]:
-    """Parts of the flash that several networks read, with names for C."""
-    yield from ((f"{SHARED}_{number}", one) for number, one in enumerate(found.shared, 1))
 
 
 def require_sound(found: ApplicationPlan, made: ApplicationFiles) -> None:

@@ -63,7 +63,11 @@ def compare_applications(a: Path, b: Path) -> list[AppFigurePair]:
                 remedy="name a folder of atonc app build, or an application file",
             )
     one, other = _figures_at(a), _figures_at(b)
-    return [*_pairs("", TOTALS, one["totals"], other["totals"]), *_of_networks(one["networks"], other["networks"])]
+    sides = [{row["name"]: row for row in side["networks"]} for side in (one, other)]
+    found = [*_pairs("", TOTALS, one["totals"], other["totals"])]
+    for name in dict.fromkeys((*sides[0], *sides[1])):
+        found += _pairs(name, EACH, sides[0].get(name), sides[1].get(name))
+    return found
 
 
 def _figures_at(place: Path) -> dict[str, Any]:
@@ -76,12 +80,6 @@ def _figures_at(place: Path) -> dict[str, Any]:
 def _figures_in(data: Mapping[str, Any]) -> dict[str, Any]:
     networks = [{"name": str(row["name"]), **{key: float(row[key]) for key in EACH}} for row in data["networks"]]
     return {"networks": networks, "totals": {key: float(data["totals"].get(key, 0)) for key in TOTALS}}
-
-
-def _of_networks(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> Iterator[AppFigurePair]:
-    sides = [{row["name"]: row for row in rows} for rows in (one, other)]
-    for name in dict.fromkeys((*sides[0], *sides[1])):
-        yield from _pairs(name, EACH, sides[0].get(name), sides[1].get(name))
 
 
 def _pairs(
@@ -124,16 +122,11 @@ def sweep(file: Path, options: SweepOptions) -> Sweep:
     plan = read_plan(file)
     if not plan.applications:
         return run(plan, options, models.unit_of, models.FUNCTION)
-    _require_settings(plan)
-    return run(replace(plan, rows=tuple(map(_with_board, plan.rows))), options, unit_of, FUNCTION)
-
-
-def _require_settings(plan: SweepPlan) -> None:
-    """Some things are no network's own, or name files that each application names for itself."""
-    for name in plan.rows[0].options:
+    for name in plan.rows[0].options:  # some things are no network's own, or name files that each application names
         if name in (*OWN, *FILES) and name != _RESIDENT:
             rule = "options of a sweep are said to every network of every application"
             raise InputError(f"{name} beside applications", where=plan.file, rule=rule, remedy="leave it out")
+    return run(replace(plan, rows=tuple(map(_with_board, plan.rows))), options, unit_of, FUNCTION)
 
 
 def _with_board(row: SweepRow) -> SweepRow:
@@ -160,18 +153,12 @@ def unit_of(plan: SweepPlan, row: SweepRow) -> WorkUnit:
     they come."""
     files = [row.model]
     names = {"options": dict(row.options), "verify": plan.verify} | models.add_board(row.board, files)
-    found = _readable(row.model, _changes(row.board, row.options))
-    named = _named(found) if found is not None else []
+    found, named = _readable(row.model, _changes(row.board, row.options)), list[Path]()
+    for one in found.networks if found is not None else ():
+        options = [getattr(one.options, name) for name in FILES]
+        named += [one.model, *(Path(name) for name in (*options, *one.options.calibration) if name)]
     files += dict.fromkeys(file for file in named if file.is_file())
     return WorkUnit(f"{row.model.name} {Path(row.board).name}".strip(), tuple(files), names)
-
-
-def _named(application: Application) -> list[Path]:
-    found = []
-    for one in application.networks:
-        options = [getattr(one.options, name) for name in FILES]
-        found += [one.model, *(Path(name) for name in (*options, *one.options.calibration) if name)]
-    return found
 
 
 def compute(unit: WorkUnit) -> bytes:

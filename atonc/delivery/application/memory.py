@@ -94,17 +94,16 @@ def _cut(memory: BoardMemory, pieces: Callable[[Span], Iterable[Span]], least: i
         if not pool.writable:
             pools.append(pool)
             continue
-        found = [one for one in pieces((pool.base, pool.base + pool.size_bytes)) if _worth(one, memory, least)]
+        homes = memory.pinned.values()
+        found = [  # large enough for a buffer, or the place of one
+            (start, end)
+            for start, end in pieces((pool.base, pool.base + pool.size_bytes))
+            if end - start >= least or any(start <= low and high <= end for low, high in homes)
+        ]
         for number, (start, end) in enumerate(found, 1):
             name = pool.name if number == 1 else f"{pool.name}_{number}"
             pools.append(replace(pool, name=name, base=start, size_bytes=end - start))
     return replace(memory, pools=tuple(pools))
-
-
-def _worth(piece: Span, memory: BoardMemory, least: int) -> bool:
-    """Large enough for a buffer, or the place of one."""
-    homes = memory.pinned.values()
-    return piece[1] - piece[0] >= least or any(piece[0] <= low and high <= piece[1] for low, high in homes)
 
 
 def with_flash(memory: BoardMemory, start: int, end: int) -> BoardMemory:

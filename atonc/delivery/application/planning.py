@@ -599,6 +599,12 @@ def _places(shares: Mapping[str, int], free: Sequence[Span]) -> dict[str, tuple[
     return found
 
 
+# ------------------------------------------------------- constants that several networks have, stored once
+# Networks of one backbone, or one model with two kinds of inputs, have weights with the same bytes. For every set of
+# networks that have constants in common there is a part of the flash in front of the slots, and those networks read it
+# where it lies. Programs stay as they are but for addresses; the price is that none of these networks can be replaced
+# alone, so slots are not kept then.
+
 _LEAST_CONSTANT = 64  # a smaller constant is not worth a look
 
 
@@ -620,13 +626,21 @@ def with_shared_constants(found: ApplicationPlan, sources: Sequence[AppSource]) 
     cursor, networks = erased(shared[-1].end), []
     for source, one in zip(sources, found.networks, strict=True):
         room = FlashSlot(one.name, cursor, flash.base + flash.size_bytes)
-        made = _compiled(found, source, one, room, [part for part in shared if one.name in part.networks])
+        own = [part for part in shared if one.name in part.networks]
+        known = {digest: place for part in own for digest, place in part.addresses.items()}
+        # the same program in the same RAM, with some of its constants elsewhere
+        memory = parts.with_flash(one.compiled.memory, room.start, room.end)
+        memory = parts.with_shared(memory, [(part.start, part.end) for part in own], known)
+        made = compiled_for(source, memory, room, Room(parts.size_of(found.private.get(one.name, ()))))
         slot = slot_for(one.network, room, made)
         networks.append(replace(one, compiled=made, slot=slot))
         cursor = slot.end
-    planned = replace(found, networks=tuple(networks), shared=tuple(shared))
-    _require_used(planned)
-    return planned
+    for one in networks:  # reads all of a part that it shares: so the files of each have the same image of it
+        places = {home.address for _, home in _constants(one.compiled.program)}
+        for part in shared:
+            if one.name in part.networks and not places.issuperset(part.addresses.values()):
+                raise ModelError("other constants than before they were shared", where=f"network {one.name}")
+    return replace(found, networks=tuple(networks), shared=tuple(shared))
 
 
 def _laid_out(found: ApplicationPlan) -> list[SharedConstants]:
@@ -661,28 +675,5 @@ def _constants(program: Program) -> Iterator[tuple[bytes, Placed]]:
     found: dict[bytes, Placed] = {}
     for home in sorted(homes, key=lambda home: (home.address, home.buffer.name)):
         if home.size_bytes >= _LEAST_CONSTANT and len(home.buffer.data) == home.size_bytes:
-            found.setdefault(contents_digest(home.buffer), home)
+            found.setdefault(hashlib.sha256(home.buffer.data).digest(), home)
     yield from found.items()
-
-
-def contents_digest(buffer: Buffer) -> bytes:
-    return hashlib.sha256(buffer.data).digest()
-
-
-def _compiled(
-    found: ApplicationPlan, source: AppSource, one: PlannedNetwork, room: FlashSlot, shared: Sequence[SharedConstants]
-) -> Compiled:
-    """The same program in the same RAM, with some of its constants elsewhere."""
-    known: Mapping[bytes, int] = {digest: place for part in shared for digest, place in part.addresses.items()}
-    memory = parts.with_flash(one.compiled.memory, room.start, room.end)
-    memory = parts.with_shared(memory, [(part.start, part.end) for part in shared], known)
-    return compiled_for(source, memory, room, Room(parts.size_of(found.private.get(one.name, ()))))
-
-
-def _require_used(planned: ApplicationPlan) -> None:
-    """Every network reads all of a part that it shares: so the files of each have the same image of it."""
-    for one in planned.networks:
-        places = {home.address for _, home in _constants(one.compiled.program)}
-        for part in planned.shared:
-            if one.name in part.networks and not places.issuperset(part.addresses.values()):
-                raise ModelError("other constants than before they were shared", where=f"network {one.name}")

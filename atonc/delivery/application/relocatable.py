@@ -125,13 +125,8 @@ def _span(start: int, end: int) -> dict[str, int]:
 
 
 def _edge(one: ImageEdge) -> dict[str, Any]:
-    return {
-        "bytes": one.size_bytes,
-        "type": one.dtype,
-        "scale": one.scale,
-        "zero_point": one.zero_point,
-        "kept": _span(*one.kept) if one.kept else None,
-    }
+    codes = {"bytes": one.size_bytes, "type": one.dtype, "scale": one.scale, "zero_point": one.zero_point}
+    return codes | {"kept": _span(*one.kept) if one.kept else None}
 
 
 def read_place(row: Mapping[str, Any]) -> ImagePlace:
@@ -174,7 +169,11 @@ def with_images(application: Application, sources: Sequence[AppSource]) -> tuple
             rooms = dict.fromkeys((NO_ROOM, application.resident))
             images = [_first_image(source, free, resident) for resident in rooms]
             reserved.append(_exec_ram(network, images, free))
-            network = replace(network, slot_bytes=network.slot_bytes or _slot_bytes(images))
+            network = replace(
+                network,
+                slot_bytes=network.slot_bytes
+                or erased(round(max(len(image.data) for image in images) * GROWTH) + parts.BEHIND),
+            )
         networks.append(network)
     asked = replace(application, networks=tuple(networks), reserved=tuple(reserved))
     return asked, [replace(one, network=network) for one, network in zip(sources, networks, strict=True)]
@@ -232,10 +231,6 @@ def _first_image(source: AppSource, memory: BoardMemory, resident: Room) -> Imag
     made = compiled_for(source, memory, whole, resident)
     with progress.part(f"network {source.name}"):
         return image_of(view_of(made, network.model, network.options, source.name))
-
-
-def _slot_bytes(images: Sequence[Image]) -> int:
-    return erased(round(max(len(image.data) for image in images) * GROWTH) + parts.BEHIND)
 
 
 def _exec_ram(network: AppNetwork, images: Sequence[Image], memory: BoardMemory) -> Reservation:

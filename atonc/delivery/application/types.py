@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def owner_of(update: str) -> Owner:
 
 
 class WholeFile(Enum):
-    """The files of an application that belong to no single network; `whole_files.py` makes them."""
+    """The files of an application that belong to no single network; `building.whole_files` makes them."""
 
     REPORT = "app_report.html"
     HEADER = "app_networks.h"
@@ -121,6 +121,10 @@ class Application:
 
     def network(self, name: str) -> AppNetwork:
         return next(one for one in self.networks if one.name == name)
+
+    def with_network(self, network: AppNetwork) -> Application:
+        """In the place of the one of its name."""
+        return replace(self, networks=tuple(network if one.name == network.name else one for one in self.networks))
 
     def exec_ram(self, name: str) -> Reservation:
         """RAM of the image of a relocatable network."""

@@ -93,9 +93,7 @@ def update(application: Application, name: str, built: Path, folder: Path | None
     place = _place(application, found, name)
     network = application.network(name)
     network = replace(network, relocatable=place.mode, options=replace(network.options, relocatable=True))
-    application = replace(
-        application, networks=tuple(network if one.name == name else one for one in application.networks)
-    )
+    application = application.with_network(network)
     source = planning.read_all(replace(application, networks=(network,)))[0]
     made = verified(_compiled(source, place), network.options)
     news = tuple(_news(place, made, name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice, takewhile
@@ -13,8 +13,8 @@ from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.network_c import read_network
-from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork
-from atonc.machine.hw.board import APPLICATION, DISPLAY, FSBL, Board, Memory
+from atonc.machine.emu.files.types import CompiledNetwork
+from atonc.machine.hw.board import APPLICATION, DISPLAY, FSBL, Board
 from atonc.machine.hw.elf import Elf, SectionKind, read_elf
 from atonc.machine.hw.elf import ElfSection as FileSection
 from atonc.machine.hw.machine import secure
@@ -118,11 +118,12 @@ class Span:
     end: int
     source: str = ""  # the file or the network it comes from
 
-    def common(self, other: Span) -> tuple[int, int]:
-        return max(self.start, other.start), min(self.end, other.end)
+    @property
+    def reach(self) -> str:
+        return f"{self.start:#010x} to {self.end - 1:#010x}"
 
     def __str__(self) -> str:
-        return f"{self.what} ({self.start:#010x} to {self.end - 1:#010x})"
+        return f"{self.what} ({self.reach})"
 
 
 def of_elf(elf: ElfMap, board: Board) -> Iterator[Span]:
@@ -191,7 +192,9 @@ def of_network(folder: Path, board: Board) -> Iterator[Span]:
 def _merged(network: CompiledNetwork, constants: bool) -> Iterator[tuple[str, int, int]]:
     """Neighbouring buffers as one range; where a file lists no internal buffers, whole pools."""
     pools = [pool for pool in network.pools if not pool.virtual and pool.size_bytes]
-    ranges = sorted((b.address, _end(b)) for b in _buffers(network, constants) if not b.is_user_allocated)
+    listed = (*network.params, *network.inputs, *network.outputs, *network.internals)
+    own = [buffer for buffer in listed if buffer.is_param == constants and not buffer.is_user_allocated]
+    ranges = sorted((buffer.address, buffer.address + buffer.size_bytes) for buffer in own)
     if not constants and not network.internals:
         ranges = sorted((pool.base, pool.base + pool.size_bytes) for pool in pools if pool.writable)
     merged: list[list[int]] = []
@@ -203,15 +206,6 @@ def _merged(network: CompiledNetwork, constants: bool) -> Iterator[tuple[str, in
     for start, end in merged:
         home = next((pool.name for pool in pools if pool.base <= start < pool.base + pool.size_bytes), "no pool")
         yield plain(home), start, end
-
-
-def _buffers(network: CompiledNetwork, constants: bool) -> list[BufferInfo]:
-    listed = (*network.params, *network.inputs, *network.outputs, *network.internals)
-    return [buffer for buffer in listed if buffer.is_param == constants]
-
-
-def _end(buffer: BufferInfo) -> int:
-    return buffer.address + buffer.size_bytes
 
 
 def _span(board: Board, what: str, kind: Kind, start: int, end: int, source: str) -> Span:
@@ -254,118 +248,105 @@ def _pairs(spans: Sequence[Span]) -> Iterator[OverlapFinding]:
     """Sorted by address: behind the end of a range nothing can meet it any more."""
     for at, first in enumerate(spans):
         for second in takewhile(lambda span: span.start < first.end, islice(spans, at + 1, None)):  # noqa: B023
-            low, high = first.common(second)
-            if low < high and (said := _judged(first, second)):
-                fix, note = said
-                yield OverlapFinding(str(first), str(second), low, high, fix, note)
+            low, high = max(first.start, second.start), min(first.end, second.end)
+            if low < high and (fix := _judged(first, second)):
+                yield OverlapFinding(str(first), str(second), low, high, fix, note=fix == _LATER)
 
 
-def _judged(first: Span, second: Span) -> tuple[str, bool] | None:
-    """What to do about two ranges that share memory, and whether it is only a note; nothing if they may."""
+def _judged(first: Span, second: Span) -> str:
+    """What to do about two ranges that share memory; nothing if they may."""
     for one, other in ((first, second), (second, first)):
         for kinds, others, rule in _RULES:
             if one.kind in kinds and other.kind in others:
                 return rule(one, other)
-    return None
+    return ""
 
 
 # -------------------------------------------------------------------------------------------------- what may not share
 
 
-def _section_in_network(section: Span, network: Span) -> tuple[str, bool]:
-    region = f"{network.start:#010x} to {network.end - 1:#010x}"
+def _section_in_network(section: Span, network: Span) -> str:
     if network.kind in _POOLS:
         other = f"or make {network.what} end before {section.start:#010x}"
     else:
-        other = f"or compile the network with pools that leave out {section.start:#010x} to {section.end - 1:#010x}"
-    return f"in the linker script, end the region of {section.what} outside {region}; {other}", False
+        other = f"or compile the network with pools that leave out {section.reach}"
+    return f"in the linker script, end the region of {section.what} outside {network.reach}; {other}"
 
 
-def _image_in_network(image: Span, network: Span) -> tuple[str, bool]:
-    free = network.start - image.start
-    need = image.end - image.start
+def _image_in_network(image: Span, network: Span) -> str:
+    free, need = max(network.start - image.start, 0), image.end - image.start
     return (
-        f"the image has {need:,} bytes, {max(free, 0):,} are free in front of the weights: move {network.what} to "
-        f"{_rounded(image.end):#010x} or later and flash the weights there, or make the image smaller",
-        False,
+        f"the image has {need:,} bytes, {free:,} are free in front of the weights: move {network.what} to "
+        f"{_rounded(image.end):#010x} or later and flash the weights there, or make the image smaller"
     )
 
 
-def _loaded_in_loader(section: Span, loader: Span) -> tuple[str, bool]:
+def _loaded_in_loader(_: Span, loader: Span) -> str:
     return (
-        f"the first-stage loader runs there while it loads: keep code and initialised data outside "
-        f"{loader.start:#010x} to {loader.end - 1:#010x}; .bss and buffers may lie there",
-        False,
+        f"the first-stage loader runs there while it loads: keep code and initialised data outside {loader.reach}; "
+        ".bss and buffers may lie there"
     )
 
 
-def _network_in_loader(network: Span, loader: Span) -> tuple[str, bool]:
-    return "fine once the application runs; load nothing there before", True
+def _network_in_display(network: Span, display: Span) -> str:
+    moved = display.what.removesuffix(" of the board")
+    return f"make {network.what} end at {display.start:#010x}, or move the {moved} (board file and linker script)"
 
 
-def _in_loader_image(span: Span, loader: Span) -> tuple[str, bool]:
-    return f"begin {span.what} at {loader.end:#010x} or later: flashing it would erase the first-stage loader", False
-
-
-def _network_in_display(network: Span, display: Span) -> tuple[str, bool]:
-    return (
-        f"make {network.what} end at {display.start:#010x}, or move the {display.what.removesuffix(' of the board')} "
-        "(board file and linker script)",
-        False,
-    )
-
-
-def _two_sections(one: Span, other: Span) -> tuple[str, bool] | None:
+def _two_sections(one: Span, other: Span) -> str:
     if one.source != other.source:
-        return f"{one.source} and {other.source} are not for the same board at the same time", False
-    return f"give {one.what} and {other.what} different regions in the linker script", False
+        return f"{one.source} and {other.source} are not for the same board at the same time"
+    return f"give {one.what} and {other.what} different regions in the linker script"
 
 
-def _two_networks(one: Span, other: Span) -> tuple[str, bool] | None:
+def _two_networks(one: Span, other: Span) -> str:
     """RAM for activations may be shared by networks that take turns; constants may not be shared with anything.
 
     What a network uses lies in pools: in those of its own file, if that is given too.
     """
     pools = [span.kind in _POOLS for span in (one, other)]
     if pools[0] != pools[1]:
-        return None
+        return ""
     if one.source == other.source:
-        if {one.kind, other.kind} <= _COMPILED:
-            return None
         what = "the pools of one file" if pools[0] else "constants and activations of one network"
-        return f"{what} must not overlap: correct offset or size of {other.what}", False
+        laid_out = {one.kind, other.kind} <= _COMPILED
+        return "" if laid_out else f"{what} must not overlap: correct offset or size of {other.what}"
     if one.kind in _WORKING and other.kind in _WORKING:
-        return None
+        return ""
     if one.kind in _CONSTANT and other.kind in _CONSTANT:
-        return f"give {other.what} a base of {_rounded(one.end):#010x} or later, and flash its weights there", False
-    return f"keep {other.what} away from {one.what}: one would overwrite the other", False
+        return f"give {other.what} a base of {_rounded(one.end):#010x} or later, and flash its weights there"
+    return f"keep {other.what} away from {one.what}: one would overwrite the other"
 
 
-def _image_and_image(one: Span, other: Span) -> tuple[str, bool]:
-    return f"{one.source} and {other.source} take the same slot: flash one of them elsewhere", False
+def _in_loader_image(span: Span, loader: Span) -> str:
+    return f"begin {span.what} at {loader.end:#010x} or later: flashing it would erase the first-stage loader"
 
 
-def _section_in_image(section: Span, image: Span) -> tuple[str, bool] | None:
-    """Sections that lie in flash, beside an image that is copied from there."""
-    return f"move {section.what} behind {_rounded(image.end):#010x} in the linker script", False
-
-
-def _stack_in_contents(stack: Span, section: Span) -> tuple[str, bool]:
-    return f"make the region larger, or {section.what} smaller: the stack grows into it", False
-
-
-_RULES = (
+_LATER = "fine once the application runs; load nothing there before"
+_RULES: tuple[tuple[Sequence[Kind], Sequence[Kind], Callable[[Span, Span], str]], ...] = (
     ((*SECTIONS, Kind.STACK), NETWORK, _section_in_network),
-    ((Kind.STACK,), (Kind.LOADED,), _stack_in_contents),
+    (
+        (Kind.STACK,),
+        (Kind.LOADED,),
+        lambda _, section: f"make the region larger, or {section.what} smaller: the stack grows into it",
+    ),
     ((Kind.IMAGE,), NETWORK, _image_in_network),
     ((Kind.LOADED,), (Kind.LOADER,), _loaded_in_loader),
-    (NETWORK, (Kind.LOADER,), _network_in_loader),
+    (NETWORK, (Kind.LOADER,), lambda *_: _LATER),
     ((*SECTIONS, *NETWORK), (Kind.LOADER_IMAGE,), _in_loader_image),
     (NETWORK, (Kind.DISPLAY,), _network_in_display),
     (SECTIONS, SECTIONS, _two_sections),
     (NETWORK, NETWORK, _two_networks),
-    ((Kind.IMAGE,), (Kind.IMAGE,), _image_and_image),
-    (SECTIONS, (Kind.IMAGE,), _section_in_image),
+    (
+        (Kind.IMAGE,),
+        (Kind.IMAGE,),
+        lambda one, other: f"{one.source} and {other.source} take the same slot: flash one of them elsewhere",
+    ),
+    (  # sections that lie in flash, beside an image that is copied from there
+        SECTIONS,
+        (Kind.IMAGE,),
+        lambda section, image: f"move {section.what} behind {_rounded(image.end):#010x} in the linker script",
+    ),
 )
 
 
@@ -383,26 +364,17 @@ def _places(spans: Iterable[Span], board: Board) -> Iterator[OverlapFinding]:
         if memory is None:
             fix = f"{board.title} has no memory at {span.start:#010x}: correct the address, or the board file"
             yield OverlapFinding(str(span), "no memory of the board", span.start, span.end, fix)
-        elif (end := _reach(span, memory, board)) < span.end:
-            yield _past_end(span, memory, end)
+            continue
+        end = memory.end  # of the memories that follow each other from there on
+        while end < span.end and (following := board.memory_at(end)) is not None:
+            end = following.end
+        if end < span.end:  # a pool that is too large does no harm until a network fills it
+            fix = f"{memory.name} ends at {end:#010x}: make {span.what} {span.end - end:,} bytes smaller"
+            too_large = span.kind in _POOLS
+            yield OverlapFinding(str(span), f"the end of {memory.name}", end, span.end, fix, note=too_large)
         elif span.kind in SECTIONS and not {APPLICATION, DISPLAY} & set(memory.users):
             fix = f"move it: {memory.name} is for {', '.join(memory.users)} only"
             yield OverlapFinding(str(span), f"{memory.name} of the board", span.start, span.end, fix)
-
-
-def _reach(span: Span, memory: Memory, board: Board) -> int:
-    """The end of the memories that follow each other from there on."""
-    end = memory.end
-    while end < span.end and (following := board.memory_at(end)) is not None:
-        end = following.end
-    return end
-
-
-def _past_end(span: Span, memory: Memory, end: int) -> OverlapFinding:
-    """A pool that is too large does no harm until a network fills it."""
-    whole_pool = span.kind in _POOLS
-    fix = f"{memory.name} ends at {end:#010x}: make {span.what} {span.end - end:,} bytes smaller"
-    return OverlapFinding(str(span), f"the end of {memory.name}", end, span.end, fix, note=whole_pool)
 
 
 @dataclass(frozen=True)

@@ -236,42 +236,29 @@ def _areas(
     for region in regions:
         if region.size_bytes:
             yield from _table("[[areas]]", _area_keys(region, memories))
-    flash = [pool.base for pool in pools if not pool.writable and _kind(memories, pool.base) == FLASH]
-    if flash:
-        yield from _flash_map(min(flash), base)
-
-
-def _kind(memories: Sequence[Memory], address: int) -> str:
-    memory = _home(memories, address)
-    return memory.kind if memory else ""
+    homes = [(pool.base, _home(memories, pool.base)) for pool in pools if not pool.writable]
+    flash = [start for start, memory in homes if memory is not None and memory.kind == FLASH]
+    if flash:  # weights begin where the pool does; the image of the application ends there
+        weights, slot = min(flash), base.area("application image")
+        yield from _table("[[areas]]", {"name": "weights", "base": weights})
+        if slot is not None and weights != slot.end:
+            yield from _table("[[areas]]", {"name": slot.name, "size": max(weights - slot.base, 0)})
 
 
 def _area_keys(region: LinkerRegion, memories: Sequence[Memory]) -> dict[str, Any]:
-    user = _user(region, memories)
-    keys = {"name": _name(region), "user": user, "base": secure(region.base), "size": region.size_bytes}
+    keys = {"name": f"region {_UNSAFE.sub('-', region.name)}", "user": _user(region, memories)}
+    keys |= {"base": secure(region.base), "size": region.size_bytes}
     return keys | {"linker": _symbol(region)} | ({"attributes": region.attributes} if region.attributes else {})
 
 
 def _user(region: LinkerRegion, memories: Sequence[Memory]) -> str:
     """Regions in external RAM are where applications keep their frame buffers."""
-    return DISPLAY if _kind(memories, region.base) == HYPERRAM else APPLICATION
-
-
-def _name(region: LinkerRegion) -> str:
-    return f"region {_UNSAFE.sub('-', region.name)}"
+    memory = _home(memories, region.base)
+    return DISPLAY if memory is not None and memory.kind == HYPERRAM else APPLICATION
 
 
 def _symbol(region: LinkerRegion) -> str:
     return re.sub(r"\W", "_", region.name, flags=re.ASCII)
-
-
-def _flash_map(weights: int, base: Board) -> Iterator[str]:
-    """Weights begin where the pool does; the image of the application ends there."""
-    slot = base.area("application image")
-    yield from _table("[[areas]]", {"name": "weights", "base": weights})
-    if slot is not None and weights != slot.end:
-        room = weights - slot.base if weights > slot.base else 0
-        yield from _table("[[areas]]", {"name": slot.name, "size": room})
 
 
 # ------------------------------------------------------------------------------------------------------------- writing

@@ -51,7 +51,12 @@ def read_yaml(path: Path) -> YamlSettings:
     except ImportError:
         raise ToolError("PyYAML is not installed", remedy="pip install 'atonc[deploy]'") from None
 
-    text = _decoded(path)
+    data = read_file(path, MOST_BYTES)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("is not UTF-8", where=f"{path}:{line}") from None
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
@@ -66,15 +71,6 @@ def read_yaml(path: Path) -> YamlSettings:
     reader = _YamlReader(path, yaml)
     reader.mapping(tree, "", 0)
     return YamlSettings(path, reader.values, reader.lines)
-
-
-def _decoded(path: Path) -> str:
-    data = read_file(path, MOST_BYTES)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("is not UTF-8", where=f"{path}:{line}") from None
 
 
 class _YamlReader:
@@ -128,7 +124,7 @@ class _YamlReader:
         return f"{self.path}:{node.start_mark.line + 1}" + (f": {key}" if key else "")
 
 
-Check = Callable[[Any], str]  # what is allowed, if this is not
+Check = tuple[str, Callable[[Any], bool]]  # what is allowed, and whether this is
 
 _SECTION_NAMES = """
 general operation_mode use_case model model_specific dataset preprocessing feature_extraction data_augmentation training
@@ -164,46 +160,32 @@ _OF_TRAINING = ("_path", "_split", "_samples", "_seed", "_folder", "n_speakers")
 
 
 def one_of(*allowed: Any) -> Check:
-    return lambda value: "" if value in allowed else f"one of {', '.join(map(str, allowed))}"
+    return f"one of {', '.join(map(str, allowed))}", lambda value: value in allowed
 
 
-def _text(value: Any) -> str:
-    return "" if isinstance(value, str) and value and "\0" not in value else "text"
-
-
-def _share(value: Any) -> str:
-    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
-    return "" if ok else "a number from 0 to 1"
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _whole(low: int, high: int) -> Check:
-    def check(value: Any) -> str:
-        ok = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return "" if ok else f"a whole number from {low:,} to {high:,}"
-
-    return check
+    return f"a whole number from {low:,} to {high:,}", lambda value: type(value) is int and low <= value <= high
 
 
-def _number(value: Any) -> str:
-    return "" if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_number, value))
 
 
-def _flag(value: Any) -> str:
-    return "" if isinstance(value, bool) else "True or False"
+def _are_names(value: Any) -> bool:
+    plain = isinstance(value, list) and all(isinstance(one, (str, int, float)) for one in value)
+    return plain and 0 < len(value) <= 4096
 
 
-def _names(value: Any) -> str:
-    plain = isinstance(value, list) and all(isinstance(v, (str, int, float)) for v in value)
-    return "" if plain and 0 < len(value) <= 4096 else "a list of 1 to 4096 names"
-
-
-def _numbers(value: Any) -> str:
-    return "" if isinstance(value, list) and value and not any(map(_number, value)) else "a list of numbers"
-
-
-def _strides(value: Any) -> str:
-    return _numbers(value) if isinstance(value, list) else _whole(1, 128)(value)
-
+_text: Check = ("text", lambda value: isinstance(value, str) and bool(value) and "\0" not in value)
+_share: Check = ("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+_number: Check = ("a number", _is_number)
+_flag: Check = ("True or False", lambda value: isinstance(value, bool))
+_names: Check = ("a list of 1 to 4096 names", _are_names)
+_numbers: Check = ("a list of numbers", _are_numbers)
 
 CHECKS: Mapping[str, Check] = {
     "general.model_path": _text,
@@ -228,7 +210,7 @@ CHECKS: Mapping[str, Check] = {
     "postprocessing.NMS_thresh": _share,
     "postprocessing.max_detection_boxes": _whole(1, 100_000),
     "postprocessing.yolo_anchors": _numbers,
-    "postprocessing.network_stride": _strides,
+    "postprocessing.network_stride": _whole(1, 128),  # or a list of them
     "deployment.c_project_path": _text,
     "deployment.IDE": one_of("GCC", "gcc"),
     "deployment.hardware_setup.serie": _text,
@@ -258,7 +240,9 @@ def validate(settings: YamlSettings) -> list[str]:
         raise settings.error("operation_mode", f"{mode!r} does not deploy", remedy=remedy)
     for key, check in CHECKS.items():
         value = settings.get(key)
-        if value is not None and (allowed := check(value)):
+        several = key == "postprocessing.network_stride" and isinstance(value, list)
+        allowed, fits = _numbers if several else check
+        if value is not None and not fits(value):
             raise settings.error(key, f"{str(value)[:80]!r} is not allowed", remedy=f"write {allowed}")
         if isinstance(value, str) and "${" in value:
             raise settings.error(key, f"{value[:80]!r} refers to another value", remedy="write the value itself")
@@ -401,7 +385,9 @@ def class_names(config: DeployConfig) -> tuple[str, ...]:
     settings = config.settings
     names = settings.get("dataset.class_names")
     if not names and settings.get("dataset.classes_file_path"):
-        names = _from_file(settings)
+        key = "dataset.classes_file_path"
+        text = read_text(_existing(settings, key, str(settings.get(key))), MOST_NAMES_BYTES)
+        names = [line.strip() for line in text.splitlines() if line.strip()]
     if not names:
         names = _DATASET_CLASSES.get(str(settings.get("dataset.name")), "").split(",")
     found = [str(name) for name in names if str(name)]
@@ -410,12 +396,6 @@ def class_names(config: DeployConfig) -> tuple[str, ...]:
     if config.use_case == "audio_event_detection" and settings.get("dataset.use_garbage_class"):
         found.append("other")
     return tuple(sorted(found) if config.use_case in _SORTED else found)
-
-
-def _from_file(settings: YamlSettings) -> list[str]:
-    key = "dataset.classes_file_path"
-    text = read_text(_existing(settings, key, str(settings.get(key))), MOST_NAMES_BYTES)
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _existing(settings: YamlSettings, key: str, given: str) -> Path:

@@ -50,12 +50,12 @@ class ProjectLayout:
     @property
     def generated(self) -> str:
         """What the compiler writes; beside the network, under the name that ST's tool gives it."""
-        return _join(self.network.rpartition("/")[0], "st_ai_output")
+        return "/".join(filter(None, (self.network.rpartition("/")[0], "st_ai_output")))
 
     @property
     def firmware(self) -> str:
         """What comes out at the end."""
-        return _join("firmware", self.network.rpartition("/")[2])
+        return f"firmware/{self.network.rpartition('/')[2]}"
 
 
 def layout_of(root: Path, board: str, configuration: str = "", use_case: str = "") -> ProjectLayout:
@@ -97,28 +97,19 @@ def _usual(root: Path, board: str) -> ProjectLayout:
     """Assumes the layout of the published applications."""
     sources, network = f"Application/{board}", f"Model/{board}"
     if all((root / sources / part / _CORE).is_dir() for part in ("Inc", "Src")):
-        return _of_two_cores(root, sources)
+        # projects for the STM32H747I-DISCO: the network runs on the larger core
+        headers = {"ai_model_config.h": f"{sources}/Inc/{_CORE}/ai_model_config.h"}
+        return ProjectLayout(root, "Application/Network", headers, sources, "", f"{sources}/STM32CubeIDE/{_CORE}")
     if not (root / sources).is_dir() or not (root / "Model").is_dir():
         otherwise = f"give a project with stmaic_{board}.conf, or with folders {sources} and {network}"
-        remedy = did_you_mean(board, _boards(root), otherwise)
+        described = [path.stem.removeprefix("stmaic_") for path in sorted(root.glob("stmaic_*.conf"))]
+        folders = [path.name for path in sorted(root.glob("Application/*")) if path.is_dir()]
+        remedy = did_you_mean(board, list(dict.fromkeys([*described, *folders, *_PUBLISHED])), otherwise)
         raise InputError(f"is no application for the {board}", where=str(root), remedy=remedy)
     profile = _existing(root, f"Model/user_neuralart_{board}.json")
     headers = {"app_config.h": f"{sources}/Inc/app_config.h"}
     given = f"default@{root / profile}" if profile else ""
     return ProjectLayout(root, network, headers, sources, given, f"{sources}/STM32CubeIDE")
-
-
-def _of_two_cores(root: Path, sources: str) -> ProjectLayout:
-    """Projects for the STM32H747I-DISCO: the network runs on the larger core."""
-    headers = {"ai_model_config.h": f"{sources}/Inc/{_CORE}/ai_model_config.h"}
-    return ProjectLayout(root, "Application/Network", headers, sources, "", f"{sources}/STM32CubeIDE/{_CORE}")
-
-
-def _boards(root: Path) -> list[str]:
-    """Those that the project has something for, and those of the published applications."""
-    described = [path.stem.removeprefix("stmaic_") for path in sorted(root.glob("stmaic_*.conf"))]
-    folders = [path.name for path in sorted(root.glob("Application/*")) if path.is_dir()]
-    return list(dict.fromkeys([*described, *folders, *_PUBLISHED]))
 
 
 def _expanded(text: str, values: Mapping[str, str], depth: int = 8) -> str:
@@ -134,10 +125,6 @@ def _expanded(text: str, values: Mapping[str, str], depth: int = 8) -> str:
 
 def _existing(root: Path, file: str) -> str:
     return file if (root / file).is_file() else ""
-
-
-def _join(*parts: str) -> str:
-    return "/".join(filter(None, parts))
 
 
 STATE = f"{FOLDER}/state.json"
@@ -212,12 +199,11 @@ class Deployment:
     def is_done(self, step: str, inputs: str) -> bool:
         """Whether the step was done for the same inputs, and nobody has changed what came out."""
         known = self.record(step)
-        outputs = known.get("outputs", {})
-        return (
-            known.get("inputs") == inputs
-            and bool(outputs)
-            and all((data := self.current(file)) is not None and digest(data) == d for file, d in outputs.items())
-        )
+        there = [
+            (data := self.current(file)) is not None and digest(data) == wanted
+            for file, wanted in known.get("outputs", {}).items()
+        ]
+        return known.get("inputs") == inputs and bool(there) and all(there)
 
 
 @dataclass(frozen=True)
@@ -253,7 +239,7 @@ def put(deployment: Deployment, files: Contents, dry_run: bool, needed: str = ""
 
 
 def draft(deployment: Deployment, files: Contents, dry_run: bool, backup: Sequence[str] = ()) -> StepResult:
-    """Files of the user's sources: those of all steps take their places together (`plan.py`)."""
+    """Files of the user's sources: those of all steps take their places together (`steps.deploy`)."""
     if dry_run:
         return _as_patch(deployment, files)
     changed = tuple(journal.changes(deployment.root, files))

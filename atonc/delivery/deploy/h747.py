@@ -121,7 +121,9 @@ def pools_of(document: Any, where: str) -> list[ActivationPool]:
     """Memories that the network writes, the smallest first: the order of ST's activation buffers."""
     try:
         found = [pool for pool in document["memory_pools"] if pool["rights"] == "ACC_WRITE" and pool["used_size_bytes"]]
-        inputs = _input_pools(document)
+        # those that hold inputs of the network
+        edges = {buffer for graph in document.get("graphs", [])[:1] for buffer in graph.get("inputs", [])}
+        inputs = {b.get("mpool_id") for b in document.get("buffers", []) if b.get("id") in edges} - {None}
         pools = [
             ActivationPool(str(pool["name"]), int(pool["used_size_bytes"]), pool.get("id") in inputs) for pool in found
         ]
@@ -133,12 +135,6 @@ def pools_of(document: Any, where: str) -> list[ActivationPool]:
         what = f"two memory pools give a buffer {wrong}, or its name is no C" if wrong else "no memory pool is written"
         raise InputError(what, where=where)
     return sorted(pools, key=lambda pool: pool.used_bytes)
-
-
-def _input_pools(document: Any) -> set[Any]:
-    """Ids of pools that hold inputs of the network."""
-    inputs = {buffer for graph in document.get("graphs", [])[:1] for buffer in graph.get("inputs", [])}
-    return {b.get("mpool_id") for b in document.get("buffers", []) if b.get("id") in inputs} - {None}
 
 
 def declarations(pools: Sequence[ActivationPool]) -> list[str]:
@@ -176,7 +172,11 @@ def patched(
     if channels not in (1, 3):
         raise UnsupportedError(f"the network takes {channels} channels", rule="the camera gives grey or RGB pictures")
     camera = camera_for(width, height, aspect_ratio)
-    _check_macros(files[INTERFACE_H], len(pools))
+    known = [int(n) for n in re.findall(rb"define[ \t]+AI_ACTIVATION_(\d+)_SIZE_BYTES\b", files[INTERFACE_H])]
+    if known and max(known) < len(pools):
+        knows = f"the application knows {max(known)}"
+        what = f"the network has {len(pools)} activation buffers, {knows}; nothing was changed"
+        raise CapacityError(what, where=INTERFACE_H, remedy="compile the network with fewer memory pools")
     main_h = files[MAIN_H]
     for name, value in (
         ("CAMERA_RESOLUTION", camera.resolution),
@@ -186,26 +186,15 @@ def patched(
         main_h = set_define(main_h, name, f"({value})", MAIN_H)
     left = available_axiram - sum(pool.used_bytes for pool in pools if pool.buffer == _AXIRAM)
     main_c = replace_generated(files[MAIN_C], declarations(pools), MAIN_C)
-    depth = _bytes_per_pixel(files[MAIN_H], channels)
+    # the applications declare two bytes a pixel, also for grey ones; others may know better
+    declared = re.search(rb"#[ \t]*define[ \t]+CAM_FRAME_BUFFER_SIZE[^\r\n]*RGB_565_BPP", files[MAIN_H])
+    depth = 2 if channels == 3 or declared else 1
     for variable, pixels in (("CapturedImage_Buffer", camera.pixels), ("RescaledImage_Buffer", height * width)):
         fits = pixels * depth < left
         left -= pixels * depth * fits
         main_c = set_section(main_c, variable, "AXIRAM" if fits else "SDRAM", MAIN_C)
     interface = replace_generated(files[INTERFACE_H], input_macros(pools), INTERFACE_H)
     return {MAIN_H: main_h, MAIN_C: main_c, INTERFACE_H: interface}
-
-
-def _bytes_per_pixel(main_h: bytes, channels: int) -> int:
-    """The applications declare two bytes a pixel, also for grey ones; others may know better."""
-    declared = re.search(rb"#[ \t]*define[ \t]+CAM_FRAME_BUFFER_SIZE[^\r\n]*RGB_565_BPP", main_h)
-    return 2 if channels == 3 or declared else 1
-
-
-def _check_macros(interface: bytes, pools: int) -> None:
-    known = {int(number) for number in re.findall(rb"define[ \t]+AI_ACTIVATION_(\d+)_SIZE_BYTES\b", interface)}
-    if known and max(known) < pools:
-        what = f"the network has {pools} activation buffers, the application knows {max(known)}; nothing was changed"
-        raise CapacityError(what, where=INTERFACE_H, remedy="compile the network with fewer memory pools")
 
 
 def read_project(root: Path) -> dict[str, bytes]:

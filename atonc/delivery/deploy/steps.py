@@ -1,4 +1,9 @@
-"""The model compiled, with the memory pools of the application."""
+"""`atonc deploy`: the steps of a deployment, and how they follow each other.
+
+A step gives the files that it wants; `journal.py` puts them in place together, with a record of what the step was made
+from. So a step that was done is known as such, and whoever is interrupted starts again with the first that was not.
+Steps that change what `make` compiles wait for each other: their files take their places in one step, before the build.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
@@ -29,8 +34,16 @@ from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board
 from atonc.machine.hw.tolerant_json import read_json
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 NAME = "network"
 _MOST_MODEL = 1 << 30
+_SOUNDS = ("audio_event_detection", "speech_enhancement")
+
+# ------------------------------------------------------------------- the model compiled, for the application's memories
 
 
 def _options(deployment: Deployment) -> Options:
@@ -44,7 +57,7 @@ def _options(deployment: Deployment) -> Options:
             remedy="take --encrypt-weights out of the profile, or generate, encrypt and flash by hand",
         )
     pools = profile.memory_pool if profile is not None else None
-    pictures = deployment.config.use_case not in ("audio_event_detection", "speech_enhancement")
+    pictures = deployment.config.use_case not in _SOUNDS
     return Options(
         board=deployment.config.board.lower(),
         mpool=str(pools or ""),
@@ -55,42 +68,28 @@ def _options(deployment: Deployment) -> Options:
     )
 
 
-def uses_stai(deployment: Deployment) -> bool:
-    """Applications of the newer interface have its file beside their network."""
-    return deployment.current(f"{deployment.layout.network}/stai_network.c") is not None
-
-
-def _inputs(deployment: Deployment, options: Options) -> str:
-    pools = digest(read_file(deployment.root / options.mpool, _MOST_MODEL)) if options.mpool else ""
-    model = digest(read_file(deployment.model_file, _MOST_MODEL))
-    kept = (options.board, options.input_type, options.output_type, options.inputs_channel_position, options.verify)
-    return inputs_digest(model, deployment.model_file.name, pools, *kept, uses_stai(deployment))
-
-
-def _compiled(deployment: Deployment, options: Options) -> Contents:
+def _generate_step(deployment: Deployment, dry_run: bool) -> StepResult:
     from atonc.delivery.generate.generating import analyze, files_of
 
-    view = analyze(deployment.model_file, options, NAME)
-    files = files_of(view, with_hex=True, with_stai=uses_stai(deployment))
-    return {f"{deployment.layout.generated}/{name}": data for name, data in files.items()}
-
-
-def _generate_step(deployment: Deployment, dry_run: bool) -> StepResult:
-    options = _options(deployment)
-    inputs = _inputs(deployment, options)
+    options, layout, model = _options(deployment), deployment.layout, deployment.model_file
+    # applications of the newer interface have its file beside their network
+    stai = deployment.current(f"{layout.network}/stai_network.c") is not None
+    pools = digest(read_file(deployment.root / options.mpool, _MOST_MODEL)) if options.mpool else ""
+    kept = (options.board, options.input_type, options.output_type, options.inputs_channel_position, options.verify)
+    inputs = inputs_digest(digest(read_file(model, _MOST_MODEL)), model.name, pools, *kept, stai)
     if deployment.is_done(GENERATE.name, inputs):
         return StepResult(skipped="compiled before")
     if dry_run:
-        what = f"would compile {deployment.model_file.name} to {deployment.layout.generated}"
-        return StepResult(note=what)
-    files = deployment.recorded(GENERATE.name, inputs, _compiled(deployment, options))
-    return put(deployment, files, dry_run, f"{deployment.layout.generated}/{NAME}.c")
+        return StepResult(note=f"would compile {model.name} to {layout.generated}")
+    made = files_of(analyze(model, options, NAME), with_hex=True, with_stai=stai)
+    files = {f"{layout.generated}/{name}": data for name, data in made.items()}
+    return put(deployment, deployment.recorded(GENERATE.name, inputs, files), dry_run, f"{layout.generated}/{NAME}.c")
 
 
 GENERATE = DeployStep("generate", "compile the model", _generate_step)
 
+# ---------------------------------------- its header, its files where the application looks for them, weights to flash
 
-_SOUNDS = ("audio_event_detection", "speech_enhancement")
 _TABLES = (
     "user_win and the mel tables of the project are not made here: they must be for the same numbers as this header"
 )
@@ -108,29 +107,22 @@ def _header_step(deployment: Deployment, dry_run: bool) -> StepResult:
     return replace(draft(deployment, {target: data}, dry_run, backup=(target,)), note=note)
 
 
-HEADER = DeployStep("header", "describe the model to the application", _header_step, drafts=True)
-
-
 _MOST_BYTES = 1 << 28
 _H7_FILES = ("_config.h", ".h", ".c", "_data.h", "_data.c", "_data_params.h", "_data_params.c")
 
 
 def _network_step(deployment: Deployment, dry_run: bool) -> StepResult:
+    layout = deployment.layout
     if deployment.is_h7:
         return draft(deployment, _of_the_other_tool(deployment), dry_run)
-    files = _generated(deployment)
+    names = [Path(file).name for file in deployment.outputs("generate") if file.endswith((".c", ".h"))]
+    files = {f"{layout.network}/{n}": deployment.current(f"{layout.generated}/{n}") or b"" for n in names}
     if not files and dry_run:
-        return StepResult(note=f"would copy the network's C files to {deployment.layout.network}")
+        return StepResult(note=f"would copy the network's C files to {layout.network}")
     return draft(deployment, files, dry_run)
 
 
-def _generated(deployment: Deployment) -> Contents:
-    layout = deployment.layout
-    names = [Path(file).name for file in deployment.outputs("generate") if file.endswith((".c", ".h"))]
-    return {f"{layout.network}/{n}": deployment.current(f"{layout.generated}/{n}") or b"" for n in names}
-
-
-def folder_of_the_other_tool(deployment: Deployment) -> Path:
+def _folder_of_the_other_tool(deployment: Deployment) -> Path:
     if deployment.wishes.network is None:
         rule = "networks for the processor of the STM32H7 are compiled by ST's tool"
         remedy = "run stedgeai generate, and give its output folder with --network"
@@ -139,7 +131,7 @@ def folder_of_the_other_tool(deployment: Deployment) -> Path:
 
 
 def _of_the_other_tool(deployment: Deployment) -> Contents:
-    folder, layout = folder_of_the_other_tool(deployment), deployment.layout
+    folder, layout = _folder_of_the_other_tool(deployment), deployment.layout
     found = [path for end in _H7_FILES if (path := folder / f"network{end}").is_file()]
     if not any(path.name == "network.c" for path in found):
         raise InputError("has no network.c", where=str(folder), remedy="give the output folder of stedgeai generate")
@@ -147,34 +139,22 @@ def _of_the_other_tool(deployment: Deployment) -> Contents:
     return {f"{layout.network}/{places[path.suffix]}/{path.name}": read_file(path, _MOST_BYTES) for path in found}
 
 
-NETWORK = DeployStep("network", "copy the network's files", _network_step, drafts=True)
-
-
 HEX = "network_data.hex"
-_RAW = ".raw"
 
 
 def _initialisers_step(deployment: Deployment, dry_run: bool) -> StepResult:
-    files = _converted(deployment)
+    """`.bin` as weights lie in memory, `.hex` with their address: `network_atonbuf.xSPI2.raw` becomes
+    `network_data.xSPI2.bin`, the name in the applications' scripts."""
+    folder, files = deployment.layout.network, {}
+    for file in map(Path, deployment.outputs("generate")):
+        data = deployment.current(str(file)) or b""
+        if file.suffix == ".raw" and data:
+            files[f"{folder}/network_data.{file.stem.rpartition('.')[2]}.bin"] = data
+        elif file.suffix == ".hex" and data:
+            files[f"{folder}/{HEX}"] = data
     if not files and dry_run:
-        return StepResult(note=f"would write {HEX} and network_data.*.bin to {deployment.layout.network}")
+        return StepResult(note=f"would write {HEX} and network_data.*.bin to {folder}")
     return draft(deployment, files, dry_run)
-
-
-def _converted(deployment: Deployment) -> Contents:
-    """`network_atonbuf.xSPI2.raw` becomes `network_data.xSPI2.bin`, the name in the applications' scripts."""
-    layout, found = deployment.layout, {}
-    for file in deployment.outputs("generate"):
-        name, data = Path(file).name, deployment.current(file) or b""
-        if name.endswith(_RAW) and data:
-            pool = name.removesuffix(_RAW).rpartition(".")[2]
-            found[f"{layout.network}/network_data.{pool}.bin"] = data
-        elif name.endswith(".hex") and data:
-            found[f"{layout.network}/{HEX}"] = data
-    return found
-
-
-INITIALISERS = DeployStep("initialisers", "convert the weights", _initialisers_step, drafts=True)
 
 
 _KILO = 1000  # as the zoo's scripts count these sizes
@@ -193,8 +173,9 @@ def _axiram(path: Path) -> int:
 
 
 def _patch_step(deployment: Deployment, dry_run: bool) -> StepResult:
+    """The STM32H747I-DISCO applications: camera, buffers, input."""
     ratio = str(deployment.config.settings.require("preprocessing.resizing.aspect_ratio"))
-    info = folder_of_the_other_tool(deployment) / "network_c_info.json"
+    info = _folder_of_the_other_tool(deployment) / "network_c_info.json"
     pools = deployment.root / f"mempools_{deployment.config.board}.json"
     axiram = _axiram(pools)
     files = plan_patch(deployment.root, info, axiram, ratio, deployment.model.image)
@@ -203,13 +184,15 @@ def _patch_step(deployment: Deployment, dry_run: bool) -> StepResult:
     return replace(done, note=note)
 
 
+HEADER = DeployStep("header", "describe the model to the application", _header_step, drafts=True)
+NETWORK = DeployStep("network", "copy the network's files", _network_step, drafts=True)
+INITIALISERS = DeployStep("initialisers", "convert the weights", _initialisers_step, drafts=True)
 PATCH = DeployStep("patch", "place camera and activation buffers", _patch_step, drafts=True)
 
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+# ------------------------------------- the firmware, with what the project is built with: make, CMake, or STM32CubeIDE
+# The user's Makefile stays as it is: a twin beside it leaves out what this compiler does not know. Objects are made in
+# a folder of their own. A mark says that it is being worked in; whoever finds it begins anew, because a compiler that
+# was killed leaves halves.
 
 TWIN = "Makefile.atonc"
 ELF, BINARY = "Project.elf", "Project.bin"
@@ -247,9 +230,6 @@ def _builder(deployment: Deployment) -> tuple[str, str] | None:
     if (deployment.root / deployment.layout.ide_project / ".project").is_file() and _ide(deployment):
         return "STM32CubeIDE", deployment.layout.ide_project
     return None
-
-
-# ---------------------------------------------------------------------------------------------------------------- make
 
 
 def _make(deployment: Deployment, handle: int) -> Path:
@@ -304,8 +284,6 @@ def _cube_ide(deployment: Deployment, handle: int) -> Path:
 
 _BUILDERS = {"make": _make, "cmake": _cmake, "STM32CubeIDE": _cube_ide}
 
-# ------------------------------------------------------------------------------------------------------------- results
-
 
 def _newest(folder: Path) -> Path:
     """The one image of a build."""
@@ -350,6 +328,7 @@ def _alone(deployment: Deployment) -> Iterator[int]:
 
 BUILD = DeployStep("build", "build the firmware", _build_step)
 
+# ------------------------------------------------------------------------------------------------- signed, and flashed
 
 _SIGNER = "STM32_SigningTool_CLI"
 SIGNED = "Project_signed.bin"
@@ -363,37 +342,32 @@ def _sign_step(deployment: Deployment, dry_run: bool) -> StepResult:
     tool = tools.find(_SIGNER)
     if tool is None:
         return StepResult(skipped=f"{_SIGNER} was not found: it comes with STM32CubeProgrammer")
-    if dry_run or image is None:
-        return (
-            StepResult(note=f"would sign {folder}/{BINARY}") if dry_run else StepResult(skipped="no firmware was built")
-        )
+    if dry_run:
+        return StepResult(note=f"would sign {folder}/{BINARY}")
+    if image is None:
+        return StepResult(skipped="no firmware was built")
     inputs = inputs_digest(digest(image), tool)
     if deployment.is_done(SIGN.name, inputs):
         return StepResult(skipped="signed before")
-    return put(
-        deployment, deployment.recorded(SIGN.name, inputs, {f"{folder}/{SIGNED}": _signed(tool, image)}), dry_run
-    )
+    files = {f"{folder}/{SIGNED}": _signed(tool, image)}
+    return put(deployment, deployment.recorded(SIGN.name, inputs, files), dry_run)
 
 
 def _signed(tool: Path, image: bytes) -> bytes:
+    """The image with the header that the boot loader looks for."""
+    try:
+        known = tools.run([str(tool), "--help"], tool.parent, "asking the signing tool")
+    except ToolError:
+        known = ""
     with tempfile.TemporaryDirectory() as scratch:
         source, target = Path(scratch, BINARY), Path(scratch, SIGNED)
         source.write_bytes(image)
-        command = [str(tool), "-s", "-bin", str(source), *_OPTIONS, *_alignment(tool), "-o", str(target)]
+        align = (_ALIGN,) if _ALIGN in known else ()
+        command = [str(tool), "-s", "-bin", str(source), *_OPTIONS, *align, "-o", str(target)]
         tools.run(command, Path(scratch), "signing the firmware")
         if not target.is_file():
             raise ToolError("wrote nothing", where=str(tool))
         return target.read_bytes()
-
-
-def _alignment(tool: Path) -> tuple[str, ...]:
-    try:
-        return (_ALIGN,) if _ALIGN in tools.run([str(tool), "--help"], tool.parent, "asking the signing tool") else ()
-    except ToolError:
-        return ()
-
-
-SIGN = DeployStep("sign", "sign the firmware", _sign_step)
 
 
 _PROGRAMMER = "STM32_Programmer_CLI"
@@ -429,9 +403,8 @@ def _commands(deployment: Deployment, tool: Path, planned: bool) -> list[list[st
     signed = f"{layout.firmware}/{SIGNED}"
     if not (planned or (root / signed).is_file()):
         return []
-    weights = planned or any(
-        file.endswith(".hex") for file in deployment.outputs("generate")
-    )  # not those of an earlier model
+    # not the weights of an earlier model
+    weights = planned or any(file.endswith(".hex") for file in deployment.outputs("generate"))
     files = [layout.fsbl, f"{layout.network}/{HEX}" if weights else ""]
     found = [
         [*probe, *reach, "-w", file, *([_start(board, _BOOT_LOADER)] if file.endswith(".bin") else [])]  # else its own
@@ -448,7 +421,10 @@ def _start(board: Board, area: str) -> str:
     return f"{found.base:#x}"
 
 
+SIGN = DeployStep("sign", "sign the firmware", _sign_step)
 FLASH = DeployStep("flash", "flash the board", _flash_step)
+
+# ------------------------------------------------------------------------------------------------------- in their order
 
 
 @dataclass(frozen=True)
@@ -475,7 +451,11 @@ def steps_of(deployment: Deployment) -> list[DeployStep]:
 
 def deploy(deployment: Deployment, dry_run: bool, say: Callable[[FinishedStep], None]) -> list[FinishedStep]:
     """Every step, up to the one that the user named; `say` hears of each as it ends."""
-    chosen = _chosen(steps_of(deployment), deployment.wishes.until)
+    chosen, until = steps_of(deployment), deployment.wishes.until
+    names = [step.name for step in chosen]
+    if until and until not in names:
+        raise InputError(f"there is no step {until!r}", where="--until", remedy=f"choose from {', '.join(names)}")
+    chosen = chosen[: names.index(until) + 1] if until else chosen
     if not dry_run:
         journal.recover(deployment.root)
     done: list[FinishedStep] = []
@@ -485,22 +465,12 @@ def deploy(deployment: Deployment, dry_run: bool, say: Callable[[FinishedStep], 
         result = step.run(deployment, dry_run)
         waiting.append(FinishedStep(step.name, step.what, time.perf_counter() - started, result))
         if not (step.drafts and following is not None and following.drafts):
-            _commit(deployment, [one.result for one in waiting])
+            files = {file: data for one in waiting for file, data in one.result.files.items()}
+            backup = [file for one in waiting for file in one.result.backup]
+            if files:
+                needed = next((file for file in files if file.endswith("/network.c")), "")
+                journal.commit(deployment.root, files, backup, needed)
             for one in waiting:
                 say(one)
             done, waiting = [*done, *waiting], []
     return done
-
-
-def _commit(deployment: Deployment, results: Sequence[StepResult]) -> None:
-    files = {file: data for result in results for file, data in result.files.items()}
-    backup = [file for result in results for file in result.backup]
-    if files:
-        journal.commit(deployment.root, files, backup, next((f for f in files if f.endswith("/network.c")), ""))
-
-
-def _chosen(steps: list[DeployStep], until: str) -> list[DeployStep]:
-    names = [step.name for step in steps]
-    if until and until not in names:
-        raise InputError(f"there is no step {until!r}", where="--until", remedy=f"choose from {', '.join(names)}")
-    return steps[: names.index(until) + 1] if until else steps

@@ -168,7 +168,7 @@ def examine(board: str, root: Path = Path("/"), ide: Path | None = None) -> Diag
         DoctorGoal("compile", "compile a model", (python(), *packages(), *packages("models"), described)),
         DoctorGoal("compare", "compare with the models' own kernels", packages("reference")),
         DoctorGoal("virtual-board", "run firmware on the virtual board", (*packages("board"), *cross)),
-        DoctorGoal("build", "build firmware", (*cross, _tool(OBJCOPY, ide)), (_make(), _cmake())),
+        DoctorGoal("build", "build firmware", (*cross, _tool(OBJCOPY, ide)), (look_for(MAKE), look_for(CMAKE))),
         DoctorGoal("sign", "sign firmware", (_tool(SIGNER, ide),)),
         DoctorGoal("flash", "flash a board", flash),
         DoctorGoal("measure", "measure on a board", (*packages("serial"), port(root))),
@@ -176,14 +176,6 @@ def examine(board: str, root: Path = Path("/"), ide: Path | None = None) -> Diag
         DoctorGoal("st", "compare with ST's compiler", (look_for(STEDGEAI),)),
     )
     return Diagnosis(steps, board_names())
-
-
-def _make() -> DoctorItem:
-    return look_for(MAKE)
-
-
-def _cmake() -> DoctorItem:
-    return look_for(CMAKE)
 
 
 def _tool(program: InstalledProgram, ide: Path | None) -> DoctorItem:

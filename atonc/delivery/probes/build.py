@@ -78,7 +78,7 @@ def build_all(probes: Iterable[Probe], target: BoardMemory) -> Iterator[BuiltPro
     flash_used = 0
     for probe in probes:
         made = probe.build()
-        if has_memories(target, made.buffers, made.homes):
+        if {memory_of(buffer, made.homes) for buffer in made.buffers} <= {pool.name for pool in target.pools}:
             built = build_from(probe, made, target, flash_used)
             flash_used = max(flash_used, built.flash_used)
             yield built
@@ -131,10 +131,6 @@ _USUAL = {
 
 def memory_of(buffer: Buffer, homes: Mapping[str, str]) -> str:
     return homes.get(buffer.name, _USUAL[buffer.kind])
-
-
-def has_memories(board: BoardMemory, buffers: Iterable[Buffer], homes: Mapping[str, str]) -> bool:
-    return {memory_of(buffer, homes) for buffer in buffers} <= {pool.name for pool in board.pools}
 
 
 def put(

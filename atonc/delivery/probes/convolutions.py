@@ -338,23 +338,15 @@ _KNOWN_KERNELS = {
 }
 
 
-def _name(form: str, memory: str) -> str:
-    return f"control-{form}-flash" if memory == "flash" else f"{form}-kernels-{memory}"
-
-
-def _control(form: str, memory: str) -> str:
-    """Kernels in RAM, so that a board without anything in its flash can answer."""
-    return {"flash": "", "npu-ram": f"control-{form}-flash"}.get(memory, f"control-{form}")
-
-
 KERNELS = (
     *(
         Probe(
-            _name(form, memory),
+            f"control-{form}-flash" if memory == "flash" else f"{form}-kernels-{memory}",
             f"{words} with kernels from {place}",
             _KNOWN_KERNELS[memory],
             partial(convolutions, conv, 1, pool),
-            _control(form, memory),
+            # usually that with kernels in RAM, so that a board without anything in its flash can answer
+            {"flash": "", "npu-ram": f"control-{form}-flash"}.get(memory, f"control-{form}"),
         )
         for form, words, conv in _FORMS
         for memory, pool, place in _MEMORIES

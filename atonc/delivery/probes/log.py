@@ -116,7 +116,15 @@ def parse_log(text: str, where: str = "the log") -> ProbeLog:
             _take(reading, number, (_MARK + part[: _LONGEST + 1]).rstrip())
     if reading.head is None:
         raise _headless(where, marked)
-    return _log(reading, reading.head)
+    said = reading.answered
+    return ProbeLog(
+        reading.head,
+        reading.replies,
+        len(reading.damaged),
+        tuple(reading.damaged[:_MOST_DAMAGED]),
+        said is not None,
+        max(0, (said or 0) - len(reading.replies)),
+    )
 
 
 def checksum(text: str) -> str:
@@ -150,18 +158,6 @@ def _headless(where: str, marked: int) -> InputError:
     )
 
 
-def _log(reading: _Reading, head: Head) -> ProbeLog:
-    said = reading.answered
-    return ProbeLog(
-        head,
-        reading.replies,
-        len(reading.damaged),
-        tuple(reading.damaged[:_MOST_DAMAGED]),
-        said is not None,
-        max(0, (said or 0) - len(reading.replies)),
-    )
-
-
 # --------------------------------------------------------------------------------------------------------- line by line
 
 
@@ -170,33 +166,28 @@ def _take(reading: _Reading, number: int, line: str) -> None:
     if match is None or checksum(line[: match.end(3)]) != match[4]:
         reading.damaged.append(number)
         return
-    _require_format(int(match[1]), f"{reading.where}, line {number}")
+    if int(match[1]) != LOG_FORMAT:
+        raise InputError(
+            f"a log of format {int(match[1])}",
+            where=f"{reading.where}, line {number}",
+            rule=f"this version of atonc reads format {LOG_FORMAT}",
+            remedy="write and build the firmware with the atonc that reads its log",
+        )
+    name, words = match[2], match[3].split()
     try:
-        _understand(reading, number, match[2], match[3].split())
+        if name == _BEGIN:
+            _begin(reading, number, dict(_pairs(words)))
+        elif name == _END:
+            reading.answered = _count(dict(_pairs(words))["answered"], _MOST_ANSWERS)
+        else:
+            _keep(reading, _read_reply(number, name, words))
     except (ValueError, KeyError):
         reading.damaged.append(number)
 
 
-def _require_format(found: int, where: str) -> None:
-    if found != LOG_FORMAT:
-        raise InputError(
-            f"a log of format {found}",
-            where=where,
-            rule=f"this version of atonc reads format {LOG_FORMAT}",
-            remedy="write and build the firmware with the atonc that reads its log",
-        )
-
-
-def _understand(reading: _Reading, number: int, name: str, words: list[str]) -> None:
-    if name == _BEGIN:
-        _begin(reading, number, _head(dict(_pairs(words))))
-    elif name == _END:
-        reading.answered = _count(dict(_pairs(words))["answered"], _MOST_ANSWERS)
-    else:
-        _keep(reading, _read_reply(number, name, words))
-
-
-def _begin(reading: _Reading, number: int, head: Head) -> None:
+def _begin(reading: _Reading, number: int, said: Mapping[str, str]) -> None:
+    clocks = [_count(said[name], _FASTEST_HZ) for name in ("cpu_hz", "npu_hz", "ram_hz")]
+    head = Head(_word(said["board"]), _word(said["version"]), _count(said["probes"], _MOST_ANSWERS), *clocks)
     if reading.head not in (None, head):
         raise InputError(
             f"begins anew in line {number} with another board, firmware or clock",
@@ -204,11 +195,6 @@ def _begin(reading: _Reading, number: int, head: Head) -> None:
             remedy="one file for each run: delete what is in front of that line, or behind it",
         )
     reading.head = head
-
-
-def _head(said: Mapping[str, str]) -> Head:
-    clocks = [_count(said[name], _FASTEST_HZ) for name in ("cpu_hz", "npu_hz", "ram_hz")]
-    return Head(_word(said["board"]), _word(said["version"]), _count(said["probes"], _MOST_ANSWERS), *clocks)
 
 
 def _read_reply(number: int, name: str, words: list[str]) -> Reply:

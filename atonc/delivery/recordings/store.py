@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field
 from itertools import pairwise
 from math import isfinite
@@ -206,10 +206,8 @@ def _recording(told: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recording:
 
 
 def _tensor(told: Mapping[str, Any]) -> RecordedTensor:
-    shape = tuple(_whole(size, 1) for size in _some(told["shape"], 32))
-    return RecordedTensor(
-        shape, np.dtype(_text(told["dtype"])).str, _real(told["scale"]), _whole(told["zero_point"], -_COUNT)
-    )
+    shape, dtype = (_whole(size, 1) for size in _some(told["shape"], 32)), np.dtype(_text(told["dtype"])).str
+    return RecordedTensor(tuple(shape), dtype, _real(told["scale"]), _whole(told["zero_point"], -_COUNT))
 
 
 def _block(told: Mapping[str, Any]) -> RecordedBlock:
@@ -288,7 +286,7 @@ class Fault:
 
 def faults(recording: Recording) -> tuple[Fault, ...]:
     """What cannot be true."""
-    return tuple([*_times(recording), *_blocks(recording), *_device(recording), *_names(recording), *_edges(recording)])
+    return (*_time_faults(recording), *_other_faults(recording))
 
 
 def gaps(recording: Recording) -> tuple[Fault, ...]:
@@ -306,7 +304,7 @@ def gaps(recording: Recording) -> tuple[Fault, ...]:
     return tuple(found)
 
 
-def _times(recording: Recording) -> Iterator[Fault]:
+def _time_faults(recording: Recording) -> Iterator[Fault]:
     if not recording.milliseconds:
         yield Fault("there is at least one sample", "none", "record again")
     for k, value in enumerate(recording.milliseconds, 1):
@@ -317,9 +315,6 @@ def _times(recording: Recording) -> Iterator[Fault]:
         if not LEAST_SHARE <= share <= MOST_SHARE:
             seen = f"blocks {recording.blocks_ms:.3f} ms, inference {recording.milliseconds[0]:.3f} ms"
             yield Fault("epoch times add up to the inference", seen, "record again: one of the two is wrong")
-
-
-def _blocks(recording: Recording) -> Iterator[Fault]:
     for block in recording.blocks:
         if block.first > block.last:
             seen = f"a block from epoch {block.first} to {block.last}"
@@ -330,23 +325,16 @@ def _blocks(recording: Recording) -> Iterator[Fault]:
             yield Fault("every epoch runs once, in order", seen, "record again")
 
 
-def _device(recording: Recording) -> Iterator[Fault]:
-    ran = recording.ran_with
+def _other_faults(recording: Recording) -> Iterator[Fault]:
+    ran, stated = recording.ran_with, recording.stated
     if ran.device != STM32N6:
         yield Fault(f"the chip is an STM32N6 ({STM32N6:#x})", f"device {ran.device:#x}", "record on this chip")
     for what, clock in (("CPU", ran.cpu_hz), *((("NPU", ran.npu_hz),) if ran.npu_hz else ())):
         if not CLOCKS_HZ[0] <= clock <= CLOCKS_HZ[1]:
             yield Fault("clocks are possible on this chip", f"{what} at {clock:,} Hz", "record again")
-
-
-def _names(recording: Recording) -> Iterator[Fault]:
-    ran, stated = recording.ran_with, recording.stated
     for text in (ran.firmware, ran.atonc, stated.board, stated.licence, *ran.options):
         if "/" in text or "\\" in text:
             yield Fault("it names no folders", f"{text[:60]!r}", "record again with files of the current folder")
-
-
-def _edges(recording: Recording) -> Iterator[Fault]:
     for what, tensors in (("input", recording.inputs), ("output", recording.outputs)):
         if not tensors:
             yield Fault(f"a network has an {what}", "none", "record again")
@@ -393,14 +381,17 @@ def collected(folder: Path) -> list[tuple[str, Recording]]:
     return [(path.name, read(path)) for path in paths]
 
 
+def _cells(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
 def table(folder: Path) -> str:
-    return _HEAD + "".join(f"| {' | '.join(_row(*one))} |\n" for one in collected(folder))
-
-
-def _row(name: str, one: Recording) -> Sequence[str]:
-    inference = f"{min(one.milliseconds):.3f} ms"
-    samples, licence = str(one.samples), one.stated.licence
-    return name, _board(one), one.model_sha256[:12], _clocks(one), samples, inference, _unlike(one), licence
+    rows = []
+    for name, one in collected(folder):
+        known = (name, _board(one), one.model_sha256[:12], _clocks(one))
+        inference = f"{min(one.milliseconds):.3f} ms"
+        rows.append(_cells(*known, str(one.samples), inference, _unlike(one), one.stated.licence))
+    return _HEAD + "".join(f"{row}\n" for row in rows)
 
 
 def _board(one: Recording) -> str:
@@ -422,14 +413,13 @@ def latency_table(folder: Path) -> str:
     if not found:
         return "No recording has been given yet."
     head = "| recording | ran on | model (SHA-256) | clocks CPU / NPU | recorded ms | predicted ms | ratio |"
-    return "\n".join([head, "|---|---|---|---|---:|---:|---:|", *(_latency_row(*one) for one in found)])
-
-
-def _latency_row(name: str, one: Recording) -> str:
-    recorded, predicted = min(one.milliseconds), sum(block.predicted_ms for block in one.blocks)
-    times = (f"{predicted:.3f}", f"{recorded / predicted:.2f}") if predicted else ("not told", "")
-    cells = (f"`{name}`", _board(one), one.model_sha256[:12], _clocks(one), f"{recorded:.3f}", *times)
-    return f"| {' | '.join(cells)} |"
+    rows = [head, "|---|---|---|---|---:|---:|---:|"]
+    for name, one in found:
+        recorded, predicted = min(one.milliseconds), sum(block.predicted_ms for block in one.blocks)
+        times = (f"{predicted:.3f}", f"{recorded / predicted:.2f}") if predicted else ("not told", "")
+        known = (f"`{name}`", _board(one), one.model_sha256[:12], _clocks(one))
+        rows.append(_cells(*known, f"{recorded:.3f}", *times))
+    return "\n".join(rows)
 
 
 def evidence_table(folder: Path) -> str:
@@ -440,14 +430,12 @@ def evidence_table(folder: Path) -> str:
         emulated = f"; {count(len(found), 'recording')} of the virtual board shows nothing about it" if found else ""
         return f"No recording of a board has been given yet{emulated}."
     head = "| recording | ran on | program | clocks CPU / NPU | epochs | samples | bytes not emulated |"
-    return "\n".join([head, "|---|---|---|---|---:|---:|---:|", *(_evidence_row(*one) for one in shown)])
-
-
-def _evidence_row(name: str, one: Recording) -> str:
-    epochs = sum(block.last - block.first + 1 for block in one.blocks)
-    known = one.program[:12] or "not told"
-    cells = (f"`{name}`", one.stated.board, known, _clocks(one), str(epochs), str(one.samples), _unlike(one))
-    return f"| {' | '.join(cells)} |"
+    rows = [head, "|---|---|---|---|---:|---:|---:|"]
+    for name, one in shown:
+        epochs = sum(block.last - block.first + 1 for block in one.blocks)
+        known = (f"`{name}`", one.stated.board, one.program[:12] or "not told", _clocks(one))
+        rows.append(_cells(*known, str(epochs), str(one.samples), _unlike(one)))
+    return "\n".join(rows)
 
 
 def ran_on_a_board(folder: Path) -> bool:

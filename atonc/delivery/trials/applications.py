@@ -28,7 +28,6 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.base.words import count
 from atonc.machine.emu.bus import Bytes
-from atonc.machine.emu.files.types import BufferInfo
 from atonc.machine.emu.network import EmulatedNetwork, load
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board
@@ -158,7 +157,8 @@ class Turns:
         values = waiting.values if waiting else self._made_inputs(name)
         self.held = [one for one in self.held if name in one.survives]
         self._fill_ahead(name)
-        self._poison([*(span for one in self.held for span in self._spans(one)), *self._own_inputs(name, waiting)])
+        stay = [*self.held, *([waiting] if waiting else [])]
+        self._poison([span for one in stay for span in self._spans(one)])
         expected = self._alone(name, values)
         found = self.rig.run(list(values), self.number[name]).outputs
         for index, (got, right) in enumerate(zip(found, expected, strict=True)):
@@ -166,7 +166,9 @@ class Turns:
             self._compare(got, right, f"output {index} of {name}")
         for one in self.held:
             self.survivors += len(one.values)
-            self._require_there(one, name)
+            for index, ((start, end), value) in enumerate(zip(self._spans(one), one.values, strict=True)):
+                got = self.rig.board.memory.read(start, end - start)
+                self._compare(got, value, f"{one.side} {index} of {one.network} behind a run of {name}")
         if survives := self.application.network(name).outputs_survive:
             self.held.append(_Held(name, _OUTPUTS, expected, survives))
 
@@ -184,9 +186,6 @@ class Turns:
         side = self.rig.inputs if one.side == _INPUTS else self.rig.outputs
         return [(b.address, b.address + b.size_bytes) for b in side.get(self.number[one.network], [])]
 
-    def _own_inputs(self, name: str, waiting: _Held | None) -> list[Span]:
-        return self._spans(waiting) if waiting and waiting.network == name else []
-
     def _poison(self, stay: Sequence[Span]) -> None:
         self.poisoned = 0
         for span in self.ram:
@@ -196,12 +195,12 @@ class Turns:
                 self.poisoned += noise.size
 
     def _made_inputs(self, name: str) -> tuple[Bytes, ...]:
-        return tuple(self._made(one) for one in self.alone[name].inputs)
-
-    def _made(self, buffer: BufferInfo) -> Bytes:
-        if buffer.type == "FLOAT":
-            return self.random.uniform(-1, 1, buffer.size_bytes // 4).astype("<f4").view(np.uint8)
-        return self.random.integers(0, 256, buffer.size_bytes, np.uint8)
+        return tuple(
+            self.random.uniform(-1, 1, one.size_bytes // 4).astype("<f4").view(np.uint8)
+            if one.type == "FLOAT"
+            else self.random.integers(0, 256, one.size_bytes, np.uint8)
+            for one in self.alone[name].inputs
+        )
 
     def _alone(self, name: str, values: Sequence[Bytes]) -> tuple[Bytes, ...]:
         """What the network gives when there is no other."""
@@ -211,11 +210,6 @@ class Turns:
         for _ in net.run():
             pass
         return tuple(net.memory.read(one.address, one.size_bytes).copy() for one in net.outputs)
-
-    def _require_there(self, one: _Held, behind: str) -> None:
-        for index, ((start, end), value) in enumerate(zip(self._spans(one), one.values, strict=True)):
-            got = self.rig.board.memory.read(start, end - start)
-            self._compare(got, value, f"{one.side} {index} of {one.network} behind a run of {behind}")
 
     def _compare(self, got: Bytes, right: Bytes, what: str) -> None:
         wrong = np.flatnonzero(got != right)

@@ -23,9 +23,9 @@ from atonc.delivery.trials.boarding import INSTALL, FirmwareError, Inference, Ri
 from atonc.delivery.trials.relocating import params_beside, read_image_file
 from atonc.delivery.trials.targeting import contradiction, milliseconds
 from atonc.delivery.wire import messages
-from atonc.delivery.wire.client import Client, ReportedLayer, TargetError
+from atonc.delivery.wire.client import Client, TargetError
 from atonc.delivery.wire.links import ByteLink
-from atonc.delivery.wire.messages import STM32N6, ModelInfo, TensorInfo
+from atonc.delivery.wire.messages import STM32N6, ModelInfo, Operator, TensorInfo
 from atonc.insight.runs import edge_inputs
 from atonc.insight.runs.edge_inputs import EdgeBuffers
 from atonc.insight.runs.runs import digest
@@ -165,7 +165,13 @@ class ImageEdges:
     def stored(self, files: Sequence[Path], seed: int) -> list[bytes]:
         """Inputs from files, or from the seed, as they lie in memory."""
         chosen = edge_inputs.choose(self.inputs, files, seed)
-        return [_stored(info, chosen[info.name]) for info in self.inputs.inputs]
+        stored = []
+        for info in self.inputs.inputs:
+            memory = AddressSpace()
+            memory.add(info.name, 0, max(1, info.size_bytes))
+            tensors.write_input(info, chosen[info.name], memory)
+            stored.append(memory.read(0, info.size_bytes).tobytes())
+        return stored
 
     def arrays(self, outputs: Sequence[bytes | Bytes]) -> Mapping[str, NDArray[Any]]:
         """Bytes of the outputs by name, in shape and type."""
@@ -229,21 +235,6 @@ def _info(name: str, shape: tuple[int, ...], position: str, kind: str, bits: int
         is_user_allocated=False,
         is_param=False,
     )
-
-
-def _stored(info: BufferInfo, value: NDArray[Any]) -> bytes:
-    memory = AddressSpace()
-    memory.add(info.name, 0, max(1, info.size_bytes))
-    tensors.write_input(info, value, memory)
-    return memory.read(0, info.size_bytes).tobytes()
-
-
-def require(edges: ImageEdges, sizes: Sequence[int], where: str) -> ImageEdges:
-    """What is told must fill the buffers; a firmware may not know shapes that we can read."""
-    seen = [info.size_bytes for info in edges.inputs.inputs]
-    if seen != list(sizes):
-        raise InputError(f"its inputs are said to have {seen} bytes, their buffers have {list(sizes)}", where=where)
-    return edges
 
 
 WORDS = ("copy", "xip", "ext", "no-flash", "no-run", "usbc", "max-speed")
@@ -369,22 +360,21 @@ def run_virtual(wanted: LoadPlan, seed: int = 0, files: Sequence[Path] = ()) -> 
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         runtime = loader_runtime(secure=flags.secure, debug_info=flags.debug_info)
         rig = LoaderRig(build_loader(runtime, Path(temporary)))
-    line = rig.install(wanted.image, wanted.params, _spot(wanted))
-    edges = told(rig.said)
-    require(edges, [buffer.size_bytes for buffer in rig.inputs[0]], str(wanted.file))
+    spot = Spot(COPY if wanted.copy else XIP, wanted.address, wanted.params_address)
+    if wanted.external:
+        spot = replace(spot, exec_ram=EXT_EXEC_RAM, exec_ram_bytes=EXT_EXEC_RAM_BYTES)
+    line = rig.install(wanted.image, wanted.params, spot)
+    edges, sizes = told(rig.said), [buffer.size_bytes for buffer in rig.inputs[0]]
+    seen = [info.size_bytes for info in edges.inputs.inputs]
+    if seen != sizes:  # a firmware may not know shapes that we can read
+        raise InputError(
+            f"its inputs are said to have {seen} bytes, their buffers have {sizes}", where=str(wanted.file)
+        )
     inputs = edges.stored(files, seed)
     for _ in range(INFERENCES):
         found, epochs = rig.profile([np.frombuffer(value, np.uint8) for value in inputs])
     arrays = edges.arrays([output.tobytes() for output in found.outputs])
     return Loaded(wanted, line, found.cycles, stm32n6().clocks.cpu_mhz, tuple(epochs), arrays, edges, inputs)
-
-
-def _spot(wanted: LoadPlan) -> Spot:
-    mode = COPY if wanted.copy else XIP
-    spot = Spot(mode, wanted.address, wanted.params_address)
-    if not wanted.external:
-        return spot
-    return Spot(mode, wanted.address, wanted.params_address, EXT_EXEC_RAM, EXT_EXEC_RAM_BYTES)
 
 
 _KINDS = {2: EpochFlags.PURE_SW, 3: EpochFlags.HYBRID, 4: EpochFlags.BLOB}  # what the firmware calls a block
@@ -411,7 +401,7 @@ def run_on_board(plan: LoadPlan, link: ByteLink, seed: int = 0, files: Sequence[
         f"{model.name}, {model.description}",
         round(1e3 * mhz * milliseconds(result, system.cpu_hz)),
         mhz,
-        tuple(_epoch(layer) for layer in result.layers),
+        tuple(EpochTime(*layer.epochs, _kind(layer.operator), *layer.cycles) for layer in result.layers),
         edges.arrays(result.outputs),
         edges=edges,
         inputs=inputs,
@@ -436,9 +426,5 @@ def _model(client: Client, plan: LoadPlan) -> ModelInfo:
     return models[0]
 
 
-def _epoch(layer: ReportedLayer) -> EpochTime:
-    operator = layer.operator
-    first, last = operator.id & 0xFFFF, operator.id >> 16
-    before, core, after = (*operator.cycles, 0, 0, 0)[:3]
-    kind = _KINDS.get(operator.kind & _KIND_BITS, EpochFlags(0))
-    return EpochTime(first, last if first <= last < 0x8000 else first, kind, before, core, after)
+def _kind(operator: Operator) -> EpochFlags:
+    return _KINDS.get(operator.kind & _KIND_BITS, EpochFlags(0))

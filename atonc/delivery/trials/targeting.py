@@ -22,20 +22,21 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import read_model
 from atonc.compiler.compile.reproduce import MODEL_HASH, edges_of
 from atonc.compiler.frontends.data_beside import model_bytes
-from atonc.compiler.inputs.inputs import edge_values, program_inputs, real
+from atonc.compiler.inputs.inputs import edge_values, real
 from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.ir import Graph
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.firmware import image as firmware
-from atonc.delivery.trials.boarding import image_network, stored_input
+from atonc.delivery.trials.boarding import Expectation, expectation, image_network
 from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import BoardRunResult, Client, ReportedLayer, TargetError
-from atonc.delivery.wire.messages import ModelInfo, SystemInfo, TensorInfo
+from atonc.delivery.wire.messages import ModelInfo, SystemInfo
 from atonc.insight.explain.saved import BuildRequest, read_asked
 from atonc.insight.explain.types import Measured, MeasuredBlock
 from atonc.insight.runs import runs
-from atonc.insight.validating.judging import Distance, OutputResult, distance, unit_of
+from atonc.insight.validating.judging import OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
 from atonc.insight.validating.validate_options import FOLDER
 from atonc.machine.base.errors import AtoncError, InputError
@@ -123,9 +124,7 @@ class TargetValidation:
 class ExpectedRun(Protocol):
     side: ExpectedSide
 
-    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        """The bytes of the inputs, and those that should come out."""
-        ...
+    def expect(self, sample: Sample) -> Expectation: ...
 
 
 class CompiledSide:
@@ -153,34 +152,33 @@ class CompiledSide:
         value = self._emulation.load(name)
         return name, value.nbytes, value.dtype.str
 
-    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        inputs = program_inputs(self._compiled, sample)
-        graph, emulation = self._compiled.graph, self._emulation
-        stored = tuple(stored_input(emulation, name, inputs[name]).tobytes() for name in graph.inputs)
-        emulation.run(inputs)
-        return stored, tuple(self._bytes(name) for name in graph.outputs)
-
-    def _bytes(self, name: str) -> bytes:
-        home = self._emulation.program.placed[name]
-        return self._emulation.memory.read(home.address, self._emulation.load(name).nbytes).tobytes()
+    def expect(self, sample: Sample) -> Expectation:
+        return expectation(self._compiled, self._emulation, sample)
 
     def figures(self, references: References, samples: Sequence[Sample], turns: Sequence[Turn]) -> list[OutputResult]:
-        """ST's figures: what the board computed against the model's own kernels."""
-        graph, emulation = self._compiled.graph, self._emulation
-        mine: list[list[NDArray[Any]]] = [[] for _ in graph.outputs]
-        theirs: list[list[NDArray[Any]]] = [[] for _ in graph.outputs]
-        for sample, turn in zip(samples, turns, strict=True):
-            expected = references.outputs(self._compiled, sample)[references.yardstick]
-            for k, name in enumerate(graph.outputs):
-                emulation.memory.write(emulation.program.placed[name].address, np.frombuffer(turn.outputs[k], np.uint8))
-                mine[k].append(real(graph.tensors[name], emulation.load(name)).astype(np.float32))
-                theirs[k].append(expected[k].astype(np.float32))
-        found = []
-        for k, name in enumerate(graph.outputs):
-            reference = np.stack(theirs[k])
-            one: Distance = distance("board", reference, np.stack(mine[k]), unit_of(graph, name, reference))
-            found.append(OutputResult(name, one.metrics, one.max_lsb))
-        return found
+        expected = [references.outputs(self._compiled, sample)[references.yardstick] for sample in samples]
+        return _figures(self._compiled.graph, expected, turns, self._real)
+
+    def _real(self, k: int, data: bytes) -> NDArray[Any]:
+        emulation, name = self._emulation, self._compiled.graph.outputs[k]
+        emulation.memory.write(emulation.program.placed[name].address, np.frombuffer(data, np.uint8))
+        return real(self._compiled.graph.tensors[name], emulation.load(name))
+
+
+def _figures(
+    graph: Graph,
+    expected: Sequence[Sequence[NDArray[Any]]],
+    turns: Sequence[Turn],
+    real_of: Callable[[int, bytes], NDArray[Any]],
+) -> list[OutputResult]:
+    """ST's figures: what the board computed against the model's own kernels. `real_of`: numbers from bytes."""
+    found = []
+    for k, name in enumerate(graph.outputs):
+        theirs = np.stack([values[k].astype(np.float32) for values in expected])
+        mine = np.stack([real_of(k, turn.outputs[k]).astype(np.float32) for turn in turns])
+        one = distance("board", theirs, mine, unit_of(graph, name, theirs))
+        found.append(OutputResult(name, one.metrics, one.max_lsb))
+    return found
 
 
 class FolderSide:
@@ -202,10 +200,10 @@ class FolderSide:
             looked=looked,
         )
 
-    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    def expect(self, sample: Sample) -> Expectation:
         return self.run([sample[info.name] for info in self.net.inputs])
 
-    def run(self, values: Sequence[NDArray[Any]]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    def run(self, values: Sequence[NDArray[Any]]) -> Expectation:
         net = self.net
         for index, value in enumerate(values):
             net.write_input(index, value)
@@ -288,12 +286,9 @@ def differences(side: ExpectedSide, model: ModelInfo) -> list[str]:
             continue
         for (name, size, dtype), tensor in zip(ours, theirs, strict=True):
             if (size, dtype) != (tensor.size_bytes, tensor.dtype.str):
-                found.append(f"{what} {tensor.name} is {_told(tensor)} where {name} is {size} bytes of {dtype}")
+                told = f"{tensor.size_bytes} bytes of {tensor.dtype.str}"
+                found.append(f"{what} {tensor.name} is {told} where {name} is {size} bytes of {dtype}")
     return found
-
-
-def _told(tensor: TensorInfo) -> str:
-    return f"{tensor.size_bytes} bytes of {tensor.dtype.str}"
 
 
 def confirmed(
@@ -373,9 +368,7 @@ def _source(system: SystemInfo, line: str) -> str:
 
 
 def _block(side: ExpectedSide, layer: ReportedLayer, system: SystemInfo) -> MeasuredBlock:
-    first, last = layer.operator.id & 0xFFFF, layer.operator.id >> 16
-    last = last if first <= last < 0x8000 else first
-    before, core, after = (*layer.operator.cycles, 0, 0, 0)[:3]
+    (first, last), (before, core, after) = layer.epochs, layer.cycles
     steps = [cost for number, cost in side.costs if first <= number <= last]
     took_ms = 1e3 * (before + core + after) / system.cpu_hz
     predicted_ms = sum(side.predicted_ms(cost, system.cpu_hz, system.npu_hz) for cost in steps)
@@ -439,7 +432,9 @@ def look(model: Path, val_json: Path | None, output: Path | None) -> Looked:
         return _named(val_json)
     found, unreadable, empty = list[BuiltNetwork](), list[str](), list[str]()
     beside = model.absolute().parent
-    for folder in _once([*([output] if output else []), FOLDER, beside / FOLDER, beside, Path()]):
+    asked = [*([output] if output else []), FOLDER, beside / FOLDER, beside, Path()]
+    once = {folder.resolve(): folder for folder in reversed(asked)}  # by the first of its names
+    for folder in reversed(once.values()):
         try:
             networks = list(_networks(folder)) if folder.is_dir() else []
         except AtoncError as error:
@@ -474,10 +469,6 @@ def _networks(folder: Path, stem: str | None = None) -> Iterator[BuiltNetwork]:
         if stem in (None, c_file.stem):
             network = firmware.network_in(folder, c_file.stem)
             yield BuiltNetwork(c_file, firmware.signature(network), read_asked(folder, c_file.stem))
-
-
-def _once(folders: Sequence[Path]) -> list[Path]:
-    return list({folder.resolve(): folder for folder in reversed(folders)}.values())[::-1]
 
 
 # ------------------------------------------------------------------------------------------------------------- choosing
@@ -541,25 +532,18 @@ class BuiltSide(FolderSide):
                 remedy="name that model; give --input-data-type and --output-data-type as for the build",
             )
 
-    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    def expect(self, sample: Sample) -> Expectation:
         values = edge_values(self.source, self.graph, sample)
         return self.run([values[name] for name in self.graph.inputs])
 
     def figures(self, references: References, samples: Sequence[Sample], turns: Sequence[Turn]) -> list[OutputResult]:
-        """ST's figures: what the board computed against the model's own kernels."""
         expected = [references.outputs(self, sample)[references.yardstick] for sample in samples]
-        found = []
-        for k, name in enumerate(self.graph.outputs):
-            theirs = np.stack([values[k].astype(np.float32) for values in expected])
-            mine = np.stack([self._real(k, turn.outputs[k]) for turn in turns])
-            one = distance("board", theirs, mine, unit_of(self.graph, name, theirs))
-            found.append(OutputResult(name, one.metrics, one.max_lsb))
-        return found
+        return _figures(self.graph, expected, turns, self._real)
 
     def _real(self, k: int, data: bytes) -> NDArray[Any]:
         tensor = self.graph.tensors[self.graph.outputs[k]]
         codes = np.frombuffer(data, tensors.dtype_of(self.net.outputs[k]))[: tensor.elements].reshape(tensor.shape)
-        return real(tensor, codes).astype(np.float32)
+        return real(tensor, codes)
 
 
 def _text(elements: int, dtype: np.dtype[Any]) -> str:

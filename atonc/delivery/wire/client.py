@@ -138,6 +138,17 @@ class ReportedLayer:
     operator: Operator
     tensors: tuple[TensorMessage, ...]
 
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """The first and the last of its block."""
+        first, last = self.operator.id & 0xFFFF, self.operator.id >> 16
+        return first, last if first <= last < 0x8000 else first
+
+    @property
+    def cycles(self) -> tuple[int, ...]:
+        """Of the CPU's clock: before, core, after."""
+        return (*self.operator.cycles, 0, 0, 0)[:3]
+
 
 @dataclass(frozen=True)
 class BoardRunResult:

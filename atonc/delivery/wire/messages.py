@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from functools import partial
 
 import numpy as np
 
@@ -333,7 +334,7 @@ def response(message: bytes, old: bool = False) -> Response:
     kinds = [key for key in _PAYLOADS if found.many(key)]
     if len(kinds) != 1:
         raise DecodeError(f"response with {len(kinds)} payloads")
-    read = _old_system_info if old and kinds[0] == _SYSTEM else _PAYLOADS[kinds[0]]
+    read = partial(_system_info, old=old) if kinds[0] == _SYSTEM else _PAYLOADS[kinds[0]]
     return Response(found.number(1), found.number(2), read(found.raw(kinds[0])))
 
 
@@ -342,17 +343,9 @@ def _sync(message: bytes) -> Sync:
     return Sync(found.number(1), found.number(4), found.number(5))
 
 
-def _system_info(message: bytes) -> SystemInfo:
+def _system_info(message: bytes, old: bool = False) -> SystemInfo:
     found = _Fields(message, "system information")
-    return _system(found, found.number(5), found.numbers(6))
-
-
-def _old_system_info(message: bytes) -> SystemInfo:
-    found = _Fields(message, "system information")
-    return _system(found, 0, found.numbers(5))
-
-
-def _system(found: _Fields, packet: int, extra: tuple[int, ...]) -> SystemInfo:
+    packet, extra = (0, found.numbers(5)) if old else (found.number(5), found.numbers(6))
     return SystemInfo(found.number(1), found.number(2), found.number(3), found.number(4), packet, extra)
 
 
