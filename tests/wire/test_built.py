@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.compiler.compile import analyzing
+from atonc.compiler.compile import compile_view
 from atonc.compiler.request.options import Options
 from atonc.delivery.trials.targeting import BuiltSide, CompiledSide, look
 from atonc.doors.cli import cli
@@ -44,7 +44,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("something is compiled")
 
-    monkeypatch.setattr(analyzing, "compile_file", refuse)
+    monkeypatch.setattr(compile_view, "compile_file", refuse)
 
 
 def on_target(line: str, *words: object) -> int:

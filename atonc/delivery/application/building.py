@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.compile import reproduce
-from atonc.compiler.compile.analyzing import view_of
-from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.emit import write
 from atonc.compiler.emit.c import images

@@ -12,8 +12,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.compile.analyzing import view_of
-from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import Compiled, memories
 from atonc.compiler.emit.c.files import files
 from atonc.compiler.place import BoardMemory

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.compile.analyzing import view_of
+from atonc.compiler.compile.compile_view import view_of
 from atonc.compiler.compile.pipeline import Compiled, memories, verified
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.request.options import Options

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import read_model
 from atonc.compiler.compile.reproduce import MODEL_HASH, edges_of
-from atonc.compiler.frontends.data_beside import model_bytes
-from atonc.compiler.inputs.inputs import edge_values, real
-from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.frontends.limits import model_bytes
+from atonc.compiler.inputs.inputs import Sample, edge_values, real
 from atonc.compiler.ir import Graph
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options

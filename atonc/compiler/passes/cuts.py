@@ -1,4 +1,4 @@
-"""The user names tensors, or layers, at which the model begins; what comes before them goes."""
+"""The user names where the model begins and ends."""
 
 from __future__ import annotations
 
@@ -6,12 +6,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from atonc.compiler.ir import Graph, Op, check
-from atonc.compiler.passes.cut_outputs import find
+from atonc.compiler.passes.edit import rewrite
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.words import instead
+
+
+def cut_outputs(graph: Graph, names: Sequence[str]) -> Graph:
+    """The user names tensors that become the outputs; what comes after them goes."""
+    if not names:
+        return graph
+    outputs = [output for name in names for output in find(graph, name)]
+    return rewrite(replace(graph, outputs=tuple(dict.fromkeys(outputs))), lambda op, editor: None)
+
+
+def find(graph: Graph, name: str) -> tuple[str, ...]:
+    """Finds tensors by their name, by a name of the source, or by operator."""
+    tensor = graph.aliases.get(name, name)
+    if tensor in graph.tensors and not graph.tensors[tensor].is_constant:
+        return (tensor,)
+    for op in graph.ops:
+        if name == op.name or name in op.origin:
+            return tuple(output for output in op.outputs if output)
+    known = [*graph.aliases, *graph.tensors, *(op.name for op in graph.ops)]
+    raise InputError(f"the model has no tensor {name[:100]!r} to cut at", where=graph.name, remedy=instead(name, known))
 
 
 def cut_inputs(graph: Graph, tensors: Sequence[str], layers: Sequence[str] = ()) -> Graph:
-    """Inputs of the model that are still needed stay inputs."""
+    """The user names tensors, or layers, at which the model begins; what comes before them goes. Inputs of the model
+    that are still needed stay inputs."""
     starts = [*(find(graph, name)[0] for name in tensors), *(t for name in layers for t in _inputs_of(graph, name))]
     if not starts:
         return graph
