@@ -146,7 +146,7 @@ class ReportedLayer:
 
     @property
     def cycles(self) -> tuple[int, ...]:
-        """Of the CPU's clock: before, core, after."""
+        """Counted by the CPU's clock: before, core, after."""
         return (*self.operator.cycles, 0, 0, 0)[:3]
 
 
