@@ -1,4 +1,5 @@
-"""`atonc app build`: all files of an application, checked as a whole, and written together or not at all."""
+"""`atonc app build`: all files of an application, checked as a whole, and written together or not at all. Where it does
+not fit, every single change is tried, and told with what it costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Two applications side by side: folders of `atonc app build`, or application files that are planned for it."""
+"""Applications side by side: two folders of `atonc app build` or application files that are planned for it, and `atonc
+sweep` of applications, each planned for every board and setting that the file names.
+
+Rows of a sweep, the keeping of them and the front are those of a sweep of models; here is what a row of an application
+depends on, and what it costs. `sweep` takes a file of either kind, as this wing sees both.
+"""
 
 from __future__ import annotations
 

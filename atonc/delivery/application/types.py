@@ -1,4 +1,5 @@
-"""What an application asks for: a board, memory that is somebody else's, and networks that take turns on the NPU."""
+"""What an application asks for: a board, memory that is somebody else's, and networks that take turns on the NPU; and
+what `atonc app build` and `atonc app update` are asked for besides the application file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`atonc board check`: a linked image against pools, networks and the board."""
+"""`atonc board check`: does everything that a firmware puts into memory have a place of its own?
+
+Ranges of memory come from a linked image, pool files, networks and the board. Every pair of them is looked at once; a
+pair that may not share memory becomes a finding with both sides, the bytes they share and what to do. What is only
+worth knowing is a note.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`atonc board import X.mpool X.ld`: a board file from a pair that exists. It says only what differs from a board."""
+"""`atonc board import X.mpool X.ld`: a board file from a pair that exists. It says only what differs from a board. Of
+the linker script the regions are read: names, addresses and sizes of its MEMORY command, and symbols they use."""
 
 from __future__ import annotations
 

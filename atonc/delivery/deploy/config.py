@@ -1,4 +1,5 @@
-"""What a deployment file asks for, checked."""
+"""A deployment file: YAML with line numbers and limits, the keys that there are and what they may say, and what the
+file asks for, checked."""
 
 from __future__ import annotations
 

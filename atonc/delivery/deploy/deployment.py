@@ -1,4 +1,5 @@
-"""What the steps of a deployment know and give: the project with its layout and records, and what a step changed."""
+"""What the steps of a deployment know and give: the project with its records, where things are in it (read off its
+`stmaic_BOARD.conf`, as the zoo's scripts do), and what a step changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The STM32H747I-DISCO applications: camera, activation buffers and pictures where a model needs them.
 
 `update_activation_c_code` is the function of the model zoo, with its arguments. It changes three files together or none
-(`journal.py`), and only what belongs to it (`c_text.py`)."""
+(`journal.py`), and only what belongs to it: bytes, line ends, comments and what people wrote stay.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every step from a model to a measured board, with what it needs of this machine."""
+"""`atonc doctor`: every step from a model to a measured board, with what it needs of this machine: Python packages,
+programs on the search path, debug probes and serial ports, and whether this user may use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A probe as a program with addresses, and what the emulator makes of it."""
+"""A probe as a program with addresses, and what the emulator makes of it.
+
+Buffers lie in the NPU's own RAM, each kind in a bank of its own, unless the probe is about another memory. Everything
+begins where the memory begins, so that probes do not depend on each other; what must be in flash already lies behind
+what earlier probes have there.
+"""
 
 from __future__ import annotations
 

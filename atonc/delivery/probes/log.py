@@ -1,11 +1,16 @@
-"""The log of the probe firmware as it came over the board's UART: every line with its checksum, the rest is noise.
+"""The log of the probe firmware as it came over the board's UART, what it settles, and the evidence file made of it.
 
     ATONC-PROBE 1 begin board=<board> version=<v> probes=<count> cpu_hz=.. npu_hz=.. ram_hz=.. *<crc>
     ATONC-PROBE 1 <name> <verdict> cycles=.. runs=.. first=.. got=.. want=.. why=.. *<crc>
     ATONC-PROBE 1 end answered=<count> *<crc>
 
 The checksum is CRC-16/CCITT-FALSE over everything in front of ` *`. Terminals add colours, time stamps and line ends of
-their own, lose characters and print lines twice; none of that may become an answer."""
+their own, lose characters and print lines twice; none of that may become an answer.
+
+A probe settles what its program shows and published programs do not, or hardly: its features that are neither seen nor
+within. A pass confirms these. A failure refutes those of them that no passing probe shows, and the argument that allows
+them. A probe whose control did not pass says nothing.
+"""
 
 from __future__ import annotations
 

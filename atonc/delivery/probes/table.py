@@ -1,4 +1,5 @@
-"""`probes.c`: programs, inputs and expected outputs of the probes, as the firmware's main program wants them."""
+"""A folder that builds to one firmware with these probes in it: runtime, Makefile, flash image, README, and `probes.c`
+with programs, inputs and expected outputs as the firmware's main program wants them."""
 
 from __future__ import annotations
 

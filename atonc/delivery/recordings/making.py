@@ -1,4 +1,5 @@
-"""Recordings of what a board did."""
+"""Recordings of what a board did, and a recording beside another one or beside a folder of generated files on the
+emulator: bytes, and times by block."""
 
 from __future__ import annotations
 

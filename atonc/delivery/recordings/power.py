@@ -1,8 +1,10 @@
-"""A power recording: time beside power, or beside current and voltage, as meters export it. Files come from strangers:
-units are read from the header or the file is refused, and nothing is guessed.
+"""A power recording: time beside power, or beside current and voltage, as meters export it; where inferences run in it,
+what each took and how sure that is; and the estimate for the same build. Files come from strangers: units are read from
+the header or the file is refused, and nothing is guessed.
 
 Read are CSV files with a header. ST's capture script for the STM32N6 (`time,VDDCORE,...,seq_name,...`) is known by its
-columns: seconds, watts behind the regulator, and the name of the step that runs."""
+columns: seconds, watts behind the regulator, and the name of the step that runs.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
-"""What a network computed on a board and how long it took. It names neither people, files nor folders: models and
-programs are known by their hashes."""
+"""What a network computed on a board and how long it took, as one .npz, and a folder of such files that others may use.
+It names neither people, files nor folders: models and programs are known by their hashes.
+
+The arrays have the names that ST's tool gives them, so that its scripts read them too; `atonc` is the manifest as JSON.
+Files come from strangers: nothing in them is believed, and what cannot be true is told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Relocatable images on the virtual board: a firmware of ours with the loader in it, which installs and runs them."""
+"""`atonc load-and-run`: relocatable images on the virtual board, in a firmware of ours with the loader in it; and on a
+real one, whose validation firmware has installed the image and runs it layer by layer. Inputs and outputs are made from
+what the firmware tells of them; outputs are compared with nothing here: that is `atonc validate --mode target`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The messages, as a client sends and reads them. Field numbers are those of the published protocol 3.1 and 3.2.
+"""The messages, as a client sends and reads them, in as much of protocol buffers as they need and in packets of fixed
+size. Field numbers are those of the published protocol 3.1 and 3.2.
 
 A message that lacks a field that it must have, or has one twice, is refused: the line carries no checksum, so what can
-be checked is."""
+be checked is. Which of the two forms of packets a board speaks shows in its first answer.
+"""
 
 from __future__ import annotations
 
