@@ -1,4 +1,4 @@
-"""The application file, read strictly, and its short form, a list of models; and app.json, the map of an earlier build."""
+"""The application file, read strictly, and its short form, a list of models; and app.json, the map of a build."""
 
 from __future__ import annotations
 
