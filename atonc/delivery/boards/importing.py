@@ -247,7 +247,7 @@ def _areas(
 
 
 def _area_keys(region: LinkerRegion, memories: Sequence[Memory]) -> dict[str, Any]:
-    keys = {"name": f"region {_UNSAFE.sub('-', region.name)}", "user": _user(region, memories)}
+    keys: dict[str, Any] = {"name": f"region {_UNSAFE.sub('-', region.name)}", "user": _user(region, memories)}
     keys |= {"base": secure(region.base), "size": region.size_bytes}
     return keys | {"linker": _symbol(region)} | ({"attributes": region.attributes} if region.attributes else {})
 

@@ -56,8 +56,8 @@ def read_yaml(path: Path) -> YamlSettings:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("is not UTF-8", where=f"{path}:{line}") from None
+        number = data.count(b"\n", 0, error.start) + 1
+        raise InputError("is not UTF-8", where=f"{path}:{number}") from None
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
