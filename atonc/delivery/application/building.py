@@ -14,10 +14,9 @@ from atonc.compiler.compile import reproduce
 from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.emit import write
-from atonc.compiler.emit.c import images
-from atonc.compiler.emit.c.memories import PoolRange
+from atonc.compiler.emit.c.memories import PoolRange, by_pool, file_stem, hex_lines, raw_files
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import c_text, check, loop_text, page, planning
+from atonc.delivery.application import c_text, check, page, planning
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.planning import (
     ApplicationFigures,
@@ -131,7 +130,7 @@ def hex_text(contents: Sequence[SlotContents], pool: MemoryPool) -> bytes:
     """The same as Intel HEX, without what lies between."""
     ordered = sorted((one for one in contents if one.data), key=lambda one: one.slot.start)
     parts = [PoolRange(pool, one.slot.start, one.data, len(one.data)) for one in ordered]
-    return "".join(images.hex_lines(parts)).encode()
+    return "".join(hex_lines(parts)).encode()
 
 
 def linker_lines(contents: Sequence[SlotContents]) -> Iterator[str]:
@@ -152,7 +151,7 @@ def whole_files(found: ApplicationPlan, told: ApplicationFigures, contents: Sequ
         WholeFile.REPORT: page.page(found, told),
         WholeFile.HEADER: c_text.header(found),
         WholeFile.SOURCE: c_text.source(found, contents),
-        WholeFile.LOOP: loop_text.loop_source(),
+        WholeFile.LOOP: c_text.loop_source(),
         WholeFile.ADDRESSES: c_text.addresses(found, contents),
         WholeFile.LINKER: "\n".join(linker_lines(contents)) + "\n",
         WholeFile.BINARY: flash_image(contents)[1],
@@ -312,11 +311,11 @@ def network_view(found: ApplicationPlan, one: PlannedNetwork) -> CompileView:
 def _constants(view: CompileView, start: int) -> bytes:
     """The bytes of its slot; what it shares with others is in the files of each."""
     network = c_network(view)
-    names = {pool.base: f"{images.file_stem(network, pool)}.raw" for pool in images.by_pool(network)}
+    names = {pool.base: f"{file_stem(network, pool)}.raw" for pool in by_pool(network)}
     memory = view.compiled.memory
     if set(names) - {start, *(pool.base for pool in memory.pools if memory.is_filled(pool))}:
         raise ModelError("constants in several memories", where=f"network {view.name}", rule="they lie in one slot")
-    return images.raw_files(network)[names[start]] if start in names else b""
+    return raw_files(network)[names[start]] if start in names else b""
 
 
 def require_sound(found: ApplicationPlan, made: ApplicationFiles) -> None:
