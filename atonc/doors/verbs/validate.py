@@ -90,7 +90,7 @@ def _again(model: Path, wanted: Options, verb: str, *more: str) -> str:
 
 
 def _save(options: argparse.Namespace, found: Validation) -> None:
-    from atonc.compiler.inputs.csv_arrays import csv_text
+    from atonc.compiler.inputs.arrays import csv_text
     from atonc.insight.runs.runs import npz
     from atonc.machine.base.disk import write_files
 
