@@ -13,11 +13,10 @@ import pytest
 
 from atonc.compiler.plan.types import BufferKind
 from atonc.delivery.application import building, check, planning, updating
-from atonc.delivery.application.image_place import place_of, places, read_place
+from atonc.delivery.application.building import ways_out
 from atonc.delivery.application.read import read_application
-from atonc.delivery.application.relocatable import require_fits
+from atonc.delivery.application.relocatable import place_of, places, read_place, require_fits
 from atonc.delivery.application.types import Application, AppNetwork, Reservation
-from atonc.delivery.application.ways_out import ways_out
 from atonc.delivery.firmware import building as toolchain
 from atonc.doors.cli.cli import main
 from atonc.machine.base.disk import write_files

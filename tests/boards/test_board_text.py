@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.delivery.boards.importing import import_board, same_pool
-from atonc.delivery.boards.linker_script import LinkerRegion, parse_regions
+from atonc.delivery.boards.importing import LinkerRegion, import_board, parse_regions, same_pool
 from atonc.delivery.boards.linker_text import linker_text
 from atonc.delivery.boards.mpool_text import mpool_text
 from atonc.doors.cli.cli import main
