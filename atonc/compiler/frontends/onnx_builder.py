@@ -407,28 +407,19 @@ class Node:
         zeros = self.constant(zero, "zero point") if self.has(zero) else None
         return per_tensor_or_axis(self.constant(scale, "scale"), zeros, axis, rank, self.name)
 
-    def result(
-        self,
-        kind: str,
-        inputs: Sequence[Tensor | None],
-        attrs: Mapping[str, Any] | None = None,
-        shape: tuple[int, ...] | None = None,
-        dtype: str | None = None,
-        quant: Quantisation | None = None,
-    ) -> Tensor:
-        """Emits the operator that gives the (first) output."""
-        made = self.step(kind, inputs, attrs or {}, shape, dtype, quant)
-        self.bind(self.outputs[0], made)
-        return made
+    def codes(self, index: int, axis: int = 1, rank: int = 1) -> Tensor:
+        """The codes of an input, which scale and zero point follow."""
+        quant = self.quantisation(index + 1, index + 2, axis, rank)
+        return self.builder.give_quantisation(self.inputs[index], quant, self.name)
 
     def step(
         self,
         kind: str,
-        inputs: Sequence[Tensor | None],
-        attrs: Mapping[str, Any],
+        *inputs: Tensor | None,
         shape: tuple[int, ...] | None = None,
         dtype: str | None = None,
         quant: Quantisation | None = None,
+        **attrs: Any,
     ) -> Tensor:
         """Emits an operator with one output. The type follows the inputs: movers keep codes, others give floats."""
         if shape is None:
@@ -438,9 +429,20 @@ class Node:
         if dtype is None:
             dtype, quant = self.type_of(kind, inputs)
             if kind in OVERFLOWING and dtype in NARROW and quant is None:
-                return self._wrapped(self.step(kind, inputs, attrs, shape, "int64"), dtype)
+                return self._wrapped(self.step(kind, *inputs, shape=shape, dtype="int64", **attrs), dtype)
         made = Tensor(f"{self.outputs[0]}{STEP}", shape, dtype, quant)
         return self.builder.emit(kind, self.name, inputs, [made], attrs)[0]
+
+    def sliced(self, x: Tensor, windows: Sequence[slice]) -> Tensor:
+        """What Python's slices, one for each axis, leave of a tensor."""
+        return self.step(
+            "slice",
+            x,
+            shape=tuple(len(range(*window.indices(size))) for window, size in zip(windows, x.shape, strict=True)),
+            starts=tuple(window.start for window in windows),
+            stops=tuple(window.stop for window in windows),
+            steps=tuple(1 if window.step is None else window.step for window in windows),
+        )
 
     def _wrapped(self, wide: Tensor, dtype: str) -> Tensor:
         """Integers that do not fit begin again at the other end, as processors count."""
@@ -449,8 +451,8 @@ class Node:
             self.builder.constant(f"{self.name}:limits", np.array(value, np.int64))
             for value in (limits.min, int(limits.max) - int(limits.min) + 1)
         )
-        above = self.step("floor_mod", [self.step("sub", [wide, low], {}), size], {})
-        return self.step("add", [above, low], {}, dtype=dtype)
+        above = self.step("floor_mod", self.step("sub", wide, low), size)
+        return self.step("add", above, low, dtype=dtype)
 
     def bind(self, name: str, tensor: Tensor) -> None:
         """The name means codes if the node reads or makes codes. A last step takes the name for itself."""
@@ -481,7 +483,7 @@ class Node:
         return None if kind in ("concat", "pack") else 1
 
 
-Translator = Callable[[Node], None]
+Translator = Callable[[Node], Tensor | None]  # the first output, or nothing where it bound all of them itself
 TRANSLATORS: dict[str, Translator] = {}
 
 

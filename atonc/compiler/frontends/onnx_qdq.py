@@ -313,7 +313,9 @@ def _translate(node: Node) -> None:
     if node.kind not in TRANSLATORS:
         raise refuse(node.kind, node.name)
     try:
-        TRANSLATORS[node.kind](node)
+        made = TRANSLATORS[node.kind](node)
+        if made is not None:
+            node.bind(node.outputs[0], made)
     except AtoncError as error:
         error.where = error.where or node.name
         raise
