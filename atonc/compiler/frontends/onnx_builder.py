@@ -22,6 +22,7 @@ from atonc.compiler.frontends import limits
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.compiler.ir.types import FLOAT_TYPES
 from atonc.compiler.ops import evaluate, is_move, moved_inputs
+from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.ops.values import same_codes
@@ -488,8 +489,4 @@ TRANSLATORS: dict[str, Translator] = {}
 
 
 def translates(*kinds: str) -> Callable[[Translator], Translator]:
-    def register(function: Translator) -> Translator:
-        TRANSLATORS.update(dict.fromkeys(kinds, function))
-        return function
-
-    return register
+    return filed(TRANSLATORS, *kinds)

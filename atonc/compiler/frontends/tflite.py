@@ -37,6 +37,7 @@ from atonc.compiler.frontends.tflite_file import (
 from atonc.compiler.frontends.tflite_ops import Source, axis_of
 from atonc.compiler.ir import Array, CarriedState, Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ops import rounding, run_op
+from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.run import REPORT, RULE, said
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError, plain
@@ -519,7 +520,6 @@ Rule = Callable[[Source], Sequence[Shape]]
 FREE = -1
 WHOLE = ("int32", "int64", "bool")
 MOST_NUMBERS = 1 << 12  # of a constant that follows from shapes
-_rules: dict[str, Rule] = {}
 
 
 def free_axes(table: FlatTable) -> frozenset[int]:
@@ -562,15 +562,35 @@ def with_shapes(source: Source, shapes: Sequence[Shape]) -> Source:
 # ---------------------------------------------------------------------------------------------------- by operator
 
 
-def _gives(*codes: str) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
-        _rules.update(dict.fromkeys(codes, rule))
-        return rule
-
-    return register
+def _without(shape: Shape, axis: int) -> Shape:
+    return (*shape[:axis], *shape[axis + 1 :])
 
 
-@_gives("RESHAPE")
+def _index_shape(source: Source) -> Sequence[Shape]:
+    x = source.input(0)
+    return [_without(x.shape, source.axis(source.integers(1, "an axis that is")[0], x))]
+
+
+def _expand_dims(source: Source) -> Sequence[Shape]:
+    shape = source.input(0).shape
+    axis = axis_of(source.integers(1, "an axis that is")[0], len(shape) + 1, source.name)
+    return [(*shape[:axis], 1, *shape[axis:])]
+
+
+_rules: dict[str, Rule] = {
+    "EXPAND_DIMS": _expand_dims,
+    "BROADCAST_TO": lambda source: [tuple(source.integers(1, "a shape that is"))],
+    "FILL": lambda source: [tuple(source.integers(0, "a shape that is"))],
+    "TRANSPOSE_CONV": lambda source: [tuple(source.integers(0, "a shape that is"))],
+    "ARG_MAX": _index_shape,
+    "ARG_MIN": _index_shape,
+    "UNPACK": lambda source: (
+        [_without(source.input(0).shape, source.axis(source.options.int32(1), source.input(0)))] * len(source.outputs)
+    ),
+}
+
+
+@filed(_rules, "RESHAPE")
 def _reshape(source: Source) -> Sequence[Shape]:
     elements = source.input(0).elements
     if len(source.inputs) > 1 and source.inputs[1] is not None:
@@ -583,7 +603,7 @@ def _reshape(source: Source) -> Sequence[Shape]:
     return [tuple(elements // rest if size == FREE else size for size in wanted)]
 
 
-@_gives("SQUEEZE")
+@filed(_rules, "SQUEEZE")
 def _squeeze(source: Source) -> Sequence[Shape]:
     shape = source.input(0).shape
     axes = [axis_of(int(a), len(shape), source.name) for a in source.options.array(0, "<i4")]
@@ -591,14 +611,7 @@ def _squeeze(source: Source) -> Sequence[Shape]:
     return [tuple(size for k, size in enumerate(shape) if k not in gone)]
 
 
-@_gives("EXPAND_DIMS")
-def _expand_dims(source: Source) -> Sequence[Shape]:
-    shape = source.input(0).shape
-    axis = axis_of(source.integers(1, "an axis that is")[0], len(shape) + 1, source.name)
-    return [(*shape[:axis], 1, *shape[axis:])]
-
-
-@_gives("FULLY_CONNECTED")
+@filed(_rules, "FULLY_CONNECTED")
 def _dense(source: Source) -> Sequence[Shape]:
     x, weights = source.input(0), source.input(1)
     if len(weights.shape) != 2 or not weights.shape[1] or x.elements % weights.shape[1]:
@@ -608,7 +621,7 @@ def _dense(source: Source) -> Sequence[Shape]:
     return [(x.elements // weights.shape[1], weights.shape[0])]
 
 
-@_gives("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+@filed(_rules, "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
 def _windows(source: Source) -> Sequence[Shape]:
     """Batch, height and width; the channels are those of the weights, which are no placeholder."""
     x, y, options = source.input(0).shape, source.output().shape, source.options
@@ -629,7 +642,7 @@ def _windows(source: Source) -> Sequence[Shape]:
     return [(x[0], sizes[0], sizes[1], channels)]
 
 
-@_gives("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+@filed(_rules, "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 def _resize(source: Source) -> Sequence[Shape]:
     x, size = source.input(0).shape, source.integers(1, "a size that is")
     if len(x) != 4 or len(size) != 2:
@@ -637,7 +650,7 @@ def _resize(source: Source) -> Sequence[Shape]:
     return [(x[0], *size, x[3])]
 
 
-@_gives("TILE")
+@filed(_rules, "TILE")
 def _tile(source: Source) -> Sequence[Shape]:
     x, times = source.input(0).shape, source.integers(1, "multiples that are")
     if len(times) != len(x):
@@ -645,17 +658,7 @@ def _tile(source: Source) -> Sequence[Shape]:
     return [tuple(size * count for size, count in zip(x, times, strict=True))]
 
 
-@_gives("BROADCAST_TO")
-def _broadcast(source: Source) -> Sequence[Shape]:
-    return [tuple(source.integers(1, "a shape that is"))]
-
-
-@_gives("FILL")
-def _fill(source: Source) -> Sequence[Shape]:
-    return [tuple(source.integers(0, "a shape that is"))]
-
-
-@_gives("SPLIT")
+@filed(_rules, "SPLIT")
 def _split(source: Source) -> Sequence[Shape]:
     x, parts = source.input(1).shape, len(source.outputs)
     axis = axis_of(source.integers(0, "an axis that is")[0], len(x), source.name)
@@ -664,26 +667,7 @@ def _split(source: Source) -> Sequence[Shape]:
     return [(*x[:axis], x[axis] // parts, *x[axis + 1 :])] * parts
 
 
-@_gives("UNPACK")
-def _unpack(source: Source) -> Sequence[Shape]:
-    x = source.input(0).shape
-    axis = axis_of(source.options.int32(1), len(x), source.name)
-    return [(*x[:axis], *x[axis + 1 :])] * len(source.outputs)
-
-
-@_gives("ARG_MAX", "ARG_MIN")
-def _arg(source: Source) -> Sequence[Shape]:
-    x = source.input(0).shape
-    axis = axis_of(source.integers(1, "an axis that is")[0], len(x), source.name)
-    return [(*x[:axis], *x[axis + 1 :])]
-
-
-@_gives("TRANSPOSE_CONV")
-def _transpose_conv(source: Source) -> Sequence[Shape]:
-    return [tuple(source.integers(0, "a shape that is"))]
-
-
-@_gives("RANGE")
+@filed(_rules, "RANGE")
 def _range(source: Source) -> Sequence[Shape]:
     first, end, step = (source.constant(k, "bounds that are").reshape(-1)[0] for k in range(3))
     if not step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from atonc.compiler.ops.rounding import is_counted, rounding_of
 from atonc.compiler.ops.values import Arg, ConvSums, OpCall, OpResult, Real, finish, same_codes, to_codes
 from atonc.machine.base.errors import UnsupportedError
 
+Filed = TypeVar("Filed")
 RealKernel = Callable[[OpCall], Sequence[Real | ConvSums]]
 CountKernel = Callable[[OpCall], Real]
 MoveKernel = Callable[[OpCall, list[Array]], list[Array]]
@@ -22,24 +24,24 @@ _count: dict[str, CountKernel] = {}
 _move: dict[str, tuple[MoveKernel, int | None]] = {}
 
 
-def computes(*kinds: str) -> Callable[[RealKernel], RealKernel]:
-    """Registers a kernel that returns real numbers, or the sums that they follow from."""
+def filed(table: dict[str, Filed], *keys: str) -> Callable[[Filed], Filed]:
+    """Files a function in a table under these keys."""
 
-    def register(kernel: RealKernel) -> RealKernel:
-        _real.update(dict.fromkeys(kinds, kernel))
-        return kernel
+    def register(function: Filed) -> Filed:
+        table.update(dict.fromkeys(keys, function))
+        return function
 
     return register
+
+
+def computes(*kinds: str) -> Callable[[RealKernel], RealKernel]:
+    """Registers a kernel that returns real numbers, or the sums that they follow from."""
+    return filed(_real, *kinds)
 
 
 def counts(*kinds: str) -> Callable[[CountKernel], CountKernel]:
     """Registers a kernel in whole numbers beside the exact one: codes of the output, without its zero point."""
-
-    def register(kernel: CountKernel) -> CountKernel:
-        _count.update(dict.fromkeys(kinds, kernel))
-        return kernel
-
-    return register
+    return filed(_count, *kinds)
 
 
 def moves(*kinds: str, data_inputs: int | None = None) -> Callable[[MoveKernel], MoveKernel]:

@@ -38,8 +38,7 @@ def fuse_affine(op: Op, editor: Editor) -> list[Op] | None:
     x_name, function = found
     producer = editor.producer(x_name)
     x = editor.tensor(x_name)
-    alone = producer is not None and x.is_float and editor.read_once(x_name) and _is_open(producer)
-    if alone and producer is not None:
+    if producer is not None and x.is_float and editor.read_once(x_name) and not is_clamped(producer):
         if producer.kind in WEIGHTED:
             joined = into_weights(producer, function, editor)
             if joined is not None:
@@ -51,18 +50,16 @@ def fuse_affine(op: Op, editor: Editor) -> list[Op] | None:
     return [_operator(op, x_name, function, op.outputs, editor)] if op.kind == "batch_norm" else None
 
 
+def is_clamped(op: Op) -> bool:
+    return "clip" in op.attrs or op.attrs.get("activation", "none") != "none" or len(op.outputs) != 1
+
+
 def _replace(producer: Op, joined: Op, op: Op, editor: Editor) -> list[Op]:
-    editor.replace_op(producer, replace(joined, origin=(*producer.origin, *op.origin), attrs=_attrs(joined, op)))
-    return []
-
-
-def _attrs(joined: Op, op: Op) -> dict[str, object]:
     """The clamp of the later operator stays."""
-    return {**joined.attrs, **{key: op.attrs[key] for key in ("clip", "activation") if key in op.attrs}}
-
-
-def _is_open(op: Op) -> bool:
-    return "clip" not in op.attrs and op.attrs.get("activation", "none") == "none" and len(op.outputs) == 1
+    clamp = {key: op.attrs[key] for key in ("clip", "activation") if key in op.attrs}
+    origin = (*producer.origin, *op.origin)
+    editor.replace_op(producer, replace(joined, origin=origin, attrs={**joined.attrs, **clamp}))
+    return []
 
 
 def _operator(op: Op, x: str, function: GainOffset, outputs: tuple[str, ...], editor: Editor) -> Op:
