@@ -296,19 +296,13 @@ Signs = NDArray[np.bool_]  # True: the upper end
 def make_extremes(graph: Graph, seed: int = 0) -> dict[str, Array]:
     """One value per graph input, in its own number format; states as in the first run."""
     states = {state.input for state in graph.states}
-    driven = [name for name in graph.inputs if name not in states and _has_ends(graph.tensors[name])]
-    found = {name: _extreme(graph, graph.tensors[name], seed) for name in driven}
-    natural = make_inputs(graph, seed) if len(driven) < len(graph.inputs) else {}  # a picture takes its time
+    found = {}
+    for tensor in (graph.tensors[name] for name in graph.inputs if name not in states):
+        if (tensor.is_float or tensor.dtype in CODES) and tensor.elements > 0:
+            low, high = float_range(graph, tensor.name) if tensor.is_float else tensor.code_range
+            found[tensor.name] = np.where(_signs(graph, tensor, seed), high, low).astype(tensor.dtype)
+    natural = make_inputs(graph, seed) if len(found) < len(graph.inputs) else {}  # a picture takes its time
     return {name: found[name] if name in found else natural[name] for name in graph.inputs}
-
-
-def _has_ends(tensor: Tensor) -> bool:
-    return (tensor.is_float or tensor.dtype in CODES) and tensor.elements > 0
-
-
-def _extreme(graph: Graph, tensor: Tensor, seed: int) -> Array:
-    low, high = float_range(graph, tensor.name) if tensor.is_float else tensor.code_range
-    return np.where(_signs(graph, tensor, seed), high, low).astype(tensor.dtype)
 
 
 def _signs(graph: Graph, tensor: Tensor, seed: int) -> Signs:

@@ -20,7 +20,7 @@ import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
-from atonc.compiler.ir.types import FLOAT_TYPES
+from atonc.compiler.ir.types import FLOAT_TYPES, check_shape
 from atonc.compiler.ops import evaluate, is_move, moved_inputs
 from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
@@ -66,7 +66,7 @@ class Builder:
         name = tensor.name
         while name in self.tensors:
             name += "'"
-        limits.shape(tensor.shape, name)
+        check_shape(tensor.shape, name)
         limits.count(len(self.tensors), limits.MAX_TENSORS, "tensors")
         self.tensors[name] = tensor = replace(tensor, name=name)
         return tensor

@@ -36,6 +36,7 @@ from atonc.compiler.frontends.tflite_file import (
 )
 from atonc.compiler.frontends.tflite_ops import Source, axis_of
 from atonc.compiler.ir import Array, CarriedState, Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.ir.types import check_shape
 from atonc.compiler.ops import rounding, run_op
 from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.run import REPORT, RULE, said
@@ -145,6 +146,16 @@ class _Tensors:
             raise UnsupportedError(f"{self.unreadable[index]} is not supported", where=self.listed[index].name)
         return self.listed[index]
 
+    def mend(self, index: int, computed: Shape, where: str) -> None:
+        """Gives a tensor the shape that its operator computes, where the file leaves it open. The batch may be wrong
+        too: files whose batch was set to 1 by hand keep others inside."""
+        declared, free = self.at(index).shape, self.free.get(index, frozenset())
+        pairs = enumerate(zip(declared, computed, strict=False))
+        same = all(k == 0 or k in free or a == b for k, (a, b) in pairs)
+        if not (same if len(declared) == len(computed) else declared[1:] == computed[1:]):
+            raise ModelError(f"result has shape {declared}, the operator computes {computed}", where=where)
+        self.listed[index] = replace(self.at(index), shape=check_shape(computed, where))
+
     def add(self, tensor: Tensor) -> None:
         self.made[tensor.name] = tensor
 
@@ -162,9 +173,9 @@ class _Tensors:
             self.unreadable[index] = OTHER_TYPES.get(code, f"element type {code}")
             return Tensor(name, (), "int8")
         dtype = ELEMENT_TYPES[code]
-        shape = limits.shape(tuple(int(d) for d in table.array(TensorField.SHAPE, "<i4")), name)
+        shape = check_shape(tuple(int(d) for d in table.array(TensorField.SHAPE, "<i4")), name)
         data = self._constant(table.uint32(TensorField.BUFFER), dtype, shape, name, table.table(TensorField.SPARSITY))
-        if free := free_axes(table):
+        if free := frozenset(np.flatnonzero(table.array(TensorField.SIGNATURE, "<i4") == FREE).tolist()):
             self.free[index] = free
         quant = _quantisation(table, dtype, shape)
         if data is not None and quant is not None and quant.axis is not None:
@@ -298,7 +309,7 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
             raise ModelError(f"the name {tensor.name!r} is taken", where=name)
         tensors.add(tensor)
     for output, shape in zip(operands[1], done.shapes, strict=False):
-        tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(shape, name))
+        tensors.listed[output] = replace(tensors.at(output), shape=check_shape(shape, name))
     outputs = tuple(tensor.name for tensor in source.outputs)
     attrs = {**done.attrs, **rounding.attribute(done.kind)}
     op = Op(done.kind, name, tuple(done.inputs), outputs, attrs, (name,))
@@ -322,14 +333,12 @@ def _densified(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
 
 
 def _resolved(source: tflite_ops.Source, outputs: list[int], tensors: _Tensors) -> tflite_ops.Source:
-    """Its outputs with the shapes that they get when TFLite runs it."""
-    shapes = computed_shapes(source)
+    """Its outputs with the shapes that they get when TFLite runs it, where operands other than shapes decide: the rules
+    of operators work out the others."""
+    shapes = _rules[source.code](source) if source.code in _rules else ()
     for output, shape in zip(outputs, shapes, strict=False):
-        if not same_but_free(tensors.at(output).shape, shape, tensors.free.get(output, frozenset())):
-            declared = tensors.at(output).shape
-            raise ModelError(f"result has shape {declared}, the operator computes {shape}", where=source.name)
-        tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(shape, source.name))
-    return with_shapes(source, shapes)
+        tensors.mend(output, shape, source.name)
+    return replace(source, outputs=[tensors.at(output) for output in outputs])
 
 
 def _folded(op: Op, outputs: list[int], tensors: _Tensors) -> bool:
@@ -351,12 +360,8 @@ def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:
     except (IndexError, ValueError) as error:
         what = f"{op.kind} on impossible shapes: {', '.join(map(str, shapes))}{said(error)}"
         raise ModelError(what, where=op.name, rule=RULE, remedy=REPORT) from error
-    declared = tensors.at(output).shape
-    if expected is None or expected == declared:
-        return
-    if not same_but_free(declared, expected, tensors.free.get(output, frozenset())):
-        raise ModelError(f"result has shape {declared}, the operator computes {expected}", where=op.name)
-    tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(expected, op.name))
+    if expected is not None and expected != tensors.at(output).shape:
+        tensors.mend(output, expected, op.name)
 
 
 INITIALISE, HANDLE, READ, ASSIGN = VARIABLE_CODES = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
@@ -522,24 +527,6 @@ WHOLE = ("int32", "int64", "bool")
 MOST_NUMBERS = 1 << 12  # of a constant that follows from shapes
 
 
-def free_axes(table: FlatTable) -> frozenset[int]:
-    """Finds the axes of a tensor in the file whose stored size says nothing."""
-    return frozenset(k for k, size in enumerate(table.array(TensorField.SIGNATURE, "<i4")) if int(size) == FREE)
-
-
-def same_but_free(declared: Shape, computed: Shape, free: frozenset[int]) -> bool:
-    """The batch may be wrong too: files whose batch was set to 1 by hand keep others inside."""
-    if len(declared) != len(computed):
-        return declared[1:] == computed[1:]
-    return all(k == 0 or k in free or a == b for k, (a, b) in enumerate(zip(declared, computed, strict=True)))
-
-
-def computed_shapes(source: Source) -> Sequence[Shape]:
-    """Works out all output shapes where operands other than shapes decide; none where the operator's rule does so."""
-    rule = _rules.get(source.code)
-    return () if rule is None else rule(source)
-
-
 def fold_numbers(op: Op, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Array] | None:
     """The results of an operator on whole numbers that are known; None where something is not."""
     if any(t.dtype not in WHOLE or t.quant is not None or t.elements > MOST_NUMBERS for t in outputs):
@@ -552,11 +539,6 @@ def fold_numbers(op: Op, inputs: Sequence[Tensor | None], outputs: Sequence[Tens
     graph = Graph({t.name: t for t in (*known, *outputs)}, (op,), (), tuple(t.name for t in outputs))
     results = run_op(graph, op, {t.name: t.data for t in known if t.data is not None})
     return [np.ascontiguousarray(r.codes.astype(t.dtype)) for r, t in zip(results, outputs, strict=True)]
-
-
-def with_shapes(source: Source, shapes: Sequence[Shape]) -> Source:
-    outputs = [replace(t, shape=shape) for t, shape in zip(source.outputs, shapes, strict=False)]
-    return replace(source, outputs=[*outputs, *source.outputs[len(outputs) :]])
 
 
 # ---------------------------------------------------------------------------------------------------- by operator

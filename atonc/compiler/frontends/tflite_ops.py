@@ -568,11 +568,12 @@ def unidirectional_lstm(source: Source) -> Translated:
     biases = np.concatenate([sums[0] + given, sums[1]])
     if np.abs(biases).max() > np.iinfo(np.int32).max:
         raise UnsupportedError("biases beyond 32 bits", where=source.name)
-    bits = _cell_bits(cell, source.name)
+    to_codes = _pair(2.0**-15 / float(np.float32(y.scale)) * 2.0**-15)  # of products of 30 bits
+    clip = source.options.float32(1)
     attrs = {
-        "multipliers": (*_gates(source, WEIGHTS, x), *_gates(source, RECURRENT, state), _result(y)),
-        "cell_bits": bits,
-        "cell_clip": _cell_clip(source.options.float32(1), cell),
+        "multipliers": (*_gates(source, WEIGHTS, x), *_gates(source, RECURRENT, state), to_codes),
+        "cell_bits": _cell_bits(cell, source.name),
+        "cell_clip": int(min(clip / cell.scale, 32767.0)) if clip > 0 else 0,  # in steps of the cell; 0: bounds nothing
     }
     like = source.input(WEIGHTS + 3)
     made = [
@@ -628,11 +629,6 @@ def _gates(source: Source, first: int, x: Tensor) -> tuple[tuple[int, int], ...]
     return tuple(_pair(np.float32(x.scale) * np.float32(w.scale) / GATE_SCALE) for w in tensors)
 
 
-def _result(y: Tensor) -> tuple[int, int]:
-    """Finds the multiplier from products of 30 bits to codes."""
-    return _pair(2.0**-15 / float(np.float32(y.scale)) * 2.0**-15)
-
-
 def _pair(factor: float | np.floating) -> tuple[int, int]:  # type: ignore[type-arg]
     found = Multiplier.of(factor)
     return round(found.mantissa * 2.0**31), round(found.exponent)
@@ -647,11 +643,6 @@ def _cell_bits(cell: Tensor, where: str) -> int:
             rule="TFLite's kernel wants a power of two between 2^-15 and 2^-9, and zero 0",
         )
     return 15 + round(exponent)
-
-
-def _cell_clip(clip: float, cell: Tensor) -> int:
-    """Gives the clip in steps of the cell; 0 where it bounds nothing."""
-    return 0 if not clip > 0 else int(min(clip / cell.scale, 32767.0))
 
 
 REFUSING = (
@@ -678,21 +669,23 @@ def on_codes(code: str, op: Op, tensor: Named, add: Add) -> list[Op]:
         return [op]
     if code == "CONCATENATION" and tensors[0].dtype == "uint8":
         return [op]  # this one kernel converts
-    if code not in BLIND or not _can_change(tensors):
+    first = tensors[0]
+    can_change = all(t.dtype in BYTES and t.dtype == first.dtype and t.quant is not None for t in tensors)
+    if code not in BLIND or not can_change:
         raise UnsupportedError(
-            f"{code} between tensors of different formats ({_formats(tensors)})",
+            f"{code} between tensors of different formats ({', '.join(dict.fromkeys(map(_format, tensors)))})",
             where=op.name,
             rule="TFLite's kernel wants the same scale and zero point everywhere",
             remedy="quantise the model again, or put a QUANTIZE in front of the operator",
         )
-    first = tensors[0]
-    before = [_recoded(name, first, op, tensor, add) for name in data[1:]]
-    renamed = dict(zip(data[1:], (change.outputs[0] for change in before), strict=True))
-    inputs = tuple(renamed.get(name, name) for name in op.inputs)
-    moved = [replace(tensor(name), name=f"{name}:codes", quant=first.quant) for name in op.outputs]
-    for made in moved:
-        add(made)
-    outputs = tuple(made.name for made in moved)
+    recoded = {name: f"{name}:as {op.name}" for name in data[1:]}
+    before = [Op("recode", f"{op.name}:{name}", (name,), (recoded[name],), {}, op.origin) for name in data[1:]]
+    inputs = tuple(recoded.get(name, name) for name in op.inputs)
+    outputs = tuple(f"{name}:codes" for name in op.outputs)
+    for name, made in recoded.items():
+        add(replace(tensor(name), name=made, quant=first.quant, data=None))
+    for name, made in zip(op.outputs, outputs, strict=True):
+        add(replace(tensor(name), name=made, quant=first.quant))
     plain = replace(op, inputs=inputs, outputs=outputs, attrs=_plain(op, first, tensor(op.outputs[0])))
     activation = {"activation": op.attrs["activation"]} if "activation" in op.attrs else {}
     after = [
@@ -710,24 +703,10 @@ def _differ(tensors: Sequence[Tensor]) -> bool:
     return any(not first.same_as(t.quant) if first is not None else t.quant is not None for t in tensors[1:])
 
 
-def _can_change(tensors: Sequence[Tensor]) -> bool:
-    return all(t.dtype in BYTES and t.dtype == tensors[0].dtype and t.quant is not None for t in tensors)
-
-
-def _formats(tensors: Sequence[Tensor]) -> str:
-    return ", ".join(dict.fromkeys(_format(t) for t in tensors))
-
-
 def _format(tensor: Tensor) -> str:
     if tensor.quant is None:
         return f"{tensor.dtype} without a scale"
     return f"{tensor.dtype} scale {tensor.scale:.6g} zero {tensor.zero_point}"
-
-
-def _recoded(name: str, first: Tensor, op: Op, tensor: Named, add: Add) -> Op:
-    made = replace(tensor(name), name=f"{name}:as {op.name}", quant=first.quant, data=None)
-    add(made)
-    return Op("recode", f"{op.name}:{name}", (name,), (made.name,), {}, op.origin)
 
 
 def _plain(op: Op, x: Tensor, y: Tensor) -> dict[str, object]:
