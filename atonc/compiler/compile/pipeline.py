@@ -210,9 +210,13 @@ def finish(
     findings = silicon.require_safe(best.found, setting.target.trust)
     seconds = time.perf_counter() - started
     report = _verified(made.program, setting.graph, made.mapped, setting.options, setting.memory, given)
-    ciphered = _ciphered(made.program, best, setting) if setting.options.encrypt_weights else None
     pools, target = setting.memory.pools, setting.target
-    graded = silicon.inspect(ciphered, pools, target.trust, target.by_controller) if ciphered else best.found
+    ciphered, graded = None, best.found
+    if setting.options.encrypt_weights:  # after the verification, of the plain program: only the cipher is different
+        ciphered = encrypt(made.program, pools)
+        check_encryption.require_sound(ciphered)
+        silicon.require_only_cipher(best.found, ciphered, pools, target.trust)
+        graded = silicon.inspect(ciphered, pools, target.trust, target.by_controller)
     return Compiled(
         source,
         setting.graph,
@@ -231,14 +235,6 @@ def finish(
         priced=(made.program, best.cost),
         ciphered=ciphered,
     )
-
-
-def _ciphered(program: Program, best: Candidate, setting: Setting) -> Program:
-    """After the verification, which is of the plain program: nothing but the cipher is different."""
-    ciphered = encrypt(program, setting.memory.pools)
-    check_encryption.require_sound(ciphered)
-    silicon.require_only_cipher(best.found, ciphered, setting.memory.pools, setting.target.trust)
-    return ciphered
 
 
 def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:

@@ -59,7 +59,13 @@ def parse_fixed_shapes(text: str) -> dict[str, int]:
         return {}
     if len(text) > MAX_TEXT:
         raise InputError("the list of fixed shapes is too long", where="--fix-parametric-shapes")
-    found = _literal(text) if text.strip().startswith("{") else _pairs(text)
+    if text.strip().startswith("{"):
+        found = _literal(text)
+    else:
+        matches = [PAIR.fullmatch(part) for part in text.split(",")]
+        if not all(matches):
+            raise _unreadable(text)
+        found = {match[1]: int(match[2]) for match in matches if match}
     for name, size in found.items():
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_DIM:
             raise InputError(f"{name!r} cannot have the size {size!r}", where="--fix-parametric-shapes")
@@ -90,13 +96,6 @@ def _literal(text: str) -> dict[str, int]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise _unreadable(text)
     return value
-
-
-def _pairs(text: str) -> dict[str, int]:
-    matches = [PAIR.fullmatch(part) for part in text.split(",")]
-    if not all(matches):
-        raise _unreadable(text)
-    return {match[1]: int(match[2]) for match in matches if match}
 
 
 def _unreadable(text: str) -> InputError:

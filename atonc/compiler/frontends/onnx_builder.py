@@ -277,17 +277,13 @@ def unformatted(builder: Builder, tensor: Tensor) -> set[str] | None:
 
 def give_format(builder: Builder, names: set[str], quant: Quantisation) -> None:
     for name in sorted(names):
-        builder.tensors[name] = replace(builder.tensors[name], quant=quant)
+        builder.tensors[name] = tensor = replace(builder.tensors[name], quant=quant)
         builder.codes.update(builder.held.get(name, ()))
         index = builder.writer.get(name)
-        if index is not None and builder.ops[index].kind == "pad":
-            builder.ops[index] = _padded_with_codes(builder.ops[index], builder.tensors[name])
-
-
-def _padded_with_codes(op: Op, tensor: Tensor) -> Op:
-    """The padding was given as an integer, its attribute is a real value."""
-    value = (op.attrs.get("value", 0.0) - tensor.zero_point) * tensor.scale
-    return replace(op, attrs={**op.attrs, "value": value})
+        if index is not None and (op := builder.ops[index]).kind == "pad":
+            # the padding was given as an integer, its attribute is a real value
+            value = (op.attrs.get("value", 0.0) - tensor.zero_point) * tensor.scale
+            builder.ops[index] = replace(op, attrs={**op.attrs, "value": value})
 
 
 def numbers(builder: Builder, tensor: Tensor) -> Tensor:
@@ -302,14 +298,13 @@ def as_codes(builder: Builder, tensor: Tensor, quant: Quantisation, node: str) -
     """Integers that were computed, or that have another format, taken as codes of this format."""
     plain = tensor if tensor.quant is None else numbers(builder, tensor)
     rank = len(plain.shape)
-    zero, scale = (_constant(builder, node, quant.along(values, rank)) for values in (quant.zero_points, quant.scales))
+    zero, scale = (
+        builder.constant(f"{node}:format", quant.along(values, rank).astype(np.float32))
+        for values in (quant.zero_points, quant.scales)
+    )
     centred = builder.emit("sub", node, [plain, zero], [Tensor(f"{node}:centred", plain.shape, "float32")], {})[0]
     kept = (plain.dtype, quant) if quant.is_per_tensor and plain.dtype in ("int8", "uint8") else ("float32", None)
     return builder.emit("mul", node, [centred, scale], [Tensor(f"{node}:codes", plain.shape, *kept)], {})[0]
-
-
-def _constant(builder: Builder, node: str, values: Array) -> Tensor:
-    return builder.constant(f"{node}:format", values.astype(np.float32))
 
 
 NARROW = ("int8", "uint8", "int16", "uint16")  # plain integers, whose sums and products int64 holds

@@ -300,8 +300,11 @@ def gemm(node: Node) -> Tensor:
         a = node.step("transpose", a, perm=(1, 0))
     if beta == 0.0:
         beta, bias = 1.0, None
-    if alpha == beta == 1.0 and _is_layer(a, b, transposed) and _is_per_output(bias, b.shape[0 if transposed else 1]):
-        return dense(node, a, b, transposed, bias)
+    if alpha == beta == 1.0 and _is_layer(a, b, transposed):
+        outputs = b.shape[0 if transposed else 1]
+        fits = bias is None or (bias.elements in (1, outputs) and bias.shape[-1:] in ((), (outputs,)))
+        if fits and (bias is None or bias.is_constant):
+            return dense(node, a, b, transposed, bias)
     made = _scaled(node, product(node, a, b, transposed), alpha)
     return made if bias is None else node.step("add", made, _scaled(node, bias, beta))
 
@@ -311,10 +314,6 @@ def _is_layer(x: Tensor, weights: Tensor, transposed: bool) -> bool:
     quant, outputs_axis = weights.quant, 0 if transposed else 1
     plain = quant is None or quant.is_per_tensor or quant.axis == outputs_axis
     return weights.is_constant and len(weights.shape) == 2 and len(x.shape) > 1 and plain
-
-
-def _is_per_output(bias: Tensor | None, outputs: int) -> bool:
-    return bias is None or (bias.is_constant and bias.elements in (1, outputs) and bias.shape[-1:] in ((), (outputs,)))
 
 
 def product(node: Node, a: Tensor, b: Tensor, transposed: bool = False) -> Tensor:

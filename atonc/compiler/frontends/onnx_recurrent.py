@@ -138,7 +138,10 @@ def _unroll(node: Node, step: Step, states: int) -> None:
         raise ModelError(f"{node.kind} of {x.shape} with weights {weights.shape}, {recurrent.shape}", where=node.name)
     if recurrent.shape != (count, gates * hidden, hidden):
         raise ModelError(f"{node.kind} with recurrent weights {recurrent.shape}", where=node.name)
-    _require_whole_sequences(node, x.shape)
+    if x.shape[0] > MOST_STEPS:
+        raise refusal(node, f"{x.shape[0]} steps, at most {MOST_STEPS}")
+    if node.has(4) and any(length != x.shape[0] for length in node.integers(4, "lengths")):
+        raise refusal(node, "sequences of different lengths")
     biases = _reals(node, 3, "biases") if node.has(3) else np.zeros((count, 2 * gates * hidden))
     if biases.shape != (count, 2 * gates * hidden):
         raise ModelError(f"{node.kind} with biases {biases.shape}", where=node.name)
@@ -160,7 +163,8 @@ def _layer(
         given_bias, state_bias = given_bias + state_bias, np.zeros_like(state_bias)
     flat = node.step("reshape", x, shape=(steps * batch, inputs))
     dtype = x.dtype if x.is_float else "float32"
-    given = node.step("matmul", flat, node.builder.constant(f"{node.name}:weights", _turned(weights, dtype)))
+    turned = np.ascontiguousarray(weights.T.astype(dtype))
+    given = node.step("matmul", flat, node.builder.constant(f"{node.name}:weights", turned))
     if given_bias.any():
         added = node.builder.constant(f"{node.name}:biases", given_bias.astype(dtype))
         given = node.step("add", given, added)
@@ -204,13 +208,6 @@ def _directions(node: Node) -> tuple[bool, ...]:
     return directions
 
 
-def _require_whole_sequences(node: Node, shape: tuple[int, ...]) -> None:
-    if shape[0] > MOST_STEPS:
-        raise refusal(node, f"{shape[0]} steps, at most {MOST_STEPS}")
-    if node.has(4) and any(length != shape[0] for length in node.integers(4, "lengths")):
-        raise refusal(node, "sequences of different lengths")
-
-
 def _start(node: Node, index: int, direction: int, shape: tuple[int, int]) -> Tensor | None:
     """A state before the first step; None where it is zero."""
     if not node.has(index):
@@ -250,7 +247,3 @@ def _reals(node: Node, index: int, what: str) -> Array:
         raise refusal(node, f"no {what}")
     tensor = node.input(index)
     return node.constant(index, what) if tensor.data is None else Arg(tensor, tensor.data).real
-
-
-def _turned(weights: Array, dtype: str) -> Array:
-    return np.ascontiguousarray(weights.T.astype(dtype))

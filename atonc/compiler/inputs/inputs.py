@@ -44,15 +44,14 @@ def by_name(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, Array]:
     missing, unknown = [n for n in names if n not in given], [n for n in given if n not in names]
     if not missing and not unknown:
         return {name: np.asarray(given[name]) for name in names}
-    sentences = [f"the network has no input {name!r}{_suggestion(name, names)}" for name in unknown]
+    sentences = []
+    for name in unknown:
+        near = get_close_matches(str(name), names, n=1, cutoff=0.5)
+        suggestion = f" (did you mean {near[0]!r}?)" if near else ""
+        sentences.append(f"the network has no input {name!r}{suggestion}")
     sentences += [f"no value for input {name!r}" for name in missing]
     remedy = f"the inputs are {', '.join(map(repr, names))}"
     raise InputError("; ".join(sentences), rule="every input has exactly one value", remedy=remedy)
-
-
-def _suggestion(name: object, names: Sequence[str]) -> str:
-    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def compiled_inputs(compiled: Compiled, given: Mapping[str, Any]) -> dict[str, Array]:

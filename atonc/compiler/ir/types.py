@@ -98,10 +98,7 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        count = 1
-        for dim in self.shape:
-            count *= dim
-        return count
+        return prod(self.shape)
 
     @property
     def code_range(self) -> tuple[int, int]:

@@ -180,8 +180,12 @@ def quantise_earlier(graph: Graph) -> Graph:
     that whole chains change.
     """
     tensors, readers = dict(graph.tensors), graph.consumers
+
+    def is_inner(name: str) -> bool:
+        return tensors[name].is_float and not tensors[name].is_constant and name not in graph.outputs
+
     for op in reversed(graph.ops):
-        if is_move(op.kind) and all(_is_inner(graph, tensors[name]) for name in op.outputs):
+        if is_move(op.kind) and all(map(is_inner, op.outputs)):
             wanted = [_wanted(reader, name, tensors) for name in op.outputs for reader in readers.get(name, ())]
             found = _common(wanted)
             for name in op.outputs if found else ():
@@ -195,10 +199,6 @@ def quantise_earlier(graph: Graph) -> Graph:
         for op in graph.ops
     ]
     return replace(graph, tensors=tensors, ops=tuple(ops))
-
-
-def _is_inner(graph: Graph, tensor: Tensor) -> bool:
-    return tensor.is_float and not tensor.is_constant and tensor.name not in graph.outputs
 
 
 def _wanted(reader: Op, name: str, tensors: Mapping[str, Tensor]) -> Format | None:
