@@ -224,9 +224,8 @@ def _best_order(makers: list[Maker]) -> Order | None:
     """By the reach of the accumulators of one layer, or of one and inside it of another; None where nothing helps
     much."""
     size = makers[0].scale.size
-    reaches = [np.argsort(values, kind="stable") for maker in makers for values in (maker.needed, maker.scale)]
-    keys = [np.argsort(order, kind="stable") for order in reaches]  # ranks
-    candidates = [np.argsort(key, kind="stable") for key in keys]
+    candidates = [np.argsort(values, kind="stable") for maker in makers for values in (maker.needed, maker.scale)]
+    keys = [np.argsort(order, kind="stable") for order in candidates]  # ranks
     for major, minor in list(permutations(range(0, len(keys), 2), 2))[:MOST_ORDERS]:
         bins = keys[major] * BINS // size
         turned = np.where(bins % 2 == 1, -keys[minor], keys[minor])  # so that the ends of bins meet
