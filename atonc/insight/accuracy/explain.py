@@ -18,7 +18,7 @@ from atonc.insight.accuracy.measure import MeasuredLayer, Measurement, Sample, r
 from atonc.insight.accuracy.power import SignalPower, from_ratio
 from atonc.insight.accuracy.remedies import RemedyTrials
 from atonc.insight.accuracy.symptoms import diagnose
-from atonc.insight.explain.loss import ACTIVATION, KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
+from atonc.insight.explain.types import ACTIVATION, KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError, plain
 
