@@ -148,14 +148,11 @@ def make_values(inputs: Sequence[NaturalInput], seed: int, kind: str = "auto") -
 def make_noise(like: Mapping[str, Array], seed: int) -> dict[str, Array]:
     """Every value at random, over all codes of its format or the range of a natural input."""
     rng = np.random.default_rng(seed)
-    limits = {name: _limits(v) for name, v in like.items()}
-    return {name: rng.uniform(*limits[name], size=v.shape).astype(v.dtype) for name, v in like.items()}
-
-
-def _limits(values: Array) -> tuple[float, float]:
-    if not values.size:
-        return 0.0, 0.0
-    return CODES.get(str(values.dtype)) or (float(values.min()), float(values.max()))
+    found = {}
+    for name, v in like.items():
+        low, high = CODES.get(str(v.dtype)) or (float(v.min()), float(v.max())) if v.size else (0.0, 0.0)
+        found[name] = rng.uniform(low, high, size=v.shape).astype(v.dtype)
+    return found
 
 
 def make_input(

@@ -25,16 +25,10 @@ from atonc.compiler.place import BoardMemory, Layout
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.options import Options
-from atonc.compiler.request.target import MOST_VERIFIED, given_inputs, spread
-from atonc.compiler.request.target import machine_of as machine_of
-from atonc.compiler.request.target import memories as memories
-from atonc.compiler.request.target import target_of as target_of
-from atonc.compiler.request.target import with_asked_clocks as with_asked_clocks
+from atonc.compiler.request.target import MOST_VERIFIED, given_inputs, memories, spread, target_of
 from atonc.compiler.search import silicon
-from atonc.compiler.search.build import Watch as Watch
-from atonc.compiler.search.build import no_watch as no_watch
-from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Setting
-from atonc.compiler.search.candidate import Scheduled as Scheduled
+from atonc.compiler.search.build import Watch, no_watch
+from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Scheduled, Setting
 from atonc.compiler.search.generators import FRONT, GENERATORS
 from atonc.compiler.search.known import known_graph
 from atonc.compiler.search.log import Attempt, Verdict

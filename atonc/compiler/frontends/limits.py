@@ -130,29 +130,18 @@ def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedEr
     """The error for an operator that has no translation; `computed` are the tensors that it works on."""
     cut = f"{CUT} {','.join(computed)}" if 0 < len(computed) <= MOST_NAMED else CUT
     if kind in STATEFUL or kind.endswith("LSTM"):
-        return UnsupportedError(
-            f"{kind} keeps a state between its steps and is not supported",
-            where=where,
-            rule="operators are functions of their inputs",
-            remedy="use convolutions over time instead, or cut the model before it",
-        )
-    if kind in CONTROL:
-        return UnsupportedError(
-            f"{kind} runs other graphs and is not supported",
-            where=where,
-            rule="the order of operators is fixed when the model is compiled",
-            remedy="export the model without control flow",
-        )
-    if kind in DYNAMIC:
-        return UnsupportedError(
-            f"{kind} chooses scales at run time and is not supported",
-            where=where,
-            rule="the NPU needs scales that are known when the model is compiled",
-            remedy="quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)",
-        )
-    if kind.startswith("CUSTOM"):
-        return UnsupportedError(f"{kind} is an operator of the user and is not supported", where=where, remedy=cut)
-    return UnsupportedError(f"{kind} is not supported", where=where, remedy=cut)
+        does, rule = "keeps a state between its steps and", "operators are functions of their inputs"
+        cut = "use convolutions over time instead, or cut the model before it"
+    elif kind in CONTROL:
+        does, rule = "runs other graphs and", "the order of operators is fixed when the model is compiled"
+        cut = "export the model without control flow"
+    elif kind in DYNAMIC:
+        does, rule = "chooses scales at run time and", "the NPU needs scales that are known when the model is compiled"
+        cut = "quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)"
+    else:
+        does, rule = "is an operator of the user and" if kind.startswith("CUSTOM") else "", ""
+    what = f"{kind} {does} is not supported" if does else f"{kind} is not supported"
+    return UnsupportedError(what, where=where, rule=rule, remedy=cut)
 
 
 MOST_NAME = 1024  # characters

@@ -429,6 +429,9 @@ class Node:
         made = Tensor(f"{self.outputs[0]}{STEP}", shape, dtype, quant)
         return self.builder.emit(kind, self.name, inputs, [made], attrs)[0]
 
+    def reshaped(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        return x if x.shape == shape else self.step("reshape", x, shape=shape)
+
     def sliced(self, x: Tensor, windows: Sequence[slice]) -> Tensor:
         """What Python's slices, one for each axis, leave of a tensor."""
         return self.step(

@@ -344,10 +344,6 @@ def reduce_log_sum_exp(node: Node) -> Tensor:
 # --- norms ---------------------------------------------------------------------------------------------------------
 
 
-def _along(node: Node, values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return values if values.shape == shape else node.step("reshape", values, shape=shape)
-
-
 def _scaled(node: Node, x: Tensor, gain: Tensor | None, offset: Tensor | None) -> Tensor:
     if gain is not None:
         x = node.step("mul", x, gain)
@@ -393,7 +389,7 @@ def instance_norm(node: Node) -> Tensor:
     shape = (x.shape[1], *(1 for _ in axes))
     _, centred = _centred(node, x, axes)
     made = node.step("mul", centred, _inverse_length(node, centred, axes, node.number("epsilon", 1e-5)))
-    return _scaled(node, made, *(_along(node, node.input(k), shape) for k in (1, 2)))
+    return _scaled(node, made, *(node.reshaped(node.input(k), shape) for k in (1, 2)))
 
 
 @translates("GroupNormalization")
@@ -406,11 +402,11 @@ def group_norm(node: Node) -> Tensor:
     _, centred = _centred(node, node.step("reshape", x, shape=whole), (2,))
     made = node.step("mul", centred, _inverse_length(node, centred, (2,), node.number("epsilon", 1e-5)))
     if node.opset < 21:
-        made = _scaled(node, made, *(_along(node, node.input(k), (groups, 1)) for k in (1, 2)))
+        made = _scaled(node, made, *(node.reshaped(node.input(k), (groups, 1)) for k in (1, 2)))
         return node.step("reshape", made, shape=x.shape)
     shape = (x.shape[1], *(1 for _ in x.shape[2:]))
     made = node.step("reshape", made, shape=x.shape)
-    return _scaled(node, made, *(_along(node, node.input(k), shape) for k in (1, 2)))
+    return _scaled(node, made, *(node.reshaped(node.input(k), shape) for k in (1, 2)))
 
 
 @translates("MeanVarianceNormalization")
@@ -445,7 +441,7 @@ def batch_norm(node: Node) -> Tensor:
     if all(tensor.is_constant for tensor in rest):
         return node.step("batch_norm", x, *rest, axis=1, epsilon=epsilon)
     shape = (x.shape[1], *(1 for _ in x.shape[2:]))
-    gain, offset, mean, variance = (_along(node, tensor, shape) for tensor in rest)
+    gain, offset, mean, variance = (node.reshaped(tensor, shape) for tensor in rest)
     inverse = node.step("rsqrt", node.step("add", variance, number(node, epsilon, variance)))
     made = node.step("mul", node.step("sub", x, mean), inverse)
     return _scaled(node, made, gain, offset)

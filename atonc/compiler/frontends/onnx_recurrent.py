@@ -185,12 +185,12 @@ def _bind(node: Node, found: list[tuple[list[Tensor], list[Tensor]]], sizes: tup
     """Y [steps, directions, batch, hidden], then the last states [directions, batch, hidden]; unused ones are left."""
     steps, batch, hidden = sizes
     if node.outputs and node.outputs[0]:
-        rows = [part_shape(node, shown[k], (1, 1, batch, hidden)) for k in range(steps) for shown, _ in found]
+        rows = [node.reshaped(shown[k], (1, 1, batch, hidden)) for k in range(steps) for shown, _ in found]
         whole = joined(node, rows, 0)
-        node.bind(node.outputs[0], part_shape(node, whole, (steps, len(found), batch, hidden)))
+        node.bind(node.outputs[0], node.reshaped(whole, (steps, len(found), batch, hidden)))
     for k, name in enumerate(node.outputs[1 : 1 + states]):
         if name:
-            last = [part_shape(node, end[k], (1, batch, hidden)) for _, end in found]
+            last = [node.reshaped(end[k], (1, batch, hidden)) for _, end in found]
             node.builder.bind(name, joined(node, last, 0))
 
 
@@ -215,7 +215,7 @@ def _start(node: Node, index: int, direction: int, shape: tuple[int, int]) -> Te
     state = node.input(index)
     if state.data is not None and not np.any(node.constant(index, "state")):
         return None
-    return part_shape(node, part(node, state, 0, direction, 1), shape)
+    return node.reshaped(part(node, state, 0, direction, 1), shape)
 
 
 def refusal(node: Node, what: str) -> UnsupportedError:
@@ -231,10 +231,6 @@ def part(node: Node, x: Tensor, axis: int, first: int, count: int) -> Tensor:
     """Some positions along an axis."""
     windows = [slice(first, first + count) if k == axis else slice(None) for k in range(len(x.shape))]
     return x if count == x.shape[axis] else node.sliced(x, windows)
-
-
-def part_shape(node: Node, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return x if x.shape == shape else node.step("reshape", x, shape=shape)
 
 
 def joined(node: Node, parts: list[Tensor], axis: int) -> Tensor:

@@ -56,9 +56,13 @@ def by_name(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, Array]:
 
 def compiled_inputs(compiled: Compiled, given: Mapping[str, Any]) -> dict[str, Array]:
     """For a program of ours, in the formats and the order that it was compiled for."""
-    graph = compiled.graph
-    found = {}
-    for name, value in by_name(graph.inputs, _without_pictures(graph, given)).items():
+    graph, found = compiled.graph, {}
+    if isinstance(
+        given, Mapping
+    ):  # files and Pillow images become codes by `pixel_codes`, or floats of the whole range
+        known = set(graph.inputs)
+        given = {name: pixels(graph, name, v) if name in known and is_picture(v) else v for name, v in given.items()}
+    for name, value in by_name(graph.inputs, given).items():
         tensor = graph.tensors[name]
         tensors.require_shape(name, value.shape, tensor.shape)
         found[name] = as_input(tensor, value).reshape(tensor.shape)
@@ -74,14 +78,6 @@ def given_by_name(names: Sequence[str], value: Any, named: Mapping[str, Any]) ->
             f"the network has {len(names)} inputs", remedy=f"give a dictionary with {', '.join(map(repr, names))}"
         )
     return {names[0]: value}
-
-
-def _without_pictures(graph: Graph, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Files and Pillow images become codes: codes by `pixel_codes`, floats the whole range."""
-    if not isinstance(given, Mapping):
-        return given
-    known = set(graph.inputs)
-    return {name: pixels(graph, name, v) if name in known and is_picture(v) else v for name, v in given.items()}
 
 
 def is_picture(value: Any) -> bool:

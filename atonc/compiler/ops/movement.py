@@ -198,15 +198,12 @@ def resize_linear(call: OpCall) -> list[Real]:
     values = call.arg(0).real
     for axis, size_in, size_out, scale in _axes(call):
         positions = source_positions(size_in, size_out, scale, call.attrs["coordinates"])
-        values = _blend(values, axis, np.clip(positions, 0, size_in - 1))
+        positions = np.clip(positions, 0, size_in - 1)
+        low = np.floor(positions).astype(np.int64)
+        high = np.minimum(low + 1, values.shape[axis] - 1)
+        weight: Any = (positions - low).reshape(tuple(-1 if i == axis else 1 for i in range(values.ndim)))
+        values = np.take(values, low, axis=axis) * (1.0 - weight) + np.take(values, high, axis=axis) * weight
     return [values]
-
-
-def _blend(values: Real, axis: int, positions: Real) -> Real:
-    low = np.floor(positions).astype(np.int64)
-    high = np.minimum(low + 1, values.shape[axis] - 1)
-    weight: Any = (positions - low).reshape(tuple(-1 if i == axis else 1 for i in range(values.ndim)))
-    return np.take(values, low, axis=axis) * (1.0 - weight) + np.take(values, high, axis=axis) * weight
 
 
 computes("shape")(lambda call: [np.array(call.arg(0).codes.shape, np.float64)])

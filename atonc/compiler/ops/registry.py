@@ -82,18 +82,12 @@ def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[OpRes
             results = [finish(real, tensor, rounding) for real, tensor in reals]
             if is_counted(op, tensors, call.out):
                 results = [replace(results[0], codes=to_codes(_count[op.kind](call), call.out))]
-            return _clipped(results, op)
-        if op.kind in _move:
-            return _clipped(_run_move(call, *_move[op.kind]), op)
-    raise UnsupportedError(f"operator {op.kind} has no reference kernel", where=op.name)
-
-
-def _clipped(results: list[OpResult], op: Op) -> list[OpResult]:
-    """A fused activation of the canonical graph: `clip` = (low, high) in codes of the output."""
-    if "clip" not in op.attrs:
-        return results
-    low, high = op.attrs["clip"]
-    return [result.clipped(low, high) for result in results]
+        elif op.kind in _move:
+            results = _run_move(call, *_move[op.kind])
+        else:
+            raise UnsupportedError(f"operator {op.kind} has no reference kernel", where=op.name)
+        # a fused activation of the canonical graph: `clip` = (low, high) in codes of the output
+        return [result.clipped(*op.attrs["clip"]) for result in results] if "clip" in op.attrs else results
 
 
 def _run_move(call: OpCall, kernel: MoveKernel, data_inputs: int | None) -> list[OpResult]:

@@ -426,18 +426,15 @@ def _move(op: Op, editor: Editor) -> list[Op] | None:
     if source is None or source.kind not in ELEMENTWISE or not editor.read_once(op.inputs[0]):
         return None
     x, middle, y = (editor.tensor(name) for name in (source.inputs[0], op.inputs[0], op.outputs[0]))
-    if not _gets_smaller(x, middle) or x.is_constant or len(source.inputs) != 1:
+    per_tensor = x.quant is None or x.quant.is_per_tensor
+    # real numbers, or the bytes of an edge: above them are codes, or real numbers on their way from codes
+    gets_smaller = (middle.is_float or middle.dtype == "uint8") and x.dtype not in ("float64", "int64")
+    if not (per_tensor and gets_smaller) or x.is_constant or len(source.inputs) != 1:
         return None
     shape = permuted(x.shape, op.attrs["perm"]) if op.kind == "transpose" else y.shape
     inner = editor.like(x.name, "moved", shape=shape)
     editor.readers[x.name] += 1
     return [replace(op, inputs=(x.name,), outputs=(inner,)), replace(source, inputs=(inner,), outputs=op.outputs)]
-
-
-def _gets_smaller(x: Tensor, middle: Tensor) -> bool:
-    """Real numbers, or the bytes of an edge: above them are codes, or real numbers on their way from codes."""
-    per_tensor = x.quant is None or x.quant.is_per_tensor
-    return per_tensor and (middle.is_float or middle.dtype == "uint8") and x.dtype not in ("float64", "int64")
 
 
 POSITIONS = ("chfirst", "chlast")
