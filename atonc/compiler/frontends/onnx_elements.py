@@ -44,9 +44,14 @@ def unary(node: Node) -> Tensor:
     return node.step(row.kind, node.input(0), dtype="bool" if row.boolean else None, **attrs)
 
 
-@translates("Identity")
-def identity(node: Node) -> Tensor:
-    return node.stored(0)
+translates("Identity")(lambda node: node.stored(0))
+translates("IsNaN")(lambda node: node.step("not_equal", node.input(0), node.input(0), dtype="bool"))
+translates("Gelu", "com.microsoft.Gelu")(
+    lambda node: node.step("gelu", node.input(0), approximate=node.text("approximate", "none") == "tanh")
+)
+translates("Mod")(  # the remainder has the sign of the divisor, or with `fmod` that of the dividend
+    lambda node: node.step("fmod" if node.integer("fmod", 0) else "floor_mod", node.input(0), node.input(1))
+)
 
 
 @translates(*BINARY)
@@ -95,11 +100,6 @@ def clip(node: Node) -> Tensor:
     if any(np.isfinite(bound) for bound in bounds.values()):
         x = node.step("clip", x, **bounds)
     return x
-
-
-@translates("Gelu", "com.microsoft.Gelu")
-def gelu(node: Node) -> Tensor:
-    return node.step("gelu", node.input(0), approximate=node.text("approximate", "none") == "tanh")
 
 
 @translates("Softmax", "LogSoftmax")
@@ -227,11 +227,6 @@ def softsign(node: Node) -> Tensor:
     return node.step("div", x, node.step("add", size, number(node, 1.0, size)))
 
 
-@translates("IsNaN")
-def is_nan(node: Node) -> Tensor:
-    return node.step("not_equal", node.input(0), node.input(0), dtype="bool")
-
-
 @translates("IsInf")
 def is_inf(node: Node) -> Tensor:
     """What is equal to itself but has no difference to itself."""
@@ -245,12 +240,6 @@ def is_inf(node: Node) -> Tensor:
     for part in parts[1:]:
         made = node.step("logical_and", made, part, dtype="bool")
     return made
-
-
-@translates("Mod")
-def remainder(node: Node) -> Tensor:
-    """Translates a remainder with the sign of the divisor, or with `fmod` that of the dividend."""
-    return node.step("fmod" if node.integer("fmod", 0) else "floor_mod", node.input(0), node.input(1))
 
 
 @translates("Pow")
