@@ -89,10 +89,7 @@ def _first_values(data: bytes, model: FlatTable, codes: list[str]) -> dict[str, 
 
 
 def _carry(
-    variables: Sequence[Variable],
-    first: Mapping[str, Array],
-    tensors: _Tensors,
-    edges: list[list[int]],
+    variables: Sequence[Variable], first: Mapping[str, Array], tensors: _Tensors, edges: list[list[int]]
 ) -> None:
     """Variables are inputs and outputs; constants where nobody assigns to them."""
     for variable in variables:

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor, check
-from atonc.compiler.ops.values import same_codes
+from atonc.compiler.ops.values import Arg, Real, same_codes
 
 Rule = Callable[[Op, "Editor"], Sequence[Op] | None]
 Pass = Callable[[Graph], Graph]
@@ -185,6 +185,13 @@ def is_int8(tensor: Tensor) -> bool:
 def same_format(x: Tensor, y: Tensor) -> bool:
     """True if values move from one to the other as they are."""
     return x.dtype == y.dtype and same_codes(x, y)
+
+
+def real_data(tensor: Tensor) -> Real:
+    """The values of a constant as real numbers."""
+    if tensor.data is None:
+        raise ValueError(tensor.name)
+    return Arg(tensor, tensor.data).real
 
 
 def real_value(tensor: Tensor) -> float | None:

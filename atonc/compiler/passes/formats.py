@@ -10,7 +10,7 @@ import numpy as np
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.rounding import AS_CODES, AS_UINT8, ATTRIBUTE, SINGLE, TWICE
-from atonc.compiler.passes.edit import Editor, renamed, rewrite, rewrites, same_format, with_attrs
+from atonc.compiler.passes.edit import Editor, real_data, renamed, rewrite, rewrites, same_format, with_attrs
 from atonc.compiler.passes.layers import WEIGHTED, bias_values
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count
@@ -308,18 +308,9 @@ def _real_input(name: str, op: Op, editor: Editor) -> str:
     if tensor.quant is None:
         return name
     if tensor.data is not None:
-        return editor.once(name, "real", lambda: editor.constant(f"{name}:real", real_data(tensor)))
+        return editor.once(name, "real", lambda: editor.constant(f"{name}:real", real_data(tensor).astype(np.float32)))
     real = Tensor(f"{name}:real", tensor.shape, "float32")
     return editor.derived(name, real, "dequantize", f"{op.name}:real", op.origin)
-
-
-def real_data(tensor: Tensor) -> np.ndarray:
-    """The values of a constant as float32."""
-    if tensor.data is None or tensor.quant is None:
-        raise ValueError(tensor.name)
-    rank, quant = tensor.data.ndim, tensor.quant
-    centred = tensor.data.astype(np.float64) - quant.along(quant.zero_points, rank)
-    return np.asarray((centred * quant.along(quant.scales, rank)).astype(np.float32))
 
 
 TYPES = ("float32", "int8", "uint8", "int16")

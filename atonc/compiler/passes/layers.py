@@ -11,7 +11,7 @@ from atonc.compiler.ops import rounding
 from atonc.compiler.ops.functions import RANGES
 from atonc.compiler.ops.rounding import round_half_away
 from atonc.compiler.ops.values import Real
-from atonc.compiler.passes.edit import Editor, real_value, rewrites, same_format, with_attrs
+from atonc.compiler.passes.edit import Editor, real_data, real_value, rewrites, same_format, with_attrs
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTED = ("conv", "dense", "transpose_conv")
@@ -73,7 +73,7 @@ def _operator(op: Op, x: str, function: GainOffset, outputs: tuple[str, ...], ed
 def affine_of(op: Op, editor: Editor) -> tuple[str, GainOffset] | None:
     """The input and the function of an operator that is x * gain + offset along the last axis."""
     if op.kind == "affine":
-        return op.inputs[0], GainOffset(*(_real(editor.tensor(name)) for name in op.inputs[1:3]))
+        return op.inputs[0], GainOffset(*(real_data(editor.tensor(name)) for name in op.inputs[1:3]))
     if op.kind == "batch_norm":
         return _batch_norm(op, editor)
     if op.kind not in ("mul", "div", "add", "sub") or len(op.inputs) != 2:
@@ -105,19 +105,9 @@ def _batch_norm(op: Op, editor: Editor) -> tuple[str, GainOffset] | None:
     constants = [editor.tensor(name) for name in op.inputs[1:5]]
     if op.attrs["axis"] != len(x.shape) - 1 or any(not c.is_constant for c in constants):
         return None
-    gain, offset, mean, variance = (_real(c).reshape(-1) for c in constants)
+    gain, offset, mean, variance = (real_data(c).reshape(-1) for c in constants)
     factor = gain / np.sqrt(variance + op.attrs["epsilon"])
     return x.name, GainOffset(factor, offset - mean * factor)
-
-
-def _real(tensor: Tensor) -> Real:
-    if tensor.data is None:
-        raise ValueError(tensor.name)
-    values = tensor.data.astype(np.float64)
-    quant = tensor.quant
-    if quant is None:
-        return values
-    return np.asarray((values - quant.along(quant.zero_points, values.ndim)) * quant.along(quant.scales, values.ndim))
 
 
 def _vector(constant: Tensor, x: Tensor) -> Real | None:
@@ -125,9 +115,9 @@ def _vector(constant: Tensor, x: Tensor) -> Real | None:
     if not constant.is_float and constant.quant is None:
         return None
     if constant.elements == 1:
-        return _real(constant).reshape(1)
+        return real_data(constant).reshape(1)
     if constant.shape and x.shape and constant.elements == constant.shape[-1] == x.shape[-1]:
-        return _real(constant).reshape(-1)
+        return real_data(constant).reshape(-1)
     return None
 
 
@@ -158,7 +148,7 @@ def bias_values(bias: Tensor | None, x: Tensor, weights: Tensor) -> Real:
         return np.zeros(1)
     if bias.quant is None and not bias.is_float:
         return np.asarray(bias.data.astype(np.float64).reshape(-1) * accumulator_units(x, weights))
-    return _real(bias).reshape(-1)
+    return real_data(bias).reshape(-1)
 
 
 def accumulator_units(x: Tensor, weights: Tensor) -> Real:

@@ -252,22 +252,10 @@ class Options:
         takes=Takes(local=True, rare=True),
     )
     schedule_without: tuple[str, ...] = option(
-        (),
-        "--schedule-without",
-        MAPPING,
-        help_without(),
-        metavar="PASSES",
-        parse=names,
-        takes=RARE,
+        (), "--schedule-without", MAPPING, help_without(), metavar="PASSES", parse=names, takes=RARE
     )
     schedule_with: tuple[str, ...] = option(
-        (),
-        "--schedule-with",
-        MAPPING,
-        help_with(),
-        metavar="PASSES",
-        parse=names,
-        takes=RARE,
+        (), "--schedule-with", MAPPING, help_with(), metavar="PASSES", parse=names, takes=RARE
     )
     decisions: str = option(
         "",
@@ -363,9 +351,7 @@ def _require_encryptable(options: Options) -> None:
     for asked, flag, why in reasons:
         if asked:
             raise ConflictError(
-                f"--encrypt-weights does not go with {flag}",
-                rule=why,
-                remedy=f"leave out {flag} or --encrypt-weights",
+                f"--encrypt-weights does not go with {flag}", rule=why, remedy=f"leave out {flag} or --encrypt-weights"
             )
 
 
