@@ -21,13 +21,12 @@ from atonc.insight.accuracy.explain import examine
 from atonc.insight.accuracy.matching import match
 from atonc.insight.accuracy.twin import is_format
 from atonc.insight.explain.loss import UNEXPLAINED_DB, AccuracyReport, LossFinding, Remedy
-from atonc.insight.quantizing.assign import Tuning
 from atonc.insight.quantizing.from_tflite import FIRST, read_float
-from atonc.insight.quantizing.graph import FloatGraph, own_constants
-from atonc.insight.quantizing.islands import WEIGHTED
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.loading import tidy
 from atonc.insight.quantizing.run import QuantizationWork
+from atonc.insight.quantizing.scales import Tuning
 from atonc.insight.quantizing.types import QuantizeOptions
 from tests.frontends.tflite_models import O, T, build
 

@@ -16,7 +16,7 @@ from atonc.compiler.ops.functions import C_NUMBERS, C_VARIANTS, FUNCTIONS, Funct
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.passes.make_channel_last import RULES
 from atonc.delivery.firmware.building import runtime_folder
-from atonc.insight.quantizing import islands
+from atonc.insight.quantizing import graph as islands
 from atonc.machine.emu.cpu import atonc_functions
 
 assert cpu_calls  # importing it registers the calls of all operators

@@ -18,20 +18,15 @@ from onnx import TensorProto, numpy_helper
 import atonc
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.doors.cli.cli import main
-from atonc.insight.quantizing.assign import Tuning
-from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.graph import FloatGraph, layers_of
 from atonc.insight.quantizing.judge import QuantizationJudge
-from atonc.insight.quantizing.layers import layers_of
 from atonc.insight.quantizing.loading import load, raised
 from atonc.insight.quantizing.mend import MendOptions
-from atonc.insight.quantizing.narrow import Narrowed
+from atonc.insight.quantizing.narrow import Narrowed, NarrowLayer, as_many_as_fit, cheapest_first, why_eight
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.quantizing.one_by_one import one_by_one
-from atonc.insight.quantizing.precision import NarrowLayer, as_many_as_fit, cheapest_first, why_eight
-from atonc.insight.quantizing.refine import output_error, refined
-from atonc.insight.quantizing.rounding import Moments, rounded
+from atonc.insight.quantizing.scales import Tuning
 from atonc.insight.quantizing.types import PrecisionPoint, QuantizeOptions
-from atonc.insight.quantizing.weights import FOUR, channel_scales
+from atonc.insight.quantizing.weights import FOUR, Moments, channel_scales, one_by_one, output_error, refined, rounded
 from atonc.insight.quantizing.write import four_bit_tensor
 from atonc.insight.report.html.quantize_page import QuantizePageParts, page
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError

@@ -14,18 +14,14 @@ from onnx import TensorProto, numpy_helper
 import atonc
 from atonc.doors.cli.cli import main
 from atonc.doors.python.running import run_compiled
-from atonc.insight.quantizing.assign import Tuning, assign
 from atonc.insight.quantizing.calibrate import calibrate
-from atonc.insight.quantizing.graph import FloatGraph
-from atonc.insight.quantizing.islands import make_plan
-from atonc.insight.quantizing.layers import layers_of
+from atonc.insight.quantizing.graph import FloatGraph, layers_of, make_plan
 from atonc.insight.quantizing.loading import load, raised
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.quantizing.on_chip import chip_outputs
-from atonc.insight.quantizing.price import compiled_model
+from atonc.insight.quantizing.price import chip_outputs, compiled_model
+from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign, wide_forms
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.quantizing.weights import nearest
-from atonc.insight.quantizing.wide_forms import WidthPlan, wide_forms
 from atonc.insight.quantizing.widen import require_groups
 from atonc.insight.quantizing.write import write
 from atonc.insight.report.html.quantize_page import QuantizePageParts, page

@@ -11,24 +11,28 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("tflite")
 
 from atonc.insight.quantizing import run
-from atonc.insight.quantizing.assign import Tuning, assign, input_range
 from atonc.insight.quantizing.calibrate import calibrate
-from atonc.insight.quantizing.choice import choose as choose_candidate
-from atonc.insight.quantizing.equalise import equalise
-from atonc.insight.quantizing.graph import FloatGraph, own_constants
-from atonc.insight.quantizing.heads import parts_of, unlike_heads
-from atonc.insight.quantizing.islands import WEIGHTED, make_plan
-from atonc.insight.quantizing.judge import QuantizationJudge, judged
-from atonc.insight.quantizing.layers import layers_of, matrix, rows
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, layers_of, make_plan, matrix, own_constants, rows
+from atonc.insight.quantizing.judge import QuantizationJudge, Signal, judged, parts_of, unlike_heads
 from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.mend import equalise
 from atonc.insight.quantizing.observe import outputs, session
 from atonc.insight.quantizing.price import QuantizationPrice
-from atonc.insight.quantizing.ranges import PERCENTILE, Seen, choose, error, scale_of, symmetric
-from atonc.insight.quantizing.rounding import Moments, rounded
+from atonc.insight.quantizing.price import choose as choose_candidate
 from atonc.insight.quantizing.run import QuantizationWork, TriedModel, quantize
-from atonc.insight.quantizing.signal import Signal
+from atonc.insight.quantizing.scales import (
+    PERCENTILE,
+    Seen,
+    Tuning,
+    assign,
+    choose,
+    error,
+    input_range,
+    scale_of,
+    symmetric,
+)
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
-from atonc.insight.quantizing.weights import Bounds, channel_scales
+from atonc.insight.quantizing.weights import Bounds, Moments, channel_scales, rounded
 from tests.frontends.tflite_models import O, T, build
 from tests.quantizing.float_models import Build, detector, nested_detector, network, samples, save
 

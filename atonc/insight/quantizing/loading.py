@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.data_beside import model_bytes
@@ -14,10 +16,91 @@ from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
 from atonc.compiler.frontends.onnx_order import sort_nodes
 from atonc.compiler.frontends.onnx_qdq import constant_data
 from atonc.compiler.frontends.read import is_tflite
-from atonc.insight.quantizing.fold_norms import fold_norms
-from atonc.insight.quantizing.pt2_archive import is_pt2
+from atonc.compiler.ir import Array
+from atonc.insight.quantizing.from_torch import is_pt2
+from atonc.insight.quantizing.graph import FloatGraph
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
+
+
+def fold_norms(graph: Any) -> None:
+    """Changes the graph in place."""
+    from onnx import numpy_helper
+
+    constants = {proto.name: proto for proto in graph.initializer}
+    producers = {name: node for node in graph.node for name in node.output}
+    readers = [name for node in graph.node for name in node.input]
+    outputs = {value.name for value in graph.output}
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in (*graph.input, *graph.value_info, *graph.output)}
+    for node in [node for node in graph.node if node.op_type == "BatchNormalization"]:
+        before = producers.get(node.input[0])
+        if any(name not in constants for name in node.input[1:5]):
+            continue
+        factor, offset = _affine(node, [numpy_helper.to_array(constants[name]) for name in node.input[1:5]])
+        alone = readers.count(node.input[0]) == 1 and node.input[0] not in outputs
+        if before is not None and alone and before.op_type == "ConvTranspose" and before.input[1] in constants:
+            _into(before, node, factor, offset, graph, constants)
+        elif ranks.get(node.input[0]) == 4:
+            _as_convolution(node, factor, offset, graph)
+        elif ranks.get(node.input[0], 0) > 1:
+            _as_line(node, factor, offset, ranks[node.input[0]], graph)
+
+
+def _affine(node: Any, values: list[Array]) -> tuple[Array, Array]:
+    gamma, beta, mean, variance = (value.astype(np.float64) for value in values)
+    epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
+    factor = gamma / np.sqrt(variance + epsilon)
+    return factor, beta - mean * factor
+
+
+def _into(before: Any, node: Any, factor: Array, offset: Array, graph: Any, constants: dict[str, Any]) -> None:
+    from onnx import numpy_helper
+
+    weights = numpy_helper.to_array(constants[before.input[1]]).astype(np.float64)
+    groups = next((a.i for a in before.attribute if a.name == "group"), 1)
+    split = weights.reshape(groups, -1, *weights.shape[1:])  # group, input channels of it, output channels of it
+    scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
+    bias = numpy_helper.to_array(constants[before.input[2]]) if len(before.input) > 2 and before.input[2] else 0.0
+    _replace_inputs(before, graph, scaled.reshape(weights.shape), bias * factor + offset, node.name or node.output[0])
+    before.output[0] = node.output[0]
+    graph.node.remove(node)
+
+
+def _as_convolution(node: Any, factor: Array, offset: Array, graph: Any) -> None:
+    from onnx import helper
+
+    label = node.name or node.output[0]
+    made = helper.make_node("Conv", [node.input[0]], [node.output[0]], f"{label}:conv", group=len(factor))
+    made.input.extend(["", ""])
+    place = list(graph.node).index(node)
+    graph.node.remove(node)
+    graph.node.insert(place, made)
+    _replace_inputs(graph.node[place], graph, factor.reshape(-1, 1, 1, 1), offset, label)
+
+
+def _as_line(node: Any, factor: Array, offset: Array, rank: int, graph: Any) -> None:
+    """For rows of values, which no convolution takes."""
+    from onnx import helper, numpy_helper
+
+    label = node.name or node.output[0]
+    names, shape = (f"{label}:factor", f"{label}:offset"), (-1, *(1 for _ in range(rank - 2)))
+    for name, value in zip(names, (factor, offset), strict=True):
+        graph.initializer.append(numpy_helper.from_array(value.astype(np.float32).reshape(shape), name))
+    scaled = f"{node.output[0]}:scaled"
+    place = list(graph.node).index(node)
+    graph.node.remove(node)
+    graph.node.insert(place, helper.make_node("Mul", [node.input[0], names[0]], [scaled], f"{label}:mul"))
+    graph.node.insert(place + 1, helper.make_node("Add", [scaled, names[1]], [node.output[0]], f"{label}:add"))
+
+
+def _replace_inputs(node: Any, graph: Any, weights: Array, bias: Array, label: str) -> None:
+    from onnx import numpy_helper
+
+    names = f"{label}:weights", f"{label}:bias"
+    for name, value in zip(names, (weights, bias), strict=True):
+        graph.initializer.append(numpy_helper.from_array(value.astype(np.float32), name))
+    node.input[:] = [node.input[0], *names]
+
 
 WIDTHS_OPSET, WIDTHS_IR = 21, 10  # the first that have INT4 and INT16, and what published files with INT4 have
 OPSET = 17  # per-channel DequantizeLinear came with 13; ORT's optimiser knows all of 17
@@ -239,3 +322,79 @@ def _name_nodes(graph: Any) -> None:
         if not node.name or node.name in taken:
             node.name = f"{node.op_type}_{index}"
         taken.add(node.name)
+
+
+BY_VALUES = ("NonMaxSuppression", "NonZero", "Unique", "Compress")  # how much they give depends on what they are given
+RULE = "every tensor has one size, known when the model is compiled"
+LATER = "and leave the rest to the application"
+
+
+def require_fixed_outputs(graph: FloatGraph, exported: Any, where: str) -> None:
+    """`graph`: tidy, with shapes; `exported`: the same model with the names that the user knows."""
+    open_sizes = [name for name in graph.outputs if not all(graph.shapes.get(name, ()))]
+    for name in open_sizes:
+        node = next((node for node in _behind(exported, name) if node.op_type in BY_VALUES), None)
+        if node is not None:
+            raise UnsupportedError(
+                f"{node.op_type} makes the size of output {name!r} depend on values",
+                where=f"{where}, {node.name or node.output[0]}",
+                rule=RULE,
+                remedy=f"end the model before it (--cut-output-tensors {','.join(last_fixed(exported))}) {LATER}",
+            )
+
+
+def require_equal_sizes(names: Sequence[str], samples: Sequence[Sequence[Array]]) -> None:
+    """Whatever else may change a size, such as a loop, is seen when the samples have run."""
+    for name, values in zip(names, zip(*samples, strict=True), strict=True):
+        shapes = list(dict.fromkeys("x".join(map(str, value.shape)) for value in values))
+        if len(shapes) > 1:
+            raise UnsupportedError(
+                f"{shapes[0]} values for one sample, {shapes[1]} for another",
+                where=f"output {name}",
+                rule=RULE,
+                remedy=f"end the model where its tensors have one size (--cut-output-tensors) {LATER}",
+            )
+
+
+def last_fixed(model: Any) -> list[str]:
+    """Tensors of float values that nodes with open sizes read, directly or as masks, and outputs that are fixed."""
+    varying: set[str] = set()
+    read: dict[str, None] = {}
+    for node in model.graph.node:
+        if node.op_type in BY_VALUES or varying.intersection(node.input):
+            varying.update(node.output)
+            read |= dict.fromkeys(node.input)
+    fixed = [name for name in read if name and name not in varying]
+    outputs = [value.name for value in model.graph.output if value.name not in varying]
+    return list(dict.fromkeys([*_floats(model, fixed), *outputs]))
+
+
+def _floats(model: Any, names: Sequence[str]) -> Iterator[str]:
+    """What masks and indices are computed from, instead of them; nothing of what is constant."""
+    from onnx import TensorProto
+    from onnx.shape_inference import infer_shapes
+
+    graph = infer_shapes(model).graph
+    known = [*graph.value_info, *graph.output, *graph.input]
+    floats = {value.name for value in known if value.type.tensor_type.elem_type == TensorProto.FLOAT}
+    makers = {name: node for node in graph.node for name in node.output}
+    constants = {proto.name for proto in graph.initializer}
+    left, seen = list(names), set[str]()
+    while left:
+        name = left.pop(0)
+        if not name or name in seen or name in constants:
+            continue
+        seen.add(name)
+        if name in floats and (name not in makers or makers[name].op_type != "Constant"):
+            yield name
+        elif name in makers:
+            left.extend(makers[name].input)
+
+
+def _behind(model: Any, output: str) -> Iterator[Any]:
+    """Nodes that an output is computed by, the last first."""
+    wanted = {output}
+    for node in reversed(model.graph.node):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            yield node

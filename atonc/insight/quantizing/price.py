@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any
+
+import numpy as np
 
 from atonc.compiler.compile.pipeline import Compiled, compile_graph, memories
 from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.inputs.inputs import as_input, program_inputs, real
+from atonc.compiler.ir import Array
 from atonc.compiler.request.options import Options
+from atonc.insight.evaluating.engine import Engine
 from atonc.insight.explain.own_steps import own_steps
+from atonc.insight.quantizing.judge import Signal
+from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.frozen import dataclass
@@ -63,3 +71,58 @@ def price_of(compiled: Compiled) -> QuantizationPrice:
         flash_bytes=compiled.memory_use().weights_bytes,
         flash_bound=bound,
     )
+
+
+AT_ONCE = 4  # samples that are held in memory
+
+
+def chip_outputs(compiled: Compiled, feeds: Sequence[Feed]) -> list[list[Array]]:
+    """Real values of the outputs, sample by sample, in the shapes of the model."""
+    engine, graph, source = Engine(compiled), compiled.graph, compiled.source
+    found: list[list[Array]] = []
+    for start in range(0, len(feeds), AT_ONCE):
+        progress.stage("judging in the chip's arithmetic", start, len(feeds))
+        given = []
+        for feed in feeds[start : start + AT_ONCE]:
+            tensors = {name: source.tensors[name] for name in source.inputs}
+            codes = {n: feed[n] if t.quant is None else as_input(t, feed[n]) for n, t in tensors.items()}
+            given.append(program_inputs(compiled, codes))
+        got = engine.run({name: np.stack([one[name] for one in given]) for name in graph.inputs})
+        for index in range(len(given)):
+            values = [(graph.tensors[name], got[name][index]) for name in graph.outputs]
+            found.append([value if tensor.quant is None else real(tensor, value) for tensor, value in values])
+    return found
+
+
+def candidate_of(name: str, signal: Signal, cost: QuantizationPrice) -> QuantizedCandidate:
+    return QuantizedCandidate(name, signal.db, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
+
+
+def slowed(old: QuantizedCandidate, new: QuantizedCandidate) -> float:
+    """How many times as long the new one takes."""
+    if old.milliseconds is None or new.milliseconds is None:
+        return 1.0 if old.milliseconds is None else np.inf
+    return new.milliseconds / old.milliseconds
+
+
+def faster(one: QuantizedCandidate, other: QuantizedCandidate) -> bool:
+    if one.milliseconds is None or other.milliseconds is None:
+        return other.milliseconds is None and one.milliseconds is not None
+    return one.milliseconds < other.milliseconds
+
+
+def choose(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
+    """Marks one: the best signal, or the fastest of those that lose little enough against it."""
+    found = allowed(candidates, settings)
+    key = min(found, key=lambda c: (c.milliseconds is None, c.milliseconds or 0.0, -c.snr_db))
+    return [replace(candidate, chosen=candidate is key) for candidate in candidates]
+
+
+def allowed(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
+    """Those that lose little enough; all of them where speed alone counts."""
+    if settings.objective == "speed":
+        return list(candidates)
+    sound = [candidate for candidate in candidates if candidate.sound]
+    least = max(candidate.snr_db for candidate in sound)
+    least -= settings.max_loss_db if settings.objective == "balanced" else 0.0
+    return [candidate for candidate in sound if candidate.snr_db >= least]

@@ -10,26 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from atonc.insight.quantizing.assign import Tuning, assign
 from atonc.insight.quantizing.calibrate import calibrate
-from atonc.insight.quantizing.choice import allowed, candidate_of, choose, faster, slowed
-from atonc.insight.quantizing.equalise import equalise
-from atonc.insight.quantizing.fixed_sizes import require_fixed_outputs
-from atonc.insight.quantizing.graph import FloatGraph, copied, own_constants
-from atonc.insight.quantizing.heads import unlike_heads
-from atonc.insight.quantizing.islands import WEIGHTED, ScalePlan, make_plan
-from atonc.insight.quantizing.judge import QuantizationJudge
-from atonc.insight.quantizing.layers import layers_of
-from atonc.insight.quantizing.loading import raised, read, tidy
-from atonc.insight.quantizing.mend import Mended, MendOptions, mend
-from atonc.insight.quantizing.narrow import EightBits, Narrowed, PrecisionSearch
-from atonc.insight.quantizing.observe import threads
-from atonc.insight.quantizing.precision import tensors_of
-from atonc.insight.quantizing.price import QuantizationPrice, price, require_board
-from atonc.insight.quantizing.range_check import first_norm, poor_outputs, require_trained_range, still_outputs
-from atonc.insight.quantizing.ranges import Seen
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, ScalePlan, copied, layers_of, make_plan, own_constants
+from atonc.insight.quantizing.judge import QuantizationJudge, Signal, poor_outputs, unlike_heads
+from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs, tidy
+from atonc.insight.quantizing.mend import Mended, MendOptions, equalise, mend
+from atonc.insight.quantizing.narrow import EightBits, Narrowed, PrecisionSearch, tensors_of
+from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
+from atonc.insight.quantizing.price import (
+    QuantizationPrice,
+    allowed,
+    candidate_of,
+    choose,
+    faster,
+    price,
+    require_board,
+    slowed,
+)
 from atonc.insight.quantizing.samples import Feed, Samples, Teachers, read_samples
-from atonc.insight.quantizing.signal import Signal
+from atonc.insight.quantizing.scales import Seen, Tuning, WidthPlan, assign, wide_forms
 from atonc.insight.quantizing.types import (
     EIGHT_BITS,
     LEAST_SAMPLES,
@@ -39,7 +38,6 @@ from atonc.insight.quantizing.types import (
     Step,
 )
 from atonc.insight.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nearest, spread_of
-from atonc.insight.quantizing.wide_forms import WidthPlan, wide_forms
 from atonc.insight.quantizing.widen import Widened, WidthSearch, require_groups
 from atonc.insight.quantizing.write import write
 from atonc.insight.workers.run import require_scheduler

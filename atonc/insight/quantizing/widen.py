@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from atonc.insight.quantizing.assign import Tuning
-from atonc.insight.quantizing.judge import QuantizationJudge
+from atonc.insight.quantizing.judge import QuantizationJudge, Signal, decibels
 from atonc.insight.quantizing.mend import Mended, MendOptions
 from atonc.insight.quantizing.narrow import ASKED_SAMPLES, EightBits, Workbench
-from atonc.insight.quantizing.on_chip import chip_outputs
-from atonc.insight.quantizing.price import QuantizationPrice, compiled_model, price_of
-from atonc.insight.quantizing.signal import Signal, decibels
+from atonc.insight.quantizing.price import QuantizationPrice, chip_outputs, compiled_model, price_of
+from atonc.insight.quantizing.scales import Tuning, WidthPlan
 from atonc.insight.quantizing.types import WidePoint
-from atonc.insight.quantizing.wide_forms import WidthPlan
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError, UnsupportedError
 from atonc.machine.base.frozen import dataclass

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.insight.quantizing.graph import FloatGraph
-from atonc.insight.quantizing.islands import ScalePlan, is_move, is_scalar
-from atonc.insight.quantizing.layers import LinearLayer
-from atonc.insight.quantizing.ranges import HIGH, LOW
+from atonc.insight.quantizing.graph import FloatGraph, LinearLayer, ScalePlan, is_move, is_scalar
+from atonc.insight.quantizing.scales import EIGHT_ONLY, HIGH, LOW, WideForms, widened
 from atonc.insight.quantizing.types import Scale
 from atonc.insight.quantizing.weights import QuantizedWeights, with_room
-from atonc.insight.quantizing.wide_forms import EIGHT_ONLY, WideForms, widened
 
 
 def decoded(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from atonc.insight.quantizing.signal import POOR_DB
+from atonc.insight.quantizing.judge import POOR_DB
 from atonc.insight.quantizing.types import PrecisionPoint, Quantised, QuantizedCandidate, WidePoint
 from atonc.insight.report.marks import Mark, head
 from atonc.insight.report.summary import SummaryRow, next_row, summary_lines

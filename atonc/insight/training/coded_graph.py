@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.insight.quantizing.islands import WEIGHTED, is_move
+from atonc.insight.quantizing.graph import WEIGHTED, is_move
 from atonc.insight.quantizing.loading import parse
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass

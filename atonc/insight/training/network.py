@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from atonc.insight.quantizing.ranges import symmetric
+from atonc.insight.quantizing.scales import symmetric
 from atonc.insight.quantizing.weights import EIGHT, FOUR, MOST_BIAS, CodeRange
 from atonc.insight.training.coded_graph import CodedActivation, CodedGraph, CodedWeights
 from atonc.insight.training.codes import HIGH, LOW, coded, range_form, rounded, weight_codes
