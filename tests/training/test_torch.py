@@ -18,10 +18,8 @@ import torch
 import atonc
 from atonc.insight.quantizing.from_torch import read_pt2
 from atonc.insight.quantizing.price import chip_outputs
-from atonc.insight.training.codes import coded, rounded
-from atonc.insight.training.network import TrainingNetwork
+from atonc.insight.training.network import TrainingNetwork, coded, rounded, written
 from atonc.insight.training.types import PrepareOptions
-from atonc.insight.training.write import written
 from tests.training.test_coded_graph import qdq
 
 nn, F = torch.nn, torch.nn.functional

@@ -1,17 +1,18 @@
 """Runs: float, without rounding, with only one kind of loss, exact integers, the NPU's integers; and what lies between.
 
 A layer's own loss is what it adds to exact inputs. Its cost is what this loss alone does to the outputs of the network:
-the error is put into a run that has no other, and followed to the end.
-"""
+the error is put into a run that has no other, and followed to the end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from math import inf, log10
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.inputs.inputs import as_input, in_order_of, program_inputs
@@ -19,13 +20,84 @@ from atonc.compiler.inputs.inputs import real as real_value
 from atonc.compiler.ir import Graph, Op, Tensor, layer_name
 from atonc.compiler.lower.semantics.run import mapped_op, run_mapped
 from atonc.compiler.ops import run_graph
-from atonc.insight.accuracy.matching import in_order_of_tflite, match
-from atonc.insight.accuracy.power import Real, SignalPower, channel_axis
-from atonc.insight.accuracy.twin import SUMMED, Twin, fake, is_format, make_twin, real_twin, run_real
+from atonc.insight.accuracy.twin import (
+    SUMMED,
+    Twin,
+    fake,
+    in_order_of_tflite,
+    is_format,
+    make_twin,
+    match,
+    real_twin,
+    run_real,
+)
 from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
 from atonc.insight.quantizing.from_tflite import FIRST
 from atonc.machine.base import progress
 from atonc.machine.base.frozen import dataclass
+
+Real = NDArray[np.float64]
+FLOOR = 1e-9  # of the mean power of all channels: a channel with less is silent
+MOST = 10.0  # noise per signal of a channel beyond which more makes no difference
+
+
+def channel_axis(shape: tuple[int, ...], channels_first: bool) -> int | None:
+    """None: the tensor is one group. Of a list of things the shorter axis has their properties."""
+    if len(shape) < 3:
+        return None
+    if len(shape) == 3:
+        return 1 if shape[1] <= shape[2] else 2
+    return 1 if channels_first else len(shape) - 1
+
+
+@dataclass
+class SignalPower:
+    """The power of a tensor: squares of its signal and of its error, by channel."""
+
+    axis: int | None
+    signal: Real = field(default_factory=lambda: np.zeros(1))
+    noise: Real = field(default_factory=lambda: np.zeros(1))
+
+    def add(self, reference: Real, value: Real) -> SignalPower:
+        self.signal = self.signal + self._summed(reference)
+        self.noise = self.noise + self._summed(value - reference)
+        return self
+
+    def _summed(self, values: Real) -> Real:
+        squares = np.square(values, dtype=np.float64)
+        squares[~np.isfinite(squares)] = 0.0
+        if self.axis is None:
+            return squares.sum().reshape(1)
+        return squares.sum(axis=tuple(k for k in range(squares.ndim) if k != self.axis))
+
+    @property
+    def db(self) -> float:
+        return decibel(float(self.signal.sum()), float(self.noise.sum()))
+
+    @property
+    def ratios(self) -> Real:
+        """Noise per signal of every channel."""
+        floor = max(float(self.signal.mean()) * FLOOR, 1e-30)
+        return np.minimum(self.noise / np.maximum(self.signal, floor), MOST)
+
+    @property
+    def mean_ratio(self) -> float:
+        return float(self.ratios.mean())
+
+    @property
+    def worst_db(self) -> float:
+        return from_ratio(float(self.ratios.max(initial=0.0)))
+
+
+def decibel(signal: float, noise: float) -> float:
+    if noise <= 0:
+        return inf
+    return 10 * log10(signal / noise) if signal > 0 else -inf
+
+
+def from_ratio(ratio: float) -> float:
+    return inf if ratio <= 0 else -10 * log10(ratio)
+
 
 Sample = Mapping[str, Any]  # real values of the model's inputs
 COST_SAMPLES = 3  # whose losses are followed to the outputs

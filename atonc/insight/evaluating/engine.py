@@ -1,33 +1,232 @@
 """A compiled program as plain functions on batches: bit for bit what the emulator computes, without its registers.
 
 Each operator on the NPU does what its recipe has explained (`atonc.compiler.lower.semantics`), each one on the CPU what
-its kernel does. The common ones have a fast form in `kernels`; the others run as they are explained, sample by sample.
-"""
+its kernel does. Common ones have a fast form; the others run as they are explained, sample by sample."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array, Graph, Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.elementwise.binary import TwoOperands
-from atonc.compiler.lower.semantics.arithmetic import CODES
+from atonc.compiler.lower.elementwise.operands import Operand
+from atonc.compiler.lower.pool.recipe import geometry_of
+from atonc.compiler.lower.semantics.arithmetic import CODES, looked_up
+from atonc.compiler.lower.semantics.moves import changed
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.semantics.sums import Layered
 from atonc.compiler.ops import run_op
-from atonc.compiler.ops.registry import is_move
+from atonc.compiler.ops.registry import evaluate, is_move
+from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.verify.emulation import stored_type
-from atonc.insight.evaluating.kernels.codes import OneCode, TwoCodes, by_byte
-from atonc.insight.evaluating.kernels.moves import move_kernel
-from atonc.insight.evaluating.kernels.pools import LargestCodes
-from atonc.insight.evaluating.kernels.sums import LayerKernel
+from atonc.insight.evaluating.layer_kernel import LayerKernel
 from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
+
+
+@dataclass(frozen=True, eq=False)
+class OneCode:
+    """`table`: answers by the byte that a code is in memory; [256], or [256, channels] by the last axis."""
+
+    table: Array
+
+    def __call__(self, codes: Array) -> Array:
+        index = codes.view(np.uint8)
+        if self.table.ndim == 1:
+            return self.table.take(index)
+        channels = self.table.shape[1]
+        return self.table.reshape(-1).take(index.astype(np.intp) * channels + np.arange(channels))
+
+
+def by_byte(answers: Array, signed: bool = True) -> Array:
+    """Answers in the order of the codes, in the order of their bytes."""
+    return np.ascontiguousarray(np.roll(answers, -128, axis=0) if signed else answers)
+
+
+class TwoCodes:
+    """Both operands change, or one is a constant: a table of all pairs where both have 8 bits."""
+
+    def __init__(self, meaning: TwoOperands, out_type: np.dtype[Any]) -> None:
+        self.meaning, self.out_type = meaning, out_type
+        op, context = meaning.op, meaning.context
+        self.shape = context.tensor(op.outputs[0]).shape
+        self.operands = [_OperandReader(operand, meaning) for operand in meaning.operands]
+        self.table: Array | None = None
+        if all(reader.small for reader in self.operands):
+            x, y = (reader.answers for reader in self.operands)
+            table = meaning.clipped(x[:, None], y[None, :]).astype(out_type)
+            self.table = by_byte(by_byte(table).T).T.reshape(-1)
+
+    def __call__(self, values: Sequence[Array | None]) -> Array:
+        given = dict(zip(self.meaning.op.inputs, values, strict=True))
+        samples = next(len(given[r.name]) for r in self.operands if r.name)  # type: ignore[arg-type]
+        x, y = (reader.numbers(given, self.table is not None) for reader in self.operands)
+        shape = (samples, *self.shape)
+        if self.table is None:
+            found = self.meaning.clipped(np.broadcast_to(x, shape), np.broadcast_to(y, shape))
+            return found.astype(self.out_type)
+        index = x.view(np.uint8).astype(np.uint16)
+        index <<= 8
+        index = index | y.view(np.uint8)
+        return np.broadcast_to(self.table.take(index), shape)
+
+
+class _OperandReader:
+    """One operand: a constant of the output's shape, or an input, perhaps through a table."""
+
+    def __init__(self, operand: Operand, meaning: TwoOperands) -> None:
+        context, rank = meaning.context, len(meaning.context.tensor(meaning.op.outputs[0]).shape)
+        buffer = context.buffers[operand.buffer]
+        self.operand, self.rank = operand, rank
+        self.constant: Array | None = None
+        self.name = ""
+        if buffer.kind == BufferKind.CONSTANT:
+            wide = operand.element_bytes == 2
+            shape = context.tensor(meaning.op.outputs[0]).shape
+            self.constant = np.frombuffer(buffer.data, "<i2" if wide else np.int8).reshape(shape)
+            self.small = not wide
+        else:
+            self.name = operand.source or operand.buffer
+            self.small = context.tensor(self.name).dtype == "int8"
+
+    @property
+    def answers(self) -> Array:
+        """What each of the codes -128..127 stands for."""
+        if self.constant is not None or self.operand.table is None:
+            return CODES
+        return looked_up(self.operand.table, CODES)
+
+    def numbers(self, given: dict[str, Array | None], as_codes: bool) -> Array:
+        if self.constant is not None:
+            return self.constant[None]
+        value = given[self.name]
+        assert value is not None
+        value = value.reshape(value.shape[0], *(1,) * (self.rank + 1 - value.ndim), *value.shape[1:])
+        if as_codes or self.operand.table is None:
+            return value
+        return looked_up(self.operand.table, value)
+
+
+_LOWEST = -128
+
+
+class LargestCodes:
+    """Down the columns first, then along the lines."""
+
+    def __init__(self, op: Op, context: Context) -> None:
+        x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+        self.geometry = geometry_of(op)
+        self.picture = (1,) * (4 - len(x.shape)) + x.shape[1:]
+        self.out = y.shape
+        self.size = ((1,) * (4 - len(y.shape)) + y.shape[1:])[:2]
+        self.table = changed(op, x, y)(CODES).astype(np.int8)
+        self.same = np.array_equal(self.table, CODES)
+
+    def __call__(self, codes: Array) -> Array:
+        samples = codes.shape[0]
+        found = codes.reshape(samples, *self.picture)
+        for axis in (0, 1):
+            found = self._along(found, axis)
+        if not self.same:
+            found = self.table.take(found.astype(np.intp) + 128)
+        return found.reshape(samples, *self.out)
+
+    def _along(self, codes: Array, axis: int) -> Array:
+        size, along = self.size[axis], axis + 1
+        shape = list(codes.shape)
+        shape[along] = size
+        result = np.full(shape, _LOWEST, np.int8)
+        for outputs, pixels in self.geometry.along(axis, codes.shape[along], size):
+            left, right = [slice(None)] * 4, [slice(None)] * 4
+            left[along], right[along] = outputs, pixels
+            np.maximum(result[tuple(left)], codes[tuple(right)], out=result[tuple(left)])
+        return result
+
+
+RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
+
+
+def move_kernel(op: Op, context: Context) -> Kernel | None:
+    """Makes a kernel for the commonest moves; None: the operator goes sample by sample."""
+    tensors = [context.tensor(name) for name in (*op.inputs[: None if op.kind == "concat" else 1], *op.outputs)]
+    if any(tensor.dtype != "int8" or tensor.data is not None for tensor in tensors):
+        return None
+    if op.kind in RENAMINGS:
+        return _renamed(op, context)
+    return {"concat": _concat, "transpose": _transpose, "resize_nearest": _by_places}.get(op.kind, _none)(op, context)
+
+
+def _none(op: Op, context: Context) -> None:
+    return None
+
+
+def _change(op: Op, context: Context, source: str, target: str) -> Callable[[Array], Array]:
+    table = changed(op, context.tensor(source), context.tensor(target))(CODES).astype(np.int8)
+    if np.array_equal(table, CODES):
+        return lambda codes: codes
+    return OneCode(by_byte(table))
+
+
+def _renamed(op: Op, context: Context) -> Kernel:
+    change, shape = _change(op, context, op.inputs[0], op.outputs[0]), context.tensor(op.outputs[0]).shape
+
+    def run(values: Sequence[Array | None]) -> list[Array]:
+        codes = values[0]
+        assert codes is not None
+        return [change(codes).reshape(codes.shape[0], *shape)]
+
+    return run
+
+
+def _concat(op: Op, context: Context) -> Kernel:
+    out = context.tensor(op.outputs[0])
+    axis = op.attrs["axis"] % len(out.shape) + 1
+    changes = [_change(op, context, name, op.outputs[0]) for name in op.inputs]
+
+    def run(values: Sequence[Array | None]) -> list[Array]:
+        return [np.concatenate([change(v) for change, v in zip(changes, values, strict=True) if v is not None], axis)]
+
+    return run
+
+
+def _transpose(op: Op, context: Context) -> Kernel:
+    change, shape = _change(op, context, op.inputs[0], op.outputs[0]), context.tensor(op.outputs[0]).shape
+    places = _places(op, context)
+
+    def run(values: Sequence[Array | None]) -> list[Array]:
+        codes = values[0]
+        assert codes is not None
+        flat = change(np.ascontiguousarray(codes)).reshape(codes.shape[0], -1)
+        return [flat.take(places, axis=1).reshape(codes.shape[0], *shape)]
+
+    return run
+
+
+_by_places = _transpose
+
+
+def _places(op: Op, context: Context) -> NDArray[np.intp]:
+    """Where each element of the output comes from: the operator on numbers instead of codes."""
+    source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    plain = replace(op, attrs={k: v for k, v in op.attrs.items() if k != "clip"})
+    counted = {
+        **context.graph.tensors,
+        source.name: replace(source, dtype="int32", quant=None),
+        target.name: replace(target, dtype="int32", quant=None),
+    }
+    numbers = np.arange(source.elements, dtype=np.int32).reshape(source.shape)
+    rest = [context.tensor(name).data if name else None for name in op.inputs[1:]]
+    found = evaluate(replace(context.graph, tensors=counted), plain, [numbers, *rest])[0].codes
+    return found.reshape(-1).astype(np.intp)
+
 
 Kernel = Callable[[Sequence[Array | None]], list[Array]]  # [samples, ...] each; constants without samples
 

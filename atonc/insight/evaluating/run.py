@@ -18,16 +18,22 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.insight import workers
 from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, open_data
-from atonc.insight.evaluating.decoders.choose import parse_anchors
-from atonc.insight.evaluating.metrics.base import Metric, MetricFigure
-from atonc.insight.evaluating.metrics.choose import metric_for, metric_name, require_categories, require_fit
-from atonc.insight.evaluating.metrics.curves import RecallCurve
-from atonc.insight.evaluating.metrics.distance import distance_figures
-from atonc.insight.evaluating.metrics.intervals import difference_interval
-from atonc.insight.evaluating.metrics.top import Top, confusion
+from atonc.insight.evaluating.decoders import parse_anchors
+from atonc.insight.evaluating.metrics import (
+    Metric,
+    MetricFigure,
+    RecallCurve,
+    Top,
+    confusion,
+    difference_interval,
+    distance_figures,
+    metric_for,
+    metric_name,
+    require_categories,
+    require_fit,
+)
 from atonc.insight.evaluating.options import EvaluateOptions
-from atonc.insight.evaluating.sides import FLOAT, INT8, NPU, require_alike
-from atonc.insight.evaluating.work import PAIRS, forget, input_side
+from atonc.insight.evaluating.work import FLOAT, INT8, NPU, PAIRS, forget, input_side, require_alike
 from atonc.insight.workers.run import require_scheduler
 from atonc.insight.workers.unit import digest
 from atonc.machine.base import progress
@@ -203,9 +209,7 @@ def _pace(fresh: int, left: int, seconds: float) -> str:
 # -------------------------------------------------------------------------------------------------------- the figures
 
 
-def summary(
-    origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]
-) -> Evaluation:
+def summary(origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]) -> Evaluation:
     records = [record for answer in answers for record in answer["records"]]
     sides = {side: [record["sides"][side] for record in records] for side in records[0]["sides"]}
     figures, curves = {}, {}
@@ -248,9 +252,7 @@ def _differences(
     )
 
 
-def _changed(
-    metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str
-) -> list[AnsweredSample]:
+def _changed(metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str) -> list[AnsweredSample]:
     numbers = range(len(data.entries))
     other = [k for k in numbers if not metric.same(sides[NPU][k], sides[yardstick][k])]
     return _answered(metric, data, sides, other)

@@ -10,7 +10,7 @@ from atonc.insight.report.summary import SummaryRow, summary_lines
 from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
-    from atonc.insight.evaluating.metrics.base import MetricFigure
+    from atonc.insight.evaluating.metrics import MetricFigure
     from atonc.insight.evaluating.run import Evaluation
 
 SHOWN = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from atonc.insight.evaluating.metrics.curves import RecallCurve
+from atonc.insight.evaluating.metrics import RecallCurve
 from atonc.insight.report.html.axes import Axis, PlotFrame, grid, picture, titles
 
 _LARGE, _SMALL = PlotFrame(560, 360, 60), PlotFrame(200, 170, 34)

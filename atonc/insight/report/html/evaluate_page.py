@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 
 from atonc.insight.evaluating.datasets import DatasetEntry
-from atonc.insight.evaluating.metrics.curves import RecallCurve
-from atonc.insight.evaluating.metrics.detection import Detection
-from atonc.insight.evaluating.metrics.top import class_name
+from atonc.insight.evaluating.metrics import Detection, RecallCurve, class_name
 from atonc.insight.evaluating.run import AnsweredSample, Evaluation
 from atonc.insight.report.evaluate_text import signed, value
 from atonc.insight.report.html.curves import plot, small_plot
@@ -30,9 +28,7 @@ def page(found: Evaluation, about: Mapping[str, str] | None = None, reports: Map
     return plain_page(title, said, _sections(found, about or {}, reports or {}))
 
 
-def _sections(
-    found: Evaluation, about: Mapping[str, str], reports: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
+def _sections(found: Evaluation, about: Mapping[str, str], reports: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     sides = (*found.sides.items(), *found.distances.items())
     rows = [(name, figure.name, value(figure)) for name, figures in sides for figure in figures]
     rows += [(f"NPU less {found.yardstick}, same samples", one.name, signed(one)) for one in found.differences]
