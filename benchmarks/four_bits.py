@@ -23,7 +23,7 @@ from atonc.compiler.request.options import ALL_FREE, Options
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal
 from atonc.insight.quantizing.loading import load, raised
-from atonc.insight.quantizing.narrow import EIGHT_ONLY, EightBits, PrecisionSearch
+from atonc.insight.quantizing.narrow import EIGHT_ONLY, PrecisionSearch
 from atonc.insight.quantizing.observe import outputs, threads
 from atonc.insight.quantizing.price import chip_outputs, compiled_model
 from atonc.insight.quantizing.run import QuantizationWork
@@ -107,8 +107,7 @@ def measure(key: str, folder: Path) -> dict[str, Any]:
     work = QuantizationWork(graph, settings, feeds[::2], QuantizationJudge.of(graph, feeds[1::2]))
     work.mend()
     (tried,) = work.tune()
-    start = EightBits(tried.tuning, tried.layers, work.walked, tried.signal, tried.cost)
-    narrowing = PrecisionSearch(work, start)
+    narrowing = PrecisionSearch(work, tried)
     found = narrowing.run()
     reference = outputs(graph.model, judged)
     every = narrowing.made[frozenset(narrowing.order)]

@@ -58,7 +58,7 @@ def feeds() -> tuple[dict[str, Any], ...]:
 def quantised() -> Graph:
     graph = FloatGraph(own_constants(tidy(read_float(float_file(), "float"), "float"), WEIGHTED))
     work = QuantizationWork(graph, QuantizeOptions(), feeds(), QuantizationJudge.of(graph, feeds()))
-    work._start(graph)
+    work.start(graph)
     return read_onnx(work.model(Tuning()).SerializeToString())
 
 

@@ -55,10 +55,10 @@ def feeds() -> tuple[dict[str, Any], ...]:
 def ours(even: bool, tuning: Tuning = FREE) -> bytes:
     graph = FloatGraph(own_constants(tidy(network(), "float"), WEIGHTED))
     work = QuantizationWork(graph, QuantizeOptions(), feeds(), QuantizationJudge.of(graph, feeds()))
-    work._start(graph)
+    work.start(graph)
     if even:
         assert equalise(graph, layers_of(graph), work.seen) >= 2
-        work._start(graph)
+        work.start(graph)
     return bytes(work.model(tuning).SerializeToString())
 
 

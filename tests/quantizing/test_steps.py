@@ -106,7 +106,7 @@ def test_a_step_is_kept_only_if_it_wins_by_more_than_chance(tmp_path: Path) -> N
     assert lucky.db > plain.db and lucky.gain_over(plain)[0] < 0 < steady.gain_over(plain)[0]
     graph = graph_of(tmp_path)
     work = QuantizationWork(graph, QuantizeOptions(), feeds(tmp_path), QuantizationJudge.of(graph, feeds(tmp_path)))
-    assert [work._better(name, one) for name, one in (("a", plain), ("b", lucky), ("c", steady))] == [True, False, True]
+    assert [work.keeps(name, one) for name, one in (("a", plain), ("b", lucky), ("c", steady))] == [True, False, True]
     assert work.best is steady and [step.kept for step in work.steps] == [True, False, True]
     assert work.steps[0].gain_db is None and work.steps[2].gain_db == pytest.approx((0.969, 0.969), abs=1e-3)
 
@@ -138,10 +138,11 @@ def test_similar_scales_have_a_bounded_spread() -> None:
 def test_scales_are_bounded_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of(tmp_path, spread=8.0)
     work = QuantizationWork(graph, QuantizeOptions(), feeds(tmp_path), QuantizationJudge.of(graph, feeds(tmp_path)))
-    work._start(graph)
+    work.start(graph)
     names = list(work.layers)
-    before = TriedModel(QuantizedCandidate("", 0.0, 1.0, 1), None, Tuning(), work.state, dict.fromkeys(names, 100),
-                        Signal(np.ones((1, 1)), np.ones((1, 1))))  # fmt: skip
+    priced = QuantizationPrice(1.0, 1, "", dict.fromkeys(names, 100))
+    before = TriedModel(QuantizedCandidate("", 0.0, 1.0, 1), None, Tuning(), work.state,
+                        Signal(np.ones((1, 1)), np.ones((1, 1))), {}, priced)  # fmt: skip
     monkeypatch.setattr(run, "price", lambda *_: QuantizationPrice(1.0, 1, "", {names[0]: 90, names[1]: 110, "x": 1}))
     tuning = work._where_it_pays(before, Tuning(spread=2.0))
     assert tuning.layers == {names[0]} and tuning.name == "scales of channels within a factor of 2 in 1 layer"

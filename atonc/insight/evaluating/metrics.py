@@ -1,14 +1,14 @@
-"""Precision against recall: how much of what is found is right, the more is found of what is there.
-
-As COCO has it: at 101 recalls, the best precision that any score with at least this recall reaches."""
+"""What outputs are worth: a record of each sample where it is computed, figures of all records at the end, each with an
+interval: Wilson's for shares, the bootstrap with a fixed seed for everything else."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from atonc.insight.evaluating.decoders import Decoder, decoder_for, overlaps, sc
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
-
-if TYPE_CHECKING:
-    from atonc.insight.evaluating.datasets import Dataset
 
 LEVELS = 101  # recalls 0, 0.01 ... 1
 ALL = "all classes"
@@ -42,7 +39,8 @@ class RecallCurve:
 
 def recall_curve(name: str, scores: NDArray[np.float64], right: NDArray[np.bool_]) -> RecallCurve:
     """One class against the rest: the score that each sample got for it, and whether it is of it. Equal scores are
-    found together."""
+    found together. As COCO has it: at 101 recalls, the best precision that any score with at least this recall reaches.
+    """
     order = np.argsort(-scores, kind="stable")
     hits, ranked = np.cumsum(right[order]), scores[order]
     last = np.flatnonzero(np.r_[ranked[1:] != ranked[:-1], True])  # of each score
@@ -93,10 +91,6 @@ def mean_interval(values: NDArray[Any]) -> tuple[float, float]:
     """Where a mean lies; if every value is 0 or 1 it is a share, and equal values prove no certainty."""
     if np.isin(values, (0, 1)).all():
         return wilson(int(values.sum()), len(values))
-    return _drawn(values)
-
-
-def _drawn(values: NDArray[Any]) -> tuple[float, float]:
     return bootstrap(len(values), lambda drawn: float(values[drawn].mean()))
 
 
@@ -104,9 +98,9 @@ def difference_interval(one: NDArray[Any], other: NDArray[Any]) -> tuple[float, 
     """Where the mean of differences on the same samples lies. Shares: the intervals of both ways in which the two may
     disagree, joined as R. G. Newcombe does (1998), so that no disagreement on few samples is no proof."""
     if not np.isin(np.r_[one, other], (0, 1)).all():
-        return _drawn(one - other)
-    up, down = ((one > other).sum(), (one < other).sum())
-    count = len(one)
+        lead = one - other
+        return bootstrap(len(lead), lambda drawn: float(lead[drawn].mean()))
+    up, down, count = (one > other).sum(), (one < other).sum(), len(one)
     gain, loss = up / count, down / count
     (up_low, up_high), (down_low, down_high) = wilson(int(up), count), wilson(int(down), count)
     low = gain - loss - sqrt((gain - up_low) ** 2 + (down_high - loss) ** 2)
@@ -124,50 +118,61 @@ class MetricFigure:
     samples: int
 
 
-class Metric(Protocol):
+def mean_figure(name: str, values: NDArray[Any]) -> MetricFigure:
+    return MetricFigure(name, float(values.mean()), *mean_interval(values), len(values))
+
+
+def drawn_figures(
+    count: int, figures: Mapping[str, Callable[[Any], float]], rounds: int = ROUNDS
+) -> list[MetricFigure]:
+    """Figures of so many samples, each a function of the numbers of samples."""
+    whole = np.arange(count)
+    return [
+        MetricFigure(name, figure(whole), *bootstrap(count, figure, rounds), count) for name, figure in figures.items()
+    ]
+
+
+class Metric:
+    """Both halves of a metric. What is here is that of one whose answers have no classes with scores."""
+
     name: str
 
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
         """What is kept of the outputs of one sample, as plain JSON."""
-        ...
-
-    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
-        """Works out the figures of all samples, given in the order of the data."""
-        ...
+        raise NotImplementedError
 
     def values(self, records: Sequence[Any], data: Dataset) -> Mapping[str, NDArray[Any]]:
         """Figures that are means over the samples, with the value of every sample: they can be compared in pairs."""
-        ...
+        return {}
+
+    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
+        """Works out the figures of all samples, given in the order of the data."""
+        return [mean_figure(name, values) for name, values in self.values(records, data).items()]
 
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
-        """Numbers of the samples whose answers are furthest from the truth, the worst first."""
-        ...
+        """Numbers of the samples whose answers are furthest from the truth, the worst first, where that is known."""
+        return []
 
     def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
         """Precision against recall, the mean of all classes first; none where answers have no classes with scores."""
-        ...
+        return ()
 
     def same(self, one: Any, other: Any) -> bool:
         """Whether two records are the same answer."""
-        ...
+        return bool(one == other)
 
     def words(self, record: Any, data: Dataset) -> str:
         """The answer for people."""
-        ...
-
-
-class WithoutCurves:
-    """A metric whose answers have no classes with scores."""
-
-    def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
-        return ()
+        raise NotImplementedError
 
 
 KEPT = 5
 MOST_SCORES = 32  # classes of which every score is kept, so that each can have its curve
 
 
-class Top:
+class Top(Metric):
+    """Classifiers: whether the right class is the first, or among the first five."""
+
     name = "top"
 
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
@@ -179,10 +184,6 @@ class Top:
         found = {"classes": [int(k) for k in order], "of": int(values.size), "score": round(float(values[order[0]]), 6)}
         scores = [round(float(value), 6) for value in values] if values.size <= MOST_SCORES else None
         return found if scores is None else {**found, "scores": scores}
-
-    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
-        return [MetricFigure(name, float(hits.mean()), *mean_interval(hits), len(hits))
-                for name, hits in self.values(records, data).items()]  # fmt: skip
 
     def values(self, records: Sequence[Any], data: Dataset) -> dict[str, NDArray[np.float64]]:
         pairs = [(record["classes"], entry.truth) for record, entry in zip(records, data.entries, strict=True)]
@@ -226,7 +227,9 @@ def class_name(number: int, data: Dataset) -> str:
 IGNORED = 255
 
 
-class MeanIou(WithoutCurves):
+class MeanIou(Metric):
+    """Segmentation: mean over the classes of intersection over union."""
+
     name = "iou"
 
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
@@ -253,31 +256,16 @@ class MeanIou(WithoutCurves):
             both, _, right = table[some].sum(axis=0)
             return float(both.sum() / max(1, right.sum()))
 
-        whole = np.arange(len(table))
-        return [
-            MetricFigure(name, figure(whole), *bootstrap(len(table), figure), len(table))
-            for name, figure in (("mean IoU", mean), ("right pixels", pixels))
-        ]
-
-    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, Any]:
-        return {}
+        return drawn_figures(len(table), {"mean IoU": mean, "right pixels": pixels})
 
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
         table: NDArray[np.int64] = np.array(records, np.int64)
         right = table[:, 0].sum(axis=1) / np.maximum(1, table[:, 2].sum(axis=1))
         return [int(k) for k in np.argsort(right, kind="stable") if right[k] < 1]
 
-    def same(self, one: Any, other: Any) -> bool:
-        return bool(one == other)
-
     def words(self, record: Any, data: Dataset) -> str:
         both, _, right = np.array(record)
         return f"{both.sum() / max(1, right.sum()):.2%} of the pixels right"
-
-
-def _flat(picture: Array) -> Array:
-    found: Array = picture.reshape(picture.shape[-2:]).astype(np.int64)
-    return found
 
 
 def classes_of(values: Array, shape: tuple[int, ...]) -> tuple[Array, int]:
@@ -286,7 +274,7 @@ def classes_of(values: Array, shape: tuple[int, ...]) -> tuple[Array, int]:
     if picture.ndim == 3 and picture.shape[0] < min(picture.shape[1:]):
         picture = np.moveaxis(picture, 0, -1)  # channels first
     if picture.ndim == 2 or values.dtype.kind in "iu":  # classes already
-        found, count = _flat(picture), IGNORED
+        found, count = picture.reshape(picture.shape[-2:]).astype(np.int64), IGNORED
     elif picture.shape[2] == 1:
         found, count = (picture[..., 0] > 0.5).astype(np.int64), 2
     else:
@@ -318,14 +306,10 @@ def distance_figures(rows: Sequence[Sequence[float]]) -> list[MetricFigure]:
         same, all_values = table[some][:, 3:].sum(axis=0)
         return float(same / all_values)
 
-    whole = np.arange(len(table))
-    return [
-        MetricFigure(name, figure(whole), *bootstrap(len(table), figure), len(table))
-        for name, figure in (("cosine", cosine), ("same code", equal))
-    ]
+    return drawn_figures(len(table), {"cosine": cosine, "same code": equal})
 
 
-class DistanceMetric(WithoutCurves):
+class DistanceMetric(Metric):
     """Nothing but the distances, which are measured in any case."""
 
     name = "distance"
@@ -333,24 +317,12 @@ class DistanceMetric(WithoutCurves):
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
         return [int(np.argmax(value)) for value in outputs]
 
-    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
-        return []
-
-    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, Any]:
-        return {}
-
-    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
-        return []
-
-    def same(self, one: Any, other: Any) -> bool:
-        return bool(one == other)
-
     def words(self, record: Any, data: Dataset) -> str:
         return f"largest at {', '.join(map(str, record[:4]))}"
 
 
-class UserMetric(WithoutCurves):
-    """The mean over all samples of what the function gives."""
+class UserMetric(Metric):
+    """A function of the user, from outputs and truth to a number for each sample; more may be better or worse."""
 
     def __init__(self, name: str) -> None:
         self.name, self.function = name, user_function(name)
@@ -364,19 +336,8 @@ class UserMetric(WithoutCurves):
             raise InputError(f"gives {found}", where=self.name, rule="a metric is a number for each sample")
         return found
 
-    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
-        return [MetricFigure(name, float(values.mean()), *mean_interval(values), len(values))
-                for name, values in self.values(records, data).items()]  # fmt: skip
-
     def values(self, records: Sequence[Any], data: Dataset) -> dict[str, NDArray[np.float64]]:
         return {self.name: np.array(records, np.float64)}
-
-    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
-        """Nobody knows whether more is better."""
-        return []
-
-    def same(self, one: Any, other: Any) -> bool:
-        return bool(one == other)
 
     def words(self, record: Any, data: Dataset) -> str:
         return f"{record:g}"
@@ -387,7 +348,9 @@ SAME = 0.5  # overlap of boxes that are one
 _ROUNDS, _MANY = 100, 200_000  # of the bootstrap; of pictures times classes, beyond which there are fewer
 
 
-class Detection:
+class Detection(Metric):
+    """Detectors: mean average precision as COCO defines it, computed by pycocotools."""
+
     name = "map"
 
     def __init__(self, decoder: Decoder) -> None:
@@ -409,27 +372,14 @@ class Detection:
         evaluation = self._evaluated(records, data)
         count, classes = len(records), len(evaluation.params.catIds)
         rounds = _ROUNDS if count * classes <= _MANY else _ROUNDS // 5
-        whole = np.arange(count)
-        return [
-            MetricFigure(
-                name,
-                precision(evaluation, whole, overlap),
-                *bootstrap(count, lambda some, o=overlap: precision(evaluation, some, o), rounds),  # type: ignore[misc]
-                count,
-            )
-            for name, overlap in (("mAP", None), ("mAP50", 0))
-        ]
-
-    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, Any]:
-        return {}
-
-    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
-        return []
+        levels = {"mAP": None, "mAP50": 0}
+        named = {name: partial(precision, evaluation, overlap) for name, overlap in levels.items()}
+        return drawn_figures(count, named, rounds)
 
     def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
         """At an overlap of 0.5."""
         evaluation = self._evaluated(records, data)
-        precision(evaluation, np.arange(len(records)), 0)
+        precision(evaluation, 0, np.arange(len(records)))
         found = evaluation.eval["precision"][0, :, :, 0, 0]  # [recalls, classes]
         images = {entry.truth["image"] for entry in data.entries}
         boxes = [a for a in data.coco["annotations"] if a["image_id"] in images and not a.get("iscrowd")]
@@ -474,7 +424,9 @@ def evaluated(records: Sequence[Any], data: Dataset) -> Any:
         raise ToolError("pycocotools is not installed", remedy="pip install 'atonc[evaluate]'") from None
     with contextlib.redirect_stdout(io.StringIO()):
         truth = COCO()
-        truth.dataset = with_areas(data.coco)
+        # annotations of others' tools leave out what can be worked out
+        filled = [{"iscrowd": 0, "area": a["bbox"][2] * a["bbox"][3], **a} for a in data.coco["annotations"]]
+        truth.dataset = {**data.coco, "annotations": filled}
         truth.createIndex()
         names = sorted(truth.cats)
         images = [entry.truth["image"] for entry in data.entries]
@@ -497,13 +449,7 @@ def evaluated(records: Sequence[Any], data: Dataset) -> Any:
     return evaluation
 
 
-def with_areas(document: Any) -> dict[str, Any]:
-    """Annotations of others' tools leave out what can be worked out."""
-    filled = [{"iscrowd": 0, "area": a["bbox"][2] * a["bbox"][3], **a} for a in document["annotations"]]
-    return {**document, "annotations": filled}
-
-
-def precision(evaluation: Any, some: Any, overlap: int | None) -> float:
+def precision(evaluation: Any, overlap: int | None, some: Any) -> float:
     """Mean average precision of these pictures, which may come up several times; at one overlap or over all."""
     whole, images = evaluation.evalImgs, sorted(set(evaluation.params.imgIds))
     order = {image: k for k, image in enumerate(evaluation._paramsEval.imgIds)}
@@ -528,35 +474,27 @@ LEAST_SCORE, MOST_PERSONS = 0.25, 20
 CHANGED = 0.9
 
 
-class Keypoints(WithoutCurves):
+class Keypoints(Metric):
+    """Poses: object keypoint similarity, as COCO defines it, of every person and the nearest answer."""
+
     name = "keypoints"
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], side: tuple[int, int]) -> None:
-        self.side, self.shape = side, shapes[0]
-        if len(shapes) != 1 or not (self._single or self._map or self._many):
+        self.side, shape = side, shapes[0]
+        self._single = shape[-1] == 3 and len(shape) == 4 and shape[1] == 1
+        self._map = len(shape) == 4 and not self._single
+        many = len(shape) == 3 and min(shape[-2:]) > 5 and (min(shape[-2:]) - 5) % 3 == 0
+        if len(shapes) != 1 or not (self._single or self._map or many):
             raise InputError(
                 f"outputs {list(shapes)} are of no pose model that is known",
                 rule="heat maps [1, rows, columns, points], points [1, 1, points, 3], or [1, 5 + 3 * points, boxes]",
             )
 
-    @property
-    def _single(self) -> bool:
-        return self.shape[-1] == 3 and len(self.shape) == 4 and self.shape[1] == 1
-
-    @property
-    def _map(self) -> bool:
-        return len(self.shape) == 4 and not self._single
-
-    @property
-    def _many(self) -> bool:
-        return len(self.shape) == 3 and min(self.shape[-2:]) > 5 and (min(self.shape[-2:]) - 5) % 3 == 0
-
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
         """Persons: a score and points x, y in pixels of the picture."""
-        persons = self._persons(outputs)
         return [
             [round(float(score), 6), [[round(float(v), 2) for v in point] for point in fit.back(points)]]
-            for score, points in persons
+            for score, points in self._persons(outputs)
         ]
 
     def _persons(self, outputs: Sequence[Array]) -> list[tuple[float, Array]]:
@@ -585,23 +523,14 @@ class Keypoints(WithoutCurves):
                 people.setdefault(annotation["image_id"], []).append(annotation)
         found = []
         for entry, record in zip(data.entries, records, strict=True):
-            for person in people.get(entry.truth["image"], []):
-                found.append(max((similarity(points, person) for _, points in record), default=0.0))
+            seen = people.get(entry.truth["image"], [])
+            found += [max((similarity(points, person) for _, points in record), default=0.0) for person in seen]
         if not found:
             raise InputError("no person with visible points in these pictures")
-        values = np.array(found)
-        return [MetricFigure("OKS", float(values.mean()), *mean_interval(values), len(values))]
-
-    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, Any]:
-        return {}
-
-    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
-        return []
+        return [mean_figure("OKS", np.array(found))]
 
     def same(self, one: Any, other: Any) -> bool:
-        if len(one) != len(other):
-            return False
-        return all(_near(a, b) for (_, a), (_, b) in zip(one, other, strict=True))
+        return len(one) == len(other) and all(_near(a, b) for (_, a), (_, b) in zip(one, other, strict=True))
 
     def words(self, record: Any, data: Dataset) -> str:
         return ", ".join(f"person {score:.2f}" for score, _ in record[:4]) or "nobody"
@@ -645,15 +574,12 @@ def metric_for(
     name: str, decoder: str, anchors: Sequence[float], outputs: Sequence[tuple[int, ...]], side: tuple[int, int]
 ) -> Metric:
     """`outputs`: shapes; `side`: width and height of the input."""
-    if name == "top":
-        return Top()
     if name == "map":
         return Detection(decoder_for(decoder, anchors, outputs, side))
     if name == "keypoints":
         return Keypoints(outputs, side)
-    if name == "iou":
-        return MeanIou()
-    return DistanceMetric() if name == "distance" else UserMetric(name)
+    plain = {metric.name: metric for metric in (Top, MeanIou, DistanceMetric)}
+    return plain[name]() if name in plain else UserMetric(name)
 
 
 def require_categories(metric: Metric, data: Dataset, where: str) -> None:

@@ -21,7 +21,6 @@ ARRAYS = (".npz", ".npy")
 ODD = 1000.0  # times the usual size of a sample: nothing of the usual ones is left in 8 bits
 HUGE = 1e6  # values beyond, or all below its inverse, are no unit that somebody trains with
 Feed = dict[str, Array]
-Teachers = Sequence[Feed] | None  # samples to learn from; None: those that always teach
 
 
 @dataclass(frozen=True)

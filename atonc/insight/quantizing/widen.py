@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from atonc.insight.quantizing.judge import QuantizationJudge, Signal, decibels
+from atonc.insight.quantizing.judge import Signal, decibels
 from atonc.insight.quantizing.mend import Mended, MendOptions
-from atonc.insight.quantizing.narrow import ASKED_SAMPLES, EightBits, Workbench
 from atonc.insight.quantizing.price import QuantizationPrice, chip_outputs, compiled_model, price_of
 from atonc.insight.quantizing.scales import Tuning, WidthPlan
 from atonc.insight.quantizing.types import WidePoint
+from atonc.insight.quantizing.workbench import TriedModel, Workbench
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
@@ -55,17 +55,18 @@ class Widened:
 
 
 class WidthSearch:
-    def __init__(self, bench: Workbench, eight: EightBits, widths: WidthPlan) -> None:
+    def __init__(self, bench: Workbench, eight: TriedModel, widths: WidthPlan) -> None:
+        require_groups(widths, bench.settings.wide)
         self.bench, self.eight, self.widths = bench, eight, widths
         self.target = bench.settings.wide_db
-        self.walked = eight.walked  # how weights are made
+        self.walked = eight.state.walked  # how weights are made
         self.lost_db: Mapping[Group, float] = {}
         self.tried: list[tuple[WidePoint, MeasuredWidths]] = []
         self.kept: list[MeasuredWidths] = []  # one on top of the other
 
     def run(self) -> Widened:
         """Keeps what wins surely or is near enough; what does neither is tried again together with the next."""
-        best = self._noted((), self._start())
+        best = self._noted((), self._judged(self.eight.tuning, self.eight.layers))
         self.kept.append(best)
         if not self._met(best):
             every = self._every()
@@ -79,7 +80,7 @@ class WidthSearch:
         settings, found = self.bench.settings, self._measured(wide)
         for wishes in (MendOptions(*way) for way in WAYS):
             allowed = settings.correct_rounding >= wishes.rounding and settings.correct_bias >= wishes.biases
-            if wishes == self.eight.walked or not allowed:
+            if wishes == self.eight.state.walked or not allowed:
                 continue
             before, self.walked = self.walked, wishes
             trial = self._measured(wide)
@@ -128,10 +129,6 @@ class WidthSearch:
 
     # ---------------------------------------------------------------------------------------------------- measuring
 
-    def _start(self) -> MeasuredWidths:
-        eight = self.eight
-        return self._judged(eight.tuning, eight.layers)
-
     def _measured(self, wide: frozenset[str]) -> MeasuredWidths:
         tuning = replace(self.eight.tuning, wide=wide)
         with progress.part(f"16 bits in {len(wide)} tensors"):
@@ -176,8 +173,7 @@ class WidthSearch:
 
     def _ordered(self, every: MeasuredWidths) -> list[Group]:
         """By what each group loses with 8 bits among wide ones, on samples to learn from; the largest first."""
-        feeds = self.bench.learn[:: -(-len(self.bench.learn) // ASKED_SAMPLES)]
-        judge = QuantizationJudge.of(self.bench.graph, feeds)
+        judge = self.bench.few_learners()
         base, found = judge.signal(every.model).db, dict[Group, float]()
         for index, group in enumerate(self.widths.groups):
             progress.stage("what each tensor loses with 8 bits", index, len(self.widths.groups))
