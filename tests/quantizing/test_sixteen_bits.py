@@ -23,7 +23,7 @@ from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign, wide_form
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.quantizing.weights import nearest
 from atonc.insight.quantizing.widen import require_groups
-from atonc.insight.quantizing.write import write
+from atonc.insight.quantizing.write import OnnxWriter
 from atonc.insight.report.html.quantize_page import QuantizePageParts, page
 from atonc.insight.report.quantize_text import lines
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
@@ -186,7 +186,7 @@ def test_everything_wide_is_the_same_in_the_file_and_on_the_chip(tmp_path: Path)
     edges = {"x", "y"}
     wide = wide_forms(graph, plan, seen, frozenset(name for group in groups for name in group) - edges)
     assert set(wide.scales) == {"stem", "body", "gated", "mean", "flat"} and wide.results == {"y"}
-    model = write(graph, plan, scales, weights, wide)
+    model = OnnxWriter(graph, plan, scales, weights, wide).model()
     compiled = compiled_model(model, "stm32n6570-dk")
     exact, file = outputs(graph.model, feeds), outputs(model, feeds)
     chip = chip_outputs(compiled, feeds)

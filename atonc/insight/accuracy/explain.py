@@ -54,7 +54,9 @@ class Change:
 
 @dataclass(eq=False)
 class RemedyTrials:
-    """The network, measured, and the options that it is compiled with. What mends a layer and leaves the network's form
+    """What would mend a layer: the network is changed, run on the samples and compiled, so gain and price are measured.
+
+    The network, measured, and the options that it is compiled with. What mends a layer and leaves the network's form
     stays for the layers that are looked at next: behind a large loss small ones cannot be seen."""
 
     measured: Measurement
@@ -103,9 +105,7 @@ class RemedyTrials:
             after_db = from_ratio(measured.chip_ratio(compiled))
         except _UNUSABLE as error:
             return Remedy(what, False, why_not=_why(error))
-        ratios = [chip.mean_ratio for _, chip in measured.outputs.values()]
-        before_db = from_ratio(sum(ratios) / len(ratios))
-        return Remedy(what, True, before_db, after_db, self.latency_ms, compiled.cost.latency_ms)
+        return Remedy(what, True, from_ratio(measured.npu_ratio), after_db, self.latency_ms, compiled.cost.latency_ms)
 
 
 def _changes(measured: Measurement, layer: MeasuredLayer, part: str) -> Iterator[Change]:
@@ -195,8 +195,7 @@ def outputs_db(compiled: Compiled, float_model: Path | None, inputs: Sequence[Pa
     """Only the outputs on the NPU: the mean of noise per signal over all of them and their channels, in dB."""
     original, given = _references(compiled, float_model, inputs, samples)
     measured = Measurement(compiled, reference_of(compiled.source, original), given)
-    ratios = [npu.mean_ratio for _, npu in measured.outputs.values()]
-    return from_ratio(sum(ratios) / len(ratios))
+    return from_ratio(measured.npu_ratio)
 
 
 def _references(
@@ -206,15 +205,15 @@ def _references(
     original = read(float_model) if float_model is not None else None
     if original is not None and any(tensor.quant is not None for tensor in original.tensors.values()):
         raise InputError("is quantised", where=str(float_model), remedy="give the float model after --float")
-    given = read_real_samples(compiled.source, inputs, samples or None) if inputs else _made(compiled.source, samples)
+    source = compiled.source
+    if inputs:
+        given = read_real_samples(source, inputs, samples or None)
+    else:
+        made = [make_inputs(source, seed) for seed in range(samples or SYNTHETIC)]
+        given = [{name: real(source.tensors[name], value) for name, value in one.items()} for one in made]
     if not given:
         raise InputError("no samples to measure with", remedy="give inputs with at least one sample")
     return original, given
-
-
-def _made(source: Graph, samples: int) -> list[Sample]:
-    made = [make_inputs(source, seed) for seed in range(samples or SYNTHETIC)]
-    return [{name: real(source.tensors[name], value) for name, value in one.items()} for one in made]
 
 
 def examine(
@@ -241,8 +240,7 @@ def examine(
 
 def _unexplained(measured: Measurement, costs: Sequence[Cost]) -> float:
     """By how much the outputs are worse than all losses together, if they add up; what is not matched is not seen."""
-    ratios = [npu.mean_ratio for _, npu in measured.outputs.values()]
-    known, seen = sum(cost for cost, _, _ in costs), sum(ratios) / len(ratios)
+    known, seen = sum(cost for cost, _, _ in costs), measured.npu_ratio
     return max(0.0, from_ratio(known) - from_ratio(seen)) if known and seen else 0.0
 
 
@@ -257,8 +255,8 @@ def _notes(measured: Measurement) -> tuple[str, ...]:
 
 
 def _noise(measured: Measurement, layer: MeasuredLayer) -> LayerNoise:
-    def decibels(powers: Mapping[str, SignalPower]) -> list[float | None]:
-        return [powers[part].db if part in layer.measured else None for part in KINDS]
+    def decibels(powers: Mapping[str, SignalPower]) -> tuple[float | None, ...]:
+        return tuple(powers[part].db if part in layer.measured else None for part in KINDS)
 
     names, tensor = measured.reference.names, layer.format.name
     return LayerNoise(
@@ -266,8 +264,8 @@ def _noise(measured: Measurement, layer: MeasuredLayer) -> LayerNoise:
         layer.op.kind,
         names.get(tensor, tensor),
         tensor in names,
-        tuple(decibels(layer.own)),
-        tuple(decibels(layer.accumulated)),
+        decibels(layer.own),
+        decibels(layer.accumulated),
         layer.quantised.db,
         layer.own[ACTIVATION].worst_db,
     )
@@ -293,9 +291,8 @@ def _findings(measured: Measurement, costs: Sequence[Cost], bench: RemedyTrials 
         if bench is not None and number < MENDED:
             with progress.part(f"remedies of {measured.name_of(layer)}"):
                 tried = bench.try_all(layer, part)
-        tensor = measured.reference.names.get(layer.format.name, layer.format.name)
-        own = layer.own[part].db
-        name, whole = measured.name_of(layer), from_ratio(cost)
+        name, tensor = measured.name_of(layer), measured.reference.names.get(layer.format.name, layer.format.name)
+        own, whole = layer.own[part].db, from_ratio(cost)
         found.append(LossFinding(name, tensor, part, symptom.id, symptom.says, own, whole, tried))
     return tuple(sorted(found, key=lambda finding: not finding.wrong))
 

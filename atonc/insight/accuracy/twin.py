@@ -39,11 +39,11 @@ class Twin:
     formats: Mapping[str, Tensor]
     limits: Mapping[str, tuple[float, float]]
 
-    def run(self, inputs: Mapping[str, Any], change: Change | None = None) -> Values:
-        return self.run_from({}, inputs, change=change)
-
-    def run_from(self, known: Mapping[str, Any], inputs: Mapping[str, Any], change: Change | None = None) -> Values:
+    def run(
+        self, inputs: Mapping[str, Any], change: Change | None = None, known: Mapping[str, Any] | None = None
+    ) -> Values:
         """Every tensor; those in `known` are not computed again, so only what lies behind other values is."""
+        known = known or {}
         values: Values = {name: t.data for name, t in self.graph.tensors.items() if t.data is not None}
         values |= {name: np.asarray(inputs[name], np.float64) for name in self.graph.inputs}
         values |= known
@@ -120,21 +120,12 @@ def make_twin(graph: Graph, signed: Collection[str] = ()) -> Twin:
             continue
         data = None if tensor.data is None else biases[name] if name in biases else dequantised(tensor)
         tensors[name] = replace(tensor, dtype="float64", quant=None, data=data)
-    ops = tuple(_plain(op) for op in graph.ops)
+    # how codes are rounded is of no interest to real numbers
+    ops = tuple(replace(op, attrs={key: v for key, v in op.attrs.items() if key != ATTRIBUTE}) for op in graph.ops)
     formats = {name: tensor for name, tensor in graph.tensors.items() if is_format(tensor)}
-    limits = {name: found for name, t in formats.items() if name not in signed and (found := _limit(t)) is not None}
-    produced = {name for op in graph.ops if op.kind != "quantize" for name in op.outputs}
-    return Twin(replace(graph, tensors=tensors, ops=ops), formats, {n: v for n, v in limits.items() if n in produced})
-
-
-def real_twin(graph: Graph) -> Twin:
-    """Makes the twin of a float model, which has no formats."""
-    return Twin(graph, {}, {})
-
-
-def _plain(op: Op) -> Op:
-    """How codes are rounded is of no interest to real numbers."""
-    return replace(op, attrs={key: value for key, value in op.attrs.items() if key != ATTRIBUTE})
+    free = {name for op in graph.ops if op.kind != "quantize" for name in op.outputs} - set(signed)
+    limits = {n: _limit(t) for n, t in formats.items() if n in free and t.zero_point == t.code_range[0]}
+    return Twin(replace(graph, tensors=tensors, ops=ops), formats, limits)
 
 
 def _plain_biases(graph: Graph) -> dict[str, Real]:
@@ -149,10 +140,8 @@ def _plain_biases(graph: Graph) -> dict[str, Real]:
     return found
 
 
-def _limit(tensor: Tensor) -> tuple[float, float] | None:
+def _limit(tensor: Tensor) -> tuple[float, float]:
     low, high = real_range(tensor)
-    if tensor.zero_point != tensor.code_range[0]:
-        return None
     return low, (SIX if abs(high - SIX) < NEAR * SIX else np.inf)
 
 
@@ -162,7 +151,8 @@ _ABSORBED = ("relu", "relu6", "clip", "batch_norm", "relu_n1_to_1", "relu_0_to_1
 
 
 def match(quantised: Graph, real: Graph) -> dict[str, str]:
-    """Tensor of the quantised graph -> tensor of the float model with as many elements."""
+    """Tensor of the quantised graph -> tensor of the float model with as many elements: by name, else by the order of
+    the layers."""
     _require_same_edges(quantised, real)
     names = _names(quantised)
     found: dict[str, str] = dict(zip(quantised.inputs, real.inputs, strict=True))
@@ -182,7 +172,8 @@ def match(quantised: Graph, real: Graph) -> dict[str, str]:
         found[source] = theirs
     _follow(quantised, real, found)
     taken = set(found.values())
-    computed = {name for name in found if _is_computed(quantised, name)}
+    makers = {name: quantised.producers.get(name) for name in found}
+    computed = {name for name, maker in makers.items() if maker is not None and maker.kind != "quantize"}
     return {name: _absorbing(real, other, taken) if name in computed else other for name, other in found.items()}
 
 
@@ -228,11 +219,6 @@ def in_order_of_tflite(quantised: Graph) -> frozenset[str]:
     return frozenset(names.keys() - turned if turned else ())
 
 
-def _is_computed(graph: Graph, name: str) -> bool:
-    producer = graph.producers.get(name)
-    return producer is not None and producer.kind != "quantize"
-
-
 def _absorbing(real: Graph, name: str, taken: set[str]) -> str:
     """The last of the operators that went into the layer: each the only reader of the one before, and found nowhere."""
     while name not in real.outputs:
@@ -245,7 +231,7 @@ def _absorbing(real: Graph, name: str, taken: set[str]) -> str:
 
 def _by_order(quantised: Graph, real: Graph) -> dict[str, str]:
     """Layers with weights of equal shapes in equal order; names may be anything."""
-    ours, theirs = (_weighted(graph) for graph in (quantised, real))
+    ours, theirs = ([op for op in graph.ops if op.kind in _WEIGHTED] for graph in (quantised, real))
     keys = [_key(quantised, op) for op in ours], [_key(real, op) for op in theirs]
     found = {}
     for a, b, size in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_matching_blocks():
@@ -260,10 +246,6 @@ def _with_activation(quantised: Graph, real: Graph, name: str, other: str) -> st
     if maker.attrs.get("activation", "none") == "none" or is_format(quantised.tensors[name]) or len(readers) != 1:
         return name
     return readers[0].outputs[0] if readers[0].kind in _ABSORBED else name
-
-
-def _weighted(graph: Graph) -> list[Op]:
-    return [op for op in graph.ops if op.kind in _WEIGHTED]
 
 
 def _key(graph: Graph, op: Op) -> tuple[object, ...]:

@@ -1,4 +1,5 @@
-"""Pictures as inputs of a model, and the way back from its pixels to those of the picture."""
+"""Data sets: folders of pictures (one a class, or with masks of the same names), COCO files, arrays, generators of the
+user. Looked at as a whole before the work begins, read sample by sample while it runs."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Fit:
 @dataclass(frozen=True)
 class Preparation:
     resize: str = "stretch"
-    normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    normalisation: Sequence[Sequence[float]] | None = None  # means and deviations
     colours: str = "rgb"
 
 
@@ -151,16 +152,14 @@ def picture_folder(folder: Path) -> Dataset:
         return _masked(folder)
     if not folders:
         flat = [path for path in inside if is_picture_file(path)]
-        if not flat:
-            raise _empty(folder)
+        _require_some(folder, flat)
         return Dataset("pictures", tuple(DatasetEntry(path.name, path) for path in flat))
     entries, empty = [], []
     for number, each in enumerate(folders):
         found = sorted(path for path in _listed(each) if is_picture_file(path))
         entries += [DatasetEntry(f"{each.name}/{path.name}", path, truth=number) for path in found]
         empty += [] if found else [each.name]
-    if not entries:
-        raise _empty(folder)
+    _require_some(folder, entries)
     notes = (f"no pictures in {', '.join(empty[:5])}",) if empty else ()
     return Dataset("classes", tuple(entries), tuple(each.name for each in folders), notes)
 
@@ -169,8 +168,7 @@ def _masked(folder: Path) -> Dataset:
     """The mask of a picture has its name and holds a class in every pixel."""
     masks = {path.stem: path for path in _listed(folder / MASKS) if is_picture_file(path)}
     pictures = sorted(path for path in _listed(folder / IMAGES) if is_picture_file(path))
-    if not pictures:
-        raise _empty(folder / IMAGES)
+    _require_some(folder / IMAGES, pictures)
     missing = [path.name for path in pictures if path.stem not in masks]
     if missing:
         raise InputError(
@@ -184,37 +182,28 @@ def _masked(folder: Path) -> Dataset:
 
 def _listed(folder: Path) -> list[Path]:
     with os.scandir(folder) as found:
-        names = []
-        for number, item in enumerate(found):
-            if number > MOST_SAMPLES:
-                raise InputError(f"more than {MOST_SAMPLES:,} files", where=str(folder))
-            names.append(Path(item.path))
+        names = [Path(item.path) for item in islice(found, MOST_SAMPLES + 2)]
+    if len(names) > MOST_SAMPLES + 1:
+        raise InputError(f"more than {MOST_SAMPLES:,} files", where=str(folder))
     return names
 
 
-def _empty(folder: Path) -> InputError:
-    return InputError(
-        "holds no pictures",
-        where=str(folder),
-        rule=f"pictures end in {', '.join(SUFFIXES)}",
-        remedy="give a folder with a folder of pictures for each class",
-    )
+def _require_some(folder: Path, found: Sequence[Any]) -> None:
+    if not found:
+        raise InputError(
+            "holds no pictures",
+            where=str(folder),
+            rule=f"pictures end in {', '.join(SUFFIXES)}",
+            remedy="give a folder with a folder of pictures for each class",
+        )
 
 
 def is_picture_file(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
-def require_whole(paths: Sequence[Path]) -> list[tuple[int, int]]:
-    """Every picture can be read to its end: better known now than after hours. Width and height of each."""
-    sizes = []
-    for number, path in enumerate(paths):
-        stage("looking at the pictures", number, len(paths))
-        sizes.append(_size(path))
-    return sizes
-
-
 def _size(path: Path) -> tuple[int, int]:
+    """Width and height of a picture, which can be read to its end: better known now than after hours."""
     try:
         from PIL import Image
     except ImportError:
@@ -225,8 +214,7 @@ def _size(path: Path) -> tuple[int, int]:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             check_pixels(image, str(path))
             image.load()
-            width, height = image.size
-            return width, height
+            return image.width, image.height
     except DAMAGE as error:
         said = "unknown or damaged" if "BytesIO" in str(error) else str(error)[:200]
         raise InputError(
@@ -496,7 +484,10 @@ def _with_sizes(data: Dataset, inputs: Sequence[Tensor], options: EvaluateOption
             where=options.data,
             remedy="give the data as .npz",
         )
-    sizes = require_whole([entry.file for entry in data.entries])
+    sizes = []
+    for number, entry in enumerate(data.entries):
+        stage("looking at the pictures", number, len(data.entries))
+        sizes.append(_size(entry.file))
     entries = tuple(replace(e, size=size) for e, size in zip(data.entries, sizes, strict=True))
     notes = data.notes
     if len(set(sizes)) > 1:

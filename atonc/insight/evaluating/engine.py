@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.ir import Array, Graph, Op
+from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.elementwise.binary import TwoOperands
 from atonc.compiler.lower.elementwise.operands import Operand
@@ -30,6 +30,14 @@ from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
+
+
+Kernel = Callable[[Sequence[Array | None]], list[Array]]  # [samples, ...] each; constants without samples
+
+RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
+BY_PLACES = ("transpose", "resize_nearest")
+_TABLES = ("table", "requantize", "uint8_to_int8", "int8_to_uint8")
+_CPU_TABLES = ("dequantize",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,17 +135,13 @@ class LargestCodes:
         self.picture = (1,) * (4 - len(x.shape)) + x.shape[1:]
         self.out = y.shape
         self.size = ((1,) * (4 - len(y.shape)) + y.shape[1:])[:2]
-        self.table = changed(op, x, y)(CODES).astype(np.int8)
-        self.same = np.array_equal(self.table, CODES)
+        self.change = requantised_codes(op, x, y)
 
     def __call__(self, codes: Array) -> Array:
-        samples = codes.shape[0]
-        found = codes.reshape(samples, *self.picture)
+        found = codes.reshape(codes.shape[0], *self.picture)
         for axis in (0, 1):
             found = self._along(found, axis)
-        if not self.same:
-            found = self.table.take(found.astype(np.intp) + 128)
-        return found.reshape(samples, *self.out)
+        return self.change(found).reshape(codes.shape[0], *self.out)
 
     def _along(self, codes: Array, axis: int) -> Array:
         size, along = self.size[axis], axis + 1
@@ -151,96 +155,6 @@ class LargestCodes:
         return result
 
 
-RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
-
-
-def move_kernel(op: Op, context: Context) -> Kernel | None:
-    """Makes a kernel for the commonest moves; None: the operator goes sample by sample."""
-    tensors = [context.tensor(name) for name in (*op.inputs[: None if op.kind == "concat" else 1], *op.outputs)]
-    if any(tensor.dtype != "int8" or tensor.data is not None for tensor in tensors):
-        return None
-    if op.kind in RENAMINGS:
-        return _renamed(op, context)
-    return {"concat": _concat, "transpose": _transpose, "resize_nearest": _by_places}.get(op.kind, _none)(op, context)
-
-
-def _none(op: Op, context: Context) -> None:
-    return None
-
-
-def _change(op: Op, context: Context, source: str, target: str) -> Callable[[Array], Array]:
-    table = changed(op, context.tensor(source), context.tensor(target))(CODES).astype(np.int8)
-    if np.array_equal(table, CODES):
-        return lambda codes: codes
-    return OneCode(by_byte(table))
-
-
-def _renamed(op: Op, context: Context) -> Kernel:
-    change, shape = _change(op, context, op.inputs[0], op.outputs[0]), context.tensor(op.outputs[0]).shape
-
-    def run(values: Sequence[Array | None]) -> list[Array]:
-        codes = values[0]
-        assert codes is not None
-        return [change(codes).reshape(codes.shape[0], *shape)]
-
-    return run
-
-
-def _concat(op: Op, context: Context) -> Kernel:
-    out = context.tensor(op.outputs[0])
-    axis = op.attrs["axis"] % len(out.shape) + 1
-    changes = [_change(op, context, name, op.outputs[0]) for name in op.inputs]
-
-    def run(values: Sequence[Array | None]) -> list[Array]:
-        return [np.concatenate([change(v) for change, v in zip(changes, values, strict=True) if v is not None], axis)]
-
-    return run
-
-
-def _transpose(op: Op, context: Context) -> Kernel:
-    change, shape = _change(op, context, op.inputs[0], op.outputs[0]), context.tensor(op.outputs[0]).shape
-    places = _places(op, context)
-
-    def run(values: Sequence[Array | None]) -> list[Array]:
-        codes = values[0]
-        assert codes is not None
-        flat = change(np.ascontiguousarray(codes)).reshape(codes.shape[0], -1)
-        return [flat.take(places, axis=1).reshape(codes.shape[0], *shape)]
-
-    return run
-
-
-_by_places = _transpose
-
-
-def _places(op: Op, context: Context) -> NDArray[np.intp]:
-    """Where each element of the output comes from: the operator on numbers instead of codes."""
-    source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
-    plain = replace(op, attrs={k: v for k, v in op.attrs.items() if k != "clip"})
-    counted = {
-        **context.graph.tensors,
-        source.name: replace(source, dtype="int32", quant=None),
-        target.name: replace(target, dtype="int32", quant=None),
-    }
-    numbers = np.arange(source.elements, dtype=np.int32).reshape(source.shape)
-    rest = [context.tensor(name).data if name else None for name in op.inputs[1:]]
-    found = evaluate(replace(context.graph, tensors=counted), plain, [numbers, *rest])[0].codes
-    return found.reshape(-1).astype(np.intp)
-
-
-Kernel = Callable[[Sequence[Array | None]], list[Array]]  # [samples, ...] each; constants without samples
-
-_TABLES = ("table", "requantize", "uint8_to_int8", "int8_to_uint8")
-_CPU_TABLES = ("dequantize",)
-
-
-@dataclass(frozen=True, eq=False)
-class EngineStep:
-    op: Op
-    kernel: Kernel
-    last_use: tuple[str, ...]  # tensors that nobody needs any more
-
-
 class Engine:
     """A program, ready for any number of samples."""
 
@@ -249,33 +163,30 @@ class Engine:
         on_cpu = compiled.mapped.on_cpu
         last = {name: number for number, op in enumerate(self.graph.ops) for name in op.inputs}
         self.constants = {n: t.data for n, t in self.graph.tensors.items() if t.data is not None}
-        self.steps = []
+        self.steps: list[tuple[Op, Kernel, list[str]]] = []  # with the tensors that nobody needs any more
         for number, op in enumerate(self.graph.ops):
             kernel = cpu_kernel(self.graph, op) if op.name in on_cpu else npu_kernel(self.context, op)
             done = (n for n in dict.fromkeys(op.inputs) if n and last[n] == number and n not in self.constants)
-            self.steps.append(EngineStep(op, kernel, tuple(n for n in done if n not in self.graph.outputs)))
+            self.steps.append((op, kernel, [n for n in done if n not in self.graph.outputs]))
 
     def run(self, inputs: Mapping[str, Array], observe: bool = False) -> dict[str, Array]:
         """Outputs by name from inputs by name, all [samples, ...] and in the program's own number formats. `observe`:
         all tensors."""
         samples = len(next(iter(inputs.values())))
         values = {n: np.ascontiguousarray(inputs[n], self._type(n)) for n in self.graph.inputs}
-        for step in self.steps:
-            given = [self.constants[n] if n in self.constants else values[n] if n else None for n in step.op.inputs]
-            for name, result in zip(step.op.outputs, step.kernel(given), strict=True):
+        for op, kernel, done in self.steps:
+            given = [self.constants[n] if n in self.constants else values[n] if n else None for n in op.inputs]
+            for name, result in zip(op.outputs, kernel(given), strict=True):
                 if name:
                     codes = result.astype(self._type(name), copy=False)
                     values[name] = codes if len(codes) == samples else np.repeat(codes, samples, axis=0)  # of constants
             if not observe:
-                for name in step.last_use:
+                for name in done:
                     values.pop(name, None)
-        wanted = values if observe else self.graph.outputs
-        return {name: self._output(name, values, samples) for name in wanted}
-
-    def _output(self, name: str, values: Mapping[str, Array], samples: int) -> Array:
-        if name in values:
-            return values[name]
-        return np.repeat(self.constants[name].astype(self._type(name))[None], samples, axis=0)
+        for name in self.graph.outputs if not observe else ():
+            if name not in values:  # a constant
+                values[name] = np.repeat(self.constants[name].astype(self._type(name))[None], samples, axis=0)
+        return values if observe else {name: values[name] for name in self.graph.outputs}
 
     def _type(self, name: str) -> np.dtype[Any]:
         return stored_type(self.graph.tensors[name])
@@ -318,6 +229,47 @@ def cpu_kernel(graph: Graph, op: Op) -> Kernel:
         answers = run_op(graph, op, {op.inputs[0]: codes})[0].codes.astype(stored_type(out))
         return of_one(shaped(OneCode(by_byte(answers, source.dtype == "int8")), out.shape), 0)
     return sample_by_sample(graph, op, lambda values: [result.codes for result in run_op(graph, op, values)])
+
+
+def move_kernel(op: Op, context: Context) -> Kernel | None:
+    """Makes a kernel for the commonest moves, requantised on the way where formats differ; None: the operator goes
+    sample by sample."""
+    joins, out = op.kind == "concat", context.tensor(op.outputs[0])
+    sources = [context.tensor(name) for name in (op.inputs if joins else op.inputs[:1])]
+    if any(tensor.dtype != "int8" or tensor.data is not None for tensor in (*sources, out)):
+        return None
+    changes = [requantised_codes(op, source, out) for source in sources]
+    if joins:
+        axis = op.attrs["axis"] % len(out.shape) + 1
+        return lambda values: [
+            np.concatenate([change(v) for change, v in zip(changes, values, strict=True) if v is not None], axis)
+        ]
+    if op.kind in RENAMINGS:
+        return of_one(shaped(changes[0], out.shape), 0)
+    if op.kind in BY_PLACES:
+        places = _places(op, context)
+
+        def moved(codes: Array) -> Array:
+            return changes[0](codes).reshape(codes.shape[0], -1).take(places, axis=1)
+
+        return of_one(shaped(moved, out.shape), 0)
+    return None
+
+
+def requantised_codes(op: Op, source: Tensor, target: Tensor) -> Callable[[Array], Array]:
+    table = changed(op, source, target)(CODES).astype(np.int8)
+    return (lambda codes: codes) if np.array_equal(table, CODES) else OneCode(by_byte(table))
+
+
+def _places(op: Op, context: Context) -> NDArray[np.intp]:
+    """Where each element of the output comes from: the operator on numbers instead of codes."""
+    source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    plain = replace(op, attrs={k: v for k, v in op.attrs.items() if k != "clip"})
+    counted = {tensor.name: replace(tensor, dtype="int32", quant=None) for tensor in (source, target)}
+    numbers = np.arange(source.elements, dtype=np.int32).reshape(source.shape)
+    rest = [context.tensor(name).data if name else None for name in op.inputs[1:]]
+    graph = replace(context.graph, tensors={**context.graph.tensors, **counted})
+    return evaluate(graph, plain, [numbers, *rest])[0].codes.reshape(-1).astype(np.intp)
 
 
 def of_one(kernel: Callable[[Array], Array], place: int) -> Kernel:

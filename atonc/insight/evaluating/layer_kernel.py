@@ -1,10 +1,14 @@
-"""16-bit sums become codes: v = t*f + a, shifted with rounding, limited.
+"""Convolutions and dense layers on batches: products of matrices in floating point that holds every sum exactly.
 
-`atonc.compiler.lower.semantics.sums.requantised` says it in 64-bit integers. Here it is 32-bit arithmetic that wraps,
-with coefficients chosen so that nothing that matters wraps; where there are none, the 64-bit form is used.
+The pieces of a layer (`atonc.compiler.lower.semantics.sums`) that read the same windows become one bank of kernels.
+Sums are in units of their output shift, so that rounding to 16 bits is rounding to whole numbers. Then 16-bit sums
+become codes: v = t*f + a, shifted with rounding, limited. `semantics.sums.requantised` says it in 64-bit integers. Here
+it is 32-bit arithmetic that wraps, with coefficients chosen so that nothing that matters wraps; where there are none,
+the 64-bit form is used.
 
 Sums in single precision need neither a rounding nor a conversion of their own: with 3 * 2^22 added they have no bits
-behind the point, and then their bits are those of that number plus the sum, which the addends make up for."""
+behind the point, and then their bits are those of that number plus the sum, which the addends make up for.
+"""
 
 from __future__ import annotations
 

@@ -36,6 +36,10 @@ class RecallCurve:
     def average(self) -> float:
         return float(np.mean(self.precision))
 
+    def as_dict(self) -> dict[str, Any]:
+        figures = {"positives": self.positives, "average_precision": round(self.average, 6)}
+        return {"name": self.name, **figures, "precision": list(self.precision)}
+
 
 def recall_curve(name: str, scores: NDArray[np.float64], right: NDArray[np.bool_]) -> RecallCurve:
     """One class against the rest: the score that each sample got for it, and whether it is of it. Equal scores are
@@ -116,6 +120,10 @@ class MetricFigure:
     low: float
     high: float
     samples: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON has no word for what is not a number."""
+        return {key: None if value != value else value for key, value in vars(self).items()}
 
 
 def mean_figure(name: str, values: NDArray[Any]) -> MetricFigure:

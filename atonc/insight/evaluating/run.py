@@ -78,26 +78,16 @@ class Evaluation:
             "model": self.model,
             "samples": self.samples,
             "metric": self.metric,
-            "figures": {side: list(map(_as_dict, figures)) for side, figures in self.sides.items()},
-            "differences": list(map(_as_dict, self.differences)),
-            "distances": {pair: list(map(_as_dict, figures)) for pair, figures in self.distances.items()},
+            "figures": {side: [figure.as_dict() for figure in figures] for side, figures in self.sides.items()},
+            "differences": [figure.as_dict() for figure in self.differences],
+            "distances": {pair: [figure.as_dict() for figure in figures] for pair, figures in self.distances.items()},
             "origin": self.origin,
             "confusion": [list(row) for row in self.confusion],
-            "curves": {side: list(map(_curve_as_dict, curves)) for side, curves in self.curves.items()},
+            "curves": {side: [curve.as_dict() for curve in curves] for side, curves in self.curves.items()},
             "yardstick": self.yardstick,
             "changed": [{"sample": c.entry.name, **c.answers} for c in self.changed],
             "notes": list(self.notes),
         }
-
-
-def _as_dict(figure: MetricFigure) -> dict[str, Any]:
-    """JSON has no word for what is not a number."""
-    return {key: None if value != value else value for key, value in asdict(figure).items()}
-
-
-def _curve_as_dict(curve: RecallCurve) -> dict[str, Any]:
-    figures = {"positives": curve.positives, "average_precision": round(curve.average, 6)}
-    return {"name": curve.name, **figures, "precision": list(curve.precision)}
 
 
 def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Path) -> Evaluation:
@@ -220,6 +210,8 @@ def summary(origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequ
     pairs = [f"{a}-{b}" for a, b in PAIRS if f"{a}-{b}" in records[0]["distance"]]
     distances = {pair: tuple(distance_figures([r["distance"][pair] for r in records])) for pair in pairs}
     yardstick = FLOAT if FLOAT in sides else INT8 if INT8 in sides else ""
+    pairs_of_answers = zip(sides[NPU], sides.get(yardstick, ()), strict=False)
+    changed = [k for k, (ours, theirs) in enumerate(pairs_of_answers) if not metric.same(ours, theirs)]
     notes = dict.fromkeys([*data.notes, *(note for answer in answers for note in answer["notes"])])
     return Evaluation(
         model=origin["model"],
@@ -229,8 +221,8 @@ def summary(origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequ
         differences=_differences(metric, data, sides, yardstick),
         distances=distances,
         yardstick=yardstick,
-        changed=tuple(_changed(metric, data, sides, yardstick)) if yardstick else (),
-        worst=tuple(_answered(metric, data, sides, metric.worst(sides[NPU], data)[:MOST_WORST])),
+        changed=_answered(metric, data, sides, changed),
+        worst=_answered(metric, data, sides, metric.worst(sides[NPU], data)[:MOST_WORST]),
         confusion=tuple(map(tuple, confusion(sides[NPU], data).tolist())) if metric.name == Top.name else (),
         curves=curves if any(curves.values()) else {},
         origin=origin,
@@ -252,17 +244,13 @@ def _differences(
     )
 
 
-def _changed(metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str) -> list[AnsweredSample]:
-    numbers = range(len(data.entries))
-    other = [k for k in numbers if not metric.same(sides[NPU][k], sides[yardstick][k])]
-    return _answered(metric, data, sides, other)
-
-
 def _answered(
     metric: Metric, data: Dataset, sides: dict[str, list[Any]], numbers: Sequence[int]
-) -> list[AnsweredSample]:
-    return [AnsweredSample(data.entries[k], {side: metric.words(records[k], data) for side, records in sides.items()})
-            for k in numbers]  # fmt: skip
+) -> tuple[AnsweredSample, ...]:
+    return tuple(
+        AnsweredSample(data.entries[k], {side: metric.words(records[k], data) for side, records in sides.items()})
+        for k in numbers
+    )
 
 
 def _origin(model: Path, wanted: EvaluateOptions, data: Dataset) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""A unit of work: some samples through all sides, a record of each. A pure function of files and options."""
+"""A unit of work: some samples through all sides (the NPU, the int8 model's own kernels, the float model), a record of
+each. A pure function of files and options."""
 
 from __future__ import annotations
 
@@ -114,8 +115,7 @@ PAIRS = ((NPU, FLOAT), (INT8, FLOAT), (NPU, INT8))
 def compute(unit: WorkUnit) -> bytes:
     """Records of the samples as JSON. The files are the model, the float model if there is one, then data."""
     words = unit.options
-    model, float_model = unit.files[0], unit.files[1] if words["float"] else None
-    sides = _sides(*_known(model), *(_known(float_model) if float_model else ("", "")), _text(words), words["int8"])
+    sides = _sides(unit.files[: 1 + words["float"]], json.dumps(words["compiler"], sort_keys=True), words["int8"])
     source = sides.compiled.source
     samples = [_sample(source, one, unit.files, words) for one in words["samples"]]
     shapes = [sides.compiled.graph.tensors[name].shape for name in sides.compiled.graph.outputs]
@@ -130,22 +130,16 @@ def _record(
     metric: Metric, sides: Sides, found: Mapping[str, Any], number: int, truth: Any, fit: Fit
 ) -> dict[str, Any]:
     graph = sides.compiled.graph
+    tensors = [graph.tensors[name] for name in graph.outputs]
     answers = {side: metric.record(values[number], truth, fit) for side, values in found.items()}
     far = {}
     for one, other in PAIRS:
         if one in found and other in found:
             a, b = found[one][number], found[other][number]
-            far[f"{one}-{other}"] = distance(a, b, _steps(graph, b))
+            pairs = zip(tensors, b, strict=True)
+            steps = [t.scale if t.quant is not None else code_size(graph, t, value) for t, value in pairs]
+            far[f"{one}-{other}"] = distance(a, b, steps)
     return {"sides": answers, "distance": far}
-
-
-def _steps(graph: Graph, values: Sequence[Array]) -> list[float]:
-    """What a code of each output is worth, in real numbers."""
-    found = []
-    for name, value in zip(graph.outputs, values, strict=True):
-        tensor = graph.tensors[name]
-        found.append(tensor.scale if tensor.quant is not None else code_size(graph, tensor, value))
-    return found
 
 
 def _sample(
@@ -157,7 +151,7 @@ def _sample(
         values, label = row(path, one["row"], inputs)
         given = {tensor.name: as_input(tensor, _plain(values[tensor.name], tensor.dtype)) for tensor in inputs}
         return given, label if one["truth"] is None or isinstance(one["truth"], dict) else one["truth"], Fit()
-    how = Preparation(words["resize"], _normalisation(words["normalise"]), words["colours"])
+    how = Preparation(words["resize"], words["normalise"], words["colours"])
     value, fit = picture_input(path, source, inputs[0], how)
     truth = one["truth"]
     if isinstance(truth, dict) and "mask" in truth:
@@ -183,10 +177,6 @@ def _mask(path: Path) -> Array:
     return found
 
 
-def _normalisation(given: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    return None if given is None else (tuple(given[0]), tuple(given[1]))
-
-
 def input_side(source: Graph) -> tuple[int, int]:
     """Width and height of the input, where it is a picture."""
     shape = source.tensors[source.inputs[0]].shape
@@ -198,23 +188,16 @@ def input_side(source: Graph) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------------ once in every process
 
 
-def _known(path: Path) -> tuple[str, str]:
-    return str(path), digest(path)
+_READY: dict[tuple[Any, ...], Sides] = {}  # of the last model
 
 
-def _text(words: Mapping[str, Any]) -> str:
-    return json.dumps(words["compiler"], sort_keys=True)
-
-
-_READY: dict[tuple[str | bool, ...], Sides] = {}  # of the last model
-
-
-def _sides(path: str, contents: str, float_path: str, float_contents: str, options: str, int8: bool) -> Sides:
-    key = (path, contents, float_path, float_contents, options, int8)
+def _sides(models: Sequence[Path], options: str, int8: bool) -> Sides:
+    """`models`: the int8 model and perhaps the float one."""
+    key = (*((str(path), digest(path)) for path in models), options, int8)
     if key not in _READY:
         forget()
-        compiled = compile_file(Path(path), arguments(Options, json.loads(options)))
-        _READY[key] = Sides(compiled, Path(path), Path(float_path) if float_path else None, int8)
+        compiled = compile_file(models[0], arguments(Options, json.loads(options)))
+        _READY[key] = Sides(compiled, models[0], models[1] if len(models) > 1 else None, int8)
     return _READY[key]
 
 

@@ -1,4 +1,5 @@
-"""What the tensors of the float model hold over the samples."""
+"""What the tensors of the float model hold over the samples: extremes, and a few values of each. On a cluster
+each unit takes some of the samples, and what its tensors held comes back."""
 
 from __future__ import annotations
 
@@ -19,22 +20,11 @@ from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.scales import Seen
 from atonc.machine.base import progress
 from atonc.machine.base.errors import ModelError
-from atonc.machine.base.frozen import dataclass
 
 VALUES_A_SAMPLE, PLACES_AT_LEAST = 400, 4  # of each tensor
 
 
-@dataclass(frozen=True)
-class Look:
-    """What one tensor held in some of the samples."""
-
-    low: float
-    high: float
-    values: Array  # a few
-    tops: Array | None  # per channel: the largest, without its sign
-
-
-Looks = dict[str, Look]
+Looks = dict[str, Seen]  # what tensors held in some of the samples, without the weights of errors
 
 
 def look(model: Any, names: Sequence[str], feeds: Sequence[Feed], first: int = 0) -> Looks:
@@ -51,7 +41,7 @@ def look(model: Any, names: Sequence[str], feeds: Sequence[Feed], first: int = 0
             kept[name].append(some_values(value, np.random.default_rng((first + index, number))))
 
     watch(model, feeds, names, see, "calibrating")
-    return {name: Look(lows[name], highs[name], np.concatenate(kept[name]), tops.get(name)) for name in names}
+    return {name: Seen(lows[name], highs[name], np.concatenate(kept[name]), tops=tops.get(name)) for name in names}
 
 
 def some_values(value: Array, random: np.random.Generator) -> Array:
@@ -121,7 +111,7 @@ def _looks(result: bytes, names: Sequence[str]) -> Looks:
     with np.load(io.BytesIO(result)) as stored:
         lows, highs = stored["ranges"].T
         return {
-            name: Look(float(lows[index]), float(highs[index]), stored[str(index)], stored.get(f"{_TOPS}{index}"))
+            name: Seen(float(lows[index]), float(highs[index]), stored[str(index)], tops=stored.get(f"{_TOPS}{index}"))
             for index, name in enumerate(names)
         }
 
@@ -144,13 +134,13 @@ def calibrate(
     return found
 
 
-def _together(looks: Sequence[Look], weights: Array | None) -> Seen:
+def _together(looks: Sequence[Seen], weights: Array | None) -> Seen:
+    low, high = min(one.low for one in looks), max(one.high for one in looks)
     values = np.concatenate([one.values for one in looks])
     tops = [one.tops for one in looks if one.tops is not None]
-    return Seen(
-        min(one.low for one in looks), max(one.high for one in looks), values, _fitting(weights, values),
-        np.max(tops, axis=0) if tops else None,
-    )  # fmt: skip
+    if weights is not None:
+        weights = weights / weights.sum() if weights.shape == values.shape[1:] and weights.any() else None
+    return Seen(low, high, values, weights, np.max(tops, axis=0) if tops else None)
 
 
 def channel_weights(graph: FloatGraph, layers: Sequence[LinearLayer]) -> dict[str, Array]:
@@ -168,9 +158,3 @@ def channel_weights(graph: FloatGraph, layers: Sequence[LinearLayer]) -> dict[st
     readers = {name: {id(node) for node in graph.readers[name]} for name in found}
     weighted = {id(layer.node) for layer in layers}
     return {name: value for name, value in found.items() if readers[name] <= weighted and name not in graph.outputs}
-
-
-def _fitting(weights: Array | None, values: Array) -> Array | None:
-    if weights is None or weights.shape != values.shape[1:] or not weights.any():
-        return None
-    return weights / weights.sum()

@@ -1,5 +1,12 @@
 """A PyTorch module or exported program as a float ONNX model, by PyTorch's own exporter. Nodes and tensors are named
-after the modules that they come from, so that whatever is said of a layer says where it stands in the source."""
+after the modules that they come from, so that whatever is said of a layer says where it stands in the source.
+
+An exported program (.pt2) is an archive from strangers and is looked at before torch loads it: `torch.export.load` runs
+what some members of such an archive say: pickled weights, constants and sample inputs, compiled libraries, expressions
+of open sizes, guards, and operators that are named by any path below `torch`. A program of fixed sizes made of
+PyTorch's own operators needs none of them. So an archive that has them is refused, and torch gets a new one that holds
+nothing but what was looked at.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.frontends import limits
+from atonc.insight.quantizing.graph import WEIGHTED
 from atonc.machine.base import progress
 from atonc.machine.base.errors import ModelError, ToolError, UnsupportedError
 
@@ -151,7 +159,6 @@ def _entries(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]
 
 
 SCOPES = "pkg.torch.onnx.name_scopes"  # of a node: the modules around it, outermost first, then its own name
-WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 MOST_WORDS = 400  # characters of what torch says
 NAMED_OPERATOR = re.compile(r"(?:op='|torch\.ops\.)(aten\.\w+)")
 

@@ -1,4 +1,10 @@
-"""A float ONNX graph to look at and to change: who writes and reads a tensor, its shape, its value if constant."""
+"""A float ONNX graph to look at and to change: who writes and reads a tensor, its shape, its value if constant; its
+layers with weights as matrix products; and which tensors become int8, a plan over the graph.
+
+Functions of one value (SiLU, hard-swish and their like, however many nodes they are written with) stay in float between
+one QuantizeLinear and the next: the compiler makes one table of them. A ReLU stays with the layer before it. Tails that
+int8 would spoil (softmax, non-maximum suppression) stay in float.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +17,8 @@ import numpy as np
 from atonc.compiler.ir import Array
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.machine.base.frozen import dataclass
+
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 class FloatGraph:
@@ -53,7 +61,7 @@ class FloatGraph:
 
     def weights_of(self, node: Any) -> str:
         """Name of the constant that the node multiplies with; empty if it has none."""
-        if node.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul") and node.input[1] in self.constants:
+        if node.op_type in WEIGHTED and node.input[1] in self.constants:
             return str(node.input[1])
         return ""
 
@@ -182,7 +190,6 @@ def _padded(
     return padded, (high, wide)
 
 
-WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "MaxPool", "Identity", "Gather",
          "DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Pad", "Concat", "GlobalMaxPool")  # fmt: skip
 # nodes of one value that the reader makes of others, or that are one with a constant beside it

@@ -1,4 +1,10 @@
-"""What decides between two ways to quantise: the outputs, on samples that taught nothing."""
+"""What decides between two ways to quantise: the outputs, on samples that taught nothing; how much better one is than
+the other, and how sure that is.
+
+Detectors join parts of unlike range in one output, boxes in pixels and scores below 1: each part counts. One scale for
+both would leave the scores a few codes. From the first such Concat on the output stays in float, however often it is
+joined and reshaped on the way: its parts keep scales of their own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ import numpy as np
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph, is_move
 from atonc.insight.quantizing.loading import require_equal_sizes
-from atonc.insight.quantizing.observe import outputs, run, session
+from atonc.insight.quantizing.observe import outputs, part_of, run, session
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.scales import Seen
 from atonc.insight.quantizing.write import decoded
@@ -131,11 +137,8 @@ def _owners(graph: FloatGraph, joined: Joined) -> Array:
 
     constants = {name for node in joined.nodes for name in node.input if name in graph.constants}
     inputs = [helper.make_tensor_value_info(p, TensorProto.FLOAT, graph.shapes[p]) for p in joined.parts]
-    outputs = [helper.ValueInfoProto(name=joined.output)]
     stored = [numpy_helper.from_array(graph.constants[name], name) for name in sorted(constants)]
-    body = helper.make_graph(list(joined.nodes), "joining", inputs, outputs, stored)
-    source = graph.model
-    model = helper.make_model(body, opset_imports=list(source.opset_import), ir_version=source.ir_version)
+    model = part_of(graph.model, joined.nodes, inputs, [joined.output], stored)
     feed = {part: np.full(graph.shapes[part], index, np.float32) for index, part in enumerate(joined.parts)}
     return run(session(model), feed)[0].astype(np.int64)
 
@@ -211,8 +214,13 @@ class QuantizationJudge:
         return [value[owners == part] for part in range(int(owners.max()) + 1)]
 
     def outputs_db(self, model: Any) -> list[float]:
-        """Signal to noise of each output of the model."""
-        return snr_db(self.expected, self._seen(model, self.names[: self.outputs]))
+        """Signal to noise of each output of the model over all samples."""
+        seen, figures = self._seen(model, self.names[: self.outputs]), list[float]()
+        for expected, got in zip(zip(*self.expected, strict=True), zip(*seen, strict=True), strict=True):
+            signal = sum(power(one) for one in expected)
+            noise = sum(power(a.astype(np.float64) - b) for a, b in zip(expected, got, strict=True))
+            figures.append(float(decibels(np.array([signal]), np.array([noise]))))
+        return figures
 
     def _seen(self, model: Any, names: Sequence[str]) -> list[list[Array]]:
         made = {name for node in model.graph.node for name in node.output}
@@ -233,16 +241,6 @@ def judged(graph: FloatGraph) -> tuple[str, ...]:
         if node is not None and node.op_type in SATURATING:
             found[node.input[0]] = None
     return tuple(found)
-
-
-def snr_db(reference: Sequence[Sequence[Array]], seen: Sequence[Sequence[Array]]) -> list[float]:
-    """Signal to noise of each output over all samples, in dB; 120 where they are equal."""
-    figures = []
-    for expected, got in zip(zip(*reference, strict=True), zip(*seen, strict=True), strict=True):
-        signal = sum(power(one) for one in expected)
-        noise = sum(power(a.astype(np.float64) - b) for a, b in zip(expected, got, strict=True))
-        figures.append(float(decibels(np.array([signal]), np.array([noise]))))
-    return figures
 
 
 def poor_outputs(figures: Mapping[str, float]) -> list[str]:

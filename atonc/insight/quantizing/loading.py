@@ -18,13 +18,14 @@ from atonc.compiler.frontends.onnx_qdq import constant_data
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
-from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
 
 
 def fold_norms(graph: Any) -> None:
-    """Changes the graph in place."""
+    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose before it, as a depthwise 1x1 convolution, or as a
+    product and a sum. Changes the graph in place."""
     from onnx import numpy_helper
 
     constants = {proto.name: proto for proto in graph.initializer}
@@ -36,7 +37,10 @@ def fold_norms(graph: Any) -> None:
         before = producers.get(node.input[0])
         if any(name not in constants for name in node.input[1:5]):
             continue
-        factor, offset = _affine(node, [numpy_helper.to_array(constants[name]) for name in node.input[1:5]])
+        values = (numpy_helper.to_array(constants[name]).astype(np.float64) for name in node.input[1:5])
+        gamma, beta, mean, variance = values
+        factor = gamma / np.sqrt(variance + next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5))
+        offset = beta - mean * factor
         alone = readers.count(node.input[0]) == 1 and node.input[0] not in outputs
         if before is not None and alone and before.op_type == "ConvTranspose" and before.input[1] in constants:
             _into(before, node, factor, offset, graph, constants)
@@ -44,13 +48,6 @@ def fold_norms(graph: Any) -> None:
             _as_convolution(node, factor, offset, graph)
         elif ranks.get(node.input[0], 0) > 1:
             _as_line(node, factor, offset, ranks[node.input[0]], graph)
-
-
-def _affine(node: Any, values: list[Array]) -> tuple[Array, Array]:
-    gamma, beta, mean, variance = (value.astype(np.float64) for value in values)
-    epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-    factor = gamma / np.sqrt(variance + epsilon)
-    return factor, beta - mean * factor
 
 
 def _into(before: Any, node: Any, factor: Array, offset: Array, graph: Any, constants: dict[str, Any]) -> None:
@@ -104,7 +101,6 @@ def _replace_inputs(node: Any, graph: Any, weights: Array, bias: Array, label: s
 
 WIDTHS_OPSET, WIDTHS_IR = 21, 10  # the first that have INT4 and INT16, and what published files with INT4 have
 OPSET = 17  # per-channel DequantizeLinear came with 13; ORT's optimiser knows all of 17
-WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
              "ConvInteger", "MatMulInteger", "QGemm")  # fmt: skip
 
@@ -193,9 +189,19 @@ def require_float(model: Any, name: str) -> None:
 
 def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
     """Open sizes by their names; a batch that is left open becomes 1."""
+    from onnx import TensorProto
+
     constants = {proto.name for proto in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
-    _require_float32(inputs, name)
+    for value in inputs:
+        kind = value.type.tensor_type.elem_type
+        if kind != TensorProto.FLOAT:
+            raise UnsupportedError(
+                f"input {value.name[:80]!r} is of type {TensorProto.DataType.Name(kind).lower()}",
+                where=name,
+                rule="inputs of the float model are float32",
+                remedy="export the model in float32",
+            )
     named = {dim.dim_param for value in inputs for dim in value.type.tensor_type.shape.dim if dim.dim_param}
     numbered = {f"{value.name}:{index}" for value in inputs for index in range(len(_dims(value)))}
     require_names(sizes, named | numbered)
@@ -220,20 +226,6 @@ def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
         value.type.tensor_type.ClearField("shape")  # inferred anew from the inputs
     del model.graph.value_info[:]
     return model
-
-
-def _require_float32(inputs: Sequence[Any], name: str) -> None:
-    from onnx import TensorProto
-
-    for value in inputs:
-        kind = value.type.tensor_type.elem_type
-        if kind != TensorProto.FLOAT:
-            raise UnsupportedError(
-                f"input {value.name[:80]!r} is of type {TensorProto.DataType.Name(kind).lower()}",
-                where=name,
-                rule="inputs of the float model are float32",
-                remedy="export the model in float32",
-            )
 
 
 def _dims(value: Any) -> Any:
@@ -296,7 +288,9 @@ def raised(model: Any, name: str) -> Any:
                 remedy=f"export the model with opset {WIDTHS_OPSET}, or leave --bits and --wide out",
             ) from None
     for node in [node for node in model.graph.node if node.op_type == "Constant"]:  # attributes that became inputs
-        model.graph.initializer.append(numpy_helper.from_array(_constant_of(node), node.output[0]))
+        value = helper.get_attribute_value(node.attribute[0])
+        array = numpy_helper.to_array(value) if node.attribute[0].name == "value" else np.asarray(value)
+        model.graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
         model.graph.node.remove(node)
     version = max(WIDTHS_OPSET, model.opset_import[0].version)
     del model.opset_import[:]
@@ -304,14 +298,6 @@ def raised(model: Any, name: str) -> Any:
     model.ir_version = WIDTHS_IR
     _name_nodes(model.graph)
     return model
-
-
-def _constant_of(node: Any) -> Any:
-    import numpy as np
-    from onnx import helper, numpy_helper
-
-    value = helper.get_attribute_value(node.attribute[0])
-    return numpy_helper.to_array(value) if node.attribute[0].name == "value" else np.asarray(value)
 
 
 def _name_nodes(graph: Any) -> None:
@@ -330,7 +316,11 @@ LATER = "and leave the rest to the application"
 
 
 def require_fixed_outputs(graph: FloatGraph, exported: Any, where: str) -> None:
-    """`graph`: tidy, with shapes; `exported`: the same model with the names that the user knows."""
+    """Outputs whose size depends on values (boxes that a detector keeps, values that a mask picks) are refused before
+    the work: samples cannot be compared value by value, and the chip has memory for one size.
+
+    `graph`: tidy, with shapes; `exported`: the same model with the names that the user knows.
+    """
     open_sizes = [name for name in graph.outputs if not all(graph.shapes.get(name, ()))]
     for name in open_sizes:
         node = next((node for node in _behind(exported, name) if node.op_type in BY_VALUES), None)

@@ -129,7 +129,12 @@ class EqualisedPair:
 
 
 def equalise(graph: FloatGraph, layers: list[LinearLayer], seen: Mapping[str, Seen]) -> int:
-    """Changes the weights in place, and tells so in the model; how many pairs were changed."""
+    """Cross-layer equalisation: channels of one tensor with unlike ranges are made alike. A channel may be multiplied
+    on one side of a ReLU and divided on the other; the model computes the same. A depthwise layer behind it has a scale
+    of its own for every channel, so there it costs nothing.
+
+    Changes the weights in place, and tells so in the model; how many pairs were changed.
+    """
     gains: dict[str, Array] = {}
     for pair in pairs_of(graph, layers):
         if pair.middle not in seen:

@@ -1,4 +1,5 @@
-"""Runs a model over samples and looks at what its tensors hold."""
+"""Runs a model, or parts of it, over samples and looks at what its tensors hold; tells samples of another range than
+the model was trained with (0..1 where 0..255 was meant)."""
 
 from __future__ import annotations
 
@@ -69,6 +70,15 @@ def with_outputs(model: Any, names: Iterable[str]) -> Any:
     return copy
 
 
+def part_of(model: Any, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Iterable[str], stored: Any) -> Any:
+    """Some nodes of a model as a model: `inputs` with their types, `stored` constants."""
+    from onnx import helper
+
+    ends = [helper.ValueInfoProto(name=name) for name in outputs]
+    graph = helper.make_graph(list(nodes), "part", inputs, ends, stored)
+    return helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=model.ir_version)
+
+
 def watch(
     model: Any, feeds: Sequence[Feed], names: Sequence[str], see: Callable[[int, dict[str, Array]], None], title: str
 ) -> None:
@@ -100,8 +110,7 @@ class Pieces:
     """`advance` runs up to a node, without it; `apply` runs single nodes with other constants."""
 
     def __init__(self, model: Any, feeds: Sequence[Feed]) -> None:
-        self.opsets = list(model.opset_import)
-        self.ir_version = model.ir_version
+        self.model = model
         self.nodes = list(model.graph.node)
         self.constants = {proto.name: proto for proto in model.graph.initializer}
         self.place = 0
@@ -139,8 +148,7 @@ class Pieces:
                   for name in read if name not in live]  # fmt: skip
         kinds = {name: helper.np_dtype_to_tensor_dtype(self.values[name][0].dtype) for name in live}
         inputs = [helper.make_tensor_value_info(n, kinds[n], self.values[n][0].shape) for n in live]
-        graph = helper.make_graph(list(nodes), "piece", inputs, [helper.ValueInfoProto(name=n) for n in wanted], stored)
-        running = session(helper.make_model(graph, opset_imports=self.opsets, ir_version=self.ir_version))
+        running = session(part_of(self.model, nodes, inputs, wanted, stored))
         found: Values = {name: [] for name in wanted}
         for index in range(self.count):
             results = run(running, {name: self.values[name][index] for name in live}, wanted)
@@ -164,7 +172,7 @@ class FirstNorm:
 
 def first_norm(model: Any) -> FirstNorm | None:
     """Finds the first BatchNorm of a model as exported; None where it is folded, or not right behind the input."""
-    from onnx import helper, numpy_helper
+    from onnx import numpy_helper
 
     constants = {proto.name: proto for proto in model.graph.initializer}
     producers = {name: node for node in model.graph.node for name in node.output}
@@ -180,9 +188,8 @@ def first_norm(model: Any) -> FirstNorm | None:
         if len(inputs) != 1 or others or convolutions != 1 or norm.input[4] not in constants:
             continue
         used = [constants[n] for node in chain for n in node.input[1:] if n]
-        output = helper.ValueInfoProto(name=norm.input[0])
-        graph = helper.make_graph(chain, "first", inputs, [output], list({p.name: p for p in used}.values()))
-        made = helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=min(model.ir_version, 10))
+        made = part_of(model, chain, inputs, [norm.input[0]], list({p.name: p for p in used}.values()))
+        made.ir_version = min(model.ir_version, 10)
         return FirstNorm(made, numpy_helper.to_array(constants[norm.input[4]]))
     return None
 

@@ -1,4 +1,5 @@
-"""What a quantised model costs on the board: compiled, not run."""
+"""What a quantised model costs on the board, compiled and not run; what it gives in the chip's own arithmetic; and
+which of several is taken, by what they lose and how long they take."""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""The range that keeps most of what a histogram says, by relative entropy: the same choice as onnxruntime's, which
-counts in Python and takes minutes for small networks."""
+"""From what tensors were seen to hold to scales and zero points: ranges by several methods, tensors that share a scale,
+and which activations may have 16 bits.
+
+An operator computes in one width: what reads or writes a wide tensor has 16 bits on all sides, and tensors of 8 bits
+are converted at its edges. Mixed operators would run on the CPU.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -21,7 +25,11 @@ _LITTLE = 1e-4  # of one value: stands for none, whose logarithm nobody has
 
 
 def entropy_range(values: Array) -> tuple[float, float]:
-    """Ranges around zero, from `QUANTISED_BINS` bins on to all of them; the first of the best."""
+    """The range that keeps most of what a histogram says, by relative entropy: the same choice as onnxruntime's, which
+    counts in Python and takes minutes for small networks.
+
+    Ranges around zero, from `QUANTISED_BINS` bins on to all of them; the first of the best.
+    """
     flat = values.astype(np.float32).reshape(-1)
     top = np.abs(flat).max()
     counts, edges = np.histogram(flat, BINS, range=(-top, top))
@@ -193,19 +201,19 @@ NEARLY_SYMMETRIC = 1.15  # by how much the step may grow
 def assign(
     graph: FloatGraph, plan: ScalePlan, seen: Mapping[str, Seen], method: str, tuning: Tuning
 ) -> dict[str, Scale]:
-    groups = _groups(plan, tuning)
+    pairs = list(plan.same)
+    if tuning.concats:
+        pairs += [(output, name) for output, names in plan.concats for name in names]
+    if tuning.adds:
+        pairs += [(names[0], other) for names in plan.adds for other in names[1:]]
     scales: dict[str, Scale] = {}
-    for members in groups:
+    for members in grouped(plan.tensors, pairs):
         ranges = [_range(graph, name, seen[name], method, tuning) for name in members]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
-        scales |= dict.fromkeys(members, _scale(low, high, tuning))
+        free, plain = scale_of(low, high), symmetric(low, high)
+        near = tuning.near_zeros and plain.scale <= NEARLY_SYMMETRIC * free.scale
+        scales |= dict.fromkeys(members, plain if near or tuning.zeros else free)
     return scales
-
-
-def _scale(low: float, high: float, tuning: Tuning) -> Scale:
-    free, plain = scale_of(low, high), symmetric(low, high)
-    near = tuning.near_zeros and plain.scale <= NEARLY_SYMMETRIC * free.scale
-    return plain if near or tuning.zeros else free
 
 
 def _range(graph: FloatGraph, name: str, seen: Seen, method: str, tuning: Tuning) -> tuple[float, float]:
@@ -227,18 +235,9 @@ def input_range(seen: Seen) -> tuple[float, float]:
     return seen.low, seen.high
 
 
-def _groups(plan: ScalePlan, tuning: Tuning) -> list[list[str]]:
-    pairs = list(plan.same)
-    if tuning.concats:
-        pairs += [(output, name) for output, names in plan.concats for name in names]
-    if tuning.adds:
-        pairs += [(names[0], other) for names in plan.adds for other in names[1:]]
-    return scale_groups(plan, pairs)
-
-
-def scale_groups(plan: ScalePlan, pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Tensors that share a scale, in the order of the plan."""
-    leader = {name: name for name in plan.tensors}
+def grouped(names: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Names that pairs connect, in the order of the names."""
+    leader = {name: name for name in names}
 
     def find(name: str) -> str:
         while leader[name] != name:
@@ -248,7 +247,7 @@ def scale_groups(plan: ScalePlan, pairs: Iterable[tuple[str, str]]) -> list[list
     for one, other in pairs:
         leader[find(other)] = find(one)
     found: dict[str, list[str]] = {}
-    for name in plan.tensors:
+    for name in names:
         found.setdefault(find(name), []).append(name)
     return list(found.values())
 
@@ -289,9 +288,10 @@ class WidthPlan:
         readers |= floats | set(graph.outputs)  # what computes in float reads either width
         pairs = [*plan.same, *((output, name) for output, names in plan.concats for name in names)]
         groups = []
-        for members in scale_groups(plan, pairs):
-            makers = [graph.producer.get(name) for name in members]
-            made = all(_made(graph, n, m, writers) for n, m in zip(members, makers, strict=True))
+        for members in grouped(plan.tensors, pairs):
+            makers = {name: graph.producer.get(name) for name in members}
+            # by the application, a move, or an operator with a form for 16 bits
+            made = all(n in graph.inputs if m is None else is_move(m) or n in writers for n, m in makers.items())
             if made and readers & set(members):
                 groups.append(tuple(members))
         return WidthPlan(tuple(groups), sides)
@@ -300,26 +300,14 @@ class WidthPlan:
         """With every tensor that only wide operators write and read: a conversion there would cost and lose."""
         taken = set(wanted)
         while True:
-            nodes = self.nodes(taken)
-            more = [
-                group for group in self.groups
-                if not taken.issuperset(group) and self._between(group, nodes)
-            ]  # fmt: skip
+            nodes, left = self.nodes(taken), [group for group in self.groups if not taken.issuperset(group)]
+            more = [group for group in left if len(around := self.nodes(group)) > 1 and around <= nodes]
             if not more:
                 return frozenset(taken)
             taken.update(name for group in more for name in group)
 
-    def _between(self, group: tuple[str, ...], nodes: Collection[str]) -> bool:
-        around = self.nodes(group)
-        return len(around) > 1 and around <= set(nodes)
-
     def nodes(self, taken: Collection[str]) -> frozenset[str]:
         return frozenset(node for node, names in self.sides.items() if not set(taken).isdisjoint(names))
-
-
-def _made(graph: FloatGraph, name: str, maker: Any, writers: Collection[str]) -> bool:
-    """By an operator with a form for 16 bits, a move, or the application."""
-    return name in graph.inputs if maker is None else is_move(maker) or name in writers
 
 
 def wide_forms(graph: FloatGraph, plan: ScalePlan, seen: Mapping[str, Seen], wide: frozenset[str]) -> WideForms:

@@ -1,4 +1,12 @@
-"""Weights as codes of 8 or 4 bits: one symmetric scale per output channel."""
+"""Weights as codes of 8 or 4 bits: one symmetric scale per output channel, rounded so that the layer's output, not each
+weight, comes nearest to float.
+
+The inputs of a sum are rounded one after the other, and what each rounding loses is made up by the weights that are
+still free, by least squares over the rows that the layer reads (as in optimal brain surgery). That needs only second
+moments of the rows. What the mean loses goes into the bias. Weights of 4 bits lose enough that a layer can mend what
+those before it lost, held to its own weights by a ridge. (At 8 bits that was tried: with a hundred samples it learns
+their noise and loses 2 to 10 dB.)
+"""
 
 from __future__ import annotations
 
@@ -142,7 +150,12 @@ ROUNDS = 4  # of codes and scales; hardly any code moves after them
 
 
 def refined(wanted: Array, within: Array, scales: Array, allowed: CodeRange) -> tuple[Array, Array]:
-    """group x outputs x inputs -> int8 codes, and scales (group x outputs)."""
+    """Sixteen codes are few: the scale of a channel and the codes of its weights are worked out together.
+
+    Several scales are rounded one input after the other. Then the scale that fits the codes best is taken, and every
+    code is looked at again while all others stay; neither ever makes the error of the layer's output larger.
+    group x outputs x inputs -> int8 codes, and scales (group x outputs).
+    """
     best = np.zeros(wanted.shape), scales.astype(np.float64)
     least = np.full(scales.shape, np.inf)
     for start in STARTS:

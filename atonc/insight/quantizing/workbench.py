@@ -18,7 +18,7 @@ from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.scales import Seen, Tuning, assign, wide_forms
 from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizedCandidate, QuantizeOptions, Step
 from atonc.insight.quantizing.weights import SHARES, WHOLE, Bounds, nearest
-from atonc.insight.quantizing.write import write
+from atonc.insight.quantizing.write import OnnxWriter
 from atonc.machine.base.frozen import dataclass
 
 NOTHING = MendOptions(False, False)
@@ -84,7 +84,7 @@ class Workbench:
         plan = self.plan(tuning)
         scales = assign(self.graph, plan, self.seen, self.method, tuning)
         wide = wide_forms(self.graph, plan, self.seen, tuning.wide)
-        return write(self.graph, plan, scales, self.layers if layers is None else layers, wide)
+        return OnnxWriter(self.graph, plan, scales, self.layers if layers is None else layers, wide).model()
 
     def mended(
         self,

@@ -24,17 +24,7 @@ def raw(graph: FloatGraph, name: str) -> str:
     return f"{name}_real" if name in graph.outputs else name
 
 
-def write(
-    graph: FloatGraph,
-    plan: ScalePlan,
-    scales: Mapping[str, Scale],
-    layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
-    wide: WideForms = EIGHT_ONLY,
-) -> Any:
-    return _OnnxWriter(graph, plan, scales, layers, wide).model()
-
-
-class _OnnxWriter:
+class OnnxWriter:
     def __init__(
         self,
         graph: FloatGraph,

@@ -11,6 +11,7 @@ import numpy as np
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import WEIGHTED, is_move
 from atonc.insight.quantizing.loading import parse
+from atonc.insight.quantizing.scales import grouped
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass
 
@@ -137,25 +138,17 @@ class _Reader:
 
     def _groups(self, decoded: Mapping[str, str]) -> dict[str, int]:
         """Moves keep scale and zero point; joins and sums that have one scale in the file keep to it."""
-        leader = {name: name for name in self.quantised}
-
-        def find(name: str) -> str:
-            while leader[name] != name:
-                name = leader[name]
-            return name
-
+        pairs = list[tuple[str, str]]()
         written = {node.input[0]: name for name, node in self.quantised.items()}
         for node in self.nodes:
             if not is_move(node) and node.op_type not in TIED:
                 continue
             read = [decoded[name] for name in node.input if name in decoded]
             made = [written[name] for name in node.output if name in written] if is_move(node) else []
-            for other in (*read, *made)[1:]:
-                first = (*read, *made)[0]
-                if self._form(first) == self._form(other):
-                    leader[find(other)] = find(first)
-        order = list(dict.fromkeys(find(name) for name in self.quantised))
-        return {name: order.index(find(name)) for name in self.quantised}
+            first, *others = (*read, *made) or ("",)
+            pairs += [(first, other) for other in others if self._form(first) == self._form(other)]
+        groups = grouped(tuple(self.quantised), pairs)
+        return {name: number for number, members in enumerate(groups) for name in members}
 
     def _layers(
         self, decoded: Mapping[str, str], groups: Mapping[str, int]

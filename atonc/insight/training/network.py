@@ -1,5 +1,7 @@
 """A quantised model as a PyTorch module: weights, biases and scales are its parameters, and every tensor that has codes
-in the compiled network has them here."""
+in the compiled network has them here. Real values become codes and real values again, rounded as the chip rounds;
+gradients go through the rounding as if it were not there, and stop where codes end. What was trained becomes the file
+that it came from: the same nodes and names, other weights, biases and scales."""
 
 from __future__ import annotations
 
