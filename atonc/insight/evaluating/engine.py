@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.compiler.inputs.inputs import program_inputs, real
 from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.elementwise.binary import TwoOperands
@@ -159,7 +160,7 @@ class Engine:
     """A program, ready for any number of samples."""
 
     def __init__(self, compiled: Compiled) -> None:
-        self.graph, self.context = compiled.graph, compiled.mapped.context
+        self.compiled, self.graph, self.context = compiled, compiled.graph, compiled.mapped.context
         on_cpu = compiled.mapped.on_cpu
         last = {name: number for number, op in enumerate(self.graph.ops) for name in op.inputs}
         self.constants = {n: t.data for n, t in self.graph.tensors.items() if t.data is not None}
@@ -187,6 +188,14 @@ class Engine:
             if name not in values:  # a constant
                 values[name] = np.repeat(self.constants[name].astype(self._type(name))[None], samples, axis=0)
         return values if observe else {name: values[name] for name in self.graph.outputs}
+
+    def outputs(self, samples: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
+        """Real values of the outputs, sample by sample, from inputs as the model takes them."""
+        given = [program_inputs(self.compiled, sample) for sample in samples]
+        got = self.run({name: np.stack([one[name] for one in given]) for name in self.graph.inputs})
+        tensors = [self.graph.tensors[name] for name in self.graph.outputs]
+        reals = [got[t.name] if t.quant is None else real(t, got[t.name]) for t in tensors]
+        return [[value[k] for value in reals] for k in range(len(samples))]
 
     def _type(self, name: str) -> np.dtype[Any]:
         return stored_type(self.graph.tensors[name])

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -71,36 +71,27 @@ class Wrapping32:
     def __call__(self, sums: Array) -> Array:
         codes = sums.view(np.int32) if self.rounds else np.empty(sums.size, np.int32)
         for part, length in in_rows(sums.size, self.channels, self.factors.size):
-            v = codes[part].reshape(-1, length)
-            self._row(sums[part].reshape(-1, length), v, slice(length))
+            t, v = sums[part].reshape(-1, length), codes[part].reshape(-1, length)
+            if self.limits is not None and self.limits[0].ndim:  # `np.clip` takes five times as long as both steps
+                np.maximum(t, self.limits[0][:length], out=t)
+                np.minimum(t, self.limits[1][:length], out=t)
+            elif self.limits is not None:
+                np.clip(t, *self.limits, out=t)
+            if self.rounds:
+                t += _WHOLE  # `v` is the same memory
+            else:
+                v[...] = t
+            v *= self.factors[:length]
+            v += self.addends[:length]
+            if self.half:
+                v += v >> 31
+                v += np.int32(self.half)
+            v >>= self.shift
+            np.clip(v, *self.clip, out=v)
         return codes
-
-    def _row(self, sums: Array, v: Array, some: slice) -> None:
-        if self.limits is not None:
-            _limit(sums, *(end[some] if end.ndim else end for end in self.limits))
-        if self.rounds:
-            sums += _WHOLE  # `v` is the same memory
-        else:
-            v[...] = sums
-        v *= self.factors[some]
-        v += self.addends[some]
-        if self.half:
-            v += v >> 31
-            v += np.int32(self.half)
-        v >>= self.shift
-        np.clip(v, *self.clip, out=v)
 
 
 Finish = Exact64 | Wrapping32  # sums of all channels, pixel after pixel, which may be overwritten -> codes
-
-
-def _limit(sums: Array, low: Any, high: Any) -> None:
-    """`np.clip` with a limit for each channel takes five times as long as both of its steps."""
-    if low.ndim:
-        np.maximum(sums, low, out=sums)
-        np.minimum(sums, high, out=sums)
-    else:
-        np.clip(sums, low, high, out=sums)
 
 
 @lru_cache(maxsize=4096)
@@ -271,17 +262,6 @@ class Grid:
         return self.flat[: prod(self.shape)].reshape(self.shape)[:, :lines, :columns]
 
 
-class WindowSums(Protocol):
-    def sums(self, features: Array, rows: slice) -> Grid:
-        """Sums up these output rows; the array is the caller's."""
-        ...
-
-    @property
-    def line_elements(self) -> int:
-        """That an output pixel takes on the way."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Frame:
     """Where windows are, and the number that stands for zero."""
@@ -374,27 +354,31 @@ class Dense:
         return self.matrix.shape[0]
 
     def sums(self, features: Array, rows: slice) -> Grid:
+        """Sums up these output rows; the array is the caller's."""
         frame = self.frame
         if frame.plain:
             view = frame.lines(features, rows)[0]
             left = np.empty(view.shape, frame.dtype)
             frame.centred(view, left)
         else:
-            left = _windows(self._padded(features, rows), frame, rows.stop - rows.start)
+            left = self._windows(features, rows)
         found = left.reshape(-1, self.matrix.shape[0]) @ self.matrix
         return Grid(found.reshape(-1), (features.shape[0], rows.stop - rows.start, frame.columns, found.shape[1]))
 
-    def _padded(self, features: Array, rows: slice) -> Array:
-        """[samples, lines, columns, channels] as the windows see them."""
-        frame = self.frame
+    def _windows(self, features: Array, rows: slice) -> Array:
+        """[samples, rows, columns, window rows, window columns, channels], as a copy."""
+        frame, count = self.frame, rows.stop - rows.start
         view, above = frame.lines(features, rows)
-        lines = (rows.stop - rows.start - 1) * frame.stride + frame.window[0]
+        lines = (count - 1) * frame.stride + frame.window[0]
         columns = (frame.columns - 1) * frame.stride + frame.window[1]
         buffer = np.empty((view.shape[0], lines, columns, view.shape[3]), frame.dtype)
         left = frame.padding[1]
         width = min(view.shape[2], columns - left)
         frame.framed(view[:, :, :width], buffer, slice(above, above + view.shape[1]), slice(left, left + width))
-        return buffer
+        sample, line, pixel, item = buffer.strides
+        shape = (view.shape[0], count, frame.columns, *frame.window, view.shape[3])
+        strides = (sample, line * frame.stride, pixel * frame.stride, line, pixel, item)
+        return np.ascontiguousarray(as_strided(buffer, shape, strides))
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,18 +413,17 @@ class Depthwise:
         product = np.empty(elements, frame.dtype)
         for part, length in in_rows(elements, shape[3], self.taps.shape[2]):
             sums, now = total[part].reshape(-1, length), product[part].reshape(-1, length)
-            for number, (i, j, here) in enumerate(self._places(phases)):
+            for number, (i, j) in enumerate(np.ndindex(*frame.window)):
                 start = i // frame.stride * line + j // frame.stride * shape[3] + part.start
+                here = phases[i % frame.stride][j % frame.stride]
                 some = here[start : start + now.size].reshape(now.shape)
                 np.multiply(some, self.taps[i, j, :length], out=now if number else sums)
                 if number:
                     sums += now
         return Grid(total, shape)
 
-    def _places(self, phases: list[list[Array]]) -> Iterator[tuple[int, int, Array]]:
-        step = self.frame.stride
-        for i, j in np.ndindex(*self.frame.window):
-            yield i, j, phases[i % step][j % step]
+
+WindowSums = Dense | Depthwise  # `line_elements`: that an output pixel takes on the way
 
 
 def pictures(flat: Array, area: Area) -> Array:
@@ -451,14 +434,6 @@ def pictures(flat: Array, area: Area) -> Array:
     step = flat.itemsize
     strides = (flat.strides[0], area.line * step, area.pixel * step, step)
     return as_strided(flat[:, area.offset :], shape, strides)
-
-
-def _windows(padded: Array, frame: Frame, rows: int) -> Array:
-    """[samples, rows, columns, window rows, window columns, channels], as a copy."""
-    sample, line, pixel, item = padded.strides
-    shape = (padded.shape[0], rows, frame.columns, *frame.window, padded.shape[3])
-    strides = (sample, line * frame.stride, pixel * frame.stride, line, pixel, item)
-    return np.ascontiguousarray(as_strided(padded, shape, strides))
 
 
 _BLOCK = 1 << 18  # elements that are worked on at once: what the processor keeps near
@@ -537,7 +512,10 @@ class LayerKernel:
             if id(piece.features) not in known:
                 known[id(piece.features)] = stored_of(piece.features, elements)
         self.banks = [_bank(group, known[id(group[0].features)]) for group in _groups(layered.pieces)]
-        self._require_all_written()
+        seen = np.zeros((1, self.written), bool)
+        for bank in self.banks:
+            pictures(seen, bank.target)[...] = True
+        assert seen[:, : self.wanted].all()
 
     def __call__(self, codes: Array) -> Array:
         samples = codes.shape[0]
@@ -550,12 +528,6 @@ class LayerKernel:
                 features[key] = bank.stored(flat)
             bank.add_to(features[key], result)
         return result[:, : self.wanted].reshape(samples, *self.shape)
-
-    def _require_all_written(self) -> None:
-        seen = np.zeros((1, self.written), bool)
-        for bank in self.banks:
-            pictures(seen, bank.target)[...] = True
-        assert seen[:, : self.wanted].all()
 
 
 # ------------------------------------------------------------------------------------------------- pieces become banks
@@ -575,13 +547,12 @@ def _groups(pieces: Iterable[LoweredSums]) -> list[list[LoweredSums]]:
 
 
 def _geometry(piece: LoweredSums) -> Any:
-    chains = [(chain.subtracted, [list(map(_place, terms)) for terms in chain.passes]) for chain in piece.chains]
+    def place(term: SumTerm) -> Any:
+        part = term.part
+        return part.area, part.window, part.padding, part.stride, term.first, term.count
+
+    chains = [(chain.subtracted, [list(map(place, terms)) for terms in chain.passes]) for chain in piece.chains]
     return repr((piece.target, piece.multiplier, id(piece.features), chains))
-
-
-def _place(term: SumTerm) -> Any:
-    part = term.part
-    return part.area, part.window, part.padding, part.stride, term.first, term.count
 
 
 def _bank(pieces: list[LoweredSums], stored: StoredCodes) -> ChannelBlock:
@@ -631,9 +602,8 @@ def _chain(
         spans = _spans(terms) if merge and not lead.multiplier else apart
         windows: list[WindowSums] = []
         for at, _, first, count in spans:
-            weights = np.concatenate(
-                [_own(piece, piece.chains[number].passes[index][at].part.weights) for piece in pieces]
-            )
+            parts = [(one.chains[number].passes[index][at].part, one.first, one.count) for one in pieces]
+            weights = np.concatenate([p.weights[start : start + n].astype(np.int64) for p, start, n in parts])
             part = lead.chains[number].passes[index][at].part
             zero = lead.chains[number].subtracted - stored.offset
             scaled = weights / 2.0 ** shifts[:, None, None, None]
@@ -645,10 +615,6 @@ def _chain(
                 windows.append(Dense.of(part, zero, scaled[..., first:last], first, dtype))
         passes.append(tuple(windows))
     return tuple(passes)
-
-
-def _own(piece: LoweredSums, weights: Array) -> Array:
-    return weights[piece.first : piece.first + piece.count].astype(np.int64)
 
 
 def _spans(terms: Sequence[SumTerm]) -> list[tuple[int, int, int, int]]:

@@ -15,7 +15,7 @@ from atonc.compiler.compare.reference_process import ReferenceProcess
 from atonc.compiler.compare.subgraph import code_size
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.frontends.read import read
-from atonc.compiler.inputs.inputs import as_input, program_inputs, real
+from atonc.compiler.inputs.inputs import as_input, real
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.request.options import Options
 from atonc.insight.evaluating.datasets import Fit, Preparation, picture_input, row
@@ -35,7 +35,7 @@ NPU, INT8, FLOAT = "NPU", "int8", "float"
 
 
 class Sides:
-    """Ready to run; one for each process. Use it with `with`."""
+    """Ready to run; one for each process."""
 
     def __init__(self, compiled: Compiled, model: Path, float_model: Path | None, int8: bool) -> None:
         self.compiled, self.engine = compiled, Engine(compiled)
@@ -44,11 +44,7 @@ class Sides:
 
     def run(self, samples: Sequence[Sample]) -> dict[str, list[Outputs]]:
         """Runs every side on each sample."""
-        graph = self.compiled.graph
-        given = [program_inputs(self.compiled, sample) for sample in samples]
-        got = self.engine.run({n: np.stack([one[n] for one in given]) for n in graph.inputs})
-        reals = {n: real(graph.tensors[n], v) if graph.tensors[n].quant is not None else v for n, v in got.items()}
-        found = {NPU: [[reals[n][k] for n in graph.outputs] for k in range(len(samples))]}
+        found = {NPU: self.engine.outputs(samples)}
         if self.references is not None:
             found[INT8] = [next(iter(self.references.outputs(self.compiled, s).values())) for s in samples]
         if self.float_model is not None:

@@ -37,9 +37,8 @@ class MendOptions:
         return self.rounding if allowed is EIGHT else self.four_bits
 
 
-def mend(graph: FloatGraph, quantised: Any, layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
-         feeds: Sequence[Feed], wishes: MendOptions, bounds: Bounds = FREE,
-         before: Mended | None = None) -> Mended:  # fmt: skip
+def mend(graph: FloatGraph, quantised: Any, layers: Mended, feeds: Sequence[Feed], wishes: MendOptions,
+         bounds: Bounds = FREE, before: Mended | None = None) -> Mended:  # fmt: skip
     """New weights for the quantised model, which was written with `layers`.
 
     `before`: what every layer is read behind, so that each is mended as if it were the only new one.
@@ -56,9 +55,11 @@ def mend(graph: FloatGraph, quantised: Any, layers: Mapping[str, tuple[LinearLay
         shown = weights if before is None else before[name][1]
         seen = coded.apply([coded_node], _real_constants(layer, shown, coded_node))[coded_node.output[0]]
         if wishes.biases and layer.kind != "MatMul" and before is None:
-            difference = _means(real) - _means(seen)
+            rank = seen[0].ndim
+            axis = 1 if rank > 2 else rank - 1
+            difference = _means(real, axis) - _means(seen, axis)
             weights = replace(weights, bias=weights.bias + difference)
-            shape = [-1 if k == _axis(seen[0]) else 1 for k in range(seen[0].ndim)]
+            shape = [-1 if k == axis else 1 for k in range(rank)]
             seen = [(value + difference.reshape(shape)).astype(np.float32) for value in seen]
         found[name] = layer, weights
         exact.finish(layer.output, real)
@@ -72,23 +73,18 @@ def _rounded(graph: FloatGraph, layer: LinearLayer, weights: QuantizedWeights,
     stored = graph.constants[layer.weights].astype(np.float64)
     if not is_matrix(layer, stored):
         return weights
-    allowed = bounds.range_of(layer.name)
-    moments = _moments(layer, stored, source, ROWS_A_SAMPLE if allowed is EIGHT else FOUR_BIT_ROWS)
+    allowed, weighed = bounds.range_of(layer.name), matrix(layer, stored)
+    most = ROWS_A_SAMPLE if allowed is EIGHT else FOUR_BIT_ROWS
+    moments, (seen, truth) = Moments.empty(weighed.shape[0], weighed.shape[2]), source
+    for index, value in enumerate(seen):
+        both = [value] if truth is None else [value, truth[index]]
+        moments.add(*(rows(layer, one, stored, np.random.default_rng(index), most) for one in both))
     try:
-        codes, scales, shift = rounded(matrix(layer, stored), moments, bounds.of(layer.name), allowed)
+        codes, scales, shift = rounded(weighed, moments, bounds.of(layer.name), allowed)
     except np.linalg.LinAlgError:  # inputs that do not vary: nothing to learn
         return weights
     made, bias = stored_form(layer, codes, stored).copy(), weights.bias + shift.reshape(-1)
     return QuantizedWeights(made, scales.reshape(-1), bias, allowed.bits)
-
-
-def _moments(layer: LinearLayer, stored: Array, source: tuple[list[Array], list[Array] | None], most: int) -> Moments:
-    groups, _, inputs = matrix(layer, stored).shape
-    found, (seen, truth) = Moments.empty(groups, inputs), source
-    for index, value in enumerate(seen):
-        both = [value] if truth is None else [value, truth[index]]
-        found.add(*(rows(layer, one, stored, np.random.default_rng(index), most) for one in both))
-    return found
 
 
 def _real_constants(layer: LinearLayer, weights: QuantizedWeights, node: Any) -> dict[str, Array]:
@@ -102,13 +98,9 @@ def _real_constants(layer: LinearLayer, weights: QuantizedWeights, node: Any) ->
     return found
 
 
-def _axis(value: Array) -> int:
-    return 1 if value.ndim > 2 else value.ndim - 1
-
-
-def _means(values: Sequence[Array]) -> Array:
+def _means(values: Sequence[Array], axis: int) -> Array:
     """Averages every channel over places and samples."""
-    axes = tuple(k for k in range(values[0].ndim) if k != _axis(values[0]))
+    axes = tuple(k for k in range(values[0].ndim) if k != axis)
     return np.mean([value.astype(np.float64).mean(axes) for value in values], axis=0)
 
 

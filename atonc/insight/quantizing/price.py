@@ -11,7 +11,7 @@ import numpy as np
 
 from atonc.compiler.compile.pipeline import Compiled, compile_graph, memories
 from atonc.compiler.frontends.onnx_qdq import read_onnx
-from atonc.compiler.inputs.inputs import as_input, program_inputs, real
+from atonc.compiler.inputs.inputs import as_input
 from atonc.compiler.ir import Array
 from atonc.compiler.request.options import Options
 from atonc.insight.evaluating.engine import Engine
@@ -79,19 +79,14 @@ AT_ONCE = 4  # samples that are held in memory
 
 def chip_outputs(compiled: Compiled, feeds: Sequence[Feed]) -> list[list[Array]]:
     """Real values of the outputs, sample by sample, in the shapes of the model."""
-    engine, graph, source = Engine(compiled), compiled.graph, compiled.source
-    found: list[list[Array]] = []
+    engine, found = Engine(compiled), list[list[Array]]()
+    inputs = {name: compiled.source.tensors[name] for name in compiled.source.inputs}
     for start in range(0, len(feeds), AT_ONCE):
         progress.stage("judging in the chip's arithmetic", start, len(feeds))
-        given = []
-        for feed in feeds[start : start + AT_ONCE]:
-            tensors = {name: source.tensors[name] for name in source.inputs}
-            codes = {n: feed[n] if t.quant is None else as_input(t, feed[n]) for n, t in tensors.items()}
-            given.append(program_inputs(compiled, codes))
-        got = engine.run({name: np.stack([one[name] for one in given]) for name in graph.inputs})
-        for index in range(len(given)):
-            values = [(graph.tensors[name], got[name][index]) for name in graph.outputs]
-            found.append([value if tensor.quant is None else real(tensor, value) for tensor, value in values])
+        found += engine.outputs([
+            {name: feed[name] if t.quant is None else as_input(t, feed[name]) for name, t in inputs.items()}
+            for feed in feeds[start : start + AT_ONCE]
+        ])  # fmt: skip
     return found
 
 

@@ -85,11 +85,11 @@ class OnnxWriter:
             return
         found, target = self.scales[name], name if name in self.graph.outputs else decoded(name)
         if name in self.wide.scales:
-            self._sixteen(source, name, self.wide.scales[name], target)
+            self._pair(source, name, self.wide.scales[name], target)
         else:
             if name in self.wide.results:
-                source = self._sixteen(source, f"{name}_result", widened(found), f"{name}_sixteen_result")
-            self._pair(source, name, (np.float32(found.scale), np.int8(found.zero)), target)
+                source = self._pair(source, f"{name}_result", widened(found), f"{name}_sixteen_result")
+            self._pair(source, name, found, target)
         self.done[name] = target
 
     def _read(self, node: Any, name: str) -> str:
@@ -102,18 +102,15 @@ class OnnxWriter:
         target = f"{name}_{'sixteen' if wide else 'eight'}"
         if target not in self.done:
             found = self.scales[name]
-            if wide:
-                self._sixteen(done, target, widened(found), target)
-            else:
-                self._pair(done, target, (np.float32(found.scale), np.int8(found.zero)), target)
-            self.done[target] = target
+            self.done[target] = self._pair(done, target, widened(found) if wide else found, target)
         return target
 
-    def _sixteen(self, source: str, name: str, scale: float, target: str) -> str:
-        return self._pair(source, name, (np.float32(scale), np.int16(0)), target)
-
-    def _pair(self, source: str, name: str, form: tuple[Any, Any], target: str) -> str:
-        keys = self._parameters(name, *form)
+    def _pair(self, source: str, name: str, form: Scale | float, target: str) -> str:
+        """`form`: of 8 bits, or the scale of 16, which have no zero point."""
+        if isinstance(form, Scale):
+            keys = self._parameters(name, np.float32(form.scale), np.int8(form.zero))
+        else:
+            keys = self._parameters(name, np.float32(form), np.int16(0))
         self._add("QuantizeLinear", [source, *keys], f"{name}_quantized")
         self._add("DequantizeLinear", [f"{name}_quantized", *keys], target)
         return target

@@ -80,9 +80,13 @@ class CodedGraph:
 
 class _Reader:
     def __init__(self, model: Any) -> None:
+        from onnx import TensorProto, numpy_helper
+
         self.model, graph = model, model.graph
-        self.constants = {proto.name: _array(proto) for proto in graph.initializer}
-        self.bits = {proto.name: 4 if proto.data_type == _int4() else 8 for proto in graph.initializer}
+        self.constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
+        four = [proto.name for proto in graph.initializer if proto.data_type == TensorProto.INT4]
+        self.constants |= {name: self.constants[name].astype(np.int8) for name in four}
+        self.bits = dict.fromkeys(self.constants, 8) | dict.fromkeys(four, 4)
         self.nodes = [node for node in graph.node if node.op_type not in ("QuantizeLinear", "DequantizeLinear")]
         self.quantised = {n.output[0]: n for n in graph.node if n.op_type == "QuantizeLinear"}
         self.dequantised = {n.output[0]: n for n in graph.node if n.op_type == "DequantizeLinear"}
@@ -177,16 +181,3 @@ class _Reader:
         if self.constants[node.input[1]].ndim == 0:
             return None
         return next((int(attribute.i) for attribute in node.attribute if attribute.name == "axis"), 1)
-
-
-def _array(proto: Any) -> Array:
-    from onnx import numpy_helper
-
-    found = numpy_helper.to_array(proto)
-    return found.astype(np.int8) if proto.data_type == _int4() else found
-
-
-def _int4() -> int:
-    from onnx import TensorProto
-
-    return int(TensorProto.INT4)
