@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-import numpy as np
-
 from atonc.compiler.compile.pipeline import Compiled, compile_graph, memories
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.inputs.inputs import as_input
@@ -94,23 +92,10 @@ def candidate_of(name: str, signal: Signal, cost: QuantizationPrice) -> Quantize
     return QuantizedCandidate(name, signal.db, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
 
 
-def slowed(old: QuantizedCandidate, new: QuantizedCandidate) -> float:
-    """How many times as long the new one takes."""
-    if old.milliseconds is None or new.milliseconds is None:
-        return 1.0 if old.milliseconds is None else np.inf
-    return new.milliseconds / old.milliseconds
-
-
-def faster(one: QuantizedCandidate, other: QuantizedCandidate) -> bool:
-    if one.milliseconds is None or other.milliseconds is None:
-        return other.milliseconds is None and one.milliseconds is not None
-    return one.milliseconds < other.milliseconds
-
-
 def choose(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
     """Marks one: the best signal, or the fastest of those that lose little enough against it."""
     found = allowed(candidates, settings)
-    key = min(found, key=lambda c: (c.milliseconds is None, c.milliseconds or 0.0, -c.snr_db))
+    key = min(found, key=lambda candidate: (candidate.time_ms, -candidate.snr_db))
     return [replace(candidate, chosen=candidate is key) for candidate in candidates]
 
 

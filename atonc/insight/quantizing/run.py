@@ -16,16 +16,7 @@ from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
-from atonc.insight.quantizing.price import (
-    QuantizationPrice,
-    allowed,
-    candidate_of,
-    choose,
-    faster,
-    price,
-    require_board,
-    slowed,
-)
+from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, price, require_board
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples
 from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign
 from atonc.insight.quantizing.types import EIGHT_BITS, Quantised, QuantizedCandidate, QuantizeOptions, Step
@@ -197,9 +188,8 @@ class QuantizationWork(Workbench):
                 continue
             models.add(data)
             tried.append(trial)
-            if faster(trial.candidate, current.candidate) and trial.candidate in allowed(
-                [one.candidate for one in tried], self.settings
-            ):
+            sound = allowed([one.candidate for one in tried], self.settings)
+            if trial.candidate.time_ms < current.candidate.time_ms and trial.candidate in sound:
                 current = trial
         if self.unequalised is not None:  # equalised channels may need a shift of their own; the others may be worth it
             self.back_to(self.unequalised)
@@ -299,7 +289,8 @@ class QuantizationWork(Workbench):
         model = self.model(tried.tuning, layers)
         old = tried.candidate
         found = candidate_of(old.name, self.judge.signal(model), price(model, self.settings.board))
-        better = found.snr_db >= old.snr_db and slowed(old, found) <= SLOWER
+        fast = old.milliseconds is None or found.time_ms / old.milliseconds <= SLOWER
+        better = found.snr_db >= old.snr_db and fast
         self.steps.append(Step("learnt from all samples", found.snr_db, None, better))
         if not better:
             return old, tried.model, tried.layers

@@ -95,8 +95,7 @@ def scaled(pixels: Array, shape: Sequence[int], settings: QuantizeOptions) -> Ar
 
 
 def _of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[Feed]:
-    arrays = read_arrays(path)
-    matched = _by_input(arrays, shapes, path)
+    matched = _by_input(read_arrays(path), shapes, path)
     counts = {name: len(values) for name, values in matched.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name}: {number}" for name, number in counts.items())
@@ -125,7 +124,9 @@ def _by_input(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
                 f"input {name[:80]!r}: {'x'.join(map(str, shape))}",
                 where=str(path),
                 rule="samples come first: N samples of the input's own shape",
-                remedy=_reshaping(arrays[key].shape, shape),
+                remedy="the sizes are the same in another order: transpose the samples (channels first or last)"
+                if sorted(arrays[key].shape[1:]) in (sorted(shape), sorted(shape[1:]))
+                else "make the samples as the model takes them",
             )
         found[name] = stacked
     return found
@@ -138,12 +139,6 @@ def _stacked(values: Array, shape: tuple[int, ...]) -> Array | None:
     if shape[:1] == (1,) and values.shape[1:] == shape[1:]:
         return values.astype(np.float32)[:, None]
     return None
-
-
-def _reshaping(seen: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    if sorted(seen[1:]) in (sorted(shape), sorted(shape[1:])):
-        return "the sizes are the same in another order: transpose the samples (channels first or last)"
-    return "make the samples as the model takes them"
 
 
 def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:

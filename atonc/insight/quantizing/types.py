@@ -242,6 +242,11 @@ class QuantizedCandidate(ResultRow):
     sound: bool = True  # no less sure to be as good as plain ranges and nearest rounding than the untuned one
     span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
 
+    @property
+    def time_ms(self) -> float:
+        """Without end where the compiler refuses."""
+        return inf if self.milliseconds is None else self.milliseconds
+
     def as_dict(self) -> dict[str, Any]:
         row = super().as_dict()
         figures = {name: row[name] for name in ("name", "snr_db", "milliseconds", "cycles")}
