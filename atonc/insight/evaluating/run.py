@@ -156,18 +156,19 @@ def _units(
 
 
 def _described(entry: DatasetEntry, files: list[Path]) -> dict[str, Any]:
+    """Files by their numbers among those of the unit."""
+
+    def number(path: Path) -> int:
+        if path not in files:
+            files.append(path)
+        return files.index(path)
+
     truth = entry.truth
     if isinstance(truth, dict) and "mask" in truth:
-        truth = {"mask": _number(Path(truth["mask"]), files)}
+        truth = {"mask": number(Path(truth["mask"]))}
     elif isinstance(truth, dict) and "image" in truth:
         truth = None  # boxes are compared at the end
-    return {"file": _number(entry.file, files), "row": entry.row, "truth": truth}
-
-
-def _number(path: Path, files: list[Path]) -> int:
-    if path not in files:
-        files.append(path)
-    return files.index(path)
+    return {"file": number(entry.file), "row": entry.row, "truth": truth}
 
 
 def _work(units: Sequence[workers.WorkUnit], count: int, wanted: EvaluateOptions, kept: Path) -> list[dict[str, Any]]:

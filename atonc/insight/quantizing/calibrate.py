@@ -33,14 +33,12 @@ def look(model: Any, names: Sequence[str], feeds: Sequence[Feed], first: int = 0
     tops: dict[str, Array] = {}
     lows, highs = dict.fromkeys(names, np.inf), dict.fromkeys(names, -np.inf)
 
-    def see(index: int, found: dict[str, Array]) -> None:
+    for index, found in enumerate(watch(model, feeds, names, "calibrating")):
         for number, (name, value) in enumerate(found.items()):
             lows[name], highs[name] = min(lows[name], float(value.min())), max(highs[name], float(value.max()))
             if value.ndim == 4:
                 tops[name] = np.maximum(tops.get(name, 0.0), np.abs(value).max((0, 2, 3)))
             kept[name].append(some_values(value, np.random.default_rng((first + index, number))))
-
-    watch(model, feeds, names, see, "calibrating")
     return {name: Seen(lows[name], highs[name], np.concatenate(kept[name]), tops=tops.get(name)) for name in names}
 
 

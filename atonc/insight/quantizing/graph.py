@@ -70,9 +70,10 @@ class FloatGraph:
         return str(third) if third in self.constants else ""
 
 
-def copied(model: Any) -> Any:
-    copy = type(model)()
-    copy.CopyFrom(model)
+def copied(message: Any) -> Any:
+    """A model or a node again."""
+    copy = type(message)()
+    copy.CopyFrom(message)
     return copy
 
 

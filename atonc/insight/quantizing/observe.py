@@ -4,7 +4,7 @@ the model was trained with (0..1 where 0..255 was meant)."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array
+from atonc.insight.quantizing.graph import copied
 from atonc.insight.quantizing.samples import Feed
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError, ModelError
@@ -61,10 +62,9 @@ def run(running: Any, feed: Feed, names: Sequence[str] | None = None) -> list[Ar
 
 def with_outputs(model: Any, names: Iterable[str]) -> Any:
     """A copy whose tensors of these names can be asked for."""
-    from onnx import ModelProto, helper
+    from onnx import helper
 
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     there = {value.name for value in copy.graph.output} | {value.name for value in copy.graph.input}
     copy.graph.output.extend(helper.ValueInfoProto(name=name) for name in names if name not in there)
     return copy
@@ -79,16 +79,14 @@ def part_of(model: Any, nodes: Sequence[Any], inputs: Sequence[Any], outputs: It
     return helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=model.ir_version)
 
 
-def watch(
-    model: Any, feeds: Sequence[Feed], names: Sequence[str], see: Callable[[int, dict[str, Array]], None], title: str
-) -> None:
-    """Calls `see` with the tensors of these names, sample by sample."""
+def watch(model: Any, feeds: Sequence[Feed], names: Sequence[str], title: str) -> Iterator[dict[str, Array]]:
+    """The tensors of these names, sample by sample, inputs first."""
     running = session(with_outputs(model, names))
     inside = [name for name in names if name not in feeds[0]]
     for index, feed in enumerate(feeds):
         progress.stage(title, index, len(feeds))
         found = dict(zip(inside, run(running, feed, inside), strict=True)) if inside else {}
-        see(index, {**{name: feed[name] for name in names if name in feed}, **found})
+        yield {**{name: feed[name] for name in names if name in feed}, **found}
 
 
 def outputs(

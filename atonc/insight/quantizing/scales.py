@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.insight.quantizing.graph import FUSED, WEIGHTED, FloatGraph, ScalePlan, is_move
+from atonc.insight.quantizing.graph import FUSED, WEIGHTED, FloatGraph, ScalePlan, attribute, is_move
 from atonc.insight.quantizing.types import Scale
 from atonc.machine.base.frozen import dataclass
 
@@ -342,7 +342,7 @@ def _sides(graph: FloatGraph, plan: ScalePlan, coded: Collection[str], node: Any
 def _is_leaky(graph: FloatGraph, node: Any) -> bool:
     """Whether it is a ReLU with slopes between 0 and 1 on its negative side."""
     if node.op_type == "LeakyRelu":
-        return 0 <= next((a.f for a in node.attribute if a.name == "alpha"), LEAKY_SLOPE) <= 1
+        return bool(0 <= attribute(node, "alpha", LEAKY_SLOPE) <= 1)
     slopes = graph.constants.get(node.input[1]) if node.op_type == "PRelu" else None
     return slopes is not None and bool((slopes >= 0).all() and (slopes <= 1).all())
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.insight.quantizing.graph import FloatGraph, LinearLayer, ScalePlan, is_move, is_scalar
+from atonc.insight.quantizing.graph import FloatGraph, LinearLayer, ScalePlan, copied, is_move, is_scalar
 from atonc.insight.quantizing.scales import EIGHT_ONLY, HIGH, LOW, WideForms, widened
 from atonc.insight.quantizing.types import Scale
 from atonc.insight.quantizing.weights import QuantizedWeights, with_room
@@ -41,15 +41,13 @@ class OnnxWriter:
         self.done: dict[str, str] = {}
 
     def model(self) -> Any:
-        from onnx import ModelProto, numpy_helper
+        from onnx import numpy_helper
 
         for name in self.graph.inputs:
             self._quantise(name, name)
         for node in self.graph.nodes:
             self._node(node)
-        source = self.graph.model
-        made = ModelProto()
-        made.CopyFrom(source)
+        made = copied(self.graph.model)
         del made.graph.node[:], made.graph.initializer[:], made.graph.value_info[:]
         made.graph.node.extend(self.nodes)
         used = {name for node in self.nodes for name in node.input} | set(self.graph.outputs)
@@ -63,10 +61,7 @@ class OnnxWriter:
         return made
 
     def _node(self, node: Any) -> None:
-        from onnx import NodeProto
-
-        copy = NodeProto()
-        copy.CopyFrom(node)
+        copy = copied(node)
         for index, name in enumerate(node.input):
             copy.input[index] = self._read(node, name)
         if node.name in self.layers:

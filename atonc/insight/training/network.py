@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from atonc.compiler.ir import Array
+from atonc.insight.quantizing.graph import copied
 from atonc.insight.quantizing.scales import symmetric
 from atonc.insight.quantizing.weights import EIGHT, FOUR, MOST_BIAS, CodeRange
 from atonc.insight.quantizing.write import four_bit_tensor
@@ -260,9 +261,8 @@ def written(network: TrainingNetwork) -> Any:
 
     with torch.no_grad():
         values = _values(network)
-    source, graph = network.graph.model, network.graph
-    made = type(source)()
-    made.CopyFrom(source)
+    graph = network.graph
+    made = copied(graph.model)
     four = {weights.codes for weights in graph.weights.values() if weights.bits == 4}
     for proto in made.graph.initializer:
         if proto.name in values:
