@@ -281,6 +281,7 @@ def classes_of(values: Array, shape: tuple[int, ...]) -> tuple[Array, int]:
     picture: Array = values.reshape(values.shape[-3:]) if values.ndim >= 3 else values
     if picture.ndim == 3 and picture.shape[0] < min(picture.shape[1:]):
         picture = np.moveaxis(picture, 0, -1)  # channels first
+    found: Array
     if picture.ndim == 2 or values.dtype.kind in "iu":  # classes already
         found, count = picture.reshape(picture.shape[-2:]).astype(np.int64), IGNORED
     elif picture.shape[2] == 1:
