@@ -19,7 +19,7 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import examine
 from atonc.insight.accuracy.twin import is_format, match
-from atonc.insight.explain.loss import UNEXPLAINED_DB, AccuracyReport, LossFinding, Remedy
+from atonc.insight.explain.types import UNEXPLAINED_DB, AccuracyReport, LossFinding, Remedy
 from atonc.insight.quantizing.from_tflite import FIRST, read_float
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge

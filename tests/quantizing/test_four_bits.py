@@ -28,7 +28,7 @@ from atonc.insight.quantizing.scales import Tuning
 from atonc.insight.quantizing.types import PrecisionPoint, QuantizeOptions
 from atonc.insight.quantizing.weights import FOUR, Moments, channel_scales, one_by_one, output_error, refined, rounded
 from atonc.insight.quantizing.write import four_bit_tensor
-from atonc.insight.report.html.quantize_page import QuantizePageParts, page
+from atonc.insight.report.quantize_text import QuantizePageParts, page
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from tests.quantizing.float_models import Build, save
 

@@ -22,7 +22,7 @@ from atonc.insight.accuracy import edits
 from atonc.insight.accuracy.measure import MeasuredLayer, Measurement, Sample, SignalPower, from_ratio, reference_of
 from atonc.insight.accuracy.symptoms import diagnose, float_constants, lost_limit
 from atonc.insight.accuracy.twin import SUMMED, make_twin
-from atonc.insight.explain.loss import (
+from atonc.insight.explain.types import (
     ACTIVATION,
     ARITHMETIC,
     KINDS,

@@ -30,7 +30,7 @@ from atonc.insight.accuracy.twin import (
     match,
     run_real,
 )
-from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
+from atonc.insight.explain.types import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
 from atonc.insight.quantizing.from_tflite import FIRST
 from atonc.machine.base import progress
 from atonc.machine.base.frozen import dataclass

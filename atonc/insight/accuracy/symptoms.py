@@ -11,7 +11,7 @@ from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.insight.accuracy import edits
 from atonc.insight.accuracy.measure import LIMITS, MeasuredLayer, Measurement
 from atonc.insight.accuracy.twin import SUMMED, Real, real_range
-from atonc.insight.explain.loss import ACTIVATION, WEIGHTS
+from atonc.insight.explain.types import ACTIVATION, WEIGHTS
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass
 

@@ -13,7 +13,7 @@ from atonc.compiler.inputs.inputs import as_input
 from atonc.compiler.ir import Array
 from atonc.compiler.request.options import Options
 from atonc.insight.evaluating.engine import Engine
-from atonc.insight.explain.own_steps import own_steps
+from atonc.insight.explain.ours import own_steps
 from atonc.insight.quantizing.judge import Signal
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
