@@ -12,8 +12,7 @@ from atonc.compiler.compare.inputs import make_inputs
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.frontends.read import read
-from atonc.compiler.inputs.inputs import real
-from atonc.compiler.inputs.sample_files import read_real_samples
+from atonc.compiler.inputs.inputs import read_real_samples, real
 from atonc.compiler.ir import Graph
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.registry import moved_inputs

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atonc.compiler.compare.layers import code_size
 from atonc.compiler.compare.reference import OPTIMISED
 from atonc.compiler.compare.reference_process import ReferenceProcess
-from atonc.compiler.compare.subgraph import code_size
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.frontends.read import read
 from atonc.compiler.inputs.inputs import as_input, real

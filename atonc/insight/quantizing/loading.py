@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends import limits
-from atonc.compiler.frontends.data_beside import model_bytes
-from atonc.compiler.frontends.fixed_shapes import require_names
-from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
-from atonc.compiler.frontends.onnx_order import sort_nodes
-from atonc.compiler.frontends.onnx_qdq import constant_data
+from atonc.compiler.frontends.limits import model_bytes, require_names
+from atonc.compiler.frontends.onnx_qdq import constant_data, find_cuts, needed_nodes, sort_nodes
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
