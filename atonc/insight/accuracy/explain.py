@@ -18,7 +18,7 @@ from atonc.compiler.ops import is_move
 from atonc.compiler.ops.registry import moved_inputs
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy import edits
-from atonc.insight.accuracy.measure import MeasuredLayer, Measurement, Sample, SignalPower, from_ratio, reference_of
+from atonc.insight.accuracy.measure import MeasuredLayer, Measurement, Sample, SignalPower, from_ratio
 from atonc.insight.accuracy.symptoms import diagnose, float_constants, lost_limit
 from atonc.insight.accuracy.twin import SUMMED, make_twin
 from atonc.insight.explain.types import (
@@ -193,7 +193,7 @@ def explain_accuracy(
 def outputs_db(compiled: Compiled, float_model: Path | None, inputs: Sequence[Path], samples: int) -> float:
     """Only the outputs on the NPU: the mean of noise per signal over all of them and their channels, in dB."""
     original, given = _references(compiled, float_model, inputs, samples)
-    measured = Measurement(compiled, reference_of(compiled.source, original), given)
+    measured = Measurement(compiled, original, given)
     return from_ratio(measured.npu_ratio)
 
 
@@ -219,7 +219,7 @@ def examine(
     compiled: Compiled, original: Graph | None, samples: Sequence[Sample], options: Options, remedies: bool = True
 ) -> AccuracyReport:
     """Everything but the names of the files."""
-    measured = Measurement(compiled, reference_of(compiled.source, original), samples)
+    measured = Measurement(compiled, original, samples)
     predicted = compiled.cost.latency_ms
     costs = _costs(measured)
     return AccuracyReport(
@@ -244,9 +244,9 @@ def _unexplained(measured: Measurement, costs: Sequence[Cost]) -> float:
 
 
 def _notes(measured: Measurement) -> tuple[str, ...]:
-    if measured.reference.twin is None:
+    if measured.original is None:
         return ("no float model was given: weights count as they are, and losses of weights cannot be seen (--float)",)
-    known = measured.reference.names
+    known = measured.names
     missing = [measured.name_of(layer) for layer in measured.layers if layer.format.name not in known]
     if not missing:
         return ()
@@ -257,7 +257,7 @@ def _noise(measured: Measurement, layer: MeasuredLayer) -> LayerNoise:
     def decibels(powers: Mapping[str, SignalPower]) -> tuple[float | None, ...]:
         return tuple(powers[part].db if part in layer.measured else None for part in KINDS)
 
-    names, tensor = measured.reference.names, layer.format.name
+    names, tensor = measured.names, layer.format.name
     return LayerNoise(
         measured.name_of(layer),
         layer.op.kind,
@@ -290,7 +290,7 @@ def _findings(measured: Measurement, costs: Sequence[Cost], bench: RemedyTrials 
         if bench is not None and number < MENDED:
             with progress.part(f"remedies of {measured.name_of(layer)}"):
                 tried = bench.try_all(layer, part)
-        name, tensor = measured.name_of(layer), measured.reference.names.get(layer.format.name, layer.format.name)
+        name, tensor = measured.name_of(layer), measured.names.get(layer.format.name, layer.format.name)
         own, whole = layer.own[part].db, from_ratio(cost)
         found.append(LossFinding(name, tensor, part, symptom.id, symptom.says, own, whole, tried))
     return tuple(sorted(found, key=lambda finding: not finding.wrong))

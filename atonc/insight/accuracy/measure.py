@@ -144,20 +144,16 @@ class MeasuredLayer:
         return self.chain[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Reference:
-    """The float model beside the quantised one; without one the quantised model's own numbers, not rounded."""
-
-    twin: Twin | None
-    names: Mapping[str, str]  # tensor of the quantised graph -> of the float model
-
-
 class Measurement:
     """All runs of all samples; `layers` in the order in which they run."""
 
-    def __init__(self, compiled: Compiled, reference: Reference, samples: Sequence[Sample]) -> None:
-        self.compiled, self.reference, self.samples = compiled, reference, samples
+    def __init__(self, compiled: Compiled, original: Graph | None, samples: Sequence[Sample]) -> None:
+        """`original`: the float model; without one the quantised model's own numbers are compared with, not rounded."""
+        self.compiled, self.samples = compiled, samples
         self.source, self.canonical = compiled.source, compiled.graph
+        self.original = None if original is None else Twin(original, {}, {})
+        # tensor of the quantised graph -> of the float model
+        self.names = {} if original is None else match(self.source, original)
         self.first_axis = self.source.source == "onnx"
         self._in_order_of_tflite = in_order_of_tflite(self.source)
         self.twin = make_twin(self.source, self._signed())
@@ -204,7 +200,7 @@ class Measurement:
 
     def _signed(self) -> set[str]:
         """Tensors whose format begins at zero although the float model goes below."""
-        if self.reference.twin is None:
+        if self.original is None:
             return set()
         values = self._float_values(self.samples[0])
         found = set()
@@ -216,17 +212,17 @@ class Measurement:
 
     def _float_values(self, sample: Sample) -> dict[str, Real]:
         """Runs the float model: its values by the names of the quantised graph, in the shapes of that graph."""
-        if self.reference.twin is None:
+        if self.original is None:
             return {}
-        graph = self.reference.twin.graph
+        graph = self.original.graph
         given = {
             name: in_order_of(graph, name, np.asarray(sample[ours]))
             for ours, name in zip(self.source.inputs, graph.inputs, strict=True)
         }
-        values = self.reference.twin.run(given)
+        values = self.original.run(given)
         turn = graph.source != self.source.source  # channels first in one format, last in the other
         found = {}
-        for ours, theirs in self.reference.names.items():
+        for ours, theirs in self.names.items():
             other = turn and ours not in self._in_order_of_tflite
             value = _arranged(values[theirs], self.source.tensors[ours].shape, other, self.first_axis)
             if value is not None:
@@ -236,7 +232,7 @@ class Measurement:
 
     def gains_of(self, tensor: str) -> Real | None:
         """What the quantiser multiplied the channels of the float tensor with; ONNX alone tells, channels first."""
-        known, name = self.source.equalised, self.reference.names.get(tensor, "")
+        known, name = self.source.equalised, self.names.get(tensor, "")
         factors = np.array(known.get(name) or known.get(f"{name}{FIRST}", ()))
         shape = self.source.tensors[tensor].shape
         return factors if len(shape) > 2 and factors.size == shape[1] else None
@@ -412,10 +408,6 @@ def _outputs(compiled: Compiled, codes: Mapping[str, Any]) -> dict[str, Real]:
             value = value.transpose(np.argsort(graph.turned[name]))
         found[ours] = value.reshape(source.tensors[ours].shape)
     return found
-
-
-def reference_of(quantised: Graph, real: Graph | None) -> Reference:
-    return Reference(None, {}) if real is None else Reference(Twin(real, {}, {}), match(quantised, real))
 
 
 def _arranged(value: Real, shape: tuple[int, ...], turn: bool, channels_first: bool) -> Real | None:

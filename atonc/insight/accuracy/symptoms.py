@@ -21,10 +21,10 @@ SAME_BIAS = 0.5  # of its size: quantisers correct it for the mean of what round
 
 def float_constants(measured: Measurement, layer: MeasuredLayer) -> tuple[Real, Real | None]:
     """Weights and bias, batch norms folded in, equalised as those of the quantised layer."""
-    if measured.reference.twin is None or layer.weighted.kind not in SUMMED:
+    if measured.original is None or layer.weighted.kind not in SUMMED:
         raise UnsupportedError("needs the float model and a layer with weights")
-    tensor = measured.reference.names[layer.format.name]
-    weights, bias = edits.float_constants(measured.source, layer.weighted, measured.reference.twin.graph, tensor)
+    tensor = measured.names[layer.format.name]
+    weights, bias = edits.float_constants(measured.source, layer.weighted, measured.original.graph, tensor)
     after, before = measured.gains_of(layer.format.name), measured.gains_of(layer.weighted.inputs[0])
     if after is not None:
         weights = weights * after.reshape(-1, *[1] * (weights.ndim - 1))
@@ -57,8 +57,8 @@ def is_rounded(measured: Measurement, layer: MeasuredLayer, scales: Real) -> boo
 
 def lost_limit(measured: Measurement, layer: MeasuredLayer) -> bool:
     """Whether the float layer ends in a ReLU that the quantised one has neither as an operator nor as its range."""
-    name, real = layer.format.name, measured.reference.twin
-    maker = None if real is None else real.graph.producers.get(measured.reference.names.get(name, ""))
+    name, real = layer.format.name, measured.original
+    maker = None if real is None else real.graph.producers.get(measured.names.get(name, ""))
     if maker is None or not (maker.kind in LIMITS or maker.attrs.get("activation", "none") != "none"):
         return False
     plain = layer.op.kind in SUMMED and layer.op.attrs.get("activation", "none") == "none"

@@ -14,7 +14,6 @@ from typing import Any
 from atonc.compiler.compile.pipeline import read_model
 from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import read
-from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.insight import workers
 from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, open_data
@@ -101,7 +100,11 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     if wanted.fresh:
         shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True, exist_ok=True)
-    float_model = _float_model(wanted, source)
+    float_model = Path(wanted.float_model) if wanted.float_model else None
+    if float_model is not None:
+        if not float_model.is_file():
+            raise InputError("there is no such file", where=wanted.float_model)
+        require_alike(read(float_model), source, float_model)
     data = open_data(wanted, [source.tensors[name] for name in source.inputs], kept)
     name = metric_name(wanted, data)
     outputs = [source.tensors[name] for name in source.outputs]
@@ -114,16 +117,6 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     if compiler.encrypt_weights:
         data = replace(data, notes=(*data.notes, _IN_PLAIN))
     return summary(_origin(model, wanted, data), metric, data, answers)
-
-
-def _float_model(wanted: EvaluateOptions, source: Graph) -> Path | None:
-    if not wanted.float_model:
-        return None
-    path = Path(wanted.float_model)
-    if not path.is_file():
-        raise InputError("there is no such file", where=wanted.float_model)
-    require_alike(read(path), source, path)
-    return path
 
 
 def _units(

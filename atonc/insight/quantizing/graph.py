@@ -217,9 +217,9 @@ def make_plan(graph: FloatGraph, float_tails: bool = True, apart: Iterable[str] 
     """`apart`: nodes at the end that join tensors, to be left in float."""
     kept = _float_nodes(graph, float_tails) | set(apart)
     roots = _roots(graph, kept)
-    wanted = {name for name in graph.inputs if name in graph.floats and _needed(graph, name, roots, kept)}
-    wanted |= {name for node in graph.nodes for name in node.output if _needed(graph, name, roots, kept)}
-    tensors = [name for name in (*graph.inputs, *(o for n in graph.nodes for o in n.output)) if name in wanted]
+    made = (*graph.inputs, *(name for node in graph.nodes for name in node.output))
+    tensors = tuple(name for name in made if _needed(graph, name, roots, kept))
+    wanted = set(tensors)
     same, concats, adds = list[tuple[str, str]](), list[tuple[str, tuple[str, ...]]](), list[tuple[str, ...]]()
     for node in graph.nodes:
         live = graph.activations(node)
@@ -231,7 +231,7 @@ def make_plan(graph: FloatGraph, float_tails: bool = True, apart: Iterable[str] 
             same += [(live[0], name) for name in node.output if name in wanted]
         elif node.op_type == "Add" and len(live) == 2:
             adds.append(tuple(live))
-    return ScalePlan(tuple(tensors), tuple(same), tuple(concats), tuple(adds), tuple(sorted(kept)))
+    return ScalePlan(tensors, tuple(same), tuple(concats), tuple(adds), tuple(sorted(kept)))
 
 
 def is_move(node: Any) -> bool:

@@ -100,19 +100,16 @@ def spread_of(graph: FloatGraph, layer: LinearLayer) -> float:
     return float(tops.max() / max(tops.min(), 1e-30))
 
 
-def bias_values(graph: FloatGraph, layer: LinearLayer, stored: Array) -> Array:
-    channels = stored.shape[layer.axis] * (layer.groups if layer.kind == "ConvTranspose" else 1)
-    bias = graph.constants[layer.bias].reshape(-1) if layer.bias else np.zeros(channels)
-    return np.broadcast_to(bias.astype(np.float64), (channels,)).copy()
-
-
 def nearest(graph: FloatGraph, layer: LinearLayer, bounds: Bounds = FREE) -> QuantizedWeights:
     stored = graph.constants[layer.weights].astype(np.float64)
     rows = by_channel(layer, stored)
     wanted = bounds.range_of(layer.name)
     scales = channel_scales(rows, None, bounds.of(layer.name), wanted)
     codes = wanted.codes(rows, scales).astype(np.int8)
-    return QuantizedWeights(back(layer, codes, stored), scales, bias_values(graph, layer, stored), wanted.bits)
+    channels = stored.shape[layer.axis] * (layer.groups if layer.kind == "ConvTranspose" else 1)
+    bias = graph.constants[layer.bias].reshape(-1) if layer.bias else np.zeros(channels)
+    real_bias = np.broadcast_to(bias.astype(np.float64), (channels,)).copy()
+    return QuantizedWeights(back(layer, codes, stored), scales, real_bias, wanted.bits)
 
 
 def with_room(layer: LinearLayer, weights: QuantizedWeights, source_scale: float) -> QuantizedWeights:
@@ -177,7 +174,11 @@ def _settled(wanted: Array, within: Array, start: Array, scales: Array, allowed:
     codes = start.astype(np.float64)
     diagonal = np.einsum("gkk->gk", within)
     for _ in range(ROUNDS):
-        scales = _fitting(wanted, within, codes, scales)
+        # by least squares; what would turn the signs or has no codes stays as it was
+        seen = codes @ within
+        power, common = (np.einsum("gok,gok->go", seen, other) for other in (codes, wanted))
+        usable = (power > 0) & (common > 0)
+        scales = np.where(usable, common / np.where(usable, power, 1.0), scales)
         pull = (wanted - codes * scales[:, :, None]) @ within
         before = codes.copy()
         for k in range(codes.shape[2]):
@@ -189,14 +190,6 @@ def _settled(wanted: Array, within: Array, start: Array, scales: Array, allowed:
         if np.array_equal(codes, before):
             break
     return codes, scales
-
-
-def _fitting(wanted: Array, within: Array, codes: Array, scales: Array) -> Array:
-    """By least squares; what would turn the signs or has no codes stays as it was."""
-    seen = codes @ within
-    power, common = (np.einsum("gok,gok->go", seen, other) for other in (codes, wanted))
-    usable = (power > 0) & (common > 0)
-    return np.where(usable, common / np.where(usable, power, 1.0), scales)
 
 
 DAMPING = 0.05  # of the mean variance of the inputs: few samples must not make weights wild

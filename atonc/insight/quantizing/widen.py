@@ -72,7 +72,11 @@ class WidthSearch:
             every = self._every()
             self._require_possible(every)
             self._climb(every)
-        return self._widened()
+        points = tuple(
+            replace(point, kept=any(one is kept for kept in self.kept), chosen=one is self.kept[-1])
+            for point, one in self.tried
+        )
+        return Widened(self.kept[-1], points, self.walked)
 
     def _every(self) -> MeasuredWidths:
         """All that may be wide is. Weights are all that is left to lose then: how they are rounded is asked anew."""
@@ -119,12 +123,14 @@ class WidthSearch:
     def _require_possible(self, every: MeasuredWidths) -> None:
         if not self._met(every):
             reached = every.worst_db
+            most = np.floor(reached * 10) / 10  # that may be asked for instead, if anything
+            instead = f"ask for that much: --wide {most:g}, or " if most > 0 else "look at the samples (outliers?), or "
             raise CapacityError(
                 f"with 16 bits wherever they are known to run the worst output reaches {reached:.2f} dB "
                 f"({share(reached):.3g} % of float), with 8 bits {self.tried[0][0].worst_db:.2f} dB",
                 where=f"--wide {self.bench.settings.wide}",
                 rule="functions by table, what is next to them, and weights keep 8 bits",
-                remedy=f"{_within_reach(reached)}train with quantisation",
+                remedy=f"{instead}train with quantisation",
             )
 
     # ---------------------------------------------------------------------------------------------------- measuring
@@ -182,13 +188,6 @@ class WidthSearch:
         self.lost_db = found
         return sorted(found, key=lambda group: -found[group])
 
-    def _widened(self) -> Widened:
-        points = tuple(
-            replace(point, kept=any(one is kept for kept in self.kept), chosen=one is self.kept[-1])
-            for point, one in self.tried
-        )
-        return Widened(self.kept[-1], points, self.walked)
-
 
 def worst_db(signal: Signal) -> float:
     """Signal to noise of the worst column: an output, a part of one, or what a saturating one is computed from."""
@@ -208,9 +207,3 @@ def require_groups(widths: WidthPlan, wide: str) -> None:
             rule="tensors that convolutions, dense layers, sums, products and means read or write may",
             remedy="leave --wide out",
         )
-
-
-def _within_reach(reached: float) -> str:
-    """What may be asked for instead, if anything."""
-    most = np.floor(reached * 10) / 10
-    return f"ask for that much: --wide {most:g}, or " if most > 0 else "look at the samples (outliers?), or "
