@@ -19,7 +19,7 @@ from atonc.insight.quantizing.observe import first_norm, require_trained_range, 
 from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, price, require_board
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples
 from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign
-from atonc.insight.quantizing.types import EIGHT_BITS, Quantised, QuantizedCandidate, QuantizeOptions, Step
+from atonc.insight.quantizing.types import EIGHT_BITS, Quantised, QuantizationStep, QuantizedCandidate, QuantizeOptions
 from atonc.insight.quantizing.weights import SPREADS, spread_of
 from atonc.insight.quantizing.widen import Widened, WidthSearch
 from atonc.insight.quantizing.workbench import NOTHING, MendedState, TriedModel, Workbench
@@ -291,7 +291,7 @@ class QuantizationWork(Workbench):
         found = candidate_of(old.name, self.judge.signal(model), price(model, self.settings.board))
         fast = old.milliseconds is None or found.time_ms / old.milliseconds <= SLOWER
         better = found.snr_db >= old.snr_db and fast
-        self.steps.append(Step("learnt from all samples", found.snr_db, None, better))
+        self.steps.append(QuantizationStep("learnt from all samples", found.snr_db, None, better))
         if not better:
             return old, tried.model, tried.layers
         return replace(found, snr_db=old.snr_db, chosen=old.chosen), model, layers

@@ -208,7 +208,7 @@ class Scale:
     zero: int
 
 
-class ResultRow:
+class QuantizedRow:
     """A row of a result: in JSON decibels have three digits and shares four."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ class ResultRow:
 
 
 @dataclass(frozen=True)
-class Step(ResultRow):
+class QuantizationStep(QuantizedRow):
     """Something that was tried on the way; it is kept where it is better by more than chance."""
 
     name: str
@@ -233,7 +233,7 @@ class Step(ResultRow):
 
 
 @dataclass(frozen=True)
-class QuantizedCandidate(ResultRow):
+class QuantizedCandidate(QuantizedRow):
     """One way to quantise the model, with what it costs."""
 
     name: str
@@ -258,7 +258,7 @@ class QuantizedCandidate(ResultRow):
 
 
 @dataclass(frozen=True)
-class PrecisionPoint(ResultRow):
+class PrecisionPoint(QuantizedRow):
     """So many layers with weights of 4 bits: measured on samples that taught nothing."""
 
     layers: int
@@ -271,7 +271,7 @@ class PrecisionPoint(ResultRow):
 
 
 @dataclass(frozen=True)
-class WidePoint(ResultRow):
+class WidePoint(QuantizedRow):
     """A step of --wide: tensors that get 16 bits, measured on samples that taught nothing."""
 
     tensors: tuple[str, ...]  # more than before it
@@ -291,7 +291,7 @@ class WidePoint(ResultRow):
 
 
 @dataclass(frozen=True)
-class TensorPrecision(ResultRow):
+class TensorPrecision(QuantizedRow):
     """The weights of one layer, as they are written."""
 
     layer: str
@@ -313,7 +313,7 @@ class Quantised:
     samples: int
     held_samples: int
     outputs_db: Mapping[str, float]  # signal to noise by output, on samples that it had not learnt from
-    steps: tuple[Step, ...]
+    steps: tuple[QuantizationStep, ...]
     front: tuple[QuantizedCandidate, ...]
     float_nodes: tuple[str, ...]
     notes: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from atonc.insight.quantizing.mend import Mended, MendOptions, mend
 from atonc.insight.quantizing.price import QuantizationPrice
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.scales import Seen, Tuning, assign, wide_forms
-from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizedCandidate, QuantizeOptions, Step
+from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizationStep, QuantizedCandidate, QuantizeOptions
 from atonc.insight.quantizing.weights import SHARES, WHOLE, Bounds, nearest
 from atonc.insight.quantizing.write import OnnxWriter
 from atonc.machine.base.frozen import dataclass
@@ -55,7 +55,7 @@ class Workbench:
         self, graph: FloatGraph, settings: QuantizeOptions, learn: Sequence[Feed], judge: QuantizationJudge
     ) -> None:
         self.graph, self.settings, self.learn, self.judge = graph, settings, learn, judge
-        self.steps: list[Step] = []
+        self.steps: list[QuantizationStep] = []
         self.layers: Mended = {}
         self.walked = NOTHING  # how those were made
         self.method = settings.calibration
@@ -112,7 +112,7 @@ class Workbench:
         """Whether a model is better than the best so far by more than chance, on samples that it did not see."""
         gain = None if best is None else found.gain_over(best)
         kept = gain is None or gain[0] > 0
-        self.steps.append(Step(name, found.db, gain, kept))
+        self.steps.append(QuantizationStep(name, found.db, gain, kept))
         return kept
 
 

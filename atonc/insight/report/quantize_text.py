@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from atonc.insight.quantizing.types import (
         PrecisionPoint,
         Quantised,
+        QuantizationStep,
         QuantizedCandidate,
-        Step,
         TensorPrecision,
         WidePoint,
     )
@@ -218,7 +218,7 @@ def _layers_table(more: QuantizePageParts) -> str:
     return note(hint) + shown + "".join(map(note, found.notes))
 
 
-def _gain_text(step: Step) -> str:
+def _gain_text(step: QuantizationStep) -> str:
     return "" if step.gain_db is None else "{:+.2f} to {:+.2f} dB".format(*step.gain_db)
 
 
