@@ -14,7 +14,7 @@ import numpy as np
 from atonc.compiler.frontends.limits import tell_equalised
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph, LinearLayer, attribute, is_matrix, matrix, rows, stored_form
-from atonc.insight.quantizing.observe import Pieces
+from atonc.insight.quantizing.observe import SegmentRuns
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.scales import Seen
 from atonc.insight.quantizing.weights import EIGHT, FREE, Bounds, CodeRange, Moments, QuantizedWeights, rounded
@@ -43,7 +43,7 @@ def mend(graph: FloatGraph, quantised: Any, layers: Mended, feeds: Sequence[Feed
 
     `before`: what every layer is read behind, so that each is mended as if it were the only new one.
     """
-    exact, coded = Pieces(graph.model, feeds), Pieces(quantised, feeds)
+    exact, coded = SegmentRuns(graph.model, feeds), SegmentRuns(quantised, feeds)
     found = dict(layers)
     for index, (name, (layer, weights)) in enumerate(layers.items()):
         progress.stage("mending the layers", index, len(layers))

@@ -104,7 +104,7 @@ def outputs(
 Values = dict[str, list[Array]]  # tensor -> its value for every sample
 
 
-class Pieces:
+class SegmentRuns:
     """`advance` runs up to a node, without it; `apply` runs single nodes with other constants."""
 
     def __init__(self, model: Any, feeds: Sequence[Feed]) -> None:
