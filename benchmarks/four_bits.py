@@ -20,16 +20,13 @@ import numpy as np
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import ALL_FREE, Options
-from atonc.insight.quantizing.graph import FloatGraph, own_constants
-from atonc.insight.quantizing.islands import WEIGHTED
-from atonc.insight.quantizing.judge import QuantizationJudge
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, own_constants
+from atonc.insight.quantizing.judge import QuantizationJudge, Signal
 from atonc.insight.quantizing.loading import load, raised
-from atonc.insight.quantizing.narrow import EIGHT_ONLY, EightBits, PrecisionSearch
+from atonc.insight.quantizing.narrow import EIGHT_ONLY, PrecisionSearch
 from atonc.insight.quantizing.observe import outputs, threads
-from atonc.insight.quantizing.on_chip import chip_outputs
-from atonc.insight.quantizing.price import compiled_model
+from atonc.insight.quantizing.price import chip_outputs, compiled_model
 from atonc.insight.quantizing.run import QuantizationWork
-from atonc.insight.quantizing.signal import Signal
 from atonc.insight.quantizing.types import FOUR_BITS, QuantizeOptions
 from atonc.machine.base.errors import AtoncError
 from benchmarks.quantize import Reader, like
@@ -110,8 +107,7 @@ def measure(key: str, folder: Path) -> dict[str, Any]:
     work = QuantizationWork(graph, settings, feeds[::2], QuantizationJudge.of(graph, feeds[1::2]))
     work.mend()
     (tried,) = work.tune()
-    start = EightBits(tried.tuning, tried.layers, work.walked, tried.signal, tried.cost)
-    narrowing = PrecisionSearch(work, start)
+    narrowing = PrecisionSearch(work, tried)
     found = narrowing.run()
     reference = outputs(graph.model, judged)
     every = narrowing.made[frozenset(narrowing.order)]

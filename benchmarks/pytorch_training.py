@@ -31,8 +31,8 @@ from torch.nn import functional as F
 
 import atonc
 from atonc.compiler.ir import Array
-from atonc.insight.evaluating.metrics.intervals import difference_interval, mean_interval
-from atonc.insight.quantizing.on_chip import chip_outputs
+from atonc.insight.evaluating.metrics import difference_interval, mean_interval
+from atonc.insight.quantizing.price import chip_outputs
 from atonc.insight.training.network import TrainingNetwork
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import COUNT, ONLY, WRITE, Report

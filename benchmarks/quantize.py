@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.judge import Signal
 from atonc.insight.quantizing.loading import load
 from atonc.insight.quantizing.observe import outputs, threads
 from atonc.insight.quantizing.price import QuantizationPrice, price
 from atonc.insight.quantizing.run import quantize
-from atonc.insight.quantizing.signal import Signal
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import FLOATS, KEEP, ONLY, SAVE, WRITE, Report, argument

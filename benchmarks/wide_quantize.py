@@ -19,8 +19,7 @@ import numpy as np
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.loading import load
-from atonc.insight.quantizing.on_chip import chip_outputs
-from atonc.insight.quantizing.price import compiled_model
+from atonc.insight.quantizing.price import chip_outputs, compiled_model
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import Quantised, QuantizeOptions
 from atonc.insight.quantizing.widen import share, worst_db

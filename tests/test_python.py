@@ -15,7 +15,7 @@ import pytest
 import atonc
 from atonc.doors.python.compilation import Compilation
 from atonc.doors.python.results import ComparisonResult, QuantisedResult, Result, SweepTable
-from atonc.insight.quantizing.types import QuantizedCandidate, Step
+from atonc.insight.quantizing.types import QuantizationStep, QuantizedCandidate
 from atonc.insight.sweeping.run import SweepResult
 from atonc.machine.base.errors import AtoncError, InputError, ToolError
 
@@ -223,7 +223,7 @@ def _quantised(model: bytes = b"") -> QuantisedResult:
         QuantizedCandidate("<b>fast</b>", 30.0, None, None, refusal="no"),
         QuantizedCandidate("faster", 35.0, 1.0, 1000),
     )
-    steps = (Step("ranges", 40.0, True),)
+    steps = (QuantizationStep("ranges", 40.0, None, True),)
     return QuantisedResult("float.onnx", model, 8, 2, {"y": 39.5}, steps, front, ())
 
 

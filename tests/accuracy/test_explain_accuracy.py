@@ -12,7 +12,7 @@ import pytest
 import atonc
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.doors.cli.cli import main
-from atonc.insight.accuracy.matching import match
+from atonc.insight.accuracy.twin import match
 from atonc.machine.base.errors import InputError
 from tests.accuracy.planted import FloatNet, Quantiser
 from tests.accuracy.test_planted_faults import SHAPE, network, samples, scaled

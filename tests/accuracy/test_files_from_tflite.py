@@ -18,16 +18,14 @@ from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import examine
-from atonc.insight.accuracy.matching import match
-from atonc.insight.accuracy.twin import is_format
+from atonc.insight.accuracy.twin import is_format, match
 from atonc.insight.explain.types import UNEXPLAINED_DB, AccuracyReport, LossFinding, Remedy
-from atonc.insight.quantizing.assign import Tuning
 from atonc.insight.quantizing.from_tflite import FIRST, read_float
-from atonc.insight.quantizing.graph import FloatGraph, own_constants
-from atonc.insight.quantizing.islands import WEIGHTED
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.loading import tidy
 from atonc.insight.quantizing.run import QuantizationWork
+from atonc.insight.quantizing.scales import Tuning
 from atonc.insight.quantizing.types import QuantizeOptions
 from tests.frontends.tflite_models import O, T, build
 
@@ -60,7 +58,7 @@ def feeds() -> tuple[dict[str, Any], ...]:
 def quantised() -> Graph:
     graph = FloatGraph(own_constants(tidy(read_float(float_file(), "float"), "float"), WEIGHTED))
     work = QuantizationWork(graph, QuantizeOptions(), feeds(), QuantizationJudge.of(graph, feeds()))
-    work._start(graph)
+    work.start(graph)
     return read_onnx(work.model(Tuning()).SerializeToString())
 
 

@@ -21,14 +21,12 @@ from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import examine
 from atonc.insight.explain.types import AccuracyReport
-from atonc.insight.quantizing.assign import Tuning
-from atonc.insight.quantizing.equalise import equalise
-from atonc.insight.quantizing.graph import FloatGraph, own_constants
-from atonc.insight.quantizing.islands import WEIGHTED
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, layers_of, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge
-from atonc.insight.quantizing.layers import layers_of
 from atonc.insight.quantizing.loading import tidy
+from atonc.insight.quantizing.mend import equalise
 from atonc.insight.quantizing.run import QuantizationWork
+from atonc.insight.quantizing.scales import Tuning
 from atonc.insight.quantizing.types import QuantizeOptions
 from benchmarks.quantize import by_onnxruntime
 from tests.quantizing.float_models import Build
@@ -57,10 +55,10 @@ def feeds() -> tuple[dict[str, Any], ...]:
 def ours(even: bool, tuning: Tuning = FREE) -> bytes:
     graph = FloatGraph(own_constants(tidy(network(), "float"), WEIGHTED))
     work = QuantizationWork(graph, QuantizeOptions(), feeds(), QuantizationJudge.of(graph, feeds()))
-    work._start(graph)
+    work.start(graph)
     if even:
         assert equalise(graph, layers_of(graph), work.seen) >= 2
-        work._start(graph)
+        work.start(graph)
     return bytes(work.model(tuning).SerializeToString())
 
 

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.insight.evaluating.datasets.types import Dataset, DatasetEntry
-from atonc.insight.evaluating.decoders.choose import decoder_for, family
-from atonc.insight.evaluating.metrics.detection import Detection
-from atonc.insight.evaluating.pictures import Fit
+from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, Fit
+from atonc.insight.evaluating.decoders import decoder_for, family
+from atonc.insight.evaluating.metrics import Detection
 
 PICTURES, SIDE, CLASSES = 50, 64, 2
 Box = tuple[float, float, float, float, float, int]  # corners, score, class
@@ -130,9 +129,7 @@ def reference_st_ssd(outputs: list[Any]) -> list[Box]:
 
 # ----------------------------------------------------------------------------- outputs that know where the boxes are
 
-ANCHORS = [
-    ((c + 0.5) / 8, (r + 0.5) / 8, s, s) for r in range(8) for c in range(8) for s in (0.2, 0.4)
-]  # x, y, w, h
+ANCHORS = [((c + 0.5) / 8, (r + 0.5) / 8, s, s) for r in range(8) for c in range(8) for s in (0.2, 0.4)]  # x, y, w, h
 
 
 def blurred(random: np.random.Generator, truth: list[Any]) -> list[tuple[float, float, float, float, int, float]]:
@@ -194,8 +191,10 @@ def make_ssd(random: np.random.Generator, truth: list[Any]) -> list[Any]:
     for x, y, w, h, number, score in blurred(random, truth):
         at = 2 * (min(7, max(0, int(y // 8))) * 8 + min(7, max(0, int(x // 8)))) + int(w > 20)
         ax, ay, aw, ah = ANCHORS[at]
-        offsets[0, at] = (x / SIDE - ax) / aw / 0.1, (y / SIDE - ay) / ah / 0.1, *(
-            math.log(v) / 0.2 for v in (w / SIDE / aw, h / SIDE / ah)
+        offsets[0, at] = (
+            (x / SIDE - ax) / aw / 0.1,
+            (y / SIDE - ay) / ah / 0.1,
+            *(math.log(v) / 0.2 for v in (w / SIDE / aw, h / SIDE / ah)),
         )
         scores[0, at] = 0.02
         scores[0, at, 1 + number] = score
@@ -247,7 +246,7 @@ def coco_figures(data: Dataset, boxes: list[list[Box]]) -> tuple[float, float]:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_map_is_that_of_the_reference_decoder(name: str, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atonc.insight.evaluating.metrics.detection._ROUNDS", 10)
+    monkeypatch.setattr("atonc.insight.evaluating.metrics._ROUNDS", 10)
     make, reference = FAMILIES[name]
     random = np.random.default_rng(11)
     outputs = [make(random, truths(data, k)) for k in range(PICTURES)]

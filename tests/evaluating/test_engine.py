@@ -12,7 +12,7 @@ from atonc.compiler.lower.semantics.sums import requantised
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.insight.evaluating.engine import Engine, npu_kernel
-from atonc.insight.evaluating.kernels.finish import Wrapping32, finish_for
+from atonc.insight.evaluating.layer_kernel import Wrapping32, finish_for
 from tests.compiler.random_graphs import random_graph, random_inputs
 
 SAMPLES = 2

@@ -7,14 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.insight.evaluating.datasets.types import Dataset, DatasetEntry
-from atonc.insight.evaluating.metrics.curves import ALL, recall_curve
-from atonc.insight.evaluating.metrics.distance import distance, distance_figures
-from atonc.insight.evaluating.metrics.intervals import bootstrap, difference_interval, mean_interval, wilson
-from atonc.insight.evaluating.metrics.iou import MeanIou
-from atonc.insight.evaluating.metrics.keypoints import COCO, Keypoints, similarity
-from atonc.insight.evaluating.metrics.top import Top, confusion
-from atonc.insight.evaluating.pictures import Fit
+from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, Fit
+from atonc.insight.evaluating.metrics import (
+    ALL,
+    COCO,
+    Keypoints,
+    MeanIou,
+    Top,
+    bootstrap,
+    confusion,
+    difference_interval,
+    distance,
+    distance_figures,
+    mean_interval,
+    recall_curve,
+    similarity,
+    wilson,
+)
 
 
 def labelled(*labels: int) -> Dataset:

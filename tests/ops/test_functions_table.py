@@ -16,7 +16,7 @@ from atonc.compiler.ops.functions import C_NUMBERS, C_VARIANTS, FUNCTIONS, Funct
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.passes.layout import RULES
 from atonc.delivery.firmware.building import runtime_folder
-from atonc.insight.quantizing import islands
+from atonc.insight.quantizing import graph
 from atonc.machine.emu.cpu import atonc_numbers
 
 assert cpu_calls  # importing it registers the calls of all operators
@@ -37,7 +37,7 @@ def missing(row: Function) -> list[str]:
     }
     if row.onnx:
         wanted["its ONNX node"] = row.onnx in TRANSLATORS and onnx_elements.UNARY[row.onnx] is row
-        wanted["a place among the functions that quantize takes"] = row.onnx in islands.ONE_VALUE
+        wanted["a place among the functions that quantize takes"] = row.onnx in graph.ONE_VALUE
     if row.c_number is not None:
         wanted |= {f"{what} of number {row.c_number}": found for what, found in _in_c(row.kind, row.c_number).items()}
         wanted["a twin in the emulator that costs and jumps alike"] = _has_twin(row, row.c_number)

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("onnxruntime")
 
 from atonc.compiler.passes.layers import MOST_BIAS
-from atonc.insight.quantizing.layers import LinearLayer
+from atonc.insight.quantizing.graph import LinearLayer
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions

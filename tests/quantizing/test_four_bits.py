@@ -18,20 +18,15 @@ from onnx import TensorProto, numpy_helper
 import atonc
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.doors.cli.cli import main
-from atonc.insight.quantizing.assign import Tuning
-from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.graph import FloatGraph, layers_of
 from atonc.insight.quantizing.judge import QuantizationJudge
-from atonc.insight.quantizing.layers import layers_of
 from atonc.insight.quantizing.loading import load, raised
 from atonc.insight.quantizing.mend import MendOptions
-from atonc.insight.quantizing.narrow import Narrowed
+from atonc.insight.quantizing.narrow import Narrowed, NarrowLayer, as_many_as_fit, cheapest_first, why_eight
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.quantizing.one_by_one import one_by_one
-from atonc.insight.quantizing.precision import NarrowLayer, as_many_as_fit, cheapest_first, why_eight
-from atonc.insight.quantizing.refine import output_error, refined
-from atonc.insight.quantizing.rounding import Moments, rounded
+from atonc.insight.quantizing.scales import Tuning
 from atonc.insight.quantizing.types import PrecisionPoint, QuantizeOptions
-from atonc.insight.quantizing.weights import FOUR, channel_scales
+from atonc.insight.quantizing.weights import FOUR, Moments, channel_scales, one_by_one, output_error, refined, rounded
 from atonc.insight.quantizing.write import four_bit_tensor
 from atonc.insight.report.quantize_text import QuantizePageParts, page
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
@@ -190,10 +185,10 @@ def test_a_flash_that_is_to_be_met_is_met(narrow: Any, capsys: pytest.CaptureFix
 def test_the_order_weighs_noise_against_what_is_saved() -> None:
     signal, noise = np.array([100.0]), np.array([1.0])
     layers = [
-        NarrowLayer("loud", 10, 0.1, np.array([5.0])),
-        NarrowLayer("large", 1000, 0.5, np.array([0.5])),
-        NarrowLayer("small", 10, 0.01, np.array([0.1])),
-        NarrowLayer("free", 10, 0.01, np.array([0.0])),
+        NarrowLayer("loud", 0.1, np.array([5.0])),
+        NarrowLayer("large", 0.5, np.array([0.5])),
+        NarrowLayer("small", 0.01, np.array([0.1])),
+        NarrowLayer("free", 0.01, np.array([0.0])),
     ]
     assert cheapest_first(layers, signal, noise) == ("free", "large", "small", "loud")
 
@@ -241,7 +236,7 @@ def test_a_model_without_four_bits_says_so() -> None:
     points = [PrecisionPoint(0, 0.0, 900, 30.0, (0.0, 0.0)), PrecisionPoint(4, 0.9, 500, 26.5, (-4.0, -3.0))]
     for four, said in ((frozenset[str](), 1), (frozenset({"c"}), 0)):
         chosen: Any = SimpleNamespace(tuning=Tuning(four=four))
-        notes = Narrowed(chosen, MendOptions(), tuple(points), (), {}).notes
+        notes = Narrowed(chosen, MendOptions(), tuple(points), {}).notes
         assert len(notes) == said and all("3.5 dB lost" in note and "90 %" in note for note in notes)
 
 

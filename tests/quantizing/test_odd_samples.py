@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Array
-from atonc.insight.quantizing.fixed_sizes import require_equal_sizes
-from atonc.insight.quantizing.ranges import Seen, choose
+from atonc.insight.quantizing.loading import require_equal_sizes
 from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.scales import Seen, choose
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.report.document import lines
 from atonc.insight.report.quantize_text import document

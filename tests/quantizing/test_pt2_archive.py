@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from atonc.insight.quantizing.from_torch import PROGRAM, checked_archive, packed
 from atonc.insight.quantizing.loading import read
-from atonc.insight.quantizing.pt2_archive import PROGRAM, checked_archive, packed
 from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError
 
 CONV = "torch.ops.aten.conv2d.default"

@@ -14,20 +14,16 @@ from onnx import TensorProto, numpy_helper
 import atonc
 from atonc.doors.cli.cli import main
 from atonc.doors.python.running import run_compiled
-from atonc.insight.quantizing.assign import Tuning, assign
 from atonc.insight.quantizing.calibrate import calibrate
-from atonc.insight.quantizing.graph import FloatGraph
-from atonc.insight.quantizing.islands import make_plan
-from atonc.insight.quantizing.layers import layers_of
+from atonc.insight.quantizing.graph import FloatGraph, layers_of, make_plan
 from atonc.insight.quantizing.loading import load, raised
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.quantizing.on_chip import chip_outputs
-from atonc.insight.quantizing.price import compiled_model
+from atonc.insight.quantizing.price import chip_outputs, compiled_model
+from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign, wide_forms
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.quantizing.weights import nearest
-from atonc.insight.quantizing.wide_forms import WidthPlan, wide_forms
 from atonc.insight.quantizing.widen import require_groups
-from atonc.insight.quantizing.write import write
+from atonc.insight.quantizing.write import OnnxWriter
 from atonc.insight.report.document import lines
 from atonc.insight.report.quantize_text import QuantizePageParts, document, page
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
@@ -190,7 +186,7 @@ def test_everything_wide_is_the_same_in_the_file_and_on_the_chip(tmp_path: Path)
     edges = {"x", "y"}
     wide = wide_forms(graph, plan, seen, frozenset(name for group in groups for name in group) - edges)
     assert set(wide.scales) == {"stem", "body", "gated", "mean", "flat"} and wide.results == {"y"}
-    model = write(graph, plan, scales, weights, wide)
+    model = OnnxWriter(graph, plan, scales, weights, wide).model()
     compiled = compiled_model(model, "stm32n6570-dk")
     exact, file = outputs(graph.model, feeds), outputs(model, feeds)
     chip = chip_outputs(compiled, feeds)

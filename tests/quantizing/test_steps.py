@@ -11,24 +11,28 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("tflite")
 
 from atonc.insight.quantizing import run
-from atonc.insight.quantizing.assign import Tuning, assign, input_range
 from atonc.insight.quantizing.calibrate import calibrate
-from atonc.insight.quantizing.choice import choose as choose_candidate
-from atonc.insight.quantizing.equalise import equalise
-from atonc.insight.quantizing.graph import FloatGraph, own_constants
-from atonc.insight.quantizing.heads import parts_of, unlike_heads
-from atonc.insight.quantizing.islands import WEIGHTED, make_plan
-from atonc.insight.quantizing.judge import QuantizationJudge, judged
-from atonc.insight.quantizing.layers import layers_of, matrix, rows
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, layers_of, make_plan, matrix, own_constants, rows
+from atonc.insight.quantizing.judge import QuantizationJudge, Signal, judged, parts_of, unlike_heads
 from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.mend import equalise
 from atonc.insight.quantizing.observe import outputs, session
 from atonc.insight.quantizing.price import QuantizationPrice
-from atonc.insight.quantizing.ranges import PERCENTILE, Seen, choose, error, scale_of, symmetric
-from atonc.insight.quantizing.rounding import Moments, rounded
+from atonc.insight.quantizing.price import choose as choose_candidate
 from atonc.insight.quantizing.run import QuantizationWork, TriedModel, quantize
-from atonc.insight.quantizing.signal import Signal
+from atonc.insight.quantizing.scales import (
+    PERCENTILE,
+    Seen,
+    Tuning,
+    assign,
+    choose,
+    error,
+    input_range,
+    scale_of,
+    symmetric,
+)
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
-from atonc.insight.quantizing.weights import Bounds, channel_scales
+from atonc.insight.quantizing.weights import Bounds, Moments, channel_scales, rounded
 from tests.frontends.tflite_models import O, T, build
 from tests.quantizing.float_models import Build, detector, nested_detector, network, samples, save
 
@@ -102,7 +106,7 @@ def test_a_step_is_kept_only_if_it_wins_by_more_than_chance(tmp_path: Path) -> N
     assert lucky.db > plain.db and lucky.gain_over(plain)[0] < 0 < steady.gain_over(plain)[0]
     graph = graph_of(tmp_path)
     work = QuantizationWork(graph, QuantizeOptions(), feeds(tmp_path), QuantizationJudge.of(graph, feeds(tmp_path)))
-    assert [work._better(name, one) for name, one in (("a", plain), ("b", lucky), ("c", steady))] == [True, False, True]
+    assert [work.keeps(name, one) for name, one in (("a", plain), ("b", lucky), ("c", steady))] == [True, False, True]
     assert work.best is steady and [step.kept for step in work.steps] == [True, False, True]
     assert work.steps[0].gain_db is None and work.steps[2].gain_db == pytest.approx((0.969, 0.969), abs=1e-3)
 
@@ -134,10 +138,11 @@ def test_similar_scales_have_a_bounded_spread() -> None:
 def test_scales_are_bounded_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of(tmp_path, spread=8.0)
     work = QuantizationWork(graph, QuantizeOptions(), feeds(tmp_path), QuantizationJudge.of(graph, feeds(tmp_path)))
-    work._start(graph)
+    work.start(graph)
     names = list(work.layers)
-    before = TriedModel(QuantizedCandidate("", 0.0, 1.0, 1), None, Tuning(), work.state, dict.fromkeys(names, 100),
-                        Signal(np.ones((1, 1)), np.ones((1, 1))))  # fmt: skip
+    priced = QuantizationPrice(1.0, 1, "", dict.fromkeys(names, 100))
+    before = TriedModel(QuantizedCandidate("", 0.0, 1.0, 1), None, Tuning(), work.state,
+                        Signal(np.ones((1, 1)), np.ones((1, 1))), {}, priced)  # fmt: skip
     monkeypatch.setattr(run, "price", lambda *_: QuantizationPrice(1.0, 1, "", {names[0]: 90, names[1]: 110, "x": 1}))
     tuning = work._where_it_pays(before, Tuning(spread=2.0))
     assert tuning.layers == {names[0]} and tuning.name == "scales of channels within a factor of 2 in 1 layer"

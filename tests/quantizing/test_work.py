@@ -11,9 +11,7 @@ pytest.importorskip("onnxruntime")
 
 from atonc.insight.quantizing import observe
 from atonc.insight.quantizing.calibrate import calibrate
-from atonc.insight.quantizing.graph import FloatGraph
-from atonc.insight.quantizing.islands import make_plan
-from atonc.insight.quantizing.layers import layers_of
+from atonc.insight.quantizing.graph import FloatGraph, layers_of, make_plan
 from atonc.insight.quantizing.loading import load, read, tidy
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions

@@ -13,7 +13,7 @@ import pytest
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
-from atonc.insight.evaluating.datasets.types import Dataset
+from atonc.insight.evaluating.datasets import Dataset
 from atonc.insight.evaluating.run import Evaluation
 from atonc.insight.explain.compare import compare
 from atonc.insight.explain.folder import folder_view

@@ -17,11 +17,9 @@ import torch
 
 import atonc
 from atonc.insight.quantizing.from_torch import read_pt2
-from atonc.insight.quantizing.on_chip import chip_outputs
-from atonc.insight.training.codes import coded, rounded
-from atonc.insight.training.network import TrainingNetwork
+from atonc.insight.quantizing.price import chip_outputs
+from atonc.insight.training.network import TrainingNetwork, coded, rounded, written
 from atonc.insight.training.types import PrepareOptions
-from atonc.insight.training.write import written
 from tests.training.test_coded_graph import qdq
 
 nn, F = torch.nn, torch.nn.functional
@@ -108,7 +106,7 @@ def test_an_exported_program_is_read_from_its_file(small: tuple[Any, Any, Any], 
 
 
 def test_sample_inputs_that_are_more_than_tensors_run_nothing(small: tuple[Any, Any, Any], tmp_path: Path) -> None:
-    from atonc.insight.quantizing.pt2_archive import SAMPLE_INPUTS, checked_archive, packed
+    from atonc.insight.quantizing.from_torch import SAMPLE_INPUTS, checked_archive, packed
 
     class Evil:
         def __reduce__(self) -> Any:

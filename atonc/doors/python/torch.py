@@ -75,7 +75,7 @@ def prepare(
 def export(prepared: TrainingNetwork, path: str | PathLike[str]) -> None:
     """Writes what was trained as ONNX with QuantizeLinear and DequantizeLinear, which `atonc.compile` and `atonc
     generate` take, with exactly the scales of the training."""
-    from atonc.insight.training.write import written
+    from atonc.insight.training.network import written
     from atonc.machine.base.disk import write_file
 
     write_file(Path(path), written(prepared).SerializeToString(deterministic=True))

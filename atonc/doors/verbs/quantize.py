@@ -112,7 +112,7 @@ def _report(
     """The page of the compiled int8 model, what its layers lose, or why that is not known."""
     from atonc.compiler.request.options import Options
     from atonc.delivery.generate import generating
-    from atonc.insight.accuracy.of_quantised import examine_quantised
+    from atonc.insight.accuracy.explain import examine_quantised
     from atonc.insight.explain.ours import network_view
     from atonc.insight.report.html import html_page
 

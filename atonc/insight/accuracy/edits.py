@@ -107,9 +107,7 @@ def _real(tensor: Tensor) -> Tensor:
     return replace(tensor, name=tensor.name + _FLOAT, dtype="float32", quant=None)
 
 
-def per_channel(
-    graph: Graph, op: Op, weights: Real, bias: Real | None, shares: Real | float = 1.0
-) -> Graph:
+def per_channel(graph: Graph, op: Op, weights: Real, bias: Real | None, shares: Real | float = 1.0) -> Graph:
     """Weights from float with a scale for each output, large enough that the bias fits its 32 bits. `shares` of the
     largest weight of each output are within the range."""
     old, x = graph.tensors[op.inputs[1]], graph.tensors[op.inputs[0]]
@@ -153,7 +151,8 @@ def equalise(graph: Graph, op: Op, peaks: Real) -> Graph:
         name = graph.consumers[name][0].outputs[0]
     behind = graph.consumers.get(name, [])
     plain = op.attrs.get("activation", "none") in ("none", "relu")
-    if not plain or not behind or name in graph.outputs or not all(_takes_back(reader, name) for reader in behind):
+    takes_back = [r.kind in SUMMED and r.inputs[0] == name and int(r.attrs.get("groups", 1)) == 1 for r in behind]
+    if not plain or not behind or name in graph.outputs or not all(takes_back):
         raise UnsupportedError("the next layer cannot take it back")
     gains = np.minimum(peaks.max() / np.maximum(peaks, peaks.max() / MOST_GAIN), MOST_GAIN)
     real = make_twin(graph).graph.tensors
@@ -165,10 +164,6 @@ def equalise(graph: Graph, op: Op, peaks: Real) -> Graph:
         bias = np.asarray(real[reader.inputs[2]].data).reshape(-1) if len(reader.inputs) > 2 else None
         changed = per_channel(changed, reader, np.asarray(real[reader.inputs[1]].data) / gains, bias)
     return changed
-
-
-def _takes_back(op: Op, name: str) -> bool:
-    return op.kind in SUMMED and op.inputs[0] == name and int(op.attrs.get("groups", 1)) == 1
 
 
 def float_constants(quantised: Graph, op: Op, real: Graph, tensor: str) -> tuple[Real, Real | None]:

@@ -1,17 +1,18 @@
 """Runs: float, without rounding, with only one kind of loss, exact integers, the NPU's integers; and what lies between.
 
 A layer's own loss is what it adds to exact inputs. Its cost is what this loss alone does to the outputs of the network:
-the error is put into a run that has no other, and followed to the end.
-"""
+the error is put into a run that has no other, and followed to the end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from math import inf, log10
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.inputs.inputs import as_input, in_order_of, program_inputs
@@ -19,13 +20,84 @@ from atonc.compiler.inputs.inputs import real as real_value
 from atonc.compiler.ir import Graph, Op, Tensor, layer_name
 from atonc.compiler.lower.semantics.run import mapped_op, run_mapped
 from atonc.compiler.ops import run_graph
-from atonc.insight.accuracy.matching import in_order_of_tflite, match
-from atonc.insight.accuracy.power import Real, SignalPower, channel_axis
-from atonc.insight.accuracy.twin import SUMMED, Twin, fake, is_format, make_twin, real_twin, run_real
+from atonc.insight.accuracy.twin import (
+    SUMMED,
+    Twin,
+    fake,
+    in_order_of_tflite,
+    is_format,
+    make_twin,
+    match,
+    run_real,
+)
 from atonc.insight.explain.types import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
 from atonc.insight.quantizing.from_tflite import FIRST
 from atonc.machine.base import progress
 from atonc.machine.base.frozen import dataclass
+
+Real = NDArray[np.float64]
+FLOOR = 1e-9  # of the mean power of all channels: a channel with less is silent
+MOST = 10.0  # noise per signal of a channel beyond which more makes no difference
+
+
+def channel_axis(shape: tuple[int, ...], channels_first: bool) -> int | None:
+    """None: the tensor is one group. Of a list of things the shorter axis has their properties."""
+    if len(shape) < 3:
+        return None
+    if len(shape) == 3:
+        return 1 if shape[1] <= shape[2] else 2
+    return 1 if channels_first else len(shape) - 1
+
+
+@dataclass
+class SignalPower:
+    """The power of a tensor: squares of its signal and of its error, summed over samples, by channel: a small channel
+    beside a large one counts as much."""
+
+    axis: int | None
+    signal: Real = field(default_factory=lambda: np.zeros(1))
+    noise: Real = field(default_factory=lambda: np.zeros(1))
+
+    def add(self, reference: Real, value: Real) -> SignalPower:
+        self.signal = self.signal + self._summed(reference)
+        self.noise = self.noise + self._summed(value - reference)
+        return self
+
+    def _summed(self, values: Real) -> Real:
+        squares = np.square(values, dtype=np.float64)
+        squares[~np.isfinite(squares)] = 0.0
+        if self.axis is None:
+            return squares.sum().reshape(1)
+        return squares.sum(axis=tuple(k for k in range(squares.ndim) if k != self.axis))
+
+    @property
+    def db(self) -> float:
+        return decibel(float(self.signal.sum()), float(self.noise.sum()))
+
+    @property
+    def ratios(self) -> Real:
+        """Noise per signal of every channel."""
+        floor = max(float(self.signal.mean()) * FLOOR, 1e-30)
+        return np.minimum(self.noise / np.maximum(self.signal, floor), MOST)
+
+    @property
+    def mean_ratio(self) -> float:
+        return float(self.ratios.mean())
+
+    @property
+    def worst_db(self) -> float:
+        return from_ratio(float(self.ratios.max(initial=0.0)))
+
+
+def decibel(signal: float, noise: float) -> float:
+    if noise <= 0:
+        return inf
+    return 10 * log10(signal / noise) if signal > 0 else -inf
+
+
+def from_ratio(ratio: float) -> float:
+    return inf if ratio <= 0 else -10 * log10(ratio)
+
 
 Sample = Mapping[str, Any]  # real values of the model's inputs
 COST_SAMPLES = 3  # whose losses are followed to the outputs
@@ -72,21 +144,18 @@ class MeasuredLayer:
         return self.chain[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Reference:
-    """The float model beside the quantised one; without one the quantised model's own numbers, not rounded."""
-
-    twin: Twin | None
-    names: Mapping[str, str]  # tensor of the quantised graph -> of the float model
-
-
 class Measurement:
     """All runs of all samples; `layers` in the order in which they run."""
 
-    def __init__(self, compiled: Compiled, reference: Reference, samples: Sequence[Sample]) -> None:
-        self.compiled, self.reference, self.samples = compiled, reference, samples
+    def __init__(self, compiled: Compiled, original: Graph | None, samples: Sequence[Sample]) -> None:
+        """`original`: the float model; without one the quantised model's own numbers are compared with, not rounded."""
+        self.compiled, self.samples = compiled, samples
         self.source, self.canonical = compiled.source, compiled.graph
+        self.original = None if original is None else Twin(original, {}, {})
+        # tensor of the quantised graph -> of the float model
+        self.names = {} if original is None else match(self.source, original)
         self.first_axis = self.source.source == "onnx"
+        self._in_order_of_tflite = in_order_of_tflite(self.source)
         self.twin = make_twin(self.source, self._signed())
         self.layers = self._layers()
         self.by_tensor = {layer.format.name: layer for layer in self.layers}
@@ -117,21 +186,21 @@ class Measurement:
 
     def name_of(self, layer: MeasuredLayer) -> str:
         """As all views call it: the layer of the compiled graph that gives its values, or that its node went into."""
-        return self._writers.get(layer.format.name) or self._owners_of_nodes.get(layer.op.name, layer.op.name)
+        writers, owners = self._layer_names
+        return writers.get(layer.format.name) or owners.get(layer.op.name, layer.op.name)
 
     @cached_property
-    def _writers(self) -> dict[str, str]:
-        return {name: layer_name(op) for op in self.canonical.ops for name in op.outputs}
-
-    @cached_property
-    def _owners_of_nodes(self) -> dict[str, str]:
-        return {node: layer_name(op) for op in reversed(self.canonical.ops) for node in (*op.origin, op.name)}
+    def _layer_names(self) -> tuple[dict[str, str], dict[str, str]]:
+        """By tensor, and by node of the model."""
+        ops = self.canonical.ops
+        writers = {name: layer_name(op) for op in ops for name in op.outputs}
+        return writers, {node: layer_name(op) for op in reversed(ops) for node in (*op.origin, op.name)}
 
     # ------------------------------------------------------------------------------------------------------------ runs
 
     def _signed(self) -> set[str]:
         """Tensors whose format begins at zero although the float model goes below."""
-        if self.reference.twin is None:
+        if self.original is None:
             return set()
         values = self._float_values(self.samples[0])
         found = set()
@@ -143,17 +212,17 @@ class Measurement:
 
     def _float_values(self, sample: Sample) -> dict[str, Real]:
         """Runs the float model: its values by the names of the quantised graph, in the shapes of that graph."""
-        if self.reference.twin is None:
+        if self.original is None:
             return {}
-        graph = self.reference.twin.graph
+        graph = self.original.graph
         given = {
             name: in_order_of(graph, name, np.asarray(sample[ours]))
             for ours, name in zip(self.source.inputs, graph.inputs, strict=True)
         }
-        values = self.reference.twin.run(given)
+        values = self.original.run(given)
         turn = graph.source != self.source.source  # channels first in one format, last in the other
         found = {}
-        for ours, theirs in self.reference.names.items():
+        for ours, theirs in self.names.items():
             other = turn and ours not in self._in_order_of_tflite
             value = _arranged(values[theirs], self.source.tensors[ours].shape, other, self.first_axis)
             if value is not None:
@@ -161,13 +230,9 @@ class Measurement:
                 found[ours] = value if gains is None else value * gains.reshape(-1, *[1] * (value.ndim - 2))
         return found
 
-    @cached_property
-    def _in_order_of_tflite(self) -> frozenset[str]:
-        return in_order_of_tflite(self.source)
-
     def gains_of(self, tensor: str) -> Real | None:
         """What the quantiser multiplied the channels of the float tensor with; ONNX alone tells, channels first."""
-        known, name = self.source.equalised, self.reference.names.get(tensor, "")
+        known, name = self.source.equalised, self.names.get(tensor, "")
         factors = np.array(known.get(name) or known.get(f"{name}{FIRST}", ()))
         shape = self.source.tensors[tensor].shape
         return factors if len(shape) > 2 and factors.size == shape[1] else None
@@ -186,7 +251,8 @@ class Measurement:
         rounded = {name: real_value(self.source.tensors[name], codes) for name, codes in self.codes(sample).items()}
         plain = self.twin.run(sample)  # weights as they are, nothing rounded
         reference = {**plain, **floats}
-        coarse = self.twin.run(rounded, change=self._rounded)
+        formats = self.twin.formats
+        coarse = self.twin.run(rounded, lambda name, v: fake(formats[name], v) if name in formats else v)
         exact = run_graph(self.source, self.codes(sample))
         for layer in self.layers:
             name = layer.format.name
@@ -199,16 +265,17 @@ class Measurement:
                 layer.own[WEIGHTS].add(floats[name], self._alone(layer, reference))
                 layer.accumulated[WEIGHTS].add(floats[name], plain[name])
                 layer.measured.add(WEIGHTS)
-        self._measure_outputs(number, reference, exact)
+        npu = self._measure_arithmetic(number, exact)
+        for name, (quantised, chip) in self.outputs.items():
+            wanted = self.output_reference(reference, name)
+            quantised.add(wanted, real_value(self.source.tensors[name], exact[name]))
+            chip.add(wanted, npu[name])
 
     def _has_float(self, layer: MeasuredLayer, floats: Mapping[str, Real]) -> bool:
         """The float model has its inputs and its result; one of its inputs is a constant."""
         inputs, outputs = layer.weighted.inputs, layer.op.outputs
         constant = {name for name in inputs if name and self.source.tensors[name].is_constant}
         return bool(constant) and all(n in floats or n in constant for n in (*inputs, *outputs) if n)
-
-    def _rounded(self, name: str, value: Real) -> Real:
-        return fake(self.twin.formats[name], value) if name in self.twin.formats else value
 
     def _alone(self, layer: MeasuredLayer, values: Mapping[str, Any], twin: Twin | None = None) -> Real:
         """What it gives for these inputs, with its own weights or those of another twin."""
@@ -220,24 +287,18 @@ class Measurement:
         result, limits = given[layer.format.name], self.twin.limits.get(layer.format.name)
         return result if limits is None else np.clip(result, *limits)
 
-    def _measure_outputs(self, number: int, reference: Mapping[str, Real], exact: Mapping[str, Any]) -> None:
-        npu = self._measure_arithmetic(number, exact)
-        for name, (quantised, chip) in self.outputs.items():
-            tensor = self.source.tensors[name]
-            wanted = self.output_reference(reference, name)
-            quantised.add(wanted, real_value(tensor, exact[name]))
-            chip.add(wanted, npu[name])
-
     def output_reference(self, values: Mapping[str, Real], name: str) -> Real:
         producer = self.source.producers.get(name)
         source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else name
         return np.asarray(values.get(source, values[name]), np.float64).reshape(self.source.tensors[name].shape)
 
-    # ------------------------------------------------------------------------------------------------------ arithmetic
+    @property
+    def npu_ratio(self) -> float:
+        """Noise per signal on the NPU, the mean over all outputs and their channels."""
+        ratios = [npu.mean_ratio for _, npu in self.outputs.values()]
+        return sum(ratios) / len(ratios)
 
-    @cached_property
-    def on_cpu(self) -> frozenset[str]:
-        return self.compiled.mapped.on_cpu
+    # ------------------------------------------------------------------------------------------------------ arithmetic
 
     @cached_property
     def owners(self) -> dict[str, MeasuredLayer]:
@@ -258,7 +319,7 @@ class Measurement:
         for op in graph.ops:
             name, layer = op.outputs[0], self.owners.get(op.outputs[0])
             tensor = graph.tensors[name]
-            if layer is None or op.name in self.on_cpu or not is_format(tensor):
+            if layer is None or op.name in mapped.on_cpu or not is_format(tensor):
                 continue
             got = mapped_op(mapped.context, op, exact)[0]
             worst = float(np.abs(got.astype(np.float64) - exact[name]).max(initial=0.0))
@@ -286,11 +347,11 @@ class Measurement:
             else:
                 error = self._alone(layer, {**plain, **floats}) - reference
             known = {key: value for key, value in plain.items() if key not in behind}
-            right = self.twin.run_from({**known, name: reference}, sample) if name in floats else plain
-            wrong = self.twin.run_from({**known, name: reference + error}, sample)
+            right = self.twin.run(sample, known={**known, name: reference}) if name in floats else plain
+            wrong = self.twin.run(sample, known={**known, name: reference + error})
             for output, power in powers.items():
                 power.add(right[output], wrong[output])
-        return float(np.mean([power.mean_ratio for power in powers.values()]))
+        return _mean_ratio(powers)
 
     @cached_property
     def _first_runs(self) -> list[tuple[Sample, dict[str, Any], dict[str, Real]]]:
@@ -308,23 +369,33 @@ class Measurement:
 
     def ratio_of(self, graph: Graph) -> float:
         """Noise per signal of the outputs of a changed quantised graph, in exact arithmetic, over all samples."""
-        powers = {name: self._power(name) for name in self.source.outputs}
-        for sample in self.samples:
-            values = run_graph(graph, self.codes(sample))
-            reference = {**self.twin.run(sample), **self._float_values(sample)}
-            for name, power in powers.items():
-                power.add(self.output_reference(reference, name), real_value(graph.tensors[name], values[name]))
-        return float(np.mean([power.mean_ratio for power in powers.values()]))
+
+        def outputs(codes: dict[str, Any]) -> dict[str, Real]:
+            values = run_graph(graph, codes)
+            return {name: real_value(graph.tensors[name], values[name]) for name in self.source.outputs}
+
+        return self._ratio(outputs)
 
     def chip_ratio(self, compiled: Compiled) -> float:
         """The same of another program of this model, with the NPU's integers."""
+
+        def outputs(codes: dict[str, Any]) -> dict[str, Real]:
+            return _outputs(compiled, run_mapped(compiled.graph, compiled.mapped, program_inputs(compiled, codes)))
+
+        return self._ratio(outputs)
+
+    def _ratio(self, outputs: Callable[[dict[str, Any]], dict[str, Real]]) -> float:
+        """`outputs`: from the codes of the inputs to real values."""
         powers = {name: self._power(name) for name in self.source.outputs}
         for sample in self.samples:
-            codes = run_mapped(compiled.graph, compiled.mapped, program_inputs(compiled, self.codes(sample)))
             reference = {**self.twin.run(sample), **self._float_values(sample)}
-            for name, value in _outputs(compiled, codes).items():
+            for name, value in outputs(self.codes(sample)).items():
                 powers[name].add(self.output_reference(reference, name), value)
-        return float(np.mean([power.mean_ratio for power in powers.values()]))
+        return _mean_ratio(powers)
+
+
+def _mean_ratio(powers: Mapping[str, SignalPower]) -> float:
+    return float(np.mean([power.mean_ratio for power in powers.values()]))
 
 
 def _outputs(compiled: Compiled, codes: Mapping[str, Any]) -> dict[str, Real]:
@@ -337,10 +408,6 @@ def _outputs(compiled: Compiled, codes: Mapping[str, Any]) -> dict[str, Real]:
             value = value.transpose(np.argsort(graph.turned[name]))
         found[ours] = value.reshape(source.tensors[ours].shape)
     return found
-
-
-def reference_of(quantised: Graph, real: Graph | None) -> Reference:
-    return Reference(None, {}) if real is None else Reference(real_twin(real), match(quantised, real))
 
 
 def _arranged(value: Real, shape: tuple[int, ...], turn: bool, channels_first: bool) -> Real | None:

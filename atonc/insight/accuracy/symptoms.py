@@ -2,18 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import log10
 
 import numpy as np
 
 from atonc.compiler.ir import Tensor
 from atonc.compiler.plan.policy import WIDE_STEP
-from atonc.insight.accuracy.float_layer import is_rounded, lost_limit
-from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
-from atonc.insight.accuracy.twin import real_range
+from atonc.insight.accuracy import edits
+from atonc.insight.accuracy.measure import LIMITS, MeasuredLayer, Measurement
+from atonc.insight.accuracy.twin import SUMMED, Real, real_range
 from atonc.insight.explain.types import ACTIVATION, WEIGHTS
+from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass
+
+ROUNDED = 1.0  # steps, root mean square: the nearest code is off by 0.3, one chosen for the layer's result by more
+SAME_BIAS = 0.5  # of its size: quantisers correct it for the mean of what rounding does
+
+
+def float_constants(measured: Measurement, layer: MeasuredLayer) -> tuple[Real, Real | None]:
+    """Weights and bias, batch norms folded in, equalised as those of the quantised layer."""
+    if measured.original is None or layer.weighted.kind not in SUMMED:
+        raise UnsupportedError("needs the float model and a layer with weights")
+    tensor = measured.names[layer.format.name]
+    weights, bias = edits.float_constants(measured.source, layer.weighted, measured.original.graph, tensor)
+    after, before = measured.gains_of(layer.format.name), measured.gains_of(layer.weighted.inputs[0])
+    if after is not None:
+        weights = weights * after.reshape(-1, *[1] * (weights.ndim - 1))
+        bias = None if bias is None else bias * after
+    return weights if before is None else weights / _by_row(before, weights), bias
+
+
+def _by_row(gains: Real, weights: Real) -> Real:
+    """Factors of the channels that each output reads; in groups each reads a part of them."""
+    per_group = weights.shape[-1]
+    groups = len(gains) // per_group
+    rows = np.repeat(gains.reshape(groups, per_group), weights.shape[0] // groups, axis=0)
+    return rows.reshape(weights.shape[0], *[1] * (weights.ndim - 2), per_group)
+
+
+def is_rounded(measured: Measurement, layer: MeasuredLayer, scales: Real) -> bool:
+    """Whether weights and bias are those of the float model but for rounding; `scales` as the weights have them."""
+    try:
+        weights, bias = float_constants(measured, layer)
+    except (UnsupportedError, KeyError):
+        return False
+    held = [measured.twin.graph.tensors[name].data for name in layer.weighted.inputs[1:3] if name]
+    stored = np.asarray(held[0], np.float64)
+    if stored.shape != weights.shape or float(np.sqrt(np.square((stored - weights) / scales).mean())) > ROUNDED:
+        return False
+    if bias is None or len(held) < 2:
+        return True
+    return bool(np.linalg.norm(np.asarray(held[1]).reshape(-1) - bias) <= SAME_BIAS * np.linalg.norm(bias))
+
+
+def lost_limit(measured: Measurement, layer: MeasuredLayer) -> bool:
+    """Whether the float layer ends in a ReLU that the quantised one has neither as an operator nor as its range."""
+    name, real = layer.format.name, measured.original
+    maker = None if real is None else real.graph.producers.get(measured.names.get(name, ""))
+    if maker is None or not (maker.kind in LIMITS or maker.attrs.get("activation", "none") != "none"):
+        return False
+    plain = layer.op.kind in SUMMED and layer.op.attrs.get("activation", "none") == "none"
+    return plain and layer.facts.low >= 0 > real_range(layer.format)[0] and name not in measured.twin.limits
+
 
 MOSTLY = 0.5  # of the noise
 NARROW = 0.15  # of the range is used
@@ -68,7 +118,9 @@ def _activation(measured: Measurement, layer: MeasuredLayer) -> Symptom:
         coarse = f"only {100 * used:.2g} % of the range is used: {has}, {spans}"
         if is_input:
             return Symptom("input-range", f"the input is not in the range that the model was quantised for; {coarse}")
-        return Symptom("coarse", f"{coarse}{_readers(measured, layer)}")
+        kinds = [reader.kind for reader in measured.source.consumers.get(layer.format.name, [])]
+        mixed = next((kind for kind in kinds if kind in ("add", "sub", "mul", "concat")), "")
+        return Symptom("coarse", f"{coarse}; read by {mixed}" if mixed else coarse)
     loud = facts.peaks[facts.peaks > 0]
     if loud.size > 1 and loud.max() > UNLIKE * np.quantile(loud, 0.1, method="lower"):
         words = f"channels of unlike size share one scale: largest values from {loud.min():.3g} to {loud.max():.3g}"
@@ -76,12 +128,6 @@ def _activation(measured: Measurement, layer: MeasuredLayer) -> Symptom:
     if is_wide:
         return Symptom("sixteen-bits", f"even 65,536 codes are few for these values: {has}, {spans}")
     return Symptom("eight-bits", f"256 codes are few for these values: {has}, {spans}")
-
-
-def _readers(measured: Measurement, layer: MeasuredLayer) -> str:
-    readers = measured.source.consumers.get(layer.format.name, [])
-    kinds = [op.kind for op in readers if op.kind in ("add", "sub", "mul", "concat")]
-    return f"; read by {kinds[0]}" if kinds else ""
 
 
 # ------------------------------------------------------------------------------------------------------------- weights
@@ -98,7 +144,7 @@ def _weights(measured: Measurement, layer: MeasuredLayer) -> Symptom:
                 return Symptom("bias-overflow", words)
     if weights is None or weights.quant is None:
         return Symptom("constants-differ", "its constants are not those of the float model")
-    found = next((found for rule in _WEIGHT_RULES if (found := rule(weights, layer)) is not None), _EIGHT_BITS)
+    found = _of_codes(weights, layer)
     if found.id == DIFFER and lost_limit(measured, layer):
         zero, first = layer.format.zero_point, layer.format.code_range[0]
         words = f"its range should begin at zero: the zero point is {zero}, {first} would do"
@@ -112,68 +158,37 @@ def _weights(measured: Measurement, layer: MeasuredLayer) -> Symptom:
 _EIGHT_BITS = Symptom("eight-bit-weights", "8 bits are few for these weights")
 
 
-def _by_channel(weights: Tensor) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Codes, a row for each output."""
+def _of_codes(weights: Tensor, layer: MeasuredLayer) -> Symptom:
+    """What the codes of the weights tell: the grossest first."""
     assert weights.data is not None and weights.quant is not None
-    zeros = weights.quant.along(weights.quant.zero_points, weights.data.ndim)
-    codes = np.asarray(weights.data, np.float64) - zeros
+    codes = np.asarray(weights.data, np.float64) - weights.quant.along(weights.quant.zero_points, weights.data.ndim)
     axis = weights.quant.axis or 0
-    return np.moveaxis(codes, axis, 0).reshape(codes.shape[axis], -1)
-
-
-def _one_scale(weights: Tensor, layer: MeasuredLayer) -> Symptom | None:
-    assert weights.quant is not None
-    peaks = np.abs(_by_channel(weights)).max(axis=1)
-    loud = peaks[peaks > 0]
-    if not weights.quant.is_per_tensor or loud.size < 2:
-        return None
-    middle = float(np.median(peaks))
-    far = np.nonzero(peaks > FAR * max(middle, 1.0))[0]
-    if far.size and far.size <= max(1, peaks.size // 20):
-        words = f"channel {far[0]} reaches {peaks[far[0]]:.0f} codes, the middle of the others {middle:.0f}"
-        return Symptom("huge-channel", f"one scale for all channels, and one is huge: {words}")
-    if peaks.max() > FAR * max(float(np.quantile(peaks, 0.1, method="lower")), 1.0):
-        words = f"their largest codes are {peaks.min():.0f} to {peaks.max():.0f}"
-        return Symptom("unlike-channels", f"one scale for all channels, which are unlike: {words}")
-    return None
-
-
-def _saturated(weights: Tensor, layer: MeasuredLayer) -> Symptom | None:
-    codes = np.abs(_by_channel(weights))
-    share = (codes >= 127).sum(axis=1) / codes.shape[1]
+    codes = np.moveaxis(codes, axis, 0).reshape(codes.shape[axis], -1)  # a row for each output
+    each, peaks = codes.shape[1], np.abs(codes).max(axis=1)
+    if weights.quant.is_per_tensor and np.count_nonzero(peaks) > 1:
+        middle = float(np.median(peaks))
+        far = np.nonzero(peaks > FAR * max(middle, 1.0))[0]
+        if far.size and far.size <= max(1, peaks.size // 20):
+            words = f"channel {far[0]} reaches {peaks[far[0]]:.0f} codes, the middle of the others {middle:.0f}"
+            return Symptom("huge-channel", f"one scale for all channels, and one is huge: {words}")
+        if peaks.max() > FAR * max(float(np.quantile(peaks, 0.1, method="lower")), 1.0):
+            words = f"their largest codes are {peaks.min():.0f} to {peaks.max():.0f}"
+            return Symptom("unlike-channels", f"one scale for all channels, which are unlike: {words}")
+    share = (np.abs(codes) >= 127).sum(axis=1) / each
     worst = int(share.argmax())
-    if codes.shape[1] < 16 or share[worst] < max(SATURATED, 3 / codes.shape[1]):
-        return None
-    words = f"{100 * share[worst]:.0f} % of the weights of channel {worst} are at the end of their range"
-    return Symptom("clipped-weights", words)
-
-
-def _peaked(weights: Tensor, layer: MeasuredLayer) -> Symptom | None:
-    codes = _by_channel(weights)
-    rms = np.sqrt(np.square(codes).mean(axis=1))
-    peaks = np.abs(codes).max(axis=1) / np.maximum(rms, 0.1)
-    worst = int(peaks.argmax())
-    if peaks[worst] < min(PEAKED, 0.9 * codes.shape[1] ** 0.5):
-        return None
-    words = f"one weight of channel {worst} is {peaks[worst]:.0f} times their root mean square"
-    return Symptom("huge-weight", f"{words}: the others get few codes")
-
-
-def _not_rounding(weights: Tensor, layer: MeasuredLayer) -> Symptom | None:
-    codes = _by_channel(weights)
+    if each >= 16 and share[worst] >= max(SATURATED, 3 / each):
+        words = f"{100 * share[worst]:.0f} % of the weights of channel {worst} are at the end of their range"
+        return Symptom("clipped-weights", words)
+    times = peaks / np.maximum(np.sqrt(np.square(codes).mean(axis=1)), 0.1)
+    worst = int(times.argmax())
+    if times[worst] >= min(PEAKED, 0.9 * each**0.5):
+        words = f"one weight of channel {worst} is {times[worst]:.0f} times their root mean square"
+        return Symptom("huge-weight", f"{words}: the others get few codes")
     expected = 10 * log10(max(12 * float(np.square(codes).mean()), 1e-3))
-    if layer.own[WEIGHTS].db > expected - BEYOND_DB:
-        return None
-    words = f"{layer.own[WEIGHTS].db:.1f} dB, where rounding alone gives about {expected:.0f}"
-    return Symptom(DIFFER, f"weights or bias are not those of the float model: {words}")
-
-
-_WEIGHT_RULES: tuple[Callable[[Tensor, MeasuredLayer], Symptom | None], ...] = (
-    _one_scale,
-    _saturated,
-    _peaked,
-    _not_rounding,
-)
+    if layer.own[WEIGHTS].db <= expected - BEYOND_DB:
+        words = f"{layer.own[WEIGHTS].db:.1f} dB, where rounding alone gives about {expected:.0f}"
+        return Symptom(DIFFER, f"weights or bias are not those of the float model: {words}")
+    return _EIGHT_BITS
 
 
 # ---------------------------------------------------------------------------------------------------------- arithmetic

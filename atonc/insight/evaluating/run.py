@@ -14,20 +14,25 @@ from typing import Any
 from atonc.compiler.compile.pipeline import read_model
 from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import read
-from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.insight import workers
 from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, open_data
-from atonc.insight.evaluating.decoders.choose import parse_anchors
-from atonc.insight.evaluating.metrics.base import Metric, MetricFigure
-from atonc.insight.evaluating.metrics.choose import metric_for, metric_name, require_categories, require_fit
-from atonc.insight.evaluating.metrics.curves import RecallCurve
-from atonc.insight.evaluating.metrics.distance import distance_figures
-from atonc.insight.evaluating.metrics.intervals import difference_interval
-from atonc.insight.evaluating.metrics.top import Top, confusion
+from atonc.insight.evaluating.decoders import parse_anchors
+from atonc.insight.evaluating.metrics import (
+    Metric,
+    MetricFigure,
+    RecallCurve,
+    Top,
+    confusion,
+    difference_interval,
+    distance_figures,
+    metric_for,
+    metric_name,
+    require_categories,
+    require_fit,
+)
 from atonc.insight.evaluating.options import EvaluateOptions
-from atonc.insight.evaluating.sides import FLOAT, INT8, NPU, require_alike
-from atonc.insight.evaluating.work import PAIRS, forget, input_side
+from atonc.insight.evaluating.work import FLOAT, INT8, NPU, PAIRS, forget, input_side, require_alike
 from atonc.insight.workers.run import require_scheduler
 from atonc.insight.workers.unit import digest
 from atonc.machine.base import progress
@@ -72,26 +77,16 @@ class Evaluation:
             "model": self.model,
             "samples": self.samples,
             "metric": self.metric,
-            "figures": {side: list(map(_as_dict, figures)) for side, figures in self.sides.items()},
-            "differences": list(map(_as_dict, self.differences)),
-            "distances": {pair: list(map(_as_dict, figures)) for pair, figures in self.distances.items()},
+            "figures": {side: [figure.as_dict() for figure in figures] for side, figures in self.sides.items()},
+            "differences": [figure.as_dict() for figure in self.differences],
+            "distances": {pair: [figure.as_dict() for figure in figures] for pair, figures in self.distances.items()},
             "origin": self.origin,
             "confusion": [list(row) for row in self.confusion],
-            "curves": {side: list(map(_curve_as_dict, curves)) for side, curves in self.curves.items()},
+            "curves": {side: [curve.as_dict() for curve in curves] for side, curves in self.curves.items()},
             "yardstick": self.yardstick,
             "changed": [{"sample": c.entry.name, **c.answers} for c in self.changed],
             "notes": list(self.notes),
         }
-
-
-def _as_dict(figure: MetricFigure) -> dict[str, Any]:
-    """JSON has no word for what is not a number."""
-    return {key: None if value != value else value for key, value in asdict(figure).items()}
-
-
-def _curve_as_dict(curve: RecallCurve) -> dict[str, Any]:
-    figures = {"positives": curve.positives, "average_precision": round(curve.average, 6)}
-    return {"name": curve.name, **figures, "precision": list(curve.precision)}
 
 
 def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Path) -> Evaluation:
@@ -105,7 +100,11 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     if wanted.fresh:
         shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True, exist_ok=True)
-    float_model = _float_model(wanted, source)
+    float_model = Path(wanted.float_model) if wanted.float_model else None
+    if float_model is not None:
+        if not float_model.is_file():
+            raise InputError("there is no such file", where=wanted.float_model)
+        require_alike(read(float_model), source, float_model)
     data = open_data(wanted, [source.tensors[name] for name in source.inputs], kept)
     name = metric_name(wanted, data)
     outputs = [source.tensors[name] for name in source.outputs]
@@ -118,16 +117,6 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     if compiler.encrypt_weights:
         data = replace(data, notes=(*data.notes, _IN_PLAIN))
     return summary(_origin(model, wanted, data), metric, data, answers)
-
-
-def _float_model(wanted: EvaluateOptions, source: Graph) -> Path | None:
-    if not wanted.float_model:
-        return None
-    path = Path(wanted.float_model)
-    if not path.is_file():
-        raise InputError("there is no such file", where=wanted.float_model)
-    require_alike(read(path), source, path)
-    return path
 
 
 def _units(
@@ -160,18 +149,19 @@ def _units(
 
 
 def _described(entry: DatasetEntry, files: list[Path]) -> dict[str, Any]:
+    """Files by their numbers among those of the unit."""
+
+    def number(path: Path) -> int:
+        if path not in files:
+            files.append(path)
+        return files.index(path)
+
     truth = entry.truth
     if isinstance(truth, dict) and "mask" in truth:
-        truth = {"mask": _number(Path(truth["mask"]), files)}
+        truth = {"mask": number(Path(truth["mask"]))}
     elif isinstance(truth, dict) and "image" in truth:
         truth = None  # boxes are compared at the end
-    return {"file": _number(entry.file, files), "row": entry.row, "truth": truth}
-
-
-def _number(path: Path, files: list[Path]) -> int:
-    if path not in files:
-        files.append(path)
-    return files.index(path)
+    return {"file": number(entry.file), "row": entry.row, "truth": truth}
 
 
 def _work(units: Sequence[workers.WorkUnit], count: int, wanted: EvaluateOptions, kept: Path) -> list[dict[str, Any]]:
@@ -203,9 +193,7 @@ def _pace(fresh: int, left: int, seconds: float) -> str:
 # -------------------------------------------------------------------------------------------------------- the figures
 
 
-def summary(
-    origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]
-) -> Evaluation:
+def summary(origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]) -> Evaluation:
     records = [record for answer in answers for record in answer["records"]]
     sides = {side: [record["sides"][side] for record in records] for side in records[0]["sides"]}
     figures, curves = {}, {}
@@ -216,6 +204,8 @@ def summary(
     pairs = [f"{a}-{b}" for a, b in PAIRS if f"{a}-{b}" in records[0]["distance"]]
     distances = {pair: tuple(distance_figures([r["distance"][pair] for r in records])) for pair in pairs}
     yardstick = FLOAT if FLOAT in sides else INT8 if INT8 in sides else ""
+    pairs_of_answers = zip(sides[NPU], sides.get(yardstick, ()), strict=False)
+    changed = [k for k, (ours, theirs) in enumerate(pairs_of_answers) if not metric.same(ours, theirs)]
     notes = dict.fromkeys([*data.notes, *(note for answer in answers for note in answer["notes"])])
     return Evaluation(
         model=origin["model"],
@@ -225,8 +215,8 @@ def summary(
         differences=_differences(metric, data, sides, yardstick),
         distances=distances,
         yardstick=yardstick,
-        changed=tuple(_changed(metric, data, sides, yardstick)) if yardstick else (),
-        worst=tuple(_answered(metric, data, sides, metric.worst(sides[NPU], data)[:MOST_WORST])),
+        changed=_answered(metric, data, sides, changed),
+        worst=_answered(metric, data, sides, metric.worst(sides[NPU], data)[:MOST_WORST]),
         confusion=tuple(map(tuple, confusion(sides[NPU], data).tolist())) if metric.name == Top.name else (),
         curves=curves if any(curves.values()) else {},
         origin=origin,
@@ -248,19 +238,13 @@ def _differences(
     )
 
 
-def _changed(
-    metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str
-) -> list[AnsweredSample]:
-    numbers = range(len(data.entries))
-    other = [k for k in numbers if not metric.same(sides[NPU][k], sides[yardstick][k])]
-    return _answered(metric, data, sides, other)
-
-
 def _answered(
     metric: Metric, data: Dataset, sides: dict[str, list[Any]], numbers: Sequence[int]
-) -> list[AnsweredSample]:
-    return [AnsweredSample(data.entries[k], {side: metric.words(records[k], data) for side, records in sides.items()})
-            for k in numbers]  # fmt: skip
+) -> tuple[AnsweredSample, ...]:
+    return tuple(
+        AnsweredSample(data.entries[k], {side: metric.words(records[k], data) for side, records in sides.items()})
+        for k in numbers
+    )
 
 
 def _origin(model: Path, wanted: EvaluateOptions, data: Dataset) -> dict[str, str]:

@@ -1,27 +1,109 @@
-"""A unit of work: some samples through all sides, a record of each. A pure function of files and options."""
+"""A unit of work: some samples through all sides (the NPU, the int8 model's own kernels, the float model), a record of
+each. A pure function of files and options."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from atonc.compiler.compare.layers import code_size
+from atonc.compiler.compare.reference import OPTIMISED
+from atonc.compiler.compare.reference_process import ReferenceProcess
 from atonc.compiler.compile.pipeline import compile_file
-from atonc.compiler.inputs.inputs import as_input
+from atonc.compiler.frontends.read import read
+from atonc.compiler.inputs.inputs import as_input, real
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.request.options import Options
-from atonc.insight.evaluating.datasets.arrays import row
-from atonc.insight.evaluating.metrics.base import Metric
-from atonc.insight.evaluating.metrics.choose import metric_for
-from atonc.insight.evaluating.metrics.distance import distance
-from atonc.insight.evaluating.pictures import Fit, Preparation, picture_input
-from atonc.insight.evaluating.sides import FLOAT, INT8, NPU, Sides
+from atonc.insight.evaluating.datasets import Fit, Preparation, picture_input, row
+from atonc.insight.evaluating.engine import Engine
+from atonc.insight.evaluating.metrics import Metric, distance, metric_for
+from atonc.insight.validating.references import References, as_program
 from atonc.insight.workers.unit import WorkUnit, digest
 from atonc.machine.base.declare import arguments
+from atonc.machine.base.errors import InputError
+
+if TYPE_CHECKING:
+    from atonc.compiler.compile.pipeline import Compiled
+
+Sample = Mapping[str, Array]
+Outputs = list[Array]  # real values of the program's outputs, in its order and shapes
+NPU, INT8, FLOAT = "NPU", "int8", "float"
+
+
+class Sides:
+    """Ready to run; one for each process."""
+
+    def __init__(self, compiled: Compiled, model: Path, float_model: Path | None, int8: bool) -> None:
+        self.compiled, self.engine = compiled, Engine(compiled)
+        self.references = References(model, siblings=False) if int8 else None
+        self.float_model = FloatModel(float_model, compiled) if float_model is not None else None
+
+    def run(self, samples: Sequence[Sample]) -> dict[str, list[Outputs]]:
+        """Runs every side on each sample."""
+        found = {NPU: self.engine.outputs(samples)}
+        if self.references is not None:
+            found[INT8] = [next(iter(self.references.outputs(self.compiled, s).values())) for s in samples]
+        if self.float_model is not None:
+            found[FLOAT] = [self.float_model.outputs(sample) for sample in samples]
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        return self.references.notes if self.references is not None else []
+
+    def close(self) -> None:
+        if self.references is not None and self.references.process is not None:
+            self.references.process.close()
+        if self.float_model is not None:
+            self.float_model.process.close()
+
+
+class FloatModel:
+    """The model before quantisation, by the fast kernels of its own runtime."""
+
+    def __init__(self, path: Path, compiled: Compiled) -> None:
+        self.path, self.compiled = path, compiled
+        self.graph = read(path)
+        require_alike(self.graph, compiled.source, path)
+        self.process = ReferenceProcess()
+
+    def outputs(self, sample: Sample) -> Outputs:
+        given = {}
+        for ours, theirs in zip(self.compiled.source.inputs, self.graph.inputs, strict=True):
+            tensor = self.compiled.source.tensors[ours]
+            value = sample[ours] if tensor.quant is None else real(tensor, sample[ours])
+            wanted = self.graph.tensors[theirs]
+            given[theirs] = turned(value, wanted.shape).astype(wanted.dtype)
+        return as_program(self.compiled, self.process.run(self.path, given, OPTIMISED))
+
+
+def require_alike(graph: Graph, source: Graph, path: Path) -> None:
+    """Requires as many inputs and outputs, of the same sizes."""
+    for what in ("inputs", "outputs"):
+        theirs = [graph.tensors[name].elements for name in getattr(graph, what)]
+        ours = [source.tensors[name].elements for name in getattr(source, what)]
+        if sorted(theirs) != sorted(ours) or (what == "inputs" and theirs != ours):
+            raise InputError(
+                f"its {what} have {theirs} values, those of the int8 model {ours}",
+                where=str(path),
+                rule="both are the same model",
+            )
+
+
+def turned(value: Array, shape: tuple[int, ...]) -> Array:
+    """Channels first or last, as the other model wants them."""
+    if value.shape == shape:
+        return value
+    rank = value.ndim
+    for order in ((0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))):
+        if rank > 2 and tuple(value.shape[axis] for axis in order) == shape:
+            return value.transpose(order)
+    return value.reshape(shape)
+
 
 PAIRS = ((NPU, FLOAT), (INT8, FLOAT), (NPU, INT8))
 
@@ -29,8 +111,7 @@ PAIRS = ((NPU, FLOAT), (INT8, FLOAT), (NPU, INT8))
 def compute(unit: WorkUnit) -> bytes:
     """Records of the samples as JSON. The files are the model, the float model if there is one, then data."""
     words = unit.options
-    model, float_model = unit.files[0], unit.files[1] if words["float"] else None
-    sides = _sides(*_known(model), *(_known(float_model) if float_model else ("", "")), _text(words), words["int8"])
+    sides = _sides(unit.files[: 1 + words["float"]], json.dumps(words["compiler"], sort_keys=True), words["int8"])
     source = sides.compiled.source
     samples = [_sample(source, one, unit.files, words) for one in words["samples"]]
     shapes = [sides.compiled.graph.tensors[name].shape for name in sides.compiled.graph.outputs]
@@ -45,22 +126,16 @@ def _record(
     metric: Metric, sides: Sides, found: Mapping[str, Any], number: int, truth: Any, fit: Fit
 ) -> dict[str, Any]:
     graph = sides.compiled.graph
+    tensors = [graph.tensors[name] for name in graph.outputs]
     answers = {side: metric.record(values[number], truth, fit) for side, values in found.items()}
     far = {}
     for one, other in PAIRS:
         if one in found and other in found:
             a, b = found[one][number], found[other][number]
-            far[f"{one}-{other}"] = distance(a, b, _steps(graph, b))
+            pairs = zip(tensors, b, strict=True)
+            steps = [t.scale if t.quant is not None else code_size(graph, t, value) for t, value in pairs]
+            far[f"{one}-{other}"] = distance(a, b, steps)
     return {"sides": answers, "distance": far}
-
-
-def _steps(graph: Graph, values: Sequence[Array]) -> list[float]:
-    """What a code of each output is worth, in real numbers."""
-    found = []
-    for name, value in zip(graph.outputs, values, strict=True):
-        tensor = graph.tensors[name]
-        found.append(tensor.scale if tensor.quant is not None else code_size(graph, tensor, value))
-    return found
 
 
 def _sample(
@@ -72,7 +147,7 @@ def _sample(
         values, label = row(path, one["row"], inputs)
         given = {tensor.name: as_input(tensor, _plain(values[tensor.name], tensor.dtype)) for tensor in inputs}
         return given, label if one["truth"] is None or isinstance(one["truth"], dict) else one["truth"], Fit()
-    how = Preparation(words["resize"], _normalisation(words["normalise"]), words["colours"])
+    how = Preparation(words["resize"], words["normalise"], words["colours"])
     value, fit = picture_input(path, source, inputs[0], how)
     truth = one["truth"]
     if isinstance(truth, dict) and "mask" in truth:
@@ -98,10 +173,6 @@ def _mask(path: Path) -> Array:
     return found
 
 
-def _normalisation(given: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    return None if given is None else (tuple(given[0]), tuple(given[1]))
-
-
 def input_side(source: Graph) -> tuple[int, int]:
     """Width and height of the input, where it is a picture."""
     shape = source.tensors[source.inputs[0]].shape
@@ -113,23 +184,16 @@ def input_side(source: Graph) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------------ once in every process
 
 
-def _known(path: Path) -> tuple[str, str]:
-    return str(path), digest(path)
+_READY: dict[tuple[Any, ...], Sides] = {}  # of the last model
 
 
-def _text(words: Mapping[str, Any]) -> str:
-    return json.dumps(words["compiler"], sort_keys=True)
-
-
-_READY: dict[tuple[str | bool, ...], Sides] = {}  # of the last model
-
-
-def _sides(path: str, contents: str, float_path: str, float_contents: str, options: str, int8: bool) -> Sides:
-    key = (path, contents, float_path, float_contents, options, int8)
+def _sides(models: Sequence[Path], options: str, int8: bool) -> Sides:
+    """`models`: the int8 model and perhaps the float one."""
+    key = (*((str(path), digest(path)) for path in models), options, int8)
     if key not in _READY:
         forget()
-        compiled = compile_file(Path(path), arguments(Options, json.loads(options)))
-        _READY[key] = Sides(compiled, Path(path), Path(float_path) if float_path else None, int8)
+        compiled = compile_file(models[0], arguments(Options, json.loads(options)))
+        _READY[key] = Sides(compiled, models[0], models[1] if len(models) > 1 else None, int8)
     return _READY[key]
 
 

@@ -17,8 +17,11 @@ LAST_TO_FIRST, FIRST_TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 ONE_VALUE = {row.kind: row for row in FUNCTIONS.values() if row.onnx}
 BOUNDS = {kind: limits for kind, limits in RANGES.items() if kind not in ONE_VALUE}
 TWO_VALUES = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min"}
-COORDINATES = {"asymmetric": "asymmetric", "half_pixel": "half_pixel", "align_corners": "align_corners",
-               "tf_half_pixel_for_nn": "tf_half_pixel_for_nn"}  # fmt: skip
+FAMILIES = {  # kinds that share a method
+    **dict.fromkeys((*ONE_VALUE, *BOUNDS), "function"), **dict.fromkeys(TWO_VALUES, "two"),
+    **dict.fromkeys(("max_pool", "average_pool"), "pool"), **dict.fromkeys(("conv", "transpose_conv"), "layer"),
+    **dict.fromkeys(("resize_nearest", "resize_linear"), "resize"),
+}  # fmt: skip
 
 
 def read_float(data: bytes, name: str) -> Any:
@@ -65,12 +68,10 @@ class _Converter:
             self._convert(op)
         for name in self.graph.outputs:
             self._in_last(name)
-        kinds = {"float32": TensorProto.FLOAT}
         inputs, outputs = (
-            [helper.make_tensor_value_info(n, kinds.get(self.graph.tensors[n].dtype, 1), self.graph.tensors[n].shape)
-             for n in names]
+            [helper.make_tensor_value_info(n, TensorProto.FLOAT, self.graph.tensors[n].shape) for n in names]
             for names in (self.graph.inputs, self.graph.outputs)
-        )  # fmt: skip
+        )
         used = {name for node in self.nodes for name in node.input}
         stored = [numpy_helper.from_array(value, name) for name, value in self.constants.items() if name in used]
         made = helper.make_graph(self.nodes, self.graph.name or "model", inputs, outputs, stored)
@@ -104,19 +105,15 @@ class _Converter:
     # -------------------------------------------------------------------------------------------------------- operators
 
     def _convert(self, op: Op) -> None:
-        method = getattr(self, f"_from_{op.kind}", None)
-        if method is not None:
-            method(op)
-        elif op.kind in ONE_VALUE or op.kind in BOUNDS:
-            self._of_one(op)
-        elif op.kind in TWO_VALUES:
-            self._of_two(op)
-        else:
+        methods = (getattr(self, f"_from_{name}", None) for name in (op.kind, FAMILIES.get(op.kind, "")))
+        method = next(filter(None, methods), None)
+        if method is None:
             raise UnsupportedError(
                 f"float {op.kind} of TFLite is not converted",
                 where=op.name,
                 remedy="export the model as ONNX and quantise that, or cut the network before it",
             )
+        method(op)
 
     def _finish(self, op: Op, kind: str, inputs: list[str], is_first: bool, **attributes: Any) -> None:
         """The operator and its fused activation."""
@@ -138,14 +135,14 @@ class _Converter:
         more = {name: float(op.attrs.get(name, usual)) for name, usual in row.attrs.items()}
         return self._add(row.onnx, [source], target, **more)
 
-    def _of_one(self, op: Op) -> None:
+    def _from_function(self, op: Op) -> None:
         name, y = op.inputs[0], op.outputs[0]
         if name in self.first:
             self.first[y] = self._function(op.kind, self.first[name], f"{y}{FIRST}", op)
         else:
             self.last[y] = self._function(op.kind, self.last[name], y, op)
 
-    def _of_two(self, op: Op) -> None:
+    def _from_two(self, op: Op) -> None:
         shapes = [self.graph.tensors[name].shape for name in op.inputs]
         full = len(self.graph.tensors[op.outputs[0]].shape) == 4
         is_first = full and any(name in self.first for name in op.inputs)
@@ -164,17 +161,14 @@ class _Converter:
                 inputs.append(self._in_first(name))
         self._finish(op, TWO_VALUES[op.kind], inputs, True)
 
-    def _from_conv(self, op: Op) -> None:
-        self._layer(op, "Conv", (0, 3, 1, 2), group=op.attrs["groups"], dilations=op.attrs["dilation"])
-
-    def _from_transpose_conv(self, op: Op) -> None:
-        self._layer(op, "ConvTranspose", (3, 0, 1, 2))
-
-    def _layer(self, op: Op, kind: str, order: tuple[int, ...], **attributes: Any) -> None:
+    def _from_layer(self, op: Op) -> None:
+        plain = op.kind == "conv"
+        kind, order = ("Conv", (0, 3, 1, 2)) if plain else ("ConvTranspose", (3, 0, 1, 2))
+        more = {"group": op.attrs["groups"], "dilations": op.attrs["dilation"]} if plain else {}
         weights = self._constant(f"{op.inputs[1]}:{op.name}", self._value(op, 1).transpose(order))
-        bias = [op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else []
-        self._finish(op, kind, [self._in_first(op.inputs[0]), weights, *bias], True, strides=op.attrs["stride"],
-                     pads=op.attrs["padding"], kernel_shape=self._value(op, 1).shape[1:3], **attributes)  # fmt: skip
+        inputs = [self._in_first(op.inputs[0]), weights, *filter(None, op.inputs[2:3])]
+        self._finish(op, kind, inputs, True, strides=op.attrs["stride"], pads=op.attrs["padding"],
+                     kernel_shape=self._value(op, 1).shape[1:3], **more)  # fmt: skip
 
     def _value(self, op: Op, index: int) -> Array:
         found = self.constants.get(op.inputs[index])
@@ -186,10 +180,9 @@ class _Converter:
         x, y = (self.graph.tensors[name] for name in (op.inputs[0], op.outputs[0]))
         weights = self._value(op, 1)
         source, target = self._in_last(op.inputs[0]), op.outputs[0]
-        flat = (-1, weights.shape[1])
         if len(x.shape) != 2:
-            source = self._reshaped(source, f"{target}:rows", flat)
-        bias = [op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else []
+            source = self._reshaped(source, f"{target}:rows", (-1, weights.shape[1]))
+        bias = filter(None, op.inputs[2:3])
         if len(y.shape) == 2:
             self._finish(op, "Gemm", [source, op.inputs[1], *bias], False, transB=1)
             return
@@ -201,13 +194,8 @@ class _Converter:
     def _reshaped(self, source: str, target: str, shape: tuple[int, ...]) -> str:
         return self._add("Reshape", [source, self._constant(f"{target}:shape", np.array(shape, np.int64))], target)
 
-    def _from_max_pool(self, op: Op) -> None:
-        self._pool(op, "MaxPool")
-
-    def _from_average_pool(self, op: Op) -> None:
-        self._pool(op, "AveragePool", count_include_pad=0)
-
-    def _pool(self, op: Op, kind: str, **more: Any) -> None:
+    def _from_pool(self, op: Op) -> None:
+        kind, more = ("MaxPool", {}) if op.kind == "max_pool" else ("AveragePool", {"count_include_pad": 0})
         self._finish(op, kind, [self._in_first(op.inputs[0])], True, kernel_shape=op.attrs["window"],
                      strides=op.attrs["stride"], pads=op.attrs["padding"], **more)  # fmt: skip
 
@@ -242,9 +230,9 @@ class _Converter:
 
     def _from_pad(self, op: Op) -> None:
         pads, y = op.attrs["pads"], op.outputs[0]
-        mode = {"constant": "constant", "reflect": "reflect"}.get(op.attrs["mode"])
-        if mode is None:
-            raise UnsupportedError(f"padding of kind {op.attrs['mode']}", where=op.name)
+        mode = op.attrs["mode"]
+        if mode not in ("constant", "reflect"):
+            raise UnsupportedError(f"padding of kind {mode}", where=op.name)
         is_first = len(pads) == 4 and op.inputs[0] in self.first
         order = LAST_TO_FIRST if is_first else tuple(range(len(pads)))
         sizes = [pads[k][0] for k in order] + [pads[k][1] for k in order]
@@ -266,20 +254,14 @@ class _Converter:
         keep = int(op.attrs["keepdims"])
         self.last[y] = self._add("ReduceMean", [self._in_last(op.inputs[0])], y, axes=axes, keepdims=keep)
 
-    def _from_resize_nearest(self, op: Op) -> None:
-        self._resize(op, "nearest", nearest_mode=op.attrs.get("rounding", "floor"))
-
-    def _from_resize_linear(self, op: Op) -> None:
-        self._resize(op, "linear")
-
-    def _resize(self, op: Op, mode: str, **more: Any) -> None:
-        y = op.outputs[0]
+    def _from_resize(self, op: Op) -> None:
+        y, mode = op.outputs[0], op.kind.removeprefix("resize_")
         shape = self.graph.tensors[y].shape
         sizes = self._constant(f"{y}:sizes", np.array([shape[k] for k in LAST_TO_FIRST], np.int64))
-        where = COORDINATES[op.attrs["coordinates"]]
         inputs = [self._in_first(op.inputs[0]), "", "", sizes]
-        made = self._add("Resize", inputs, f"{y}{FIRST}", mode=mode, coordinate_transformation_mode=where, **more)
-        self.first[y] = made
+        more = {"nearest_mode": op.attrs.get("rounding", "floor")} if mode == "nearest" else {}
+        self.first[y] = self._add("Resize", inputs, f"{y}{FIRST}", mode=mode,
+                                  coordinate_transformation_mode=op.attrs["coordinates"], **more)  # fmt: skip
 
     def _from_identity(self, op: Op) -> None:
         for forms in (self.first, self.last):

@@ -3,22 +3,76 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.limits import model_bytes, require_names
 from atonc.compiler.frontends.onnx_qdq import constant_data, find_cuts, needed_nodes, sort_nodes
 from atonc.compiler.frontends.read import is_tflite
-from atonc.insight.quantizing.fold_norms import fold_norms
-from atonc.insight.quantizing.pt2_archive import is_pt2
+from atonc.compiler.ir import Array
+from atonc.insight.quantizing.from_torch import is_pt2
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, attribute
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
 
+
+def fold_norms(graph: Any) -> None:
+    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose before it, as a depthwise 1x1 convolution, or as a
+    product and a sum for rows of values, which no convolution takes. Changes the graph in place."""
+    from onnx import helper, numpy_helper
+
+    constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
+    producers = {name: node for node in graph.node for name in node.output}
+    readers = [name for node in graph.node for name in node.input]
+    outputs = {value.name for value in graph.output}
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in (*graph.input, *graph.value_info, *graph.output)}
+    for node in [node for node in graph.node if node.op_type == "BatchNormalization"]:
+        x, y, label = node.input[0], node.output[0], node.name or node.output[0]
+        before, rank, place = producers.get(x), ranks.get(x, 0), list(graph.node).index(node)
+        if any(name not in constants for name in node.input[1:5]):
+            continue
+        gamma, beta, mean, variance = (constants[name].astype(np.float64) for name in node.input[1:5])
+        factor = gamma / np.sqrt(variance + attribute(node, "epsilon", 1e-5))
+        offset = beta - mean * factor
+        alone = readers.count(x) == 1 and x not in outputs
+        if before is not None and alone and before.op_type == "ConvTranspose" and before.input[1] in constants:
+            weights, groups = constants[before.input[1]].astype(np.float64), attribute(before, "group", 1)
+            split = weights.reshape(groups, -1, *weights.shape[1:])  # group, its input channels, its output channels
+            scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
+            bias = constants[before.input[2]] if len(before.input) > 2 and before.input[2] else 0.0
+            names = _store(graph, label, weights=scaled.reshape(weights.shape), bias=bias * factor + offset)
+            before.input[:], before.output[0] = [before.input[0], *names], y
+            made = []
+        elif rank == 4:
+            names = _store(graph, label, weights=factor.reshape(-1, 1, 1, 1), bias=offset)
+            made = [helper.make_node("Conv", [x, *names], [y], f"{label}:conv", group=len(factor))]
+        elif rank > 1:
+            shape = (-1, *(1 for _ in range(rank - 2)))
+            names = _store(graph, label, factor=factor.reshape(shape), offset=offset.reshape(shape))
+            made = [helper.make_node("Mul", [x, names[0]], [f"{y}:scaled"], f"{label}:mul"),
+                    helper.make_node("Add", [f"{y}:scaled", names[1]], [y], f"{label}:add")]  # fmt: skip
+        else:
+            continue
+        graph.node.remove(node)
+        for number, one in enumerate(made):
+            graph.node.insert(place + number, one)
+
+
+def _store(graph: Any, label: str, **values: Array) -> list[str]:
+    """Constants of a node that is made; their names."""
+    from onnx import numpy_helper
+
+    for name, value in values.items():
+        graph.initializer.append(numpy_helper.from_array(value.astype(np.float32), f"{label}:{name}"))
+    return [f"{label}:{name}" for name in values]
+
+
 WIDTHS_OPSET, WIDTHS_IR = 21, 10  # the first that have INT4 and INT16, and what published files with INT4 have
 OPSET = 17  # per-channel DequantizeLinear came with 13; ORT's optimiser knows all of 17
-WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
              "ConvInteger", "MatMulInteger", "QGemm")  # fmt: skip
 
@@ -107,9 +161,19 @@ def require_float(model: Any, name: str) -> None:
 
 def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
     """Open sizes by their names; a batch that is left open becomes 1."""
+    from onnx import TensorProto
+
     constants = {proto.name for proto in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
-    _require_float32(inputs, name)
+    for value in inputs:
+        kind = value.type.tensor_type.elem_type
+        if kind != TensorProto.FLOAT:
+            raise UnsupportedError(
+                f"input {value.name[:80]!r} is of type {TensorProto.DataType.Name(kind).lower()}",
+                where=name,
+                rule="inputs of the float model are float32",
+                remedy="export the model in float32",
+            )
     named = {dim.dim_param for value in inputs for dim in value.type.tensor_type.shape.dim if dim.dim_param}
     numbered = {f"{value.name}:{index}" for value in inputs for index in range(len(_dims(value)))}
     require_names(sizes, named | numbered)
@@ -134,20 +198,6 @@ def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
         value.type.tensor_type.ClearField("shape")  # inferred anew from the inputs
     del model.graph.value_info[:]
     return model
-
-
-def _require_float32(inputs: Sequence[Any], name: str) -> None:
-    from onnx import TensorProto
-
-    for value in inputs:
-        kind = value.type.tensor_type.elem_type
-        if kind != TensorProto.FLOAT:
-            raise UnsupportedError(
-                f"input {value.name[:80]!r} is of type {TensorProto.DataType.Name(kind).lower()}",
-                where=name,
-                rule="inputs of the float model are float32",
-                remedy="export the model in float32",
-            )
 
 
 def _dims(value: Any) -> Any:
@@ -210,7 +260,9 @@ def raised(model: Any, name: str) -> Any:
                 remedy=f"export the model with opset {WIDTHS_OPSET}, or leave --bits and --wide out",
             ) from None
     for node in [node for node in model.graph.node if node.op_type == "Constant"]:  # attributes that became inputs
-        model.graph.initializer.append(numpy_helper.from_array(_constant_of(node), node.output[0]))
+        value = helper.get_attribute_value(node.attribute[0])
+        array = numpy_helper.to_array(value) if node.attribute[0].name == "value" else np.asarray(value)
+        model.graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
         model.graph.node.remove(node)
     version = max(WIDTHS_OPSET, model.opset_import[0].version)
     del model.opset_import[:]
@@ -218,14 +270,6 @@ def raised(model: Any, name: str) -> Any:
     model.ir_version = WIDTHS_IR
     _name_nodes(model.graph)
     return model
-
-
-def _constant_of(node: Any) -> Any:
-    import numpy as np
-    from onnx import helper, numpy_helper
-
-    value = helper.get_attribute_value(node.attribute[0])
-    return numpy_helper.to_array(value) if node.attribute[0].name == "value" else np.asarray(value)
 
 
 def _name_nodes(graph: Any) -> None:
@@ -236,3 +280,83 @@ def _name_nodes(graph: Any) -> None:
         if not node.name or node.name in taken:
             node.name = f"{node.op_type}_{index}"
         taken.add(node.name)
+
+
+BY_VALUES = ("NonMaxSuppression", "NonZero", "Unique", "Compress")  # how much they give depends on what they are given
+RULE = "every tensor has one size, known when the model is compiled"
+LATER = "and leave the rest to the application"
+
+
+def require_fixed_outputs(graph: FloatGraph, exported: Any, where: str) -> None:
+    """Outputs whose size depends on values (boxes that a detector keeps, values that a mask picks) are refused before
+    the work: samples cannot be compared value by value, and the chip has memory for one size.
+
+    `graph`: tidy, with shapes; `exported`: the same model with the names that the user knows.
+    """
+    open_sizes = [name for name in graph.outputs if not all(graph.shapes.get(name, ()))]
+    for name in open_sizes:
+        node = next((node for node in _behind(exported, name) if node.op_type in BY_VALUES), None)
+        if node is not None:
+            raise UnsupportedError(
+                f"{node.op_type} makes the size of output {name!r} depend on values",
+                where=f"{where}, {node.name or node.output[0]}",
+                rule=RULE,
+                remedy=f"end the model before it (--cut-output-tensors {','.join(last_fixed(exported))}) {LATER}",
+            )
+
+
+def require_equal_sizes(names: Sequence[str], samples: Sequence[Sequence[Array]]) -> None:
+    """Whatever else may change a size, such as a loop, is seen when the samples have run."""
+    for name, values in zip(names, zip(*samples, strict=True), strict=True):
+        shapes = list(dict.fromkeys("x".join(map(str, value.shape)) for value in values))
+        if len(shapes) > 1:
+            raise UnsupportedError(
+                f"{shapes[0]} values for one sample, {shapes[1]} for another",
+                where=f"output {name}",
+                rule=RULE,
+                remedy=f"end the model where its tensors have one size (--cut-output-tensors) {LATER}",
+            )
+
+
+def last_fixed(model: Any) -> list[str]:
+    """Tensors of float values that nodes with open sizes read, directly or as masks, and outputs that are fixed."""
+    varying: set[str] = set()
+    read: dict[str, None] = {}
+    for node in model.graph.node:
+        if node.op_type in BY_VALUES or varying.intersection(node.input):
+            varying.update(node.output)
+            read |= dict.fromkeys(node.input)
+    fixed = [name for name in read if name and name not in varying]
+    outputs = [value.name for value in model.graph.output if value.name not in varying]
+    return list(dict.fromkeys([*_floats(model, fixed), *outputs]))
+
+
+def _floats(model: Any, names: Sequence[str]) -> Iterator[str]:
+    """What masks and indices are computed from, instead of them; nothing of what is constant."""
+    from onnx import TensorProto
+    from onnx.shape_inference import infer_shapes
+
+    graph = infer_shapes(model).graph
+    known = [*graph.value_info, *graph.output, *graph.input]
+    floats = {value.name for value in known if value.type.tensor_type.elem_type == TensorProto.FLOAT}
+    makers = {name: node for node in graph.node for name in node.output}
+    constants = {proto.name for proto in graph.initializer}
+    left, seen = list(names), set[str]()
+    while left:
+        name = left.pop(0)
+        if not name or name in seen or name in constants:
+            continue
+        seen.add(name)
+        if name in floats and (name not in makers or makers[name].op_type != "Constant"):
+            yield name
+        elif name in makers:
+            left.extend(makers[name].input)
+
+
+def _behind(model: Any, output: str) -> Iterator[Any]:
+    """Nodes that an output is computed by, the last first."""
+    wanted = {output}
+    for node in reversed(model.graph.node):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            yield node

@@ -3,64 +3,78 @@ choice loses. Every point is a whole walk through the network, judged on samples
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
 
 import numpy as np
 
-from atonc.insight.quantizing.assign import Tuning
-from atonc.insight.quantizing.graph import FloatGraph
-from atonc.insight.quantizing.judge import QuantizationJudge
+from atonc.compiler.ir import Array
+from atonc.insight.quantizing.graph import FloatGraph, LinearLayer
+from atonc.insight.quantizing.judge import QuantizationJudge, Signal, decibels
 from atonc.insight.quantizing.mend import Mended, MendOptions
-from atonc.insight.quantizing.precision import (
-    LEAST_WEIGHTS,
-    NarrowLayer,
-    as_many_as_fit,
-    cheapest_first,
-    saved_bytes,
-    weight_bytes,
-    why_eight,
-)
-from atonc.insight.quantizing.price import QuantizationPrice
-from atonc.insight.quantizing.samples import Feed, Teachers
-from atonc.insight.quantizing.signal import Signal
-from atonc.insight.quantizing.types import ANY_LOSS, PrecisionPoint, QuantizeOptions, Step
+from atonc.insight.quantizing.scales import Tuning
+from atonc.insight.quantizing.types import ANY_LOSS, PrecisionPoint, TensorPrecision
+from atonc.insight.quantizing.weights import by_channel
+from atonc.insight.quantizing.workbench import NOTHING, TriedModel, Workbench
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
+LEAST_WEIGHTS = 512  # fewer would save less than the table of a layer's scales takes
+BIAS_BYTES = 4
 MOST_CHOICES = 30  # that are looked at in search of layers that may have 4 bits together
 HOPELESS_DB = 1.5  # beyond the loss that is allowed: what one half of the samples says so clearly needs no other
-ASKED_SAMPLES = 16  # that say what each layer costs alone
 EIGHT_ONLY = frozenset[str]()  # no layer has 4 bits
 
 
-class Workbench(Protocol):
-    """What makes and judges models."""
-
-    graph: FloatGraph
-    learn: Sequence[Feed]
-    judge: QuantizationJudge
-    settings: QuantizeOptions
-
-    def model(self, tuning: Tuning, layers: Mended | None = None) -> Any: ...
-
-    def mended(
-        self, tuning: Tuning, wishes: MendOptions, before: Mended | None = None, teachers: Teachers = None
-    ) -> Mended: ...
-
-
 @dataclass(frozen=True, eq=False)
-class EightBits:
-    """The model to start from."""
+class NarrowLayer:
+    """What a layer's weights of 4 bits save and cost."""
 
-    tuning: Tuning
-    layers: Mended
-    walked: MendOptions
-    signal: Signal
-    cost: QuantizationPrice
+    name: str
+    worth: float  # flash and time that are saved, as shares of the whole network
+    noise: Array  # that it adds to each output that is judged, alone
+
+
+def why_eight(graph: FloatGraph, layer: LinearLayer) -> str:
+    """Why the weights keep 8 bits; empty where they may have 4."""
+    stored = graph.constants[layer.weights]
+    if layer.groups > 1:
+        return "depthwise or in groups: no published program has 4 bits there"
+    if layer.kind not in ("Conv", "Gemm") or (layer.kind == "Conv" and stored.ndim != 4):
+        return f"{layer.kind}: no published file has 4 bits there"
+    if stored.size < LEAST_WEIGHTS:
+        return f"fewer than {LEAST_WEIGHTS} weights"
+    return ""
+
+
+def cheapest_first(layers: Sequence[NarrowLayer], signal: Array, noise: Array) -> tuple[str, ...]:
+    """One layer after the other: the one whose noise, added to what there is, costs the fewest dB for its worth."""
+    left, found = list(layers), []
+    while left:
+        now = decibels(signal, noise)
+        costs = [float(now - decibels(signal, noise + layer.noise)) / layer.worth for layer in left]
+        taken = left.pop(int(np.argmin(costs)))
+        noise = noise + taken.noise
+        found.append(taken.name)
+    return tuple(found)
+
+
+def as_many_as_fit(order: Sequence[str], fits: Callable[[frozenset[str]], bool]) -> frozenset[str]:
+    """Layers in their order, as many at once as fit beside those that were taken before.
+
+    One that does not fit in that company is left out, and those behind it in the order still have their turn.
+    """
+    taken, batches = frozenset[str](), [tuple(order)]
+    while batches:
+        batch = batches.pop()
+        if fits(taken.union(batch)):
+            taken = taken.union(batch)
+        elif len(batch) > 1:
+            half = len(batch) // 2
+            batches += [batch[half:], batch[:half]]
+    return taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +93,6 @@ class Narrowed:
     chosen: MeasuredChoice
     wishes: MendOptions  # how its weights were made
     points: tuple[PrecisionPoint, ...]
-    steps: tuple[Step, ...]
     alone_db: Mapping[str, float]
     max_flash: int = 0  # that was to be met
 
@@ -97,14 +110,17 @@ class Narrowed:
 
 
 class PrecisionSearch:
-    def __init__(self, bench: Workbench, eight: EightBits) -> None:
+    """`eight`: the model to start from, which the workbench holds."""
+
+    def __init__(self, bench: Workbench, eight: TriedModel) -> None:
         self.bench, self.eight = bench, eight
         self.learners = QuantizationJudge.of(bench.graph, bench.learn)
         layers = [layer for layer, _ in eight.layers.values() if not why_eight(bench.graph, layer)]
-        self.saved = {layer.name: saved_bytes(bench.graph, layer) for layer in layers}
-        self.whole_bytes = weight_bytes(eight.layers) if eight.cost.flash_bytes is None else eight.cost.flash_bytes
-        self.wishes = MendOptions(eight.walked.rounding, eight.walked.biases)
-        self.steps: list[Step] = []
+        self.saved = {layer.name: int(bench.graph.constants[layer.weights].size // 2) for layer in layers}  # bytes
+        held = (weights.codes.size + BIAS_BYTES * len(weights.bias) for _, weights in eight.layers.values())
+        self.whole_bytes = sum(held) if eight.cost.flash_bytes is None else eight.cost.flash_bytes
+        self.walked = eight.state.walked
+        self.wishes = MendOptions(self.walked.rounding, self.walked.biases)
         self.order: tuple[str, ...] = tuple(self.saved)
         self.alone_db: dict[str, float] = {}
         self.made: dict[frozenset[str], MeasuredChoice] = {}  # by the layers with 4 bits
@@ -113,7 +129,8 @@ class PrecisionSearch:
     def run(self) -> Narrowed:
         settings = self.bench.settings
         self._require_possible()
-        self.made[EIGHT_ONLY] = self._start()
+        eight = self.eight
+        self.made[EIGHT_ONLY] = self._judged(eight.tuning, self.walked, eight.layers, eight.signal)
         if not self.saved:
             return self._narrowed(self.made[EIGHT_ONLY])
         self.made[frozenset(self.order)] = self._ways()
@@ -156,9 +173,6 @@ class PrecisionSearch:
     def _tuning(self, names: Iterable[str]) -> Tuning:
         return replace(self.eight.tuning, four=frozenset(names))
 
-    def _start(self) -> MeasuredChoice:
-        return self._judged(self.eight.tuning, self.eight.walked, self.eight.layers, self.eight.signal)
-
     def measure(self, names: Iterable[str], most_lost: float = ANY_LOSS) -> MeasuredChoice | None:
         """Nothing for a choice that loses more on the samples that judge; the other half is not asked then."""
         tuning = self._tuning(names)
@@ -195,9 +209,8 @@ class PrecisionSearch:
 
     def _ways(self) -> MeasuredChoice:
         """All layers that may have 4 bits, rounded to the nearest, then by what each way gains surely."""
-        settings, tuning = self.bench.settings, self._tuning(self.order)
-        plain, walked = MendOptions(False, False), self.eight.walked
-        named = {f"weights of 4 bits in {len(self.order)} layers, nearest rounding": plain}
+        settings, tuning, walked = self.bench.settings, self._tuning(self.order), self.walked
+        named = {f"weights of 4 bits in {len(self.order)} layers, nearest rounding": NOTHING}
         if settings.correct_bias:
             named["4 bits: biases corrected"] = MendOptions(walked.rounding, True)
         if settings.correct_rounding:
@@ -208,10 +221,7 @@ class PrecisionSearch:
         for name, wishes in named.items():
             with progress.part(name):
                 found = self._judged(tuning, wishes, *self._walked(tuning, wishes))
-            gain = None if best is None else found.both.gain_over(best.both)
-            kept = gain is None or gain[0] > 0
-            self.steps.append(Step(name, found.both.db, kept, gain))
-            if kept:
+            if self.bench.better(name, found.both, None if best is None else best.both):
                 best, self.wishes = found, wishes
         assert best is not None
         return best
@@ -220,25 +230,19 @@ class PrecisionSearch:
 
     def _ordered(self) -> tuple[str, ...]:
         """By what each layer costs alone, behind layers of 8 bits, on samples to learn from."""
-        feeds = self.bench.learn[:: -(-len(self.bench.learn) // ASKED_SAMPLES)]
-        judge = QuantizationJudge.of(self.bench.graph, feeds)
-        tuning, layers = self._tuning(self.order), self.eight.layers
-        alone = self.bench.mended(tuning, self.wishes, layers)
+        judge, layers = self.bench.few_learners(), self.eight.layers
+        alone = self.bench.mended(self._tuning(self.order), self.wishes, layers)
         base = judge.signal(self.bench.model(self.eight.tuning, layers))
-        found = []
+        found, cost = [], self.eight.cost
         for index, name in enumerate(self.order):
             progress.stage("what each layer costs with 4 bits", index, len(self.order))
             seen = judge.signal(self.bench.model(self.eight.tuning, {**layers, name: alone[name]}))
             self.alone_db[name] = base.db - seen.db
             extra = np.maximum(seen.noise.sum(0) - base.noise.sum(0), 0.0)
-            found.append(NarrowLayer(name, self.saved[name], self._worth(name), extra))
+            # flash that bounds a layer takes half as long where engines read 4 bits
+            time = cost.flash_bound.get(name, 0) / 2 / cost.cycles if cost.cycles else 0.0
+            found.append(NarrowLayer(name, self.saved[name] / max(self.whole_bytes, 1) + time, extra))
         return cheapest_first(found, base.signal.sum(0), base.noise.sum(0))
-
-    def _worth(self, name: str) -> float:
-        """Shares of flash and time; flash that bounds a layer takes half as long where engines read 4 bits."""
-        cost = self.eight.cost
-        time = cost.flash_bound.get(name, 0) / 2 / cost.cycles if cost.cycles else 0.0
-        return self.saved[name] / max(self.whole_bytes, 1) + time
 
     def _allowed(self, point: PrecisionPoint) -> bool:
         """By one standard error, half of its interval: of many choices the largest that seems to fit was lucky."""
@@ -280,4 +284,23 @@ class PrecisionSearch:
     def _narrowed(self, chosen: MeasuredChoice) -> Narrowed:
         points = sorted(self.made.values(), key=lambda one: (-one.point.flash_bytes, -one.point.snr_db))
         marked = tuple(replace(one.point, chosen=one is chosen) for one in points)
-        return Narrowed(chosen, self.wishes, marked, tuple(self.steps), self.alone_db, self.bench.settings.max_flash)
+        return Narrowed(chosen, self.wishes, marked, self.alone_db, self.bench.settings.max_flash)
+
+
+def tensors_of(graph: FloatGraph, layers: Mended, alone_db: Mapping[str, float]) -> tuple[TensorPrecision, ...]:
+    found = []
+    for name, (layer, weights) in layers.items():
+        real = by_channel(layer, graph.constants[layer.weights].astype(np.float64))
+        lost = real - by_channel(layer, weights.codes.astype(np.float64)) * weights.scales[:, None]
+        row = TensorPrecision(
+            layer=name,
+            tensor=layer.weights,
+            bits=weights.bits,
+            values=int(weights.codes.size),
+            size_bytes=-(-weights.codes.size * weights.bits // 8),
+            snr_db=float(decibels(*(np.array([np.square(values).sum()]) for values in (real, lost)))),
+            alone_db=alone_db.get(name),
+            reason=why_eight(graph, layer),
+        )
+        found.append(row)
+    return tuple(found)

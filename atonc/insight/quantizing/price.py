@@ -1,15 +1,22 @@
-"""What a quantised model costs on the board: compiled, not run."""
+"""What a quantised model costs on the board, compiled and not run; what it gives in the chip's own arithmetic; and
+which of several is taken, by what they lose and how long they take."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any
 
 from atonc.compiler.compile.pipeline import Compiled, compile_graph, memories
 from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.inputs.inputs import as_input
+from atonc.compiler.ir import Array
 from atonc.compiler.request.options import Options
+from atonc.insight.evaluating.engine import Engine
 from atonc.insight.explain.ours import own_steps
+from atonc.insight.quantizing.judge import Signal
+from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.frozen import dataclass
@@ -63,3 +70,40 @@ def price_of(compiled: Compiled) -> QuantizationPrice:
         flash_bytes=compiled.memory_use().weights_bytes,
         flash_bound=bound,
     )
+
+
+AT_ONCE = 4  # samples that are held in memory
+
+
+def chip_outputs(compiled: Compiled, feeds: Sequence[Feed]) -> list[list[Array]]:
+    """Real values of the outputs, sample by sample, in the shapes of the model."""
+    engine, found = Engine(compiled), list[list[Array]]()
+    inputs = {name: compiled.source.tensors[name] for name in compiled.source.inputs}
+    for start in range(0, len(feeds), AT_ONCE):
+        progress.stage("judging in the chip's arithmetic", start, len(feeds))
+        found += engine.outputs([
+            {name: feed[name] if t.quant is None else as_input(t, feed[name]) for name, t in inputs.items()}
+            for feed in feeds[start : start + AT_ONCE]
+        ])  # fmt: skip
+    return found
+
+
+def candidate_of(name: str, signal: Signal, cost: QuantizationPrice) -> QuantizedCandidate:
+    return QuantizedCandidate(name, signal.db, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
+
+
+def choose(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
+    """Marks one: the best signal, or the fastest of those that lose little enough against it."""
+    found = allowed(candidates, settings)
+    key = min(found, key=lambda candidate: (candidate.time_ms, -candidate.snr_db))
+    return [replace(candidate, chosen=candidate is key) for candidate in candidates]
+
+
+def allowed(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
+    """Those that lose little enough; all of them where speed alone counts."""
+    if settings.objective == "speed":
+        return list(candidates)
+    sound = [candidate for candidate in candidates if candidate.sound]
+    least = max(candidate.snr_db for candidate in sound)
+    least -= settings.max_loss_db if settings.objective == "balanced" else 0.0
+    return [candidate for candidate in sound if candidate.snr_db >= least]

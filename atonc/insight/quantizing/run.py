@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from atonc.insight.quantizing.assign import Tuning, assign
-from atonc.insight.quantizing.calibrate import calibrate
-from atonc.insight.quantizing.choice import allowed, candidate_of, choose, faster, slowed
-from atonc.insight.quantizing.equalise import equalise
-from atonc.insight.quantizing.fixed_sizes import require_fixed_outputs
-from atonc.insight.quantizing.graph import FloatGraph, copied, own_constants
-from atonc.insight.quantizing.heads import unlike_heads
-from atonc.insight.quantizing.islands import WEIGHTED, ScalePlan, make_plan
-from atonc.insight.quantizing.judge import QuantizationJudge
-from atonc.insight.quantizing.layers import layers_of
-from atonc.insight.quantizing.loading import raised, read, tidy
-from atonc.insight.quantizing.mend import Mended, MendOptions, mend
-from atonc.insight.quantizing.narrow import EightBits, Narrowed, PrecisionSearch
-from atonc.insight.quantizing.observe import threads
-from atonc.insight.quantizing.precision import tensors_of
-from atonc.insight.quantizing.price import QuantizationPrice, price, require_board
-from atonc.insight.quantizing.range_check import first_norm, poor_outputs, require_trained_range, still_outputs
-from atonc.insight.quantizing.ranges import Seen
-from atonc.insight.quantizing.samples import Feed, Samples, Teachers, read_samples
-from atonc.insight.quantizing.signal import Signal
-from atonc.insight.quantizing.types import (
-    EIGHT_BITS,
-    LEAST_SAMPLES,
-    Quantised,
-    QuantizedCandidate,
-    QuantizeOptions,
-    Step,
-)
-from atonc.insight.quantizing.weights import SHARES, SPREADS, WHOLE, Bounds, nearest, spread_of
-from atonc.insight.quantizing.wide_forms import WidthPlan, wide_forms
-from atonc.insight.quantizing.widen import Widened, WidthSearch, require_groups
-from atonc.insight.quantizing.write import write
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, layers_of, own_constants
+from atonc.insight.quantizing.judge import QuantizationJudge, Signal, poor_outputs, unlike_heads
+from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs, tidy
+from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
+from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
+from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
+from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, price, require_board
+from atonc.insight.quantizing.samples import Feed, Samples, read_samples
+from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign
+from atonc.insight.quantizing.types import EIGHT_BITS, Quantised, QuantizationStep, QuantizedCandidate, QuantizeOptions
+from atonc.insight.quantizing.weights import SPREADS, spread_of
+from atonc.insight.quantizing.widen import Widened, WidthSearch
+from atonc.insight.quantizing.workbench import NOTHING, MendedState, TriedModel, Workbench
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError
-from atonc.machine.base.frozen import dataclass
 
 WALKS = {
     MendOptions(True, True): "weights rounded by the layer's output, biases corrected",
@@ -53,13 +33,10 @@ WALKS = {
     MendOptions(False, True): "biases corrected",
 }
 METHODS = ("minmax", "percentile", "careful", "mse", "output")  # the plain first: who cuts more must earn it
-# With nearest rounding these learn nothing. Our percentile is not onnxruntime's: see `ranges.PERCENTILE`.
+# With nearest rounding these learn nothing. Our percentile is not onnxruntime's: see `scales.PERCENTILE`.
 PLAIN = ("minmax", "percentile")
 RANGES = {"careful": "output, a quarter cut at most"}
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
-NOTHING = MendOptions(False, False)
-UNPRICED = QuantizationPrice(None, None)
-MOST_VALUES = 24 << 20  # of one tensor, over all samples that are mended with
 TUNABLE: tuple[dict[str, Any], ...] = (
     *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
     *({"spread": spread} for spread in SPREADS),
@@ -72,20 +49,16 @@ def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -
     if settings.scheduler:
         require_scheduler(settings.scheduler)
     with threads(settings.threads):
-        return _quantize(model, data, settings)
-
-
-def _quantize(model: Path, data: Path, settings: QuantizeOptions) -> Quantised:
-    exported = read(model, settings.fixed_shapes, settings.cut_outputs)
-    norm = first_norm(exported)
-    float_model = tidy(exported, model.name)
-    if settings.precision != EIGHT_BITS or settings.wide:
-        float_model = raised(float_model, model.name)
-    graph = FloatGraph(own_constants(float_model, WEIGHTED))
-    require_fixed_outputs(graph, exported, model.name)
-    samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
-    require_trained_range(norm, samples.feeds, str(data))
-    return quantize_graph(graph, samples, settings, model.name)
+        exported = read(model, settings.fixed_shapes, settings.cut_outputs)
+        norm = first_norm(exported)
+        float_model = tidy(exported, model.name)
+        if settings.precision != EIGHT_BITS or settings.wide:
+            float_model = raised(float_model, model.name)
+        graph = FloatGraph(own_constants(float_model, WEIGHTED))
+        require_fixed_outputs(graph, exported, model.name)
+        samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
+        require_trained_range(norm, samples.feeds, str(data))
+        return quantize_graph(graph, samples, settings, model.name)
 
 
 def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOptions, name: str) -> Quantised:
@@ -127,76 +100,30 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class MendedState:
-    """What mending gave: a graph, what its tensors hold, the weights, and how those were made."""
-
-    graph: FloatGraph
-    seen: dict[str, Seen]
-    layers: Mended
-    walked: MendOptions
-
-
-@dataclass(frozen=True)
-class TriedModel:
-    candidate: QuantizedCandidate
-    model: Any
-    tuning: Tuning
-    state: MendedState
-    by_layer: Mapping[str, int]  # cycles
-    signal: Signal
-    layers: Mended = field(default_factory=dict)
-    cost: QuantizationPrice = UNPRICED
-
-
-class QuantizationWork:
-    """A float graph on its way; a step is kept only if it helps by more than chance on samples that it did not see."""
+class QuantizationWork(Workbench):
+    """What is done to the graph; a step is kept only if it helps by more than chance on samples that it did not see."""
 
     def __init__(
         self, graph: FloatGraph, settings: QuantizeOptions, learn: Sequence[Feed], judge: QuantizationJudge
     ) -> None:
-        self.graph, self.settings, self.learn, self.judge = graph, settings, learn, judge
-        self.steps: list[Step] = []
-        self.layers: Mended = {}
-        self.walked = NOTHING  # how those were made
-        self.method = settings.calibration
+        super().__init__(graph, settings, learn, judge)
         self.plain: list[Signal] = []  # what plain ranges reach
         self.best: Signal | None = None  # with what is kept so far
-        self.seen: dict[str, Seen] = {}
-        self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
         self.unequalised: MendedState | None = None  # where the other was better
-
-    @property
-    def state(self) -> MendedState:
-        return MendedState(self.graph, self.seen, self.layers, self.walked)
-
-    def _back_to(self, state: MendedState) -> None:
-        self.graph, self.seen, self.layers, self.walked = state.graph, state.seen, state.layers, state.walked
-
-    def plan(self, tuning: Tuning) -> ScalePlan:
-        return make_plan(self.graph, self.settings.float_tails and not tuning.tails, self.apart)
-
-    def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
-        plan = self.plan(tuning)
-        scales = assign(self.graph, plan, self.seen, self.method, tuning)
-        wide = wide_forms(self.graph, plan, self.seen, tuning.wide)
-        return write(self.graph, plan, scales, self.layers if layers is None else layers, wide)
 
     # ------------------------------------------------------------------------------------------------------- mending
 
     def mend(self) -> None:
-        self._start(self.graph)
+        self.start(self.graph)
         self._ranges()
         self._heads()
         self._walk()
         if self.settings.equalise:
             self._equalise()
 
-    def _better(self, name: str, found: Signal) -> bool:
-        """Whether a model is better than the best so far, by more than chance; it is the best then."""
-        gain = None if self.best is None else found.gain_over(self.best)
-        kept = gain is None or gain[0] > 0
-        self.steps.append(Step(name, found.db, kept, gain))
+    def keeps(self, name: str, found: Signal) -> bool:
+        """Whether a model is better than the best so far; it is the best then."""
+        kept = self.better(name, found, self.best)
         self.best = found if kept else self.best
         return kept
 
@@ -206,7 +133,7 @@ class QuantizationWork:
         for method in METHODS if self.settings.calibration == "output" else (self.settings.calibration,):
             self.method = method
             found = self.judge.signal(self.model(Tuning()))
-            if self._better(f"ranges by {RANGES.get(method, method)}, nearest rounding", found):
+            if self.keeps(f"ranges by {RANGES.get(method, method)}, nearest rounding", found):
                 kept = method
             if method in PLAIN:
                 self.plain.append(found)
@@ -216,16 +143,8 @@ class QuantizationWork:
         """Outputs that join boxes and scores stay joined in float, where that helps."""
         self.apart = unlike_heads(self.graph, self.seen) if self.settings.float_tails else ()
         name = "joined outputs keep the scales of their parts"
-        if self.apart and not self._better(name, self.judge.signal(self.model(Tuning()))):
+        if self.apart and not self.keeps(name, self.judge.signal(self.model(Tuning()))):
             self.apart = ()
-
-    def _start(self, graph: FloatGraph) -> None:
-        """Everything that follows from the float weights alone."""
-        self.graph = graph
-        layers, plans = layers_of(graph), [make_plan(graph, tails) for tails in (True, False)]
-        names = tuple(dict.fromkeys(name for plan in plans for name in plan.tensors))
-        self.seen = calibrate(graph, names, layers, self.learn, self.settings.scheduler)
-        self.layers = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
 
     def _walk(self) -> None:
         """Weights and biases that make up for the rest: biases alone, or weights rounded by the layers' outputs."""
@@ -233,23 +152,8 @@ class QuantizationWork:
         ways = [MendOptions(False, biases), *([MendOptions(True, biases)] if rounding else ())]
         for wishes in (way for way in ways if way in WALKS):
             trial = self.mended(Tuning(), wishes)
-            if self._better(WALKS[wishes], self.judge.signal(self.model(Tuning(), trial))):
+            if self.keeps(WALKS[wishes], self.judge.signal(self.model(Tuning(), trial))):
                 self.layers, self.walked = trial, wishes
-
-    def mended(
-        self, tuning: Tuning, wishes: MendOptions, before: Mended | None = None, teachers: Teachers = None
-    ) -> Mended:
-        """`before`: what every layer is read behind, where each is asked alone. `teachers`: not the usual samples."""
-        bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers, tuning.four)
-        layers = {name: (layer, nearest(self.graph, layer, bounds)) for name, (layer, _) in self.layers.items()}
-        if wishes == NOTHING:
-            return layers
-        largest = max(int(np.prod(shape, dtype=np.int64)) for shape in self.graph.shapes.values())
-        count = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
-        taught = self.learn if teachers is None else teachers
-        feeds = taught[:: -(-len(taught) // count)]
-        written = layers if before is None else before
-        return mend(self.graph, self.model(tuning, written), layers, feeds, wishes, bounds, before)
 
     def _equalise(self) -> None:
         """The same with equalised channels, mended as was best without."""
@@ -257,13 +161,13 @@ class QuantizationWork:
         copy = FloatGraph(copied(self.graph.model))
         if not equalise(copy, layers_of(copy), self.seen):
             return
-        self._start(copy)
+        self.start(copy)
         self.layers = self.mended(Tuning(), self.walked)
         also = f", {WALKS[self.walked]}" if self.walked in WALKS else ""
-        if self._better(f"channels equalised{also}", self.judge.signal(self.model(Tuning()))):
+        if self.keeps(f"channels equalised{also}", self.judge.signal(self.model(Tuning()))):
             self.unequalised = before
         else:
-            self._back_to(before)
+            self.back_to(before)
 
     # -------------------------------------------------------------------------------------------------------- tuning
 
@@ -284,20 +188,15 @@ class QuantizationWork:
                 continue
             models.add(data)
             tried.append(trial)
-            if faster(trial.candidate, current.candidate) and trial.candidate in allowed(
-                [one.candidate for one in tried], self.settings
-            ):
+            sound = allowed([one.candidate for one in tried], self.settings)
+            if trial.candidate.time_ms < current.candidate.time_ms and trial.candidate in sound:
                 current = trial
-        return [*tried, *self._without_equalisation(current.tuning)]
-
-    def _without_equalisation(self, tuning: Tuning) -> list[TriedModel]:
-        """Equalised channels may need a shift of their own; the others may be worth their loss."""
-        if self.unequalised is None:
-            return []
-        self._back_to(self.unequalised)
-        found = self._tried(tuning)
-        name = f"{found.candidate.name}, channels not equalised"
-        return [replace(found, candidate=replace(found.candidate, name=name))]
+        if self.unequalised is not None:  # equalised channels may need a shift of their own; the others may be worth it
+            self.back_to(self.unequalised)
+            plain = self._tried(current.tuning)
+            name = f"{plain.candidate.name}, channels not equalised"
+            tried.append(replace(plain, candidate=replace(plain.candidate, name=name)))
+        return tried
 
     def _where_it_pays(self, current: TriedModel, tuning: Tuning) -> Tuning:
         """Scales of channels are bounded in those layers alone that are faster with it: elsewhere it only loses."""
@@ -305,13 +204,13 @@ class QuantizationWork:
             return tuning
         with progress.part(tuning.name):
             found = price(self.model(tuning, self.mended(tuning, NOTHING)), self.settings.board).by_layer
-        faster = {name for name, cycles in found.items() if cycles < current.by_layer.get(name, 0)}
+        faster = {name for name, cycles in found.items() if cycles < current.cost.by_layer.get(name, 0)}
         return replace(tuning, layers=frozenset(faster & self.layers.keys()))
 
     def _changes(self, old: Tuning, new: Tuning) -> bool:
-        if new.tails != old.tails:
-            return self.plan(new) != self.plan(old)
         plan = self.plan(new)
+        if new.tails != old.tails:
+            return plan != self.plan(old)
         if new.whole != old.whole:
             return True
         if new.spread != old.spread:
@@ -326,9 +225,14 @@ class QuantizationWork:
             layers = self.mended(tuning, self.walked) if anew else self.layers
             model = self.model(tuning, layers)
             cost = price(model, self.settings.board)
-            signal = self.judge.signal(model)
-            candidate = replace(candidate_of(tuning.name, signal, cost), sound=self._sound(signal))
-            return TriedModel(candidate, model, tuning, self.state, cost.by_layer, signal, layers, cost)
+            found = self._as_tried(tuning, layers, self.judge.signal(model), model, cost)
+            return replace(found, candidate=replace(found.candidate, sound=self._sound(found.signal)))
+
+    def _as_tried(
+        self, tuning: Tuning, layers: Mended, signal: Signal, model: Any, cost: QuantizationPrice
+    ) -> TriedModel:
+        candidate = candidate_of(tuning.name, signal, cost)
+        return TriedModel(candidate, model, tuning, self.state, signal, layers, cost)
 
     def _sound(self, signal: Signal) -> bool:
         """Whether it is no less sure to be as good as plain ranges and nearest rounding than the best untuned one."""
@@ -337,26 +241,22 @@ class QuantizationWork:
             signal.gain_over(plain)[0] >= min(0.0, best.gain_over(plain)[0]) for plain in self.plain
         )
 
-    # ----------------------------------------------------------------------------------------------------- narrowing
+    # ---------------------------------------------------------------------------------------------- 4 bits and 16 bits
 
     def narrow(self, tried: TriedModel) -> Narrowed:
         """Weights of 4 bits in the model that was chosen."""
-        self._back_to(tried.state)
-        start = EightBits(tried.tuning, tried.layers, self.walked, tried.signal, tried.cost)
-        found = PrecisionSearch(self, start).run()
-        self.steps += found.steps
+        self.back_to(tried.state)
+        found = PrecisionSearch(self, tried).run()
         if found.chosen.tuning.four:
             self.walked = found.wishes
         return found
 
     def narrowed(self, found: Narrowed) -> TriedModel:
         """What was chosen of it, with its price."""
-        chosen = found.chosen
-        model = self.model(chosen.tuning, chosen.layers)
-        cost = price(model, self.settings.board)
-        candidate = replace(candidate_of(chosen.tuning.name, chosen.signal, cost), chosen=True)
-        made = candidate, model, chosen.tuning, self.state, cost.by_layer, chosen.signal, chosen.layers, cost
-        return TriedModel(*made)
+        one = found.chosen
+        model = self.model(one.tuning, one.layers)
+        made = self._as_tried(one.tuning, one.layers, one.signal, model, price(model, self.settings.board))
+        return replace(made, candidate=replace(made.candidate, chosen=True))
 
     def widen(self, starts: Sequence[TriedModel]) -> Widened:
         """Activations of 16 bits in the model that was chosen; in the one before tuning where that is too far off."""
@@ -366,34 +266,32 @@ class QuantizationWork:
         return self._widened_from(starts[-1])
 
     def _widened_from(self, tried: TriedModel) -> Widened:
-        self._back_to(tried.state)
-        widths = WidthPlan.of(self.graph, self.plan(tried.tuning))
-        require_groups(widths, self.settings.wide)
-        start = EightBits(tried.tuning, tried.layers, self.walked, tried.signal, tried.cost)
-        found = WidthSearch(self, start, widths).run()
+        self.back_to(tried.state)
+        found = WidthSearch(self, tried, WidthPlan.of(self.graph, self.plan(tried.tuning))).run()
         if found.chosen.tuning.wide:
             self.walked = found.wishes
         return found
 
     def widened(self, found: Widened) -> TriedModel:
         one = found.chosen
-        made = replace(candidate_of(one.tuning.name, one.file, one.cost), chosen=True)
-        return TriedModel(made, one.model, one.tuning, self.state, one.cost.by_layer, one.file, one.layers, one.cost)
+        made = self._as_tried(one.tuning, one.layers, one.file, one.model, one.cost)
+        return replace(made, candidate=replace(made.candidate, chosen=True))
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
         """The chosen way once more from all samples, kept where it is no slower and not worse.
 
         Its figure stays what it was without the samples that judge: now they have been learnt from.
         """
-        self._back_to(tried.state)
+        self.back_to(tried.state)
         self.learn, walked = feeds, self.walked
-        self._start(self.graph)
+        self.start(self.graph)
         layers = self.mended(tried.tuning, walked)
         model = self.model(tried.tuning, layers)
         old = tried.candidate
         found = candidate_of(old.name, self.judge.signal(model), price(model, self.settings.board))
-        better = found.snr_db >= old.snr_db and slowed(old, found) <= SLOWER
-        self.steps.append(Step("learnt from all samples", found.snr_db, better))
+        fast = old.milliseconds is None or found.time_ms / old.milliseconds <= SLOWER
+        better = found.snr_db >= old.snr_db and fast
+        self.steps.append(QuantizationStep("learnt from all samples", found.snr_db, None, better))
         if not better:
             return old, tried.model, tried.layers
         return replace(found, snr_db=old.snr_db, chosen=old.chosen), model, layers

@@ -10,18 +10,17 @@ import numpy as np
 from atonc.compiler.inputs.arrays import read_arrays
 from atonc.compiler.inputs.images import is_picture, read_image
 from atonc.compiler.ir import Array
+from atonc.insight.evaluating.datasets import SUFFIXES
 from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")
 ARRAYS = (".npz", ".npy")
 ODD = 1000.0  # times the usual size of a sample: nothing of the usual ones is left in 8 bits
 HUGE = 1e6  # values beyond, or all below its inverse, are no unit that somebody trains with
 Feed = dict[str, Array]
-Teachers = Sequence[Feed] | None  # samples to learn from; None: those that always teach
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: Qu
         raise InputError("there is no such file or folder", where=str(path), remedy="name a folder or an .npz file")
     feeds, notes = _of_folder(path, shapes, settings) if path.is_dir() else (_of_file(path, shapes), [])
     total = len(feeds)
-    if (settings.mean or settings.std) and not _has_pictures(path):
+    has_pictures = path.is_dir() and any(file.suffix.lower() in SUFFIXES for file in path.rglob("*"))
+    if (settings.mean or settings.std) and not has_pictures:
         notes = [*notes, "--mean and --std are for pictures: arrays are taken as they are"]
     if total > settings.samples:
         feeds = [feeds[index] for index in np.linspace(0, total - 1, settings.samples).astype(int)]
@@ -48,15 +48,11 @@ def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: Qu
     return Samples(tuple(feeds), (*notes, *check_samples(feeds, str(path))))
 
 
-def _has_pictures(path: Path) -> bool:
-    return path.is_dir() and any(file.suffix.lower() in PICTURES for file in path.rglob("*"))
-
-
 def _of_folder(
     path: Path, shapes: Mapping[str, tuple[int, ...]], settings: QuantizeOptions
 ) -> tuple[list[Feed], list[str]]:
     files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
-    pictures = [file for file in files if file.suffix.lower() in PICTURES]
+    pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
     if not pictures:
         arrays = [file for file in files if file.suffix.lower() in ARRAYS]
         if arrays:
@@ -64,7 +60,7 @@ def _of_folder(
         raise InputError(
             "the folder is empty" if not files else f"no picture among its {count(len(files), 'file')}",
             where=str(path),
-            rule=f"pictures end in {', '.join(PICTURES)}; arrays in .npz or .npy",
+            rule=f"pictures end in {', '.join(SUFFIXES)}; arrays in .npz or .npy",
             remedy="name the folder that holds the samples",
         )
     if len(shapes) != 1 or not is_picture(next(iter(shapes.values()))):
@@ -73,7 +69,7 @@ def _of_folder(
             f"pictures do not fit the inputs of the model: {listed}", where=str(path),
             remedy="give an .npz file with one array per input, samples first",
         )  # fmt: skip
-    (name, shape), = shapes.items()
+    ((name, shape),) = shapes.items()
     step = max(1, len(pictures) // settings.samples)
     used = pictures[::step][: settings.samples]
     left = [f"{len(used)} of {len(pictures)} pictures are used (--samples)"] if len(used) < len(pictures) else []
@@ -99,8 +95,7 @@ def scaled(pixels: Array, shape: Sequence[int], settings: QuantizeOptions) -> Ar
 
 
 def _of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[Feed]:
-    arrays = read_arrays(path)
-    matched = _by_input(arrays, shapes, path)
+    matched = _by_input(read_arrays(path), shapes, path)
     counts = {name: len(values) for name, values in matched.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name}: {number}" for name, number in counts.items())
@@ -129,7 +124,9 @@ def _by_input(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
                 f"input {name[:80]!r}: {'x'.join(map(str, shape))}",
                 where=str(path),
                 rule="samples come first: N samples of the input's own shape",
-                remedy=_reshaping(arrays[key].shape, shape),
+                remedy="the sizes are the same in another order: transpose the samples (channels first or last)"
+                if sorted(arrays[key].shape[1:]) in (sorted(shape), sorted(shape[1:]))
+                else "make the samples as the model takes them",
             )
         found[name] = stacked
     return found
@@ -142,12 +139,6 @@ def _stacked(values: Array, shape: tuple[int, ...]) -> Array | None:
     if shape[:1] == (1,) and values.shape[1:] == shape[1:]:
         return values.astype(np.float32)[:, None]
     return None
-
-
-def _reshaping(seen: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    if sorted(seen[1:]) in (sorted(shape), sorted(shape[1:])):
-        return "the sizes are the same in another order: transpose the samples (channels first or last)"
-    return "make the samples as the model takes them"
 
 
 def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:

@@ -92,7 +92,10 @@ class QuantizeOptions:
         "application", metavar="NAMES", parse=names,
     )  # fmt: skip
     calibration: str = option(
-        "output", "--calibration", METHOD, "how ranges of activations are chosen",
+        "output",
+        "--calibration",
+        METHOD,
+        "how ranges of activations are chosen",
         takes=Takes(choices=CALIBRATIONS, rare=True),
     )
     equalise: bool = option(True, "--no-equalisation", METHOD, "leave the channels' ranges as they are", takes=RARE)
@@ -205,22 +208,32 @@ class Scale:
     zero: int
 
 
+class QuantizedRow:
+    """A row of a result: in JSON decibels have three digits and shares four."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: self._plain(name, value) for name, value in vars(self).items()}
+
+    @classmethod
+    def _plain(cls, name: str, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [cls._plain(name, one) for one in value]
+        digits = 3 if name.endswith("_db") else 4 if name == "share" else None
+        return value if value is None or digits is None else round(value, digits)
+
+
 @dataclass(frozen=True)
-class Step:
+class QuantizationStep(QuantizedRow):
     """Something that was tried on the way; it is kept where it is better by more than chance."""
 
     name: str
     snr_db: float
+    gain_db: tuple[float, float] | None  # over what there was before: 95 % of draws of the samples lie between
     kept: bool
-    gain_db: tuple[float, float] | None = None  # over what there was before: 95 % of draws of the samples lie between
-
-    def as_dict(self) -> dict[str, Any]:
-        gain = None if self.gain_db is None else [round(end, 3) for end in self.gain_db]
-        return {"name": self.name, "snr_db": round(self.snr_db, 3), "gain_db": gain, "kept": self.kept}
 
 
 @dataclass(frozen=True)
-class QuantizedCandidate:
+class QuantizedCandidate(QuantizedRow):
     """One way to quantise the model, with what it costs."""
 
     name: str
@@ -232,14 +245,20 @@ class QuantizedCandidate:
     sound: bool = True  # no less sure to be as good as plain ranges and nearest rounding than the untuned one
     span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
 
+    @property
+    def time_ms(self) -> float:
+        """Without end where the compiler refuses."""
+        return inf if self.milliseconds is None else self.milliseconds
+
     def as_dict(self) -> dict[str, Any]:
-        figures = {"snr_db": round(self.snr_db, 3), "milliseconds": self.milliseconds, "cycles": self.cycles}
+        row = super().as_dict()
+        figures = {name: row[name] for name in ("name", "snr_db", "milliseconds", "cycles")}
         figures |= dict(zip(("low_ms", "high_ms"), self.span_ms, strict=False))
-        return {"name": self.name, **figures, "refusal": self.refusal, "chosen": self.chosen}
+        return {**figures, "refusal": self.refusal, "chosen": self.chosen}
 
 
 @dataclass(frozen=True)
-class PrecisionPoint:
+class PrecisionPoint(QuantizedRow):
     """So many layers with weights of 4 bits: measured on samples that taught nothing."""
 
     layers: int
@@ -250,15 +269,9 @@ class PrecisionPoint:
     changed: float | None = None  # share of the samples whose first class is another than in float, where asked for
     chosen: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
-        sizes = {"layers": self.layers, "share": round(self.share, 4), "flash_bytes": self.flash_bytes}
-        gain = [round(end, 3) for end in self.gain_db]
-        figures = {"snr_db": round(self.snr_db, 3), "gain_db": gain, "changed": self.changed}
-        return {**sizes, **figures, "chosen": self.chosen}
-
 
 @dataclass(frozen=True)
-class WidePoint:
+class WidePoint(QuantizedRow):
     """A step of --wide: tensors that get 16 bits, measured on samples that taught nothing."""
 
     tensors: tuple[str, ...]  # more than before it
@@ -274,16 +287,11 @@ class WidePoint:
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        lost = None if self.lost_db is None else round(self.lost_db, 3)
-        gain = [round(end, 3) for end in self.gain_db]
-        errors = {"snr_db": round(self.snr_db, 3), "worst_db": round(self.worst_db, 3)}
-        times = {"milliseconds": self.milliseconds, "price_ms": self.price_ms, "on_cpu": list(self.on_cpu)}
-        which = {"tensors": list(self.tensors), "bits": 16 if self.tensors else 8, "wide": self.wide}
-        return {**which, **errors, "gain_db": gain, "lost_db": lost, **times, "kept": self.kept, "chosen": self.chosen}
+        return {"tensors": list(self.tensors), "bits": 16 if self.tensors else 8, **super().as_dict()}
 
 
 @dataclass(frozen=True)
-class TensorPrecision:
+class TensorPrecision(QuantizedRow):
     """The weights of one layer, as they are written."""
 
     layer: str
@@ -295,12 +303,6 @@ class TensorPrecision:
     alone_db: float | None = None  # what the outputs lose if it alone has 4 bits, on samples to learn from
     reason: str = ""  # why it may not have 4 bits
 
-    def as_dict(self) -> dict[str, Any]:
-        sizes = {"bits": self.bits, "values": self.values, "size_bytes": self.size_bytes}
-        alone = None if self.alone_db is None else round(self.alone_db, 3)
-        errors = {"snr_db": round(self.snr_db, 3), "alone_db": alone, "reason": self.reason}
-        return {"layer": self.layer, "tensor": self.tensor, **sizes, **errors}
-
 
 @dataclass(frozen=True)
 class Quantised:
@@ -311,7 +313,7 @@ class Quantised:
     samples: int
     held_samples: int
     outputs_db: Mapping[str, float]  # signal to noise by output, on samples that it had not learnt from
-    steps: tuple[Step, ...]
+    steps: tuple[QuantizationStep, ...]
     front: tuple[QuantizedCandidate, ...]
     float_nodes: tuple[str, ...]
     notes: tuple[str, ...] = ()

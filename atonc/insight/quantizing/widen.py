@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from atonc.insight.quantizing.assign import Tuning
-from atonc.insight.quantizing.judge import QuantizationJudge
+from atonc.insight.quantizing.judge import Signal, decibels
 from atonc.insight.quantizing.mend import Mended, MendOptions
-from atonc.insight.quantizing.narrow import ASKED_SAMPLES, EightBits, Workbench
-from atonc.insight.quantizing.on_chip import chip_outputs
-from atonc.insight.quantizing.price import QuantizationPrice, compiled_model, price_of
-from atonc.insight.quantizing.signal import Signal, decibels
+from atonc.insight.quantizing.price import QuantizationPrice, chip_outputs, compiled_model, price_of
+from atonc.insight.quantizing.scales import Tuning, WidthPlan
 from atonc.insight.quantizing.types import WidePoint
-from atonc.insight.quantizing.wide_forms import WidthPlan
+from atonc.insight.quantizing.workbench import TriedModel, Workbench
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
@@ -58,23 +55,28 @@ class Widened:
 
 
 class WidthSearch:
-    def __init__(self, bench: Workbench, eight: EightBits, widths: WidthPlan) -> None:
+    def __init__(self, bench: Workbench, eight: TriedModel, widths: WidthPlan) -> None:
+        require_groups(widths, bench.settings.wide)
         self.bench, self.eight, self.widths = bench, eight, widths
         self.target = bench.settings.wide_db
-        self.walked = eight.walked  # how weights are made
+        self.walked = eight.state.walked  # how weights are made
         self.lost_db: Mapping[Group, float] = {}
         self.tried: list[tuple[WidePoint, MeasuredWidths]] = []
         self.kept: list[MeasuredWidths] = []  # one on top of the other
 
     def run(self) -> Widened:
         """Keeps what wins surely or is near enough; what does neither is tried again together with the next."""
-        best = self._noted((), self._start())
+        best = self._noted((), self._judged(self.eight.tuning, self.eight.layers))
         self.kept.append(best)
         if not self._met(best):
             every = self._every()
             self._require_possible(every)
             self._climb(every)
-        return self._widened()
+        points = tuple(
+            replace(point, kept=any(one is kept for kept in self.kept), chosen=one is self.kept[-1])
+            for point, one in self.tried
+        )
+        return Widened(self.kept[-1], points, self.walked)
 
     def _every(self) -> MeasuredWidths:
         """All that may be wide is. Weights are all that is left to lose then: how they are rounded is asked anew."""
@@ -82,7 +84,7 @@ class WidthSearch:
         settings, found = self.bench.settings, self._measured(wide)
         for wishes in (MendOptions(*way) for way in WAYS):
             allowed = settings.correct_rounding >= wishes.rounding and settings.correct_bias >= wishes.biases
-            if wishes == self.eight.walked or not allowed:
+            if wishes == self.eight.state.walked or not allowed:
                 continue
             before, self.walked = self.walked, wishes
             trial = self._measured(wide)
@@ -121,19 +123,17 @@ class WidthSearch:
     def _require_possible(self, every: MeasuredWidths) -> None:
         if not self._met(every):
             reached = every.worst_db
+            most = np.floor(reached * 10) / 10  # that may be asked for instead, if anything
+            instead = f"ask for that much: --wide {most:g}, or " if most > 0 else "look at the samples (outliers?), or "
             raise CapacityError(
                 f"with 16 bits wherever they are known to run the worst output reaches {reached:.2f} dB "
                 f"({share(reached):.3g} % of float), with 8 bits {self.tried[0][0].worst_db:.2f} dB",
                 where=f"--wide {self.bench.settings.wide}",
                 rule="functions by table, what is next to them, and weights keep 8 bits",
-                remedy=f"{_within_reach(reached)}train with quantisation",
+                remedy=f"{instead}train with quantisation",
             )
 
     # ---------------------------------------------------------------------------------------------------- measuring
-
-    def _start(self) -> MeasuredWidths:
-        eight = self.eight
-        return self._judged(eight.tuning, eight.layers)
 
     def _measured(self, wide: frozenset[str]) -> MeasuredWidths:
         tuning = replace(self.eight.tuning, wide=wide)
@@ -179,8 +179,7 @@ class WidthSearch:
 
     def _ordered(self, every: MeasuredWidths) -> list[Group]:
         """By what each group loses with 8 bits among wide ones, on samples to learn from; the largest first."""
-        feeds = self.bench.learn[:: -(-len(self.bench.learn) // ASKED_SAMPLES)]
-        judge = QuantizationJudge.of(self.bench.graph, feeds)
+        judge = self.bench.few_learners()
         base, found = judge.signal(every.model).db, dict[Group, float]()
         for index, group in enumerate(self.widths.groups):
             progress.stage("what each tensor loses with 8 bits", index, len(self.widths.groups))
@@ -188,13 +187,6 @@ class WidthSearch:
             found[group] = base - judge.signal(self.bench.model(tuning, every.layers)).db
         self.lost_db = found
         return sorted(found, key=lambda group: -found[group])
-
-    def _widened(self) -> Widened:
-        points = tuple(
-            replace(point, kept=any(one is kept for kept in self.kept), chosen=one is self.kept[-1])
-            for point, one in self.tried
-        )
-        return Widened(self.kept[-1], points, self.walked)
 
 
 def worst_db(signal: Signal) -> float:
@@ -215,9 +207,3 @@ def require_groups(widths: WidthPlan, wide: str) -> None:
             rule="tensors that convolutions, dense layers, sums, products and means read or write may",
             remedy="leave --wide out",
         )
-
-
-def _within_reach(reached: float) -> str:
-    """What may be asked for instead, if anything."""
-    most = np.floor(reached * 10) / 10
-    return f"ask for that much: --wide {most:g}, or " if most > 0 else "look at the samples (outliers?), or "

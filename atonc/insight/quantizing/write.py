@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.insight.quantizing.graph import FloatGraph
-from atonc.insight.quantizing.islands import ScalePlan, is_move, is_scalar
-from atonc.insight.quantizing.layers import LinearLayer
-from atonc.insight.quantizing.ranges import HIGH, LOW
+from atonc.insight.quantizing.graph import FloatGraph, LinearLayer, ScalePlan, copied, is_move, is_scalar
+from atonc.insight.quantizing.scales import EIGHT_ONLY, HIGH, LOW, WideForms, widened
 from atonc.insight.quantizing.types import Scale
 from atonc.insight.quantizing.weights import QuantizedWeights, with_room
-from atonc.insight.quantizing.wide_forms import EIGHT_ONLY, WideForms, widened
 
 
 def decoded(name: str) -> str:
@@ -27,17 +24,7 @@ def raw(graph: FloatGraph, name: str) -> str:
     return f"{name}_real" if name in graph.outputs else name
 
 
-def write(
-    graph: FloatGraph,
-    plan: ScalePlan,
-    scales: Mapping[str, Scale],
-    layers: Mapping[str, tuple[LinearLayer, QuantizedWeights]],
-    wide: WideForms = EIGHT_ONLY,
-) -> Any:
-    return _OnnxWriter(graph, plan, scales, layers, wide).model()
-
-
-class _OnnxWriter:
+class OnnxWriter:
     def __init__(
         self,
         graph: FloatGraph,
@@ -54,15 +41,13 @@ class _OnnxWriter:
         self.done: dict[str, str] = {}
 
     def model(self) -> Any:
-        from onnx import ModelProto, numpy_helper
+        from onnx import numpy_helper
 
         for name in self.graph.inputs:
             self._quantise(name, name)
         for node in self.graph.nodes:
             self._node(node)
-        source = self.graph.model
-        made = ModelProto()
-        made.CopyFrom(source)
+        made = copied(self.graph.model)
         del made.graph.node[:], made.graph.initializer[:], made.graph.value_info[:]
         made.graph.node.extend(self.nodes)
         used = {name for node in self.nodes for name in node.input} | set(self.graph.outputs)
@@ -76,10 +61,7 @@ class _OnnxWriter:
         return made
 
     def _node(self, node: Any) -> None:
-        from onnx import NodeProto
-
-        copy = NodeProto()
-        copy.CopyFrom(node)
+        copy = copied(node)
         for index, name in enumerate(node.input):
             copy.input[index] = self._read(node, name)
         if node.name in self.layers:
@@ -98,11 +80,11 @@ class _OnnxWriter:
             return
         found, target = self.scales[name], name if name in self.graph.outputs else decoded(name)
         if name in self.wide.scales:
-            self._sixteen(source, name, self.wide.scales[name], target)
+            self._pair(source, name, self.wide.scales[name], target)
         else:
             if name in self.wide.results:
-                source = self._sixteen(source, f"{name}_result", widened(found), f"{name}_sixteen_result")
-            self._pair(source, name, (np.float32(found.scale), np.int8(found.zero)), target)
+                source = self._pair(source, f"{name}_result", widened(found), f"{name}_sixteen_result")
+            self._pair(source, name, found, target)
         self.done[name] = target
 
     def _read(self, node: Any, name: str) -> str:
@@ -115,18 +97,15 @@ class _OnnxWriter:
         target = f"{name}_{'sixteen' if wide else 'eight'}"
         if target not in self.done:
             found = self.scales[name]
-            if wide:
-                self._sixteen(done, target, widened(found), target)
-            else:
-                self._pair(done, target, (np.float32(found.scale), np.int8(found.zero)), target)
-            self.done[target] = target
+            self.done[target] = self._pair(done, target, widened(found) if wide else found, target)
         return target
 
-    def _sixteen(self, source: str, name: str, scale: float, target: str) -> str:
-        return self._pair(source, name, (np.float32(scale), np.int16(0)), target)
-
-    def _pair(self, source: str, name: str, form: tuple[Any, Any], target: str) -> str:
-        keys = self._parameters(name, *form)
+    def _pair(self, source: str, name: str, form: Scale | float, target: str) -> str:
+        """`form`: of 8 bits, or the scale of 16, which have no zero point."""
+        if isinstance(form, Scale):
+            keys = self._parameters(name, np.float32(form.scale), np.int8(form.zero))
+        else:
+            keys = self._parameters(name, np.float32(form), np.int16(0))
         self._add("QuantizeLinear", [source, *keys], f"{name}_quantized")
         self._add("DequantizeLinear", [f"{name}_quantized", *keys], target)
         return target

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # with some of these come arrays, and verbs that only have a 
     from collections.abc import Callable
 
     from atonc.compiler.place.usage import MemoryUse
-    from atonc.insight.evaluating.metrics.curves import RecallCurve
+    from atonc.insight.evaluating.metrics import RecallCurve
     from atonc.insight.explain.types import StepView
     from atonc.machine.base.reasons import CheckResult
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from atonc.insight.evaluating.metrics.base import MetricFigure
-from atonc.insight.evaluating.metrics.curves import RecallCurve
-from atonc.insight.evaluating.metrics.detection import Detection
-from atonc.insight.evaluating.metrics.top import class_name
+from atonc.insight.evaluating.metrics import Detection, MetricFigure, RecallCurve, class_name
 from atonc.insight.evaluating.run import AnsweredSample, Evaluation
 from atonc.insight.report import document as doc
 from atonc.insight.report.html.page import document_page

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from atonc.insight.explain.types import KINDS, AccuracyReport, LayerNoise
-from atonc.insight.quantizing.signal import POOR_DB
+from atonc.insight.quantizing.judge import POOR_DB
 from atonc.insight.quantizing.types import (
     PrecisionPoint,
     Quantised,
+    QuantizationStep,
     QuantizedCandidate,
-    Step,
     TensorPrecision,
     WidePoint,
 )
@@ -27,9 +27,9 @@ CHOSEN = "  <- chosen"
 GAIN = "{0[0]:+.2f} to {0[1]:+.2f}"
 
 STEPS = (
-    doc.Column[Step]("dB", lambda step: step.snr_db, "{:.2f}", width=7),
-    doc.Column[Step]("gain, 95 % of draws", lambda step: step.gain_db, GAIN, width=16, left=True),
-    doc.Column[Step]("step", lambda step: f"{step.name}{'' if step.kept else ' (not kept)'}", left=True),
+    doc.Column[QuantizationStep]("dB", lambda step: step.snr_db, "{:.2f}", width=7),
+    doc.Column[QuantizationStep]("gain, 95 % of draws", lambda step: step.gain_db, GAIN, width=16, left=True),
+    doc.Column[QuantizationStep]("step", lambda step: f"{step.name}{'' if step.kept else ' (not kept)'}", left=True),
 )
 FRONT = (
     doc.Column[QuantizedCandidate]("signal to noise", lambda way: way.snr_db, "{:.2f} dB", width=10),

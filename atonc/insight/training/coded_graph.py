@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.insight.quantizing.islands import WEIGHTED, is_move
+from atonc.insight.quantizing.graph import WEIGHTED, is_move
 from atonc.insight.quantizing.loading import parse
+from atonc.insight.quantizing.scales import grouped
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass
 
@@ -79,9 +80,13 @@ class CodedGraph:
 
 class _Reader:
     def __init__(self, model: Any) -> None:
+        from onnx import TensorProto, numpy_helper
+
         self.model, graph = model, model.graph
-        self.constants = {proto.name: _array(proto) for proto in graph.initializer}
-        self.bits = {proto.name: 4 if proto.data_type == _int4() else 8 for proto in graph.initializer}
+        self.constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
+        four = [proto.name for proto in graph.initializer if proto.data_type == TensorProto.INT4]
+        self.constants |= {name: self.constants[name].astype(np.int8) for name in four}
+        self.bits = dict.fromkeys(self.constants, 8) | dict.fromkeys(four, 4)
         self.nodes = [node for node in graph.node if node.op_type not in ("QuantizeLinear", "DequantizeLinear")]
         self.quantised = {n.output[0]: n for n in graph.node if n.op_type == "QuantizeLinear"}
         self.dequantised = {n.output[0]: n for n in graph.node if n.op_type == "DequantizeLinear"}
@@ -137,25 +142,17 @@ class _Reader:
 
     def _groups(self, decoded: Mapping[str, str]) -> dict[str, int]:
         """Moves keep scale and zero point; joins and sums that have one scale in the file keep to it."""
-        leader = {name: name for name in self.quantised}
-
-        def find(name: str) -> str:
-            while leader[name] != name:
-                name = leader[name]
-            return name
-
+        pairs = list[tuple[str, str]]()
         written = {node.input[0]: name for name, node in self.quantised.items()}
         for node in self.nodes:
             if not is_move(node) and node.op_type not in TIED:
                 continue
             read = [decoded[name] for name in node.input if name in decoded]
             made = [written[name] for name in node.output if name in written] if is_move(node) else []
-            for other in (*read, *made)[1:]:
-                first = (*read, *made)[0]
-                if self._form(first) == self._form(other):
-                    leader[find(other)] = find(first)
-        order = list(dict.fromkeys(find(name) for name in self.quantised))
-        return {name: order.index(find(name)) for name in self.quantised}
+            first, *others = (*read, *made) or ("",)
+            pairs += [(first, other) for other in others if self._form(first) == self._form(other)]
+        groups = grouped(tuple(self.quantised), pairs)
+        return {name: number for number, members in enumerate(groups) for name in members}
 
     def _layers(
         self, decoded: Mapping[str, str], groups: Mapping[str, int]
@@ -184,16 +181,3 @@ class _Reader:
         if self.constants[node.input[1]].ndim == 0:
             return None
         return next((int(attribute.i) for attribute in node.attribute if attribute.name == "axis"), 1)
-
-
-def _array(proto: Any) -> Array:
-    from onnx import numpy_helper
-
-    found = numpy_helper.to_array(proto)
-    return found.astype(np.int8) if proto.data_type == _int4() else found
-
-
-def _int4() -> int:
-    from onnx import TensorProto
-
-    return int(TensorProto.INT4)

@@ -1,5 +1,7 @@
 """A quantised model as a PyTorch module: weights, biases and scales are its parameters, and every tensor that has codes
-in the compiled network has them here."""
+in the compiled network has them here. Real values become codes and real values again, rounded as the chip rounds;
+gradients go through the rounding as if it were not there, and stop where codes end. What was trained becomes the file
+that it came from: the same nodes and names, other weights, biases and scales."""
 
 from __future__ import annotations
 
@@ -10,12 +12,48 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from atonc.insight.quantizing.ranges import symmetric
+from atonc.compiler.ir import Array
+from atonc.insight.quantizing.graph import copied
+from atonc.insight.quantizing.scales import symmetric
 from atonc.insight.quantizing.weights import EIGHT, FOUR, MOST_BIAS, CodeRange
+from atonc.insight.quantizing.write import four_bit_tensor
 from atonc.insight.training.coded_graph import CodedActivation, CodedGraph, CodedWeights
-from atonc.insight.training.codes import HIGH, LOW, coded, range_form, rounded, weight_codes
 from atonc.insight.training.operators import OPERATORS, UntrainableForm, refusal
 from atonc.insight.training.types import BY_RANGE, LEARNED, PLAIN, TO_EVEN, PrepareOptions
+
+LOW, HIGH = -128, 127
+
+
+def rounded(values: Tensor, zero: Tensor | None = None) -> Tensor:
+    """Nearest integers, with the gradient of the values themselves. Ties go away from zero once `zero` is added, as the
+    NPU's shifts round, or to even numbers where it is None."""
+    plain = values.detach()
+    nearest = torch.round(plain)
+    if zero is not None:
+        tie = (plain - torch.trunc(plain)).abs() == 0.5
+        nearest = torch.where(tie, plain + torch.where(plain + zero < 0, -0.5, 0.5), nearest)
+    return values + (nearest - plain)  # exact: a number and its nearest integer differ by a number of its own precision
+
+
+def coded(values: Tensor, scale: Tensor, zero: Tensor, to_even: bool) -> Tensor:
+    """Values as a tensor of 8 bits holds them."""
+    steps = rounded(values / scale, None if to_even else zero)
+    return (torch.clamp(steps + zero, LOW, HIGH) - zero) * scale
+
+
+def weight_codes(values: Tensor, scales: Tensor, low: int, high: int) -> Tensor:
+    """Codes of weights, which were rounded on a computer: to even, as the quantiser does."""
+    return torch.clamp(rounded(values / scales), low, high)
+
+
+def range_form(low: Tensor, high: Tensor, plain: bool) -> tuple[Tensor, Tensor]:
+    """Scale and zero point of a range, as the quantiser chooses them (`quantizing.ranges`: scale_of, symmetric)."""
+    low, high = torch.clamp(low, max=0.0), torch.clamp(high, min=0.0)
+    if plain and bool(low < 0):
+        return torch.maximum(torch.maximum(high / HIGH, low / LOW), torch.tensor(1e-9)), torch.zeros(())
+    scale = torch.clamp((high - low) / (HIGH - LOW), min=1e-9)
+    return scale, torch.clamp(torch.round(LOW - low / scale), LOW, HIGH)
+
 
 Ranges = dict[int, tuple[Tensor, Tensor]]  # by group: lowest and highest value
 
@@ -215,3 +253,39 @@ def _attributes(node: Any) -> dict[str, Any]:
     from onnx import helper
 
     return {a.name: helper.get_attribute_value(a) for a in node.attribute} | {"outputs": len(node.output)}
+
+
+def written(network: TrainingNetwork) -> Any:
+    """The ONNX model with QuantizeLinear and DequantizeLinear."""
+    from onnx import numpy_helper
+
+    with torch.no_grad():
+        values = _values(network)
+    graph = network.graph
+    made = copied(graph.model)
+    four = {weights.codes for weights in graph.weights.values() if weights.bits == 4}
+    for proto in made.graph.initializer:
+        if proto.name in values:
+            value = values[proto.name]
+            proto.CopyFrom(
+                four_bit_tensor(value, proto.name)
+                if proto.name in four
+                else numpy_helper.from_array(value.reshape(tuple(proto.dims)), proto.name)
+            )
+    made.producer_name = "atonc.torch"
+    return made
+
+
+def _values(network: TrainingNetwork) -> dict[str, Array]:
+    """By name of the constant."""
+    graph, found = network.graph, dict[str, Array]()
+    for one in graph.activations.values():
+        scale, zero = network.form(one.group)
+        found |= {one.scale: scale.numpy().astype(np.float32), one.zero: zero.numpy().astype(np.int8)}
+    for name, weights in graph.weights.items():
+        codes, scales = network.weight_form(name)
+        found |= {weights.codes: codes.numpy().astype(np.int8), weights.scale: scales.numpy().astype(np.float32)}
+    for name, bias in graph.biases.items():
+        codes, scales = network.bias_form(name)
+        found |= {bias.codes: codes.double().numpy().astype(np.int32), bias.scale: scales.numpy().astype(np.float32)}
+    return found | {name: network.reals[network._key(name)].detach().numpy() for name in graph.learnt}

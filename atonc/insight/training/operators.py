@@ -18,10 +18,6 @@ Attributes = Mapping[str, Any]
 Operator = Callable[[Sequence[Value], Attributes], Any]
 
 
-def supported(kind: str) -> bool:
-    return kind in OPERATORS
-
-
 def refusal(node: Any, why: str) -> UnsupportedError:
     return UnsupportedError(
         why,
