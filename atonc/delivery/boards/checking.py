@@ -32,7 +32,7 @@ _LEAST_STACK = 0x400
 
 
 @dataclass(frozen=True)
-class Section:
+class ImageSection:
     name: str
     start: int
     size_bytes: int
@@ -47,11 +47,11 @@ class Section:
 @dataclass(frozen=True)
 class ElfMap:
     file: str
-    sections: tuple[Section, ...]
+    sections: tuple[ImageSection, ...]
     stack: tuple[int, int] | None = None  # start and end: usually at the end of a region, in no section
 
     @property
-    def loaded(self) -> tuple[Section, ...]:
+    def loaded(self) -> tuple[ImageSection, ...]:
         return tuple(section for section in self.sections if section.has_contents)
 
 
@@ -61,14 +61,14 @@ def read_elf_map(path: Path) -> ElfMap:
     return ElfMap(plain(path.name), _sections(elf), _stack(elf))
 
 
-def _sections(elf: Elf) -> tuple[Section, ...]:
+def _sections(elf: Elf) -> tuple[ImageSection, ...]:
     found = []
     for section in elf.sections:
         if section.in_memory:
             contents = section.kind != SectionKind.ROOM
             loaded = _load_address(section, elf) if contents else section.address
             name = section.name[:_LONG_NAME] or "(unnamed)"
-            found.append(Section(name, section.address, section.size_bytes, loaded, contents))
+            found.append(ImageSection(name, section.address, section.size_bytes, loaded, contents))
     if not found:
         raise InputError("no section takes memory: not a linked image", where=elf.where)
     return tuple(sorted(found, key=lambda section: (section.start, section.name)))
