@@ -55,5 +55,3 @@ def _end(pool: MemoryPool, start: int, buffer: Buffer) -> int:
             remedy="make the probe smaller",
         )
     return end
-
-

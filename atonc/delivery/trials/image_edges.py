@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.delivery.wire.messages import TensorInfo
-from atonc.insight.runs import edge_inputs
-from atonc.insight.runs.edge_inputs import EdgeBuffers
+from atonc.insight.runs import runs
+from atonc.insight.runs.runs import EdgeBuffers
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu import tensors
@@ -34,7 +34,7 @@ class ImageEdges:
 
     def stored(self, files: Sequence[Path], seed: int) -> list[bytes]:
         """Inputs from files, or from the seed, as they lie in memory."""
-        chosen = edge_inputs.choose(self.inputs, files, seed)
+        chosen = runs.choose_from(self.inputs, files, seed)
         return [_stored(info, chosen[info.name]) for info in self.inputs.inputs]
 
     def arrays(self, outputs: Sequence[bytes | Bytes]) -> Mapping[str, NDArray[Any]]:
@@ -78,9 +78,7 @@ def _of_tensor(tensor: TensorInfo) -> BufferInfo:
 _Quantised = tuple[tuple[float, ...], int, int]  # scales, zero point, epoch
 
 
-def _info(
-    name: str, shape: tuple[int, ...], position: str, kind: str, bits: int, quantised: _Quantised
-) -> BufferInfo:
+def _info(name: str, shape: tuple[int, ...], position: str, kind: str, bits: int, quantised: _Quantised) -> BufferInfo:
     scales, zero, epoch = quantised
     size = prod(shape) * bits // 8
     return BufferInfo(

@@ -137,4 +137,3 @@ def forget() -> None:
     """Ends the processes of the last model's kernels."""
     while _READY:
         _READY.popitem()[1].close()
-

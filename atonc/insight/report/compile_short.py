@@ -27,7 +27,6 @@ from atonc.insight.report.summary import (
     resident_step,
     summary_lines,
 )
-from atonc.insight.report.terminal import show
 from atonc.insight.validating.judging import MIN_COSINE, is_close
 from atonc.machine.base.reasons import Rule
 from atonc.machine.base.words import count, elided, ms_text, shell, size_text, times
@@ -37,11 +36,11 @@ _SLOWEST, _BOUNDS, _EDGES, _NOTES, _GROUPS = 5, 3, 3, 2, 3  # lines of each
 _EDGE_NAME = 19  # characters
 
 
-def print_compiled(view: CompileView, broken: Sequence[str], verbose: bool) -> None:
+def compiled_lines(view: CompileView, broken: Sequence[str], verbose: bool) -> list[str]:
     """Details, then the figures that people look for; `broken`: gates that do not hold."""
     time = ["", f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
     details = [*report_lines(view), *time] if verbose else lines(view)
-    show([*details, *summary(view, broken)])
+    return [*details, *summary(view, broken)]
 
 
 def lines(view: CompileView) -> list[str]:

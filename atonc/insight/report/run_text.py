@@ -13,7 +13,6 @@ from atonc.insight.report import energy_text
 from atonc.insight.report.epoch_table import SLOWEST, EpochRow, epoch_table
 from atonc.insight.report.marks import Mark, Marked, head
 from atonc.insight.report.summary import SummaryRow, latency_row, summary_lines
-from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Severity, Violation
@@ -21,8 +20,7 @@ from atonc.machine.base.words import count, ms_text
 
 if TYPE_CHECKING:
     from atonc.compiler.compare.layers import LayerReport
-    from atonc.insight.runs.comparing import BufferDifference
-    from atonc.insight.runs.runs import RunResult
+    from atonc.insight.runs.runs import BufferDifference, RunResult
     from atonc.machine.cost.network import NetworkCost
     from atonc.machine.emu.files.types import BufferInfo
 
@@ -43,8 +41,8 @@ class RunView:
 # -------------------------------------------------------------------------------------------------------------- text
 
 
-def print_run(view: RunView, verbose: bool) -> None:
-    show([*_lines(view, verbose), *_summary(view)])
+def lines(view: RunView, verbose: bool) -> list[str]:
+    return [*_lines(view, verbose), *_summary(view)]
 
 
 def _lines(view: RunView, verbose: bool) -> list[str]:
@@ -133,14 +131,8 @@ def _output_lines(view: RunView) -> list[str]:
     for info in view.result.net.outputs:
         value = view.result.outputs[info.name]
         span = f"{value.min():g}..{value.max():g}" if value.size else "empty"
-        lines.append(
-            f"output {info.name} {_shape(value.shape)} {value.dtype.name} {span}  sha256 {digest(value)[:16]}"
-        )
+        lines.append(f"output {info.name} {_shape(value.shape)} {value.dtype.name} {span}  sha256 {digest(value)[:16]}")
     return lines
-
-
-def print_violations(violations: Sequence[Violation], epochs: int) -> None:
-    show(violation_lines(violations, epochs))
 
 
 def violation_lines(violations: Sequence[Violation], epochs: int) -> list[str]:

@@ -7,8 +7,7 @@ this machine, `cluster.py`: Dask), however often a worker is lost on the way: th
 the units. `cache.py` keeps them, so an interrupted run goes on where it was.
 """
 
-from atonc.insight.workers.cache import Cache, default_folder
 from atonc.insight.workers.run import FinishedUnit, LostWorkerError, run, stream
-from atonc.insight.workers.unit import WorkUnit
+from atonc.insight.workers.unit import Cache, WorkUnit, default_folder
 
 __all__ = ["Cache", "FinishedUnit", "LostWorkerError", "WorkUnit", "default_folder", "run", "stream"]

@@ -234,5 +234,3 @@ class Npu:
                     self.interrupts.raise_source(InterruptController.EPOCHCTRL)
                 if status & ~1:
                     self.interrupts.raise_source(InterruptController.EPOCHCTRL_ERROR)
-
-
