@@ -87,6 +87,7 @@ def run(arguments: argparse.Namespace) -> Report:
     return Report(INTRODUCTION + _section(rows), failed=any(row.failure or row.different for row in rows))
 
 
+
 def _one(model: Path, controller: bool, runtime: Runtime, common: list[Path], work: Path) -> Row:
     name = short(model.name)
     try:

@@ -1,11 +1,11 @@
 """The one door to the benchmarks.
 
-python -m benchmarks --list                  what there is, by group
-python -m benchmarks NAME [options]          one of them; NAME --help says what it takes
-python -m benchmarks NAME --write            and keeps its page in benchmarks/results
-python -m benchmarks --stale                 pages that are older than the code they speak of
-python -m benchmarks --tree DIR NAME         measures the atonc of another checkout
-python -m benchmarks --readme                writes benchmarks/README.md anew
+    python -m benchmarks --list                  what there is, by group
+    python -m benchmarks NAME [options]          one of them; NAME --help says what it takes
+    python -m benchmarks NAME --write            and keeps its page in benchmarks/results
+    python -m benchmarks --stale                 pages that are older than the code they speak of
+    python -m benchmarks --tree DIR NAME         measures the atonc of another checkout
+    python -m benchmarks --readme                writes benchmarks/README.md anew
 """
 
 from __future__ import annotations

@@ -127,3 +127,5 @@ def run(arguments: argparse.Namespace) -> Report:
             append(arguments.keep, row)
     print(f"{time.perf_counter() - started:.0f} s")
     return Report(HEAD + table(rows), failed=any(row["failed"] for row in rows))
+
+

@@ -52,6 +52,8 @@ def run(arguments: argparse.Namespace) -> Report:
     return Report("\n".join([INTRODUCTION, *lines, ""]))
 
 
+
+
 def _seeds(work: Path, fetched: Path | None) -> list[Seed]:
     found: list[Seed] = []
     for memories in images.MEMORIES:

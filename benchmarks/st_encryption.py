@@ -213,7 +213,9 @@ def _judged(folder: Path, info: Path, image: bytes, stand_in: StandIn) -> dict[s
     """What the script sent against what the registers say."""
     start = stand_in.chunks[0][0]
     sent = b"".join(data for _, data in stand_in.chunks)
-    in_row = all(address == start + 4096 * k and address % 8 == 0 for k, (address, _) in enumerate(stand_in.chunks))
+    in_row = all(
+        address == start + 4096 * k and address % 8 == 0 for k, (address, _) in enumerate(stand_in.chunks)
+    )
     pool = next(p for p in json.loads(info.read_text())["memory_pools"] if "encryption" in p["attributes"])
     base, read = int(pool["address"]), np.zeros(len(sent), np.bool_)
     apart = True

@@ -138,6 +138,8 @@ def vendor_row(elf: Path, folder: Path, count: int) -> tuple[str, bool]:
     return row, found.equal and not wrong
 
 
+
+
 def prepare(model: str, home: Path, common: list[Path], count: int) -> Prepared:
     path = ROOT / "examples" / "digits" / model if model == "digits.tflite" else path_of(model)
     view = generating.analyze(path, Options(verify=False))

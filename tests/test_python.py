@@ -125,7 +125,9 @@ def test_a_batch_is_its_samples_one_after_the_other(digits: Compilation, images:
     assert np.array_equal(digits.run(flat[:1])["probabilities"], alone[0])
 
 
-def test_a_loaded_network_takes_batches(digits: Compilation, images: np.ndarray[Any, Any], tmp_path: Path) -> None:
+def test_a_loaded_network_takes_batches(
+    digits: Compilation, images: np.ndarray[Any, Any], tmp_path: Path
+) -> None:
     digits.save(tmp_path / "build")
     loaded = atonc.load(tmp_path / "build")
     inputs, outputs = loaded.inputs[0].name, loaded.outputs[0].name

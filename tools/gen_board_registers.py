@@ -59,7 +59,9 @@ def main() -> None:
     types, _ = layouts(text)
     addresses = bases(text)
     places = {
-        name: [kind, f"{addresses[base]:#010x}"] for name, kind, base in INSTANCE.findall(text) if base in addresses
+        name: [kind, f"{addresses[base]:#010x}"]
+        for name, kind, base in INSTANCE.findall(text)
+        if base in addresses
     }
     used = {kind for kind, _ in places.values()} & types.keys()
     lines = ['{"peripherals": {']

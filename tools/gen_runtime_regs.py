@@ -82,7 +82,9 @@ def _is_first(name: str) -> bool:
 
 
 def _ports() -> list[str]:
-    return [f"#define ATONC_PORT_{unit}_{port} {register}u" for (unit, port), register in regs.SWITCH_PORTS.items()]
+    return [
+        f"#define ATONC_PORT_{unit}_{port} {register}u" for (unit, port), register in regs.SWITCH_PORTS.items()
+    ]
 
 
 def main() -> int:

@@ -27,7 +27,9 @@ def again(name: str, *words: object, tree: Path | None = None) -> list[str]:
     return [sys.executable, "-m", "benchmarks", *other, name, *map(str, words)]
 
 
-def run_again(name: str, *words: object, tree: Path | None = None, **settings: Any) -> subprocess.CompletedProcess[str]:
+def run_again(
+    name: str, *words: object, tree: Path | None = None, **settings: Any
+) -> subprocess.CompletedProcess[str]:
     command = again(name, *words, tree=tree)
     return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, **settings)
 

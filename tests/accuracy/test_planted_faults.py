@@ -148,7 +148,9 @@ FAULTS = {
     "clipped weights": Fault("n_c2", WEIGHTS, ("clipped-weights",), quantiser=clipped_weights),
     "too coarse input of an addition": Fault("n_r2", ACTIVATION, ("coarse",), quantiser=scaled("r2", 40)),
     "a channel with another sign": Fault("n_c3", WEIGHTS, ("weights-differ",), quantiser=another_sign),
-    "16-bit sums saturate": Fault("n_c2", ARITHMETIC, ("saturation",), opposed, numerics="2.x"),
+    "16-bit sums saturate": Fault(
+        "n_c2", ARITHMETIC, ("saturation",), opposed, numerics="2.x"
+    ),
     "a table cut short": Fault("n_scores", ARITHMETIC, ("table",), program=short_table),
 }
 

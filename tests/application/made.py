@@ -48,4 +48,6 @@ def plan_of(found: Application) -> ApplicationPlan:
 
 def alone(found: Application) -> Application:
     """Nothing survives anything."""
-    return replace(found, networks=tuple(replace(one, inputs_survive=(), outputs_survive=()) for one in found.networks))
+    return replace(
+        found, networks=tuple(replace(one, inputs_survive=(), outputs_survive=()) for one in found.networks)
+    )

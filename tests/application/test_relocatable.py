@@ -122,7 +122,9 @@ def test_the_same_model_gives_the_same_image(made: building.BuiltApplication, fo
     assert not list(tmp_path.glob("*.c")) and (tmp_path / "second_rel.hex").is_file()
 
 
-def test_an_update_that_touches_more_than_is_granted_is_found(made: building.BuiltApplication, tmp_path: Path) -> None:
+def test_an_update_that_touches_more_than_is_granted_is_found(
+    made: building.BuiltApplication, tmp_path: Path
+) -> None:
     write_files(tmp_path, made.output.all_files)
     board, place = find_board(made.plan.application.board), places(made.plan)[0]
     touched = check.touched_by(tmp_path, "second", board, made.output.images["second"])

@@ -18,7 +18,9 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board_file import board_names, find_board, parse_board
 from atonc.machine.hw.mpool import parse_mpool
 
-CHOICES = [(name, found) for name in board_names() if find_board(name).has_npu for found in find_board(name).pool_sets]
+CHOICES = [
+    (name, found) for name in board_names() if find_board(name).has_npu for found in find_board(name).pool_sets
+]
 VISION_SCRIPT = """/* ORIGIN = 0 */
 _size = 1023K;
 MEMORY

@@ -154,5 +154,6 @@ def movements() -> Graph:
 
 
 GRAPHS = {
-    graph.__name__: graph for graph in (pictures, depthwise, pointwise, windows, classifier, residual, pools, movements)
+    graph.__name__: graph
+    for graph in (pictures, depthwise, pointwise, windows, classifier, residual, pools, movements)
 }

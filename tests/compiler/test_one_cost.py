@@ -118,7 +118,8 @@ def test_who_chooses_asks_for_the_machine_of_the_options(room: str) -> None:
     for path in (ROOT / room).rglob("*.py"):
         assert not list(default_machines(ast.parse(path.read_text()))), path
     planted = (
-        "from atonc.machine.hw.machine import stm32n6\nimport atonc.machine.hw.machine as m\nx = m.stm32n6().timing"
+        "from atonc.machine.hw.machine import stm32n6\n"
+        "import atonc.machine.hw.machine as m\nx = m.stm32n6().timing"
     )
     assert list(default_machines(ast.parse(planted))) == [1, 3]
 

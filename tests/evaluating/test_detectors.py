@@ -130,7 +130,9 @@ def reference_st_ssd(outputs: list[Any]) -> list[Box]:
 
 # ----------------------------------------------------------------------------- outputs that know where the boxes are
 
-ANCHORS = [((c + 0.5) / 8, (r + 0.5) / 8, s, s) for r in range(8) for c in range(8) for s in (0.2, 0.4)]  # x, y, w, h
+ANCHORS = [
+    ((c + 0.5) / 8, (r + 0.5) / 8, s, s) for r in range(8) for c in range(8) for s in (0.2, 0.4)
+]  # x, y, w, h
 
 
 def blurred(random: np.random.Generator, truth: list[Any]) -> list[tuple[float, float, float, float, int, float]]:
@@ -192,10 +194,8 @@ def make_ssd(random: np.random.Generator, truth: list[Any]) -> list[Any]:
     for x, y, w, h, number, score in blurred(random, truth):
         at = 2 * (min(7, max(0, int(y // 8))) * 8 + min(7, max(0, int(x // 8)))) + int(w > 20)
         ax, ay, aw, ah = ANCHORS[at]
-        offsets[0, at] = (
-            (x / SIDE - ax) / aw / 0.1,
-            (y / SIDE - ay) / ah / 0.1,
-            *(math.log(v) / 0.2 for v in (w / SIDE / aw, h / SIDE / ah)),
+        offsets[0, at] = (x / SIDE - ax) / aw / 0.1, (y / SIDE - ay) / ah / 0.1, *(
+            math.log(v) / 0.2 for v in (w / SIDE / aw, h / SIDE / ah)
         )
         scores[0, at] = 0.02
         scores[0, at, 1 + number] = score

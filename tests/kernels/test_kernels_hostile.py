@@ -20,8 +20,6 @@ JUNK: list[Any] = [
     None, -1, 0, 1, 255, 65536, 1 << 20, (1 << 31) - 1, 1 << 32, 1 << 62, -(1 << 31), 0.0, -2.5, 1e30, float("nan"),
     "text", [], [1], [0, 0, 0, 0], [1 << 31] * 6, [0.5] * 300, {}, {"type": 99}, BASE, BASE + 4000,
 ]  # fmt: skip
-
-
 def execute(name: str, args: list[Any], memories: Memories) -> None:
     memory = AddressSpace()
     memory.add("ram", BASE, memories.bytes.size)

@@ -213,7 +213,9 @@ def test_a_click_in_the_graph_selects_everywhere(browser: Any, small_file: Path)
         before = _graph(page, "chosen")
         x, y, scale = (float(_graph(page, name)) for name in ("x", "y", "scale"))
         left, top, width, what = next(b for b in page.evaluate("D.graph.boxes") if b[3] == 2)
-        page.locator("#graph-canvas").click(position={"x": (left + width / 2) * scale + x, "y": (top + 20) * scale + y})
+        page.locator("#graph-canvas").click(
+            position={"x": (left + width / 2) * scale + x, "y": (top + 20) * scale + y}
+        )
         name = page.evaluate(f"D.layers[{what}].name")
         assert _graph(page, "chosen") == name != before
         assert page.locator("#table tr.open").count() == 1

@@ -52,7 +52,9 @@ def together(*numbers: int) -> Plant:
 
     def plant(case: Case) -> Case:
         epochs = [case.epoch(n) for n in numbers]
-        joined = EpochOfTasks(tuple(t for e in epochs for t in e.tasks), tuple(op for e in epochs for op in e.ops))
+        joined = EpochOfTasks(
+            tuple(t for e in epochs for t in e.tasks), tuple(op for e in epochs for op in e.ops)
+        )
         rest = [step for n, step in enumerate(case.steps) if n not in numbers]
         rest.insert(numbers[0], joined)
         return case.planned(rest)

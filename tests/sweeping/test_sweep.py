@@ -179,3 +179,5 @@ def test_the_front_keeps_what_else_was_asked_for(folder: Path) -> None:
     found = compile_front(folder / "digits.tflite", asked)
     assert {one.target.trust.worst for one in found} == {target_of(asked).trust.worst}
     assert {one.target.machine.clocks.cpu_mhz for one in found} == {600}
+
+

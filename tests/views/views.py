@@ -289,18 +289,13 @@ def python(build: Build) -> Figures:
     memory = found.memory
     time = {"cycles": found.cycles, "latency_ms": found.latency_ms, "energy_uj": found.energy.uj.likely}
     band = {"latency_low_ms": found.latency_low_ms, "latency_high_ms": found.latency_high_ms}
-    return (
-        time
-        | band
-        | {key: getattr(memory, key) for key in MEMORY}
-        | {
-            "lower_bound_bytes": memory.lower_bound_bytes,
-            "pools": {name: size for name, size in memory.pools.items() if name != "firmware"},
-            "layer_count": len(found.layers),
-            "layer_names": [layer.name for layer in found.layers],
-            "layers_cycles": sum(layer.cycles for layer in found.layers),
-        }
-    )
+    return time | band | {key: getattr(memory, key) for key in MEMORY} | {
+        "lower_bound_bytes": memory.lower_bound_bytes,
+        "pools": {name: size for name, size in memory.pools.items() if name != "firmware"},
+        "layer_count": len(found.layers),
+        "layer_names": [layer.name for layer in found.layers],
+        "layers_cycles": sum(layer.cycles for layer in found.layers),
+    }
 
 
 VIEWS: tuple[Callable[[Build], Figures], ...] = (

@@ -147,7 +147,9 @@ def test_sources_of_a_network_with_constants_in_flash(folder: Path, home: Path) 
         (["-o", "a.elf", "--baud", "12"], "12 is no speed of this UART"),
     ],
 )
-def test_wrong_build_options(folder: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_build_options(
+    folder: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["board", "build", str(folder), *options]) == 2
     assert words in capsys.readouterr().err
 

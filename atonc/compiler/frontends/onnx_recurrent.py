@@ -177,7 +177,9 @@ def _run(layer: RecurrentLayer, step: Step, reverse: bool) -> tuple[list[Tensor]
     return [shown[at] for at in range(layer.steps)], [state for state in states if state is not None]
 
 
-def _bind(node: Node, found: list[tuple[list[Tensor], list[Tensor]]], sizes: tuple[int, int, int], states: int) -> None:
+def _bind(
+    node: Node, found: list[tuple[list[Tensor], list[Tensor]]], sizes: tuple[int, int, int], states: int
+) -> None:
     """Y [steps, directions, batch, hidden], then the last states [directions, batch, hidden]; unused ones are left."""
     steps, batch, hidden = sizes
     if node.outputs and node.outputs[0]:

@@ -175,7 +175,8 @@ class Context:
             COARSE,
             f"{op.kind}: up to {error:,.3g} {codes} from exact arithmetic",
             f"{self.facts.coarse * step:g} {codes}",
-            f"check the scales of the layer and of its channels, or accept it: --allow-coarse {ceil(error / step)}",
+            "check the scales of the layer and of its channels, or accept it: "
+            f"--allow-coarse {ceil(error / step)}",
         )
 
     def _require_trusted(self, groups: Iterable[TaskGroup]) -> None:

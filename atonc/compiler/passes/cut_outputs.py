@@ -31,4 +31,6 @@ def find(graph: Graph, name: str) -> tuple[str, ...]:
         if name == op.name or name in op.origin:
             return tuple(output for output in op.outputs if output)
     known = [*graph.aliases, *graph.tensors, *(op.name for op in graph.ops)]
-    raise InputError(f"the model has no tensor {name[:100]!r} to cut at", where=graph.name, remedy=instead(name, known))
+    raise InputError(
+        f"the model has no tensor {name[:100]!r} to cut at", where=graph.name, remedy=instead(name, known)
+    )

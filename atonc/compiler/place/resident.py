@@ -74,7 +74,9 @@ def with_prefetched(layout: Layout, lives: Sequence[tuple[str, int, int, int]], 
     return _counted_again(layout, placed, board)
 
 
-def with_copies_of(layout: Layout, homes: Mapping[str, int], board: BoardMemory, plans: Sequence[StepPlan]) -> Layout:
+def with_copies_of(
+    layout: Layout, homes: Mapping[str, int], board: BoardMemory, plans: Sequence[StepPlan]
+) -> Layout:
     """`homes`: constant -> address of its copy; `plans` read the copies."""
     placed, last = dict(layout.placed), max(0, len(plans) - 1)
     for name, address in homes.items():

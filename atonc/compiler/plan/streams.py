@@ -175,7 +175,9 @@ def _divisor(number: int, most: int) -> int:
 def _looped(config: StrengConfig, frames: Frames, looped: bool) -> StrengConfig:
     if frames.outer == 1 and not looped:
         return changed(config, frame_offset=frames.inner_step)
-    return changed(config, frame_offset=frames.inner_step, frame_repeat=frames.inner, repeat_offset=frames.outer_step)
+    return changed(
+        config, frame_offset=frames.inner_step, frame_repeat=frames.inner, repeat_offset=frames.outer_step
+    )
 
 
 def in_frames(config: StrengConfig) -> StrengConfig:
@@ -216,7 +218,9 @@ def as_reader(config: StrengConfig) -> StrengConfig:
 
 def contiguous(size_bytes: int, *, write: bool = False, word_bytes: int = 1, offset: int = 0) -> StrengConfig:
     """One frame of bytes in a row."""
-    return engine(Area(1, 1, size_bytes, size_bytes, size_bytes, offset), write=write, word_bytes=word_bytes)
+    return engine(
+        Area(1, 1, size_bytes, size_bytes, size_bytes, offset), write=write, word_bytes=word_bytes
+    )
 
 
 def with_idle_steps(config: StrengConfig) -> StrengConfig:

@@ -22,7 +22,9 @@ ONCE = "every byte of a copy is written once"
 COUNTS = "an epoch has no more engines than the chip"
 
 
-def check(before: Sequence[StepPlan], after: Sequence[StepPlan], copies: Mapping[str, Buffer]) -> Iterator[Finding]:
+def check(
+    before: Sequence[StepPlan], after: Sequence[StepPlan], copies: Mapping[str, Buffer]
+) -> Iterator[Finding]:
     """`copies`: buffer -> the constant that it stands for."""
     if len(before) != len(after):
         yield Finding(SAME, "the program", f"{len(after)} steps for {len(before)}")

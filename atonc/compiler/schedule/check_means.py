@@ -62,7 +62,9 @@ def means_of(task: Task, first: str, result: str, frames: StrengConfig | None = 
     places = stream_of(writer)
     if places.size != channels.size:
         return None
-    plain = replace(pool, batch=0, line_elements=0, height=0, out_width=0, out_height=0, crop_right=0, crop_bottom=0)
+    plain = replace(
+        pool, batch=0, line_elements=0, height=0, out_width=0, out_height=0, crop_right=0, crop_bottom=0
+    )
     rest = (unit for unit in units[1:] if not is_identity(unit))
     return CheckedMeans((plain, *rest), width * pool.height, step, tuple(channels.tolist()), tuple(places.tolist()))
 

@@ -50,7 +50,9 @@ def require_safe(found: safety.Inspection, trust: Trust) -> tuple[Violation, ...
     return serious
 
 
-def require_only_cipher(plain: safety.Inspection, ciphered: Program, pools: Iterable[MemoryPool], trust: Trust) -> None:
+def require_only_cipher(
+    plain: safety.Inspection, ciphered: Program, pools: Iterable[MemoryPool], trust: Trust
+) -> None:
     """A program that deciphers breaks no rule but those that say that nobody has seen it."""
     if DECIPHERS in trust.board.refuted:
         raise InputError(

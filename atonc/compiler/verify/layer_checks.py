@@ -158,6 +158,7 @@ class Layers:
             check = replace(check, meant=_as_meant(self.mapped, forced, got))
         return check
 
+
     def _vendors(self, op: Op) -> bool:
         return self.mapped.context.numerics == "2.x" and op.name not in self.mapped.on_cpu
 

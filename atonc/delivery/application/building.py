@@ -126,7 +126,9 @@ def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, 
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-def files_of_application(found: ApplicationPlan, told: ApplicationFigures, options: AppOptions) -> ApplicationFiles:
+def files_of_application(
+    found: ApplicationPlan, told: ApplicationFigures, options: AppOptions
+) -> ApplicationFiles:
     made: list[tuple[str, Mapping[str, bytes]]] = []
     inside: dict[str, bytes] = {}
     images: dict[str, Image] = {}
@@ -184,7 +186,9 @@ def require_sound(found: ApplicationPlan, made: ApplicationFiles) -> None:
     board = find_board(found.application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
         write_files(Path(folder), made.all_files)
-        touched = [check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks]
+        touched = [
+            check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks
+        ]
     slots = [one.slot for one in found.networks]
     shared = [SharedSlot(one.networks, one.start, one.end) for one in found.shared]
     check.require_sound(check.check(found.application, slots, touched, board, shared))

@@ -258,3 +258,4 @@ def _meet(rule: str, one: Named, other: Named) -> Iterator[Finding]:
 
 def _text(span: Span) -> str:
     return f"{span[0]:#010x}..{span[1]:#010x}"
+

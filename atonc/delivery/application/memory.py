@@ -88,7 +88,9 @@ def only_on_chip(memory: BoardMemory, wanted: Sequence[Span]) -> BoardMemory:
     return _cut(memory, lambda span: [span] if outside_chip(span[0]) else inside(span, wanted), least=1)
 
 
-def _cut(memory: BoardMemory, pieces: Callable[[Span], Iterable[Span]], least: int = _LEAST_BYTES) -> BoardMemory:
+def _cut(
+    memory: BoardMemory, pieces: Callable[[Span], Iterable[Span]], least: int = _LEAST_BYTES
+) -> BoardMemory:
     pools: list[MemoryPool] = []
     for pool in memory.pools:
         if not pool.writable:

@@ -203,7 +203,9 @@ def erased(address: int) -> int:
 # -------------------------------------------------------------------------------------------------------------- sharing
 
 
-def _share(begun: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence[PlannedNetwork]) -> ApplicationPlan:
+def _share(
+    begun: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence[PlannedNetwork]
+) -> ApplicationPlan:
     """The one that takes most RAM stays where it is, and the others come to it."""
     by_name = {source.name: source for source in sources}
     taken: list[Span] = []
@@ -290,7 +292,9 @@ def working(found: ApplicationPlan, one: PlannedNetwork) -> list[Span]:
     return [piece for span in one.spans() for piece in parts.left_of(span, own)]
 
 
-def _moved(begun: ApplicationPlan, source: AppSource, one: PlannedNetwork, taken: Sequence[Span]) -> PlannedNetwork:
+def _moved(
+    begun: ApplicationPlan, source: AppSource, one: PlannedNetwork, taken: Sequence[Span]
+) -> PlannedNetwork:
     """Inside what larger networks take, if it fits there and is not slower."""
     if is_within(working(begun, one), taken):
         return one

@@ -300,3 +300,4 @@ def _slot(row: Any) -> FlashSlot:
 
 def slots_rows(slots: Sequence[FlashSlot]) -> Iterator[dict[str, Any]]:
     yield from ({"network": one.network, "start": one.start, "end": one.end} for one in slots)
+

@@ -190,7 +190,9 @@ def _codes(edge: ImageEdge) -> str:
     return f"{edge.dtype} with scale {edge.scale:g} and zero point {edge.zero_point}"
 
 
-def _require_sound(application: Application, place: ImagePlace, image: Image, files: Mapping[str, bytes]) -> None:
+def _require_sound(
+    application: Application, place: ImagePlace, image: Image, files: Mapping[str, bytes]
+) -> None:
     """What the files say is held against what the firmware grants."""
     board = find_board(application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:

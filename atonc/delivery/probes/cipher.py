@@ -25,7 +25,9 @@ def _with_cipher(engine: StrengConfig, on: bool) -> StrengConfig:
     return changed(engine, unmodelled=(CIPHER,)) if on else engine
 
 
-def _through_memory(write: bool, read: bool, answer: str = "", back: tuple[int, int] = _SAME_INTERFACE) -> ProbeEpochs:
+def _through_memory(
+    write: bool, read: bool, answer: str = "", back: tuple[int, int] = _SAME_INTERFACE
+) -> ProbeEpochs:
     """The input into memory and from there into the output, with the cipher on the way in, on the way out, or both."""
     bench = ProbeBuilder(_COUNT, _COUNT)
     between = bench.scratch(_COUNT)

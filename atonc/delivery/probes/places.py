@@ -55,3 +55,5 @@ def _end(pool: MemoryPool, start: int, buffer: Buffer) -> int:
             remedy="make the probe smaller",
         )
     return end
+
+

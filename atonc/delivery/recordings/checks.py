@@ -24,7 +24,9 @@ class Fault:
 
 def faults(recording: Recording) -> tuple[Fault, ...]:
     """What cannot be true."""
-    return tuple([*_times(recording), *_blocks(recording), *_device(recording), *_names(recording), *_edges(recording)])
+    return tuple(
+        [*_times(recording), *_blocks(recording), *_device(recording), *_names(recording), *_edges(recording)]
+    )
 
 
 def gaps(recording: Recording) -> tuple[Fault, ...]:

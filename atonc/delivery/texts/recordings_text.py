@@ -19,21 +19,17 @@ def check_lines(recording: Recording, wrong: Sequence[Fault], missing: Sequence[
     ran, stated = recording.ran_with, recording.stated
     npu = f", NPU {ran.npu_hz / 1e6:g} MHz" if ran.npu_hz else ""
     where = f"{stated.board} (emulated)" if recording.virtual else stated.board or "a board that is not named"
-    found = (
-        [
-            f"{count(recording.samples, 'sample')} on {where}: STM32N6 ({ran.device:#x}) at {ran.cpu_hz / 1e6:g} MHz{npu}",
-            f"model          : {recording.model_sha256 or 'not known'}",
-            f"program        : {recording.program or 'not known'}",
-            f"made with      : atonc {ran.atonc}; {ran.firmware}",
-            *([f"options        : {' '.join(ran.options)}"] if ran.options else []),
-            f"outputs        : {_outputs(recording)}",
-            f"inference      : {min(recording.milliseconds):.3f} to {max(recording.milliseconds):.3f} ms, "
-            f"{count(len(recording.blocks), 'block')} of epochs",
-            f"licence        : {stated.licence or 'not stated'}",
-        ]
-        if recording.milliseconds
-        else []
-    )
+    found = [
+        f"{count(recording.samples, 'sample')} on {where}: STM32N6 ({ran.device:#x}) at {ran.cpu_hz / 1e6:g} MHz{npu}",
+        f"model          : {recording.model_sha256 or 'not known'}",
+        f"program        : {recording.program or 'not known'}",
+        f"made with      : atonc {ran.atonc}; {ran.firmware}",
+        *([f"options        : {' '.join(ran.options)}"] if ran.options else []),
+        f"outputs        : {_outputs(recording)}",
+        f"inference      : {min(recording.milliseconds):.3f} to {max(recording.milliseconds):.3f} ms, "
+        f"{count(len(recording.blocks), 'block')} of epochs",
+        f"licence        : {stated.licence or 'not stated'}",
+    ] if recording.milliseconds else []
     found += [f"not true       : {_told(fault)}" for fault in wrong]
     found += [f"to give it on  : {_told(fault)}" for fault in missing]
     return [*found, "" if wrong else "hashes, shapes, clocks and times agree with each other"]

@@ -128,7 +128,9 @@ class _Held:
 class Turns:
     """Inferences one after the other, and what must still be there from those before."""
 
-    def __init__(self, application: Application, ram: Sequence[Span], rig: Rig, random: np.random.Generator) -> None:
+    def __init__(
+        self, application: Application, ram: Sequence[Span], rig: Rig, random: np.random.Generator
+    ) -> None:
         self.application, self.ram, self.rig, self.random = application, ram, rig, random
         self.number = {one.name: k for k, one in enumerate(application.networks)}
         self.alone: Mapping[str, EmulatedNetwork] = {}
@@ -222,3 +224,4 @@ class Turns:
         self.different += wrong.size
         if wrong.size and not self.first_difference:
             self.first_difference = f"{what}, byte {wrong[0]}: {got[wrong[0]]} not {right[wrong[0]]}"
+

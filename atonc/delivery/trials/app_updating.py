@@ -22,7 +22,9 @@ from atonc.machine.emu.network import load
 from atonc.machine.hw.board_file import find_board
 
 
-def update_and_try(application: Application, name: str, folder: Path | None, options: AppUpdateOptions) -> BuiltUpdate:
+def update_and_try(
+    application: Application, name: str, folder: Path | None, options: AppUpdateOptions
+) -> BuiltUpdate:
     """Updates; and runs the firmware of the build with it, if that is asked for."""
     made = update(application, name, options.built, folder)
     if not options.trial:

@@ -107,7 +107,9 @@ def _real(tensor: Tensor) -> Tensor:
     return replace(tensor, name=tensor.name + _FLOAT, dtype="float32", quant=None)
 
 
-def per_channel(graph: Graph, op: Op, weights: Real, bias: Real | None, shares: Real | float = 1.0) -> Graph:
+def per_channel(
+    graph: Graph, op: Op, weights: Real, bias: Real | None, shares: Real | float = 1.0
+) -> Graph:
     """Weights from float with a scale for each output, large enough that the bias fits its 32 bits. `shares` of the
     largest weight of each output are within the range."""
     old, x = graph.tensors[op.inputs[1]], graph.tensors[op.inputs[0]]

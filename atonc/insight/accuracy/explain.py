@@ -163,3 +163,4 @@ def _is_own(measured: Measurement, layer: MeasuredLayer, part: str) -> bool:
     data = [measured.source.tensors[name] for name in layer.op.inputs[: moved_inputs(layer.op.kind)] if name]
     quant = layer.format.quant
     return quant is None or not all(quant.same_as(tensor.quant) for tensor in data)
+

@@ -203,7 +203,9 @@ def _pace(fresh: int, left: int, seconds: float) -> str:
 # -------------------------------------------------------------------------------------------------------- the figures
 
 
-def summary(origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]) -> Evaluation:
+def summary(
+    origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequence[dict[str, Any]]
+) -> Evaluation:
     records = [record for answer in answers for record in answer["records"]]
     sides = {side: [record["sides"][side] for record in records] for side in records[0]["sides"]}
     figures, curves = {}, {}
@@ -246,7 +248,9 @@ def _differences(
     )
 
 
-def _changed(metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str) -> list[AnsweredSample]:
+def _changed(
+    metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str
+) -> list[AnsweredSample]:
     numbers = range(len(data.entries))
     other = [k for k in numbers if not metric.same(sides[NPU][k], sides[yardstick][k])]
     return _answered(metric, data, sides, other)

@@ -137,3 +137,4 @@ def forget() -> None:
     """Ends the processes of the last model's kernels."""
     while _READY:
         _READY.popitem()[1].close()
+

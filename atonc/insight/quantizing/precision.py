@@ -99,3 +99,5 @@ def _weights_db(graph: FloatGraph, layer: LinearLayer, weights: QuantizedWeights
     seen = by_channel(layer, weights.codes.astype(np.float64)) * weights.scales[:, None]
     power = [np.array([np.square(values).sum()]) for values in (real, real - seen)]
     return float(decibels(*power))
+
+

@@ -73,7 +73,7 @@ def _of_folder(
             f"pictures do not fit the inputs of the model: {listed}", where=str(path),
             remedy="give an .npz file with one array per input, samples first",
         )  # fmt: skip
-    ((name, shape),) = shapes.items()
+    (name, shape), = shapes.items()
     step = max(1, len(pictures) // settings.samples)
     used = pictures[::step][: settings.samples]
     left = [f"{len(used)} of {len(pictures)} pictures are used (--samples)"] if len(used) < len(pictures) else []

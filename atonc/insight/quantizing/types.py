@@ -92,10 +92,7 @@ class QuantizeOptions:
         "application", metavar="NAMES", parse=names,
     )  # fmt: skip
     calibration: str = option(
-        "output",
-        "--calibration",
-        METHOD,
-        "how ranges of activations are chosen",
+        "output", "--calibration", METHOD, "how ranges of activations are chosen",
         takes=Takes(choices=CALIBRATIONS, rare=True),
     )
     equalise: bool = option(True, "--no-equalisation", METHOD, "leave the channels' ranges as they are", takes=RARE)

@@ -55,4 +55,6 @@ def _node(helper: Any, layer: LayerView) -> Any:
         "rules": "\n".join(rules) or "none",
     }
     kind = f"{layer.kind} [{layer.on}]"
-    return helper.make_node(kind, list(layer.inputs), list(layer.outputs), name=layer.name, domain=DOMAIN, **attributes)
+    return helper.make_node(
+        kind, list(layer.inputs), list(layer.outputs), name=layer.name, domain=DOMAIN, **attributes
+    )

@@ -76,7 +76,7 @@ def _function(verbs: list[Verb]) -> Iterator[str]:
         yield f'      {deeper}) verb="$verb ${{COMP_WORDS[k]}}" ;;'
     yield "    esac"
     yield "  done"
-    yield "  COMPREPLY=()"
+    yield '  COMPREPLY=()'
     yield '  case "$verb $before" in'
     for verb in verbs:
         name = " ".join(verb.words)
@@ -84,7 +84,7 @@ def _function(verbs: list[Verb]) -> Iterator[str]:
             found = f'-W "{" ".join(values)}"' if values else "-f"
             yield f'    {_quoted(f"{name} {flag}")}) COMPREPLY=($(compgen {found} -- "$word")); return ;;'
         if verb.free:
-            yield f"    {'|'.join(_quoted(f'{name} {flag}') for flag in verb.free)}) return ;;"
+            yield f'    {"|".join(_quoted(f"{name} {flag}") for flag in verb.free)}) return ;;'
     yield "  esac"
     yield '  case "$verb" in'
     for verb in verbs:

@@ -182,7 +182,9 @@ def _complete(program: list[list[Array]], kernels: Kernels) -> list[str]:
     return [title for title, outputs in kernels.items() if len(outputs[0]) == len(program[0])]
 
 
-def _results(compiled: Compiled, program: list[list[Array]], kernels: Kernels, undefined: bool) -> list[OutputResult]:
+def _results(
+    compiled: Compiled, program: list[list[Array]], kernels: Kernels, undefined: bool
+) -> list[OutputResult]:
     """Distances from the first of the kernel sets that ran all samples; none where there is none. The verdict rests on
     those that every installation has. `undefined`: 0/0 was met, where kernels of others are no reference."""
     own, titles = (EXACT, ROUNDED_ONCE), _complete(program, kernels)

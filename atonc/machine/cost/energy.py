@@ -145,7 +145,9 @@ def power_table() -> PowerTable:
     return PowerTable(data["reference"], milliwatts, picojoules, Between(*data["supply"]["efficiency"]))
 
 
-def energy_of(activity: Activity, npu_mhz: float, cpu_mhz: float, band: PredictionBand | None = None) -> EnergyEstimate:
+def energy_of(
+    activity: Activity, npu_mhz: float, cpu_mhz: float, band: PredictionBand | None = None
+) -> EnergyEstimate:
     """`band`: how far the time may be off, which the energy then is too."""
     table = power_table()
     mw, pj, volts = table.milliwatts, table.picojoules, table.volts_squared(npu_mhz, cpu_mhz)

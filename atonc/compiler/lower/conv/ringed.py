@@ -75,7 +75,9 @@ def lower_ringed(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskG
     )
 
 
-def windows(layer: ConvLayer, lower: Lower, lines: WholeLines, shifted: bool, context: Context) -> list[TaskGroup]:
+def windows(
+    layer: ConvLayer, lower: Lower, lines: WholeLines, shifted: bool, context: Context
+) -> list[TaskGroup]:
     padding, around = on_whole_lines(layer, _needed(layer), shifted, context)
     ringed = _ringed(around, lines, context)
     return [*padding, *lower(ringed, context), *what_counts(layer, ringed, context)]

@@ -256,7 +256,9 @@ def lower_product(op: Op, context: Context) -> list[TaskGroup]:
     return product_steps(op, context, x, y, form, form.error)
 
 
-def product_steps(op: Op, context: Context, x: Operand, y: Operand, form: Product, error: float) -> list[TaskGroup]:
+def product_steps(
+    op: Op, context: Context, x: Operand, y: Operand, form: Product, error: float
+) -> list[TaskGroup]:
     last, minus_x = form.last, form.minus_x
 
     def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:

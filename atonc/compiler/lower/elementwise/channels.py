@@ -88,7 +88,9 @@ def _covers_end(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
     return elements == 1 or (padded[tail:] == out[tail:] and prod(padded[:tail]) == 1)
 
 
-def channel_steps(op: Op, context: Context, varying: int, block: int, lines: Sequence[ChannelLine]) -> list[TaskGroup]:
+def channel_steps(
+    op: Op, context: Context, varying: int, block: int, lines: Sequence[ChannelLine]
+) -> list[TaskGroup]:
     """An operator that is a straight line per element of the block, or several in a row."""
     low, high = op.attrs.get("clip", FULL_RANGE)
     units = [*(make for one in lines for make in one.makers), *([] if (low, high) == FULL_RANGE else [clip(low, high)])]

@@ -155,7 +155,9 @@ def swapped(op: Op, x: Operand, y: Operand) -> bool:
 
 
 def requantised(operand: Operand, buffer: str, tensor: Tensor, source: str, table: Array) -> Operand:
-    return replace(operand, buffer=buffer, scale=tensor.scale, zero_point=tensor.zero_point, source=source, table=table)
+    return replace(
+        operand, buffer=buffer, scale=tensor.scale, zero_point=tensor.zero_point, source=source, table=table
+    )
 
 
 def operand_codes(operand: Operand, op: Op, context: Context, values: Mapping[str, Array]) -> Array:

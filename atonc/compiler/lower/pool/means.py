@@ -74,7 +74,9 @@ class Line:
         """codes = gain * mean + offset. Around the `usual` mean neither short factors nor the division by `divisor` do
         harm. The unit rounds ties away from code zero, with `ties_up` upwards."""
         if gain > _STEEPEST:
-            raise Refusal(MEAN_STEEP, f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU")
+            raise Refusal(
+                MEAN_STEEP, f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
+            )
         multiplier, power = division(divisor, most)
         divided = quotient(divisor, most)
         if usual is not None:

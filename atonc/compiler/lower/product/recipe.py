@@ -84,7 +84,9 @@ def lower_matmul(op: Op, context: Context) -> list[TaskGroup]:
         )
     layer = _layer(op, context)
     origin, title = op.origin, f"matmul {op.name}"
-    jobs = [(number, packed) for number, _ in enumerate(layer.matrices.right) for packed in _packed(layer, context)]
+    jobs = [
+        (number, packed) for number, _ in enumerate(layer.matrices.right) for packed in _packed(layer, context)
+    ]
     _explain(layer, context)
     return [
         *pack(_first(layer, jobs, context), origin, f"features and kernels of {op.name}", Purpose.KERNELS),
@@ -145,7 +147,9 @@ def _packed(layer: ProductLayer, context: Context) -> list[Packed]:
     whole = columns // kernels
     parts = [(0, kernels, whole), *([(whole * kernels, columns - whole * kernels, 1)] if columns % kernels else [])]
     made = [Packed("", first, count, sets, depth, layer.terms) for first, count, sets in parts]
-    return [Packed(context.scratch(p.size_bytes, "kernels"), p.first, p.kernels, p.sets, depth, p.terms) for p in made]
+    return [
+        Packed(context.scratch(p.size_bytes, "kernels"), p.first, p.kernels, p.sets, depth, p.terms) for p in made
+    ]
 
 
 def _cycles(layer: ProductLayer, kernels: int) -> int:

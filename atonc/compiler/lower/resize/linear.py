@@ -173,7 +173,9 @@ def _check(op: Op, x: Tensor, y: Tensor) -> None:
     if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[3] != y.shape[3] or x.shape[0] != y.shape[0]:
         raise Refusal(RESIZE_LINEAR, f"{x.shape} to {y.shape}", "height and width of one picture", "use the CPU")
     if x.scale / y.scale > _STEEPEST:
-        raise Refusal(RESIZE_LINEAR, f"{x.scale / y.scale:.2f} output codes for an input code", f"{_STEEPEST}", "CPU")
+        raise Refusal(
+            RESIZE_LINEAR, f"{x.scale / y.scale:.2f} output codes for an input code", f"{_STEEPEST}", "CPU"
+        )
 
 
 def _axis_pieces(op: Op, x: Tensor, y: Tensor, axis: int) -> list[ResizePiece]:

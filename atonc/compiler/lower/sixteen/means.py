@@ -1,6 +1,6 @@
 """Means of 16 bits: over windows a convolution with equal weights, over whole pictures POOLs on both halves.
 
-y = g * mean(high) * 256 + g * mean(low),   each mean with 8 fractional bits
+    y = g * mean(high) * 256 + g * mean(low),   each mean with 8 fractional bits
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def _over_pictures(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskG
     return [*halves.groups, TaskGroup(tuple(tasks)), last]
 
 
-def _pooled(source: str, target: str, size: tuple[int, int], scaling: Scaling, origin: tuple[str, ...]) -> list[Task]:
+def _pooled(
+    source: str, target: str, size: tuple[int, int], scaling: Scaling, origin: tuple[str, ...]
+) -> list[Task]:
     """IN > POOL > ARITH > OUT for groups of channels."""
     (pixels, channels), tasks = size, []
     for first, batch, count in channel_groups(channels, POOL_CHANNELS):

@@ -86,7 +86,9 @@ def _orders(views: Sequence[StridedView]) -> Iterator[Sequence[StridedView]]:
         yield [view.split(2, parts, channels // parts).transpose((2, 0, 1, 3)) for view in views]
 
 
-def _walks(loops: Sequence[Loop], offset: int, write: bool, word: int, signed: bool = False) -> Iterator[StrengConfig]:
+def _walks(
+    loops: Sequence[Loop], offset: int, write: bool, word: int, signed: bool = False
+) -> Iterator[StrengConfig]:
     """Yields walks, those with as few loops as possible as frames first."""
     left = merged(loops)
     run = left.pop()[0] if left and left[-1][1] == 1 else 1
@@ -111,7 +113,9 @@ def _apart(raster: Raster, word: int, write: bool) -> bool:
     return lines == 1 or line >= pixels * pixel or (write and 0 < line < pixel)
 
 
-def _raster(outer: Sequence[Loop], raster: Raster, offset: int, write: bool, word: int, signed: bool) -> StrengConfig:
+def _raster(
+    outer: Sequence[Loop], raster: Raster, offset: int, write: bool, word: int, signed: bool
+) -> StrengConfig:
     (lines, line), (pixels, pixel) = raster.lines, raster.pixels
     wide = signed or (word == 3 and not write)  # 24-bit rasters are read right aligned wherever they occur
     area = Area(lines, pixels, raster.depth * word, line, pixel, offset)

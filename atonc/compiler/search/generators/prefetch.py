@@ -97,7 +97,8 @@ class Planner:
         if address is None:
             return False
         changed = {
-            copy.step + 1: with_copy(self.epochs[copy.step + 1], weights, copy, address, self.target) for copy in copies
+            copy.step + 1: with_copy(self.epochs[copy.step + 1], weights, copy, address, self.target)
+            for copy in copies
         }
         changed |= {n: moved(self.epochs[n], weights, n, address) for n in weights.readers}
         cycles = {number: self._cycles(epoch) for number, epoch in changed.items()}

@@ -170,7 +170,8 @@ def _check_x(case: Case) -> None:
     if wanted != found:
         raise case.wrong(
             _CLASSES,
-            f"{_boxes(case, anchors)} need outputs of {sorted(wanted)} values, the model's have {sorted(found)}",
+            f"{_boxes(case, anchors)} need outputs of {sorted(wanted)} values, "
+            f"the model's have {sorted(found)}",
             "correct dataset.class_names or postprocessing.yolo_anchors",
         )
 

@@ -38,7 +38,9 @@ def rows_of(path: Path, changed: int) -> dict[str, Array]:
     return read_arrays(path)
 
 
-def split(arrays: dict[str, Array], inputs: Sequence[Tensor], path: Path) -> tuple[dict[str, Array], Array | None]:
+def split(
+    arrays: dict[str, Array], inputs: Sequence[Tensor], path: Path
+) -> tuple[dict[str, Array], Array | None]:
     """Values of the inputs by name, and the labels."""
     labels = next((arrays[name] for name in LABELS if name in arrays), None)
     rest = {name: value for name, value in arrays.items() if name not in LABELS}

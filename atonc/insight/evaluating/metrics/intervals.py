@@ -24,7 +24,9 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     return (0.0 if hits == 0 else low), (1.0 if hits == count else high)
 
 
-def bootstrap(count: int, figure: Callable[[NDArray[np.intp]], float], rounds: int = ROUNDS) -> tuple[float, float]:
+def bootstrap(
+    count: int, figure: Callable[[NDArray[np.intp]], float], rounds: int = ROUNDS
+) -> tuple[float, float]:
     """`figure` of drawn samples, by their numbers; the middle 95 % of many draws."""
     random = np.random.default_rng(SEED)
     found = np.array([figure(random.integers(0, count, count)) for _ in range(rounds)])

@@ -30,7 +30,9 @@ def page(found: Evaluation, about: Mapping[str, str] | None = None, reports: Map
     return plain_page(title, said, _sections(found, about or {}, reports or {}))
 
 
-def _sections(found: Evaluation, about: Mapping[str, str], reports: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _sections(
+    found: Evaluation, about: Mapping[str, str], reports: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     sides = (*found.sides.items(), *found.distances.items())
     rows = [(name, figure.name, value(figure)) for name, figures in sides for figure in figures]
     rows += [(f"NPU less {found.yardstick}, same samples", one.name, signed(one)) for one in found.differences]

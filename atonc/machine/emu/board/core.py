@@ -348,3 +348,4 @@ def _unicorn() -> tuple[Any, Any]:
         return import_module("unicorn"), import_module("unicorn.arm_const")
     except ImportError as error:
         raise ToolError("unicorn is not installed", remedy="pip install 'atonc[board]'") from error
+

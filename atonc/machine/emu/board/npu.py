@@ -234,3 +234,5 @@ class Npu:
                     self.interrupts.raise_source(InterruptController.EPOCHCTRL)
                 if status & ~1:
                     self.interrupts.raise_source(InterruptController.EPOCHCTRL_ERROR)
+
+

@@ -81,6 +81,7 @@ class AtoncWindow:
                 out_x, in_x = _met(j * self.dilate_x - self.left, self.stride_x, self.out_w, self.in_w)
                 yield i, j, out_y, out_x, in_y, in_x
 
+
     def require_little_work(self) -> None:
         positions, outputs = self.k_h * self.k_w, self.batch * self.out_h * self.out_w * self.out_c
         if positions * self.groups > MOST_LOOPS or positions * outputs * (self.in_c // self.groups) > MOST_PRODUCTS:

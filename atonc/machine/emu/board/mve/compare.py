@@ -76,10 +76,8 @@ def _comparisons() -> Iterator[InstructionEntry]:
             vector = f"111{sign} 1110 0b{size} nnn1 bbb{top} 1111 {middle}000 mmm{last}"
             register = f"111{sign} 1110 0b{size} nnn1 bbb{top} 1111 {middle}1{last}0 mmmm"
             for drawing, with_register in ((vector, False), (register, True)):
-                make = (
-                    _floats(condition, with_register)
-                    if floats
-                    else _integers(_TESTS[condition], unsigned, with_register)
+                make = _floats(condition, with_register) if floats else _integers(
+                    _TESTS[condition], unsigned, with_register
                 )
                 yield entry(f"VCMP{'.F32' if floats else ''} {condition}", drawing, make, opens_block=True)
 
