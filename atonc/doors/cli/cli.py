@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from atonc.doors.verbs import stedgeai
-from atonc.doors.verbs.answer import give, note, print_document, report_error
 from atonc.doors.verbs.compiling import MODELS
 from atonc.doors.verbs.parser import Command, Parser, add_full_help, examples_text
+from atonc.doors.verbs.reply import give, note, print_document, report_error
 from atonc.doors.verbs.stedgeai import StRelease
 from atonc.insight.report.progress_bar import on_terminal
 from atonc.insight.report.terminal import plain_streams, show

@@ -60,7 +60,7 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # same input, same bytes
 
 
 @dataclass(frozen=True)
-class Work:
+class JobWork:
     """What a job works on: in its folder are the model, the samples and where results go."""
 
     folder: Path
@@ -90,7 +90,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobOutcome:
     document: Mapping[str, Any]  # what the verb prints with --json
     summary: Mapping[str, Any]  # the figures of the lists
     report: str  # the page among the files
@@ -105,7 +105,7 @@ def main(words: Sequence[str]) -> int:
         if words[0] == "compare":
             compare(folder, request)
         else:
-            _run(Work(folder, request, words[0]))
+            _run(JobWork(folder, request, words[0]))
     except AtoncError as error:
         return _failed(error, request)
     except (MemoryError, RecursionError) as error:
@@ -119,7 +119,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _run(work: Work) -> None:
+def _run(work: JobWork) -> None:
     """Does the work, packs all files, and writes down what the server tells of the job."""
     verbs = {"generate": build, "explain": explain, "evaluate": evaluate, "quantize": quantize}
     shares = _shares(bool(work.samples)) if work.verb == "generate" else None
@@ -193,7 +193,7 @@ def _shares(with_samples: bool) -> dict[str, tuple[float, float]]:
 # ------------------------------------------------------------------------------------------------------------ the verbs
 
 
-def build(work: Work) -> Outcome:
+def build(work: JobWork) -> JobOutcome:
     from atonc.compiler.request.options import Gates
     from atonc.delivery.generate import generating
     from atonc.doors.verbs.generate import check_image, write
@@ -206,7 +206,7 @@ def build(work: Work) -> Outcome:
     write(view, work.out, asked)
     if work.samples:
         document["validation"] = _validation(view, work.model, work.samples)
-    return Outcome(document, summary(document), generating.page_name(view.name))
+    return JobOutcome(document, summary(document), generating.page_name(view.name))
 
 
 def _validation(view: CompileView, model: Path, files: Sequence[Path]) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _short(value: Any) -> Any:
     return [_short(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def explain(work: Work) -> Outcome:
+def explain(work: JobWork) -> JobOutcome:
     """Why each layer of a model runs where it runs, as text and page; with samples also where accuracy is lost."""
     from atonc.doors.verbs.explain import chosen_layers, network_of, text_lines
     from atonc.insight.accuracy.explain import explain_accuracy
@@ -270,7 +270,7 @@ def explain(work: Work) -> Outcome:
         lines = [*lines, "", *accuracy_text.lines(report, verbose=True)]
     page = "report.html"
     write_files(work.out, {"explain.txt": ("\n".join(map(str, lines)) + "\n").encode(), page: html_page(network)})
-    return Outcome(document, _explained(network), page)
+    return JobOutcome(document, _explained(network), page)
 
 
 def _explained(network: NetworkView) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def _explained(network: NetworkView) -> dict[str, Any]:
     return {"tiles": tiles, "notes": list(network.notes[:MOST_NOTES])}
 
 
-def evaluate(work: Work) -> Outcome:
+def evaluate(work: JobWork) -> JobOutcome:
     """Accuracy on samples with labels that a visitor has sent, in the chip's arithmetic."""
     from atonc.doors.verbs.quantize import EVALUATION, evaluation_pages
     from atonc.insight.evaluating.options import EvaluateOptions
@@ -302,7 +302,7 @@ def evaluate(work: Work) -> Outcome:
     document = found.as_dict()
     written = {"evaluation.json": f"{json.dumps(document, indent=1)}\n".encode()}
     write_files(work.out, written | evaluation_pages(found, work.model, compiler, asked.name))
-    return Outcome(document, _evaluated(found), EVALUATION)
+    return JobOutcome(document, _evaluated(found), EVALUATION)
 
 
 def _evaluated(found: Evaluation) -> dict[str, Any]:
@@ -317,7 +317,7 @@ def _evaluated(found: Evaluation) -> dict[str, Any]:
     return {"tiles": tiles[:6], "notes": notes[:MOST_NOTES]}
 
 
-def quantize(work: Work) -> Outcome:
+def quantize(work: JobWork) -> JobOutcome:
     """A float model and samples become an int8 model, which can be compiled as if it had been sent."""
     from atonc.delivery.generate import preflight
     from atonc.doors.verbs.quantize import quantized_pages
@@ -334,7 +334,7 @@ def quantize(work: Work) -> Outcome:
     document = quantize_text.as_json(found)
     kept = {key: document[key] for key in ("samples", "held_samples", "outputs")}
     told = {**kept, "chosen": found.chosen.as_dict(), "notes": document["notes"][:MOST_NOTES]}
-    return Outcome(document, told, page)
+    return JobOutcome(document, told, page)
 
 
 def compare(folder: Path, request: Mapping[str, Any]) -> None:

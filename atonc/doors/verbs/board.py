@@ -8,8 +8,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from atonc.doors.verbs.answer import Answer
 from atonc.doors.verbs.parser import JSON, SHOWN, Command, arg, single
+from atonc.doors.verbs.reply import Reply
 from atonc.insight.report.summary import SummaryRow, summary_lines
 from atonc.machine.base.disk import read_text, write_file
 from atonc.machine.base.errors import InputError
@@ -19,7 +19,7 @@ _BOARD = "name of a board, or its .toml"
 _CHOICE = "name of a board, or its .toml; SET@BOARD: a pool set other than the default"
 
 
-def _list(options: argparse.Namespace) -> Answer:
+def _list(options: argparse.Namespace) -> Reply:
     from atonc.delivery.texts import board_text
     from atonc.machine.hw.board_file import board_names, find_board, read_board_file
 
@@ -28,14 +28,14 @@ def _list(options: argparse.Namespace) -> Answer:
         if not options.folder.is_dir():
             raise InputError("there is no such folder", where=str(options.folder))
         boards += [read_board_file(path) for path in sorted(options.folder.glob("*.toml"))]
-    return Answer(
+    return Reply(
         "board-list",
         lambda: {"boards": [board_text.as_dict(board) for board in boards]},
         lambda: board_text.list_lines(boards),
     )
 
 
-def _show(options: argparse.Namespace) -> Answer:
+def _show(options: argparse.Namespace) -> Reply:
     from atonc.delivery.texts import board_text
     from atonc.machine.hw import board_file
     from atonc.machine.hw.toml_table import MAX_BYTES
@@ -43,41 +43,41 @@ def _show(options: argparse.Namespace) -> Answer:
     name = options.board
     if not options.toml:
         board = board_file.find_board(name)
-        return Answer("board-show", lambda: board_text.as_dict(board), lambda: board_text.show_lines(board))
+        return Reply("board-show", lambda: board_text.as_dict(board), lambda: board_text.show_lines(board))
     if name.endswith(".toml"):
-        return Answer(raw=read_text(Path(name), MAX_BYTES))
+        return Reply(raw=read_text(Path(name), MAX_BYTES))
     template = name.lstrip("_") == board_file.TEMPLATE.lstrip("_")
-    return Answer(raw=board_file.board_text(board_file.TEMPLATE if template else board_file.find_board(name).name))
+    return Reply(raw=board_file.board_text(board_file.TEMPLATE if template else board_file.find_board(name).name))
 
 
-def _mpool(options: argparse.Namespace) -> Answer:
+def _mpool(options: argparse.Namespace) -> Reply:
     from atonc.delivery.boards.mpool_text import mpool_text
     from atonc.machine.hw.board_file import find_board, split_choice
 
     return _given(mpool_text(find_board(options.board), split_choice(options.board)[0]), options.output)
 
 
-def _linker(options: argparse.Namespace) -> Answer:
+def _linker(options: argparse.Namespace) -> Reply:
     from atonc.delivery.boards.linker_text import linker_text
     from atonc.machine.hw.board_file import find_board, split_choice
 
     return _given(linker_text(find_board(options.board), split_choice(options.board)[0]), options.output)
 
 
-def _import(options: argparse.Namespace) -> Answer:
+def _import(options: argparse.Namespace) -> Reply:
     from atonc.delivery.boards.importing import import_board
 
     return _given(import_board(options.pool_file, options.script, options.name, options.based_on), options.output)
 
 
-def _given(text: str, output: Path | None) -> Answer:
+def _given(text: str, output: Path | None) -> Reply:
     if output is None:
-        return Answer(raw=text)
+        return Reply(raw=text)
     write_file(output, text.encode())
-    return Answer(raw=f"wrote {output}\n")
+    return Reply(raw=f"wrote {output}\n")
 
 
-def _check(options: argparse.Namespace) -> Answer:
+def _check(options: argparse.Namespace) -> Reply:
     from atonc.delivery.boards.checking import CheckRequest, check
     from atonc.delivery.texts.board_text import check_lines
     from atonc.machine.hw.board_file import find_board, split_choice
@@ -87,10 +87,10 @@ def _check(options: argparse.Namespace) -> Answer:
     board, pools = find_board(options.board), split_choice(options.board)[0]
     files = map(tuple, (options.images, options.mpool, options.network))
     found = check(CheckRequest(board, pools, *files))
-    return Answer("board-check", found.as_dict, lambda: check_lines(found, options.verbose), code=bool(found.wrong))
+    return Reply("board-check", found.as_dict, lambda: check_lines(found, options.verbose), code=bool(found.wrong))
 
 
-def _build(options: argparse.Namespace) -> Answer:
+def _build(options: argparse.Namespace) -> Reply:
     from atonc.delivery.firmware import wire_firmware
 
     request = wire_firmware.BuildOptions(tuple(options.folders), int(options.protocol[-1]), options.baud)
@@ -100,10 +100,10 @@ def _build(options: argparse.Namespace) -> Answer:
         lines = wire_firmware.write_sources(request, options.sources)
     else:
         lines = wire_firmware.build(request, options.output)
-    return Answer(lines=lambda: lines)
+    return Reply(lines=lambda: lines)
 
 
-def _run(options: argparse.Namespace) -> Answer:
+def _run(options: argparse.Namespace) -> Reply:
     from atonc.delivery.trials import board_running
 
     request = board_running.BoardRun(
@@ -133,7 +133,7 @@ def _run(options: argparse.Namespace) -> Answer:
         rows = (SummaryRow("ended", how), SummaryRow("ran", done), SummaryRow("UART", line))
         return [*served.picture, *summary_lines(rows)]
 
-    return Answer("board-run", lambda: asdict(served), lines, loud=True)
+    return Reply("board-run", lambda: asdict(served), lines, loud=True)
 
 
 _WRITTEN = arg("-o", "--output", type=Path, metavar="FILE", help="instead of standard output")

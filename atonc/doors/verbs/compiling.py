@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atonc.compiler.request.options import EDGES, MAPPING, MEMORY, MODEL, OUTPUT, STAGES, Options
-from atonc.doors.verbs.answer import note
 from atonc.doors.verbs.parser import ST_ONLY, Adds, add_declared, group
+from atonc.doors.verbs.reply import note
 from atonc.machine.base.declare import PAIRS, RARE, Takes, declared, option
 from atonc.machine.base.disk import missing, read_start, write_file
 from atonc.machine.base.errors import InputError, UnsupportedError

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.delivery.reloc.options import RelocOptions
-from atonc.doors.verbs.answer import Answer, note
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags, single
+from atonc.doors.verbs.reply import Reply, note
 from atonc.insight.report.marks import Mark
 from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
 from atonc.machine.base.disk import write_file
@@ -26,7 +26,7 @@ RELOC_LOG, LOAD_LOG = "atonc_reloc.log", "atonc_load_and_run.log"
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
 
 
-def _reloc(options: argparse.Namespace) -> Answer:
+def _reloc(options: argparse.Namespace) -> Reply:
     options.quiet = options.quiet or options.verbosity == 0
     options.verbose = options.verbose or options.debug or options.verbosity == 2
     clang = [flag for flag in _CLANG if getattr(options, flag[2:].replace("-", "_"))]
@@ -60,10 +60,10 @@ def _reloc(options: argparse.Namespace) -> Answer:
     lines += [f' creating "{path}" (size={path.stat().st_size:,})' for path in done.files]
     lines = _logged([*lines, *reloc_text.summary(image, found, done.files)], None if options.json else options.log)
     document = reloc_text.as_json(image, found) | {"files": list(map(str, done.files))}
-    return Answer("reloc", lambda: document, lambda: lines)
+    return Reply("reloc", lambda: document, lambda: lines)
 
 
-def _parse_only(folder: Path, wanted: RelocOptions, options: argparse.Namespace) -> Answer:
+def _parse_only(folder: Path, wanted: RelocOptions, options: argparse.Namespace) -> Reply:
     from atonc.delivery.reloc.build import prepare
 
     ready = prepare(folder, wanted)
@@ -78,10 +78,10 @@ def _parse_only(folder: Path, wanted: RelocOptions, options: argparse.Namespace)
         next_row(shell("reloc", folder)),
     )
     lines = _logged([*lines, *summary_lines(found)], options.log)
-    return Answer(lines=lambda: lines)
+    return Reply(lines=lambda: lines)
 
 
-def _inspect(options: argparse.Namespace) -> Answer:
+def _inspect(options: argparse.Namespace) -> Reply:
     from atonc.delivery.reloc.checks import checks
     from atonc.delivery.texts import reloc_text
     from atonc.delivery.trials import relocating
@@ -92,7 +92,7 @@ def _inspect(options: argparse.Namespace) -> Answer:
         note(f"the image begins at {start:#x} of the file", options)
     log = None if options.json else options.log
     lines = _logged(reloc_text.inspect_lines(image, found, options.verbose), log)
-    return Answer(
+    return Reply(
         "reloc-inspect",
         lambda: reloc_text.as_json(image, found) | {"offset": start},
         lambda: lines,
@@ -123,7 +123,7 @@ class _RunOutput:
             print("\n".join(lines), flush=True)
 
 
-def _load(options: argparse.Namespace) -> Answer:
+def _load(options: argparse.Namespace) -> Reply:
     from atonc.delivery.generate import preflight
     from atonc.delivery.recordings import files, make
     from atonc.delivery.recordings.recording import Statement
@@ -149,7 +149,7 @@ def _load(options: argparse.Namespace) -> Answer:
             files.write(options.record, make.of_image(loaded, Statement(options.record_board, options.record_licence)))
         output.say(*load_text.run_lines(loaded))
     _logged(output.lines, options.log)
-    return Answer("load-and-run", None if loaded is None else partial(load_text.as_json, loaded))
+    return Reply("load-and-run", None if loaded is None else partial(load_text.as_json, loaded))
 
 
 def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace, output: _RunOutput) -> Loaded | None:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.doors.verbs.answer import Answer, CiOptions, file_hash, note, progress
 from atonc.doors.verbs.compiling import compiler_options, model_options, model_path
 from atonc.doors.verbs.parser import SHOWN, Command, declared_values, flags
+from atonc.doors.verbs.reply import CiOptions, Reply, file_hash, note, progress
 from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, SAMPLES, ValidateOptions
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_file, write_files
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Found = tuple[TargetValidation, NetworkView, dict[str, str]]  # with what reproduces the build
 
 
-def _validate(options: argparse.Namespace) -> Answer:
+def _validate(options: argparse.Namespace) -> Reply:
     from atonc.delivery.generate import preflight
 
     model, mode = model_path(options), MODES[options.mode]
@@ -49,7 +49,7 @@ def _validate(options: argparse.Namespace) -> Answer:
     return _on_target(options, model) if mode == "target" else _on_emulator(options, model)
 
 
-def _on_emulator(options: argparse.Namespace, model: Path) -> Answer:
+def _on_emulator(options: argparse.Namespace, model: Path) -> Reply:
     from atonc.compiler.compile.reproduce import again
     from atonc.compiler.inputs.csv_arrays import csv_text
     from atonc.insight.report import validate_short, validate_text
@@ -76,7 +76,7 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> Answer:
             details = validate_text.lines(found, options.min_cos, options.per_layer, options.verbose)
         return [*details, *validate_short.summary(found, options.min_cos, other)]
 
-    return Answer(
+    return Reply(
         "validate",
         lambda: validate_text.as_json(found, options.min_cos, options.per_layer),
         lines,
@@ -89,7 +89,7 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> Answer:
 # ------------------------------------------------------------------------------------------------ on the virtual board
 
 
-def _on_virtual_board(options: argparse.Namespace, model: Path) -> Answer:
+def _on_virtual_board(options: argparse.Namespace, model: Path) -> Reply:
     """What was built from this model with what is asked for, if there is such a folder; else the model is compiled."""
     from atonc.compiler.compile.reproduce import asked
     from atonc.delivery.generate import generating
@@ -112,7 +112,7 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> Answer:
         samples = _samples(options, view.compiled.source, BOARD_SAMPLES)
         found = boarding.validate_on_board(view, samples, options.runtime)
     said = f"{found.bytes_different} of {found.bytes_compared} bytes differ from the emulator's"
-    return Answer(
+    return Reply(
         "validate-board",
         lambda: boarding.as_json(found),
         lambda: boarding.lines(found),
@@ -127,7 +127,7 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> Answer:
 # --------------------------------------------------------------------------------------------------- on a real board
 
 
-def _on_target(options: argparse.Namespace, path: Path) -> Answer:
+def _on_target(options: argparse.Namespace, path: Path) -> Reply:
     from atonc.delivery.recordings import files, make
     from atonc.delivery.recordings.recording import Statement
     from atonc.delivery.texts import target_text
@@ -151,7 +151,7 @@ def _on_target(options: argparse.Namespace, path: Path) -> Answer:
         write_file(options.page, html_page(replace(view, measured=found.measured)))
     if options.st:
         options.st.validated(options, "TARGET", found.outputs, target_text.lines(found, options.verbose))
-    return Answer(
+    return Reply(
         "validate-target",
         lambda: target_text.as_json(found),
         lambda: target_text.lines(found, options.verbose),

@@ -1,4 +1,4 @@
-"""What a command answers, and how the door shows it: a JSON document, lines for people, verdicts for machines.
+"""The reply of a command, and how the door shows it: a JSON document, lines for people, verdicts for machines.
 
 `--json`: every document begins alike, so that whoever reads it knows what it is and of which model. As long as `FORMAT`
 is the same, keys keep their names, meanings and types; new ones may come. The schemas in docs/reference/schemas say
@@ -32,7 +32,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """What a command found. Document and lines are made when one of them is asked for."""
 
     kind: str = ""  # of the document: the verb, or the verb and what of it
@@ -47,21 +47,21 @@ class Answer:
     code: int = 0
 
 
-def give(answer: Answer, options: argparse.Namespace) -> int:
-    """Shows an answer as the user wants it; the exit code."""
-    if answer.data is not None and getattr(options, "json", False):
-        print_document(answer.kind, answer.data(), answer.model_sha256)
-    elif answer.loud or not getattr(options, "quiet", False):
-        print(answer.raw, end="")
-        if answer.lines is not None:
-            (show_paged if getattr(options, "pager", False) else show)(answer.lines())
-    if answer.checks is None:
-        return answer.code
-    broken = [check for check in answer.checks if not check.holds]
-    for check in broken if answer.complain else ():
+def give(reply: Reply, options: argparse.Namespace) -> int:
+    """Shows a reply as the user wants it; the exit code."""
+    if reply.data is not None and getattr(options, "json", False):
+        print_document(reply.kind, reply.data(), reply.model_sha256)
+    elif reply.loud or not getattr(options, "quiet", False):
+        print(reply.raw, end="")
+        if reply.lines is not None:
+            (show_paged if getattr(options, "pager", False) else show)(reply.lines())
+    if reply.checks is None:
+        return reply.code
+    broken = [check for check in reply.checks if not check.holds]
+    for check in broken if reply.complain else ():
         print(f"atonc: {check.says}", file=sys.stderr)
     if hasattr(options, "junit"):
-        report(options, answer.kind.partition("-")[0], answer.subject, answer.checks)
+        report(options, reply.kind.partition("-")[0], reply.subject, reply.checks)
     return 1 if broken else 0
 
 
