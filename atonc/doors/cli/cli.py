@@ -19,8 +19,7 @@ from atonc.doors.verbs.compiling import MODELS
 from atonc.doors.verbs.parser import Command, Parser, add_full_help, examples_text
 from atonc.doors.verbs.reply import give, note, print_document, report_error
 from atonc.doors.verbs.stedgeai import StRelease
-from atonc.insight.report.progress_bar import on_terminal
-from atonc.insight.report.terminal import plain_streams, show
+from atonc.insight.report.terminal import on_terminal, plain_streams, show
 from atonc.machine.base.about import SENTENCE, __version__
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import AtoncError, InputError, InternalError
@@ -161,9 +160,9 @@ def commands(only: str = "") -> Iterator[Command]:
 
 class _ToolsVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from atonc.insight.report.versions import lines
+        from atonc.insight.report.about_text import version_lines
 
-        print("\n".join(lines()))
+        print("\n".join(version_lines()))
         parser.exit()
 
 

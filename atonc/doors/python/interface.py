@@ -21,8 +21,8 @@ from atonc.delivery.application.options import AppOptions, AppUpdateOptions
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.quantizing.types import Quantised, QuantizeOptions
-from atonc.insight.report.progress_bar import in_notebook
-from atonc.insight.sweeping.options import SweepOptions
+from atonc.insight.report.terminal import in_notebook
+from atonc.insight.sweeping.plan import SweepOptions
 from atonc.insight.validating.validate_options import ValidateOptions, require_comparison
 from atonc.machine.base import errors as errors
 from atonc.machine.base.about import __version__ as __version__
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
         SweepTable,
         ValidationResult,
     )
-    from atonc.insight.explain.loss import AccuracyReport
-    from atonc.insight.explain.types import NetworkView
+    from atonc.insight.explain.types import AccuracyReport, NetworkView
     from atonc.machine.emu.network import EmulatedNetwork
     from atonc.machine.hw.board import Board
 
@@ -238,7 +237,7 @@ def validate(
     `compiler`: those of `atonc.compile`.
     """
     from atonc.doors.python.results import ValidationResult
-    from atonc.insight.validating.emulated import validate_model
+    from atonc.insight.validating.validating import validate_model
 
     wanted = arguments(ValidateOptions, options)
     require_comparison(wanted)
@@ -298,7 +297,7 @@ def explain(place: Model, prices: bool = False, **options: Any) -> NetworkView:
     from atonc.delivery.generate import generating
     from atonc.insight.explain.folder import folder_view
     from atonc.insight.explain.ours import network_view
-    from atonc.insight.explain.prices import priced
+    from atonc.insight.explain.remedies import priced
 
     wanted = arguments(Options, {"verify": False, **options})
     with in_notebook(), model_file(place) as file:
@@ -335,7 +334,7 @@ def explain_accuracy(
 def sweep(file: str | PathLike[str], **options: Any) -> SweepTable:
     """Models or applications x sizes x options x boards as a .toml file names them (docs/sweep.md): a row for each.
 
-    The options are those of `atonc.insight.sweeping.options.SweepOptions`; nothing is written but the cache of rows.
+    The options are those of `atonc.insight.sweeping.plan.SweepOptions`; nothing is written but the cache of rows.
     """
     from atonc.delivery.application.sweeping import sweep as run_all
     from atonc.doors.python.results import SweepTable

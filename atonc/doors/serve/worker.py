@@ -251,7 +251,7 @@ def explain(work: JobWork) -> JobOutcome:
     """Why each layer of a model runs where it runs, as text and page; with samples also where accuracy is lost."""
     from atonc.doors.verbs.explain import chosen_layers, network_of, text_lines
     from atonc.insight.accuracy.explain import explain_accuracy
-    from atonc.insight.explain.fit import peak
+    from atonc.insight.explain.remedies import peak
     from atonc.insight.report import accuracy_text, explain_text
     from atonc.insight.report.html import html_page
 
@@ -274,7 +274,7 @@ def explain(work: JobWork) -> JobOutcome:
 
 
 def _explained(network: NetworkView) -> dict[str, Any]:
-    from atonc.insight.explain.band import span_of
+    from atonc.insight.explain.types import span_of
 
     on_cpu = [layer for layer in network.layers if layer.on == "cpu"]
     took = sum(layer.milliseconds for layer in on_cpu)

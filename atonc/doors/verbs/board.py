@@ -10,7 +10,7 @@ from pathlib import Path
 
 from atonc.doors.verbs.parser import JSON, SHOWN, Command, arg, single
 from atonc.doors.verbs.reply import Reply
-from atonc.insight.report.summary import SummaryRow, summary_lines
+from atonc.insight.report.document import SummaryRow, summary_lines
 from atonc.machine.base.disk import read_text, write_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count

@@ -187,8 +187,7 @@ def baseline_checks(figures: Sequence[BaselineFigure], allowed_percent: float) -
 
 
 def baseline_lines(found: Sequence[CheckResult], same_model: bool) -> list[str]:
-    from atonc.insight.report.marks import Mark, Marked, note
-    from atonc.insight.report.summary import SummaryRow, summary_lines
+    from atonc.insight.report.document import Mark, Marked, SummaryRow, note, summary_lines
 
     words = {True: (Mark.GOOD, "ok   "), False: (Mark.ALARM, "WORSE")}
     worse = sum(not check.holds for check in found)

@@ -161,8 +161,7 @@ class PictureOptions:
 
 def write_pictures(network: Callable[[], NetworkView], options: argparse.Namespace) -> None:
     if options.trace or options.annotate:
-        from atonc.insight.report.annotate import annotated
-        from atonc.insight.report.perfetto import trace
+        from atonc.insight.report.exports import annotated, trace
 
         for path, make in ((options.trace, trace), (options.annotate, annotated)):
             if path is not None:
@@ -272,7 +271,7 @@ def analyzed(model: Path, wanted: Options, name: str, watch: Watch | None = None
     try:
         view = generating.analyze(model, wanted, name, watch or no_watch)
     except PlacementError as error:
-        from atonc.insight.explain.fit import shortage_lines
+        from atonc.insight.explain.remedies import shortage_lines
 
         error.details = tuple(shortage_lines(read_model(model, wanted), wanted, error))
         raise error from None

@@ -28,7 +28,7 @@ def _doctor(options: argparse.Namespace) -> Reply:
 
 
 def _completion(options: argparse.Namespace) -> Reply:
-    from atonc.insight.report.completion import script
+    from atonc.insight.report.about_text import script
 
     return Reply(raw=script(options.shell, options.root))
 

@@ -23,7 +23,7 @@ from atonc.machine.base.words import instead
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
     from atonc.insight.explain.types import LayerView, NetworkView
-    from atonc.insight.report.explain_short import Known
+    from atonc.insight.report.explain_text import Known
 
 
 LOCAL = Takes(local=True)
@@ -72,11 +72,11 @@ DECLARED = (ModelOptions, Options, ExplainOptions, AccuracyOptions)
 
 def _explain(options: argparse.Namespace) -> Reply:
     from atonc.compiler.compile.reproduce import MODEL_HASH
-    from atonc.insight.explain.fit import peak
-    from atonc.insight.report import explain_text, search_text, terms_text
+    from atonc.insight.explain.remedies import peak
+    from atonc.insight.report import about_text, explain_text
 
     if options.terms:
-        return Reply("terms", terms_text.as_json, terms_text.lines, loud=True)
+        return Reply("terms", about_text.term_data, about_text.term_lines, loud=True)
     if options.accuracy:
         return _accuracy(options)
     if options.search:
@@ -84,8 +84,8 @@ def _explain(options: argparse.Namespace) -> Reply:
         found = analyzed(model, compiler_options(options), options.name).compiled
         return Reply(
             "search",
-            lambda: search_text.data(found.search, found.decisions),
-            lambda: search_text.lines(found.search, found.decisions),
+            lambda: explain_text.search_data(found.search, found.decisions),
+            lambda: explain_text.search_lines(found.search, found.decisions),
             file_hash(model),
         )
     if options.float or options.input or options.page or options.samples:
@@ -103,8 +103,8 @@ def _explain(options: argparse.Namespace) -> Reply:
 def text_lines(
     network: NetworkView, layers: Sequence[LayerView], known: Known, options: argparse.Namespace
 ) -> list[str]:
-    from atonc.insight.explain.fit import lever_lines, peak, peak_lines
-    from atonc.insight.report import explain_short, explain_text
+    from atonc.insight.explain.remedies import lever_lines, peak, peak_lines
+    from atonc.insight.report import explain_text
     from atonc.machine.cost.network import spill_lines
 
     if options.layer:
@@ -112,11 +112,11 @@ def text_lines(
     spill = spill_lines(network.memory.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
     helps = lever_lines(known.levers) if known.levers is not None else []
     if not (options.all or options.verbose):
-        details = explain_short.lines(network, layers, explain_text.alarms(spill))
-        return [*details, *explain_text.sections(helps), *explain_short.summary(network, known)]
+        details = explain_text.short_lines(network, layers, explain_text.alarms(spill))
+        return [*details, *explain_text.sections(helps), *explain_text.summary(network, known)]
     memory = explain_text.sections(peak_lines(peak(network)), helps)
     details = [*explain_text.alarms(spill), *explain_text.lines(network, layers, options.verbose)]
-    return [*details, "", *memory, *explain_short.summary(network, known)]
+    return [*details, "", *memory, *explain_text.summary(network, known)]
 
 
 def _accuracy(options: argparse.Namespace) -> Reply:
@@ -144,7 +144,7 @@ def _accuracy(options: argparse.Namespace) -> Reply:
 
 def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
     """What is to be explained, and what is known of the whole."""
-    from atonc.insight.report.explain_short import Known
+    from atonc.insight.report.explain_text import Known
 
     place: Path | None = options.positional or options.model
     if place is not None and is_build(place):
@@ -160,10 +160,9 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
 
 def network_of(view: CompileView, wanted: Options, options: argparse.Namespace) -> tuple[NetworkView, Known]:
     """A compilation with the remedies that were tried, as far as they are asked for."""
-    from atonc.insight.explain.fit import levers
     from atonc.insight.explain.ours import network_view
-    from atonc.insight.explain.prices import priced
-    from atonc.insight.report.explain_short import Known
+    from atonc.insight.explain.remedies import levers, priced
+    from atonc.insight.report.explain_text import Known
 
     network = network_view(view)
     if not options.prices:
@@ -194,13 +193,13 @@ REPORT = "supported_ops.md"
 
 def _ops(options: argparse.Namespace) -> Reply:
     from atonc.insight.explain.operators import composed, kind_named, operator_table
-    from atonc.insight.report import ops_text
+    from atonc.insight.report import about_text
 
     if options.type:
         return _source_operators(options)
     table = operator_table()
     if options.with_report:
-        write_files(options.output, {REPORT: "\n".join(ops_text.markdown(table)).encode()})
+        write_files(options.output, {REPORT: "\n".join(about_text.operator_markdown(table)).encode()})
     if options.op:
         found = [info for info in table if info.kind == kind_named(options.op)]
         if not found and (several := composed(options.op)):
@@ -211,8 +210,8 @@ def _ops(options: argparse.Namespace) -> Reply:
         table = tuple(found)
     return Reply(
         "ops",
-        lambda: {"operators": ops_text.as_json(table)},
-        lambda: ops_text.lines(table, options.verbose or bool(options.op)),
+        lambda: {"operators": about_text.operator_data(table)},
+        lambda: about_text.operator_lines(table, options.verbose or bool(options.op)),
     )
 
 

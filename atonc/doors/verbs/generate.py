@@ -67,8 +67,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> Reply:
     from atonc.delivery.generate import generating
     from atonc.delivery.layouts.every import advised, layout_tree, require_taken, with_layout
     from atonc.insight.explain.ours import network_view
-    from atonc.insight.report import compile_short, compile_text
-    from atonc.insight.report.stage_text import Dump, Stopped
+    from atonc.insight.report import compile_text
+    from atonc.insight.report.compile_text import Dump, Stopped
 
     wanted = compiler_options(options, options.verify)
     wanted = wanted if layout is None else with_layout(wanted, layout)
@@ -96,7 +96,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> Reply:
     return Reply(
         "analyze" if folder is None else "generate",
         lambda: compile_text.as_json(view) | {"gates": broken},
-        lambda: options.st.lines(view) if options.st else compile_short.compiled_lines(view, broken, options.verbose),
+        lambda: options.st.lines(view) if options.st else compile_text.compiled_lines(view, broken, options.verbose),
         view.reproduce.get(MODEL_HASH),
         loud=bool(options.st),
         checks=[*seen, *gates],
@@ -141,7 +141,7 @@ def _pareto(options: argparse.Namespace) -> Reply:
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
     from atonc.insight.report.html import sweep_page
-    from atonc.insight.sweeping.trade_offs import pareto
+    from atonc.insight.sweeping.row import pareto
     from atonc.machine.base.disk import write_file
 
     model = model_path(options)

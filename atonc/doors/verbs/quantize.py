@@ -16,13 +16,13 @@ from atonc.doors.verbs.parser import OUTPUT, SHOWN, Command, arg, declared_value
 from atonc.doors.verbs.reply import Reply, document, file_hash, note
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.quantizing.types import DATA, QuantizeOptions
-from atonc.insight.sweeping.options import SweepOptions
+from atonc.insight.sweeping.plan import SweepOptions
 from atonc.machine.base.disk import missing, write_files
 from atonc.machine.base.errors import AtoncError, InputError
 
 if TYPE_CHECKING:
     from atonc.insight.evaluating.run import Evaluation
-    from atonc.insight.explain.loss import AccuracyReport
+    from atonc.insight.explain.types import AccuracyReport
     from atonc.insight.quantizing.types import Quantised
 
 EVALUATION = "evaluation.html"
@@ -66,8 +66,8 @@ def quantized_pages(
     result: Quantised, files: tuple[Path, Path, Path], settings: QuantizeOptions, name: str
 ) -> dict[str, bytes]:
     """The page under that name, and beside it the report of the int8 model; `files`: float model, data, int8 model."""
-    from atonc.insight.report.html.quantize_page import QuantizePageParts, page
-    from atonc.insight.report.versions import used
+    from atonc.insight.report.about_text import used_versions
+    from atonc.insight.report.quantize_text import QuantizePageParts, page
     from atonc.insight.workers.unit import digest
 
     model, data, _ = files
@@ -80,7 +80,7 @@ def quantized_pages(
     origin = {"float model": result.source, "float model sha256": digest(model)}
     origin |= {"int8 model sha256": hashlib.sha256(result.model).hexdigest()}
     origin |= {"data": data.name, "data sha256": data_hash, "board": settings.board}
-    origin |= used("numpy", "onnx", "onnxruntime", "pillow")
+    origin |= used_versions("numpy", "onnx", "onnxruntime", "pillow")
     if result.chosen.refusal:
         why = f"the compiler refuses the model: {result.chosen.refusal}"
         return {name: page(result, QuantizePageParts(origin, None, why))}
@@ -131,14 +131,14 @@ def evaluation_pages(found: Evaluation, model: Path, compiler: Options, name: st
     """The page, and the report of the network that was evaluated, to which it links."""
     from atonc.delivery.generate import generating
     from atonc.insight.explain.ours import network_view
+    from atonc.insight.report.about_text import used_versions
+    from atonc.insight.report.evaluate_text import page
     from atonc.insight.report.html import html_page
-    from atonc.insight.report.html.evaluate_page import page
-    from atonc.insight.report.versions import used
 
     network = network_view(replace(generating.analyze(model, compiler, name), model=found.model))
     report = generating.page_name(name)
     said = f"What was compiled: {network.latency_ms:.3f} ms predicted, layer by layer"
-    about = used("numpy", "onnxruntime", "ai-edge-litert", "pillow")
+    about = used_versions("numpy", "onnxruntime", "ai-edge-litert", "pillow")
     return {EVALUATION: page(found, about, {said: report}), report: html_page(network)}
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags, single
 from atonc.doors.verbs.reply import Reply, note
-from atonc.insight.report.marks import Mark
-from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
+from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.words import shell

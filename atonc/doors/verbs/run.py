@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> Reply:
 
 
 def _disasm(options: argparse.Namespace) -> Reply:
-    from atonc.insight.report import epochs, run_text
+    from atonc.insight.report import run_text
     from atonc.insight.runs import programs
 
     found = programs.read_programs(options.file)
@@ -68,7 +68,7 @@ def _disasm(options: argparse.Namespace) -> Reply:
     text = ""
     if options.epochs:
         for program in chosen:
-            decoded = [line for epoch in program.epochs() for line in epochs.epoch_lines(epoch)]
+            decoded = [line for epoch in program.epochs() for line in run_text.epoch_lines(epoch)]
             text += "".join(f"{line}\n" for line in (f"program {program.name}", *decoded))
     elif not options.check and not options.json:
         text = "".join((f";; {p.name}\n" if len(chosen) > 1 else "") + p.text() for p in chosen)
@@ -76,7 +76,7 @@ def _disasm(options: argparse.Namespace) -> Reply:
         "disasm",
         lambda: {
             "file": options.file.name,
-            "programs": [{"name": p.name, "epochs": [epochs.epoch_data(e) for e in p.epochs()]} for p in chosen],
+            "programs": [{"name": p.name, "epochs": [run_text.epoch_data(e) for e in p.epochs()]} for p in chosen],
             **checked,
         },
         lambda: run_text.violation_lines(violations, sum(len(p.epochs()) for p in chosen)) if options.check else [],

@@ -24,7 +24,7 @@ from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
-    from atonc.insight.validating.distances import OutputResult
+    from atonc.insight.validating.judging import OutputResult
 
 # ------------------------------------------------------------------------------------------------------------- releases
 

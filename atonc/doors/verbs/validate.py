@@ -52,10 +52,10 @@ def _validate(options: argparse.Namespace) -> Reply:
 def _on_emulator(options: argparse.Namespace, model: Path) -> Reply:
     from atonc.compiler.compile.reproduce import again
     from atonc.compiler.inputs.csv_arrays import csv_text
-    from atonc.insight.report import validate_short, validate_text
+    from atonc.insight.report import validate_text
     from atonc.insight.runs.runs import npz
     from atonc.insight.validating import judging
-    from atonc.insight.validating.emulated import validate_model
+    from atonc.insight.validating.validating import validate_model
 
     wanted = compiler_options(options)
     found = validate_model(model, declared_values(ValidateOptions, options), wanted)
@@ -71,10 +71,10 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> Reply:
         return again(verb, model, wanted, *more)
 
     def lines() -> list[str]:
-        details = validate_short.lines(found, options.min_cos)
+        details = validate_text.short_lines(found, options.min_cos)
         if options.verbose or options.per_layer:
             details = validate_text.lines(found, options.min_cos, options.per_layer, options.verbose)
-        return [*details, *validate_short.summary(found, options.min_cos, other)]
+        return [*details, *validate_text.summary(found, options.min_cos, other)]
 
     return Reply(
         "validate",
@@ -222,7 +222,7 @@ def _run_on_board(
 
 
 def _samples(options: argparse.Namespace, source: Graph, count: int) -> list[Sample]:
-    from atonc.insight.validating.emulated import chosen_samples
+    from atonc.insight.validating.validating import chosen_samples
 
     return chosen_samples(source, declared_values(ValidateOptions, options), options.seed, count)
 

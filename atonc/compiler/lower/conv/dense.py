@@ -232,9 +232,7 @@ def _planned(layer: ConvLayer, stretch: OutputStretch, shifts: ShiftGroups) -> _
     return plan
 
 
-def _tiling(
-    layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int, words: bool = False
-) -> Tiling | None:
+def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int, words: bool = False) -> Tiling | None:
     """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
     point in them are larger, so more of their bits are cut off. `words`: whose frames are whole words of channels."""
     modes, channels, target = _held(layer, first, count), layer.area.channels, layer.made_for

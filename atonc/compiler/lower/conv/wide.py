@@ -114,9 +114,7 @@ def _epochs(
     return groups
 
 
-def _chain(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
-) -> Task:
+def _chain(layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int) -> Task:
     b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
     rule = layer.requantisation_of(units.mode.offset, ROUNDINGS, first, count)
     groups, sums = count // units.kernels, []

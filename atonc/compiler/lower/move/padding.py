@@ -13,9 +13,7 @@ from atonc.machine.hw.units.convacc import ConvaccConfig, crop_end
 Pads = tuple[tuple[int, int], ...]  # before and after, by axis
 
 
-def pad_view(
-    context: Context, parts: Iterable[StridedView], code: int, source: str, source_bytes: int
-) -> list[Wiring]:
+def pad_view(context: Context, parts: Iterable[StridedView], code: int, source: str, source_bytes: int) -> list[Wiring]:
     """Fills views with one code; `source` is any buffer with something to read."""
     return [wiring for part in parts for wiring in fill(context, part, code, source, source_bytes)]
 
