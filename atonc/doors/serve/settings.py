@@ -11,7 +11,7 @@ from typing import Any
 
 from atonc.compiler.request.options import positive, size, whole
 from atonc.doors.verbs.parser import Command, declared_values, flags
-from atonc.doors.verbs.reply import Reply
+from atonc.doors.verbs.reply import CommandReply
 from atonc.machine.base.declare import AGAIN, PLAIN, Takes, option
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
@@ -105,7 +105,7 @@ def _limit(what: int, value: int, grace: int = 0) -> None:
     resource.setrlimit(what, (least[0], least[1]))
 
 
-def _serve(options: argparse.Namespace) -> Reply:
+def _serve(options: argparse.Namespace) -> CommandReply:
     try:
         from atonc.doors.serve.app import ServiceSettings, serve
     except ModuleNotFoundError as error:
@@ -121,7 +121,7 @@ def _serve(options: argparse.Namespace) -> Reply:
     names = frozenset(name.lower() for name in wanted.allow_host)
     settings = ServiceSettings(folder.absolute(), limits, os.environ.get(TOKEN, ""), names)
     serve(settings, wanted.host, wanted.port, wanted.token)
-    return Reply()
+    return CommandReply()
 
 
 COMMANDS = (

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from atonc.doors.verbs.parser import JSON, SHOWN, Command, arg, single
-from atonc.doors.verbs.reply import Reply
+from atonc.doors.verbs.reply import CommandReply
 from atonc.insight.report.document import SummaryRow, summary_lines
 from atonc.machine.base.disk import read_text, write_file
 from atonc.machine.base.errors import InputError
@@ -19,7 +19,7 @@ _BOARD = "name of a board, or its .toml"
 _CHOICE = "name of a board, or its .toml; SET@BOARD: a pool set other than the default"
 
 
-def _list(options: argparse.Namespace) -> Reply:
+def _list(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.texts import board_text
     from atonc.machine.hw.board_file import board_names, find_board, read_board_file
 
@@ -28,14 +28,14 @@ def _list(options: argparse.Namespace) -> Reply:
         if not options.folder.is_dir():
             raise InputError("there is no such folder", where=str(options.folder))
         boards += [read_board_file(path) for path in sorted(options.folder.glob("*.toml"))]
-    return Reply(
+    return CommandReply(
         "board-list",
         lambda: {"boards": [board_text.as_dict(board) for board in boards]},
         lambda: board_text.list_lines(boards),
     )
 
 
-def _show(options: argparse.Namespace) -> Reply:
+def _show(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.texts import board_text
     from atonc.machine.hw import board_file
     from atonc.machine.hw.toml_table import MAX_BYTES
@@ -43,41 +43,43 @@ def _show(options: argparse.Namespace) -> Reply:
     name = options.board
     if not options.toml:
         board = board_file.find_board(name)
-        return Reply("board-show", lambda: board_text.as_dict(board), lambda: board_text.show_lines(board))
+        return CommandReply("board-show", lambda: board_text.as_dict(board), lambda: board_text.show_lines(board))
     if name.endswith(".toml"):
-        return Reply(raw=read_text(Path(name), MAX_BYTES))
+        return CommandReply(raw=read_text(Path(name), MAX_BYTES))
     template = name.lstrip("_") == board_file.TEMPLATE.lstrip("_")
-    return Reply(raw=board_file.board_text(board_file.TEMPLATE if template else board_file.find_board(name).name))
+    return CommandReply(
+        raw=board_file.board_text(board_file.TEMPLATE if template else board_file.find_board(name).name)
+    )
 
 
-def _mpool(options: argparse.Namespace) -> Reply:
+def _mpool(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.boards.mpool_text import mpool_text
     from atonc.machine.hw.board_file import find_board, split_choice
 
     return _given(mpool_text(find_board(options.board), split_choice(options.board)[0]), options.output)
 
 
-def _linker(options: argparse.Namespace) -> Reply:
+def _linker(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.boards.linker_text import linker_text
     from atonc.machine.hw.board_file import find_board, split_choice
 
     return _given(linker_text(find_board(options.board), split_choice(options.board)[0]), options.output)
 
 
-def _import(options: argparse.Namespace) -> Reply:
+def _import(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.boards.importing import import_board
 
     return _given(import_board(options.pool_file, options.script, options.name, options.based_on), options.output)
 
 
-def _given(text: str, output: Path | None) -> Reply:
+def _given(text: str, output: Path | None) -> CommandReply:
     if output is None:
-        return Reply(raw=text)
+        return CommandReply(raw=text)
     write_file(output, text.encode())
-    return Reply(raw=f"wrote {output}\n")
+    return CommandReply(raw=f"wrote {output}\n")
 
 
-def _check(options: argparse.Namespace) -> Reply:
+def _check(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.boards.checking import CheckRequest, check
     from atonc.delivery.texts.board_text import check_lines
     from atonc.machine.hw.board_file import find_board, split_choice
@@ -87,10 +89,12 @@ def _check(options: argparse.Namespace) -> Reply:
     board, pools = find_board(options.board), split_choice(options.board)[0]
     files = map(tuple, (options.images, options.mpool, options.network))
     found = check(CheckRequest(board, pools, *files))
-    return Reply("board-check", found.as_dict, lambda: check_lines(found, options.verbose), code=bool(found.wrong))
+    return CommandReply(
+        "board-check", found.as_dict, lambda: check_lines(found, options.verbose), code=bool(found.wrong)
+    )
 
 
-def _build(options: argparse.Namespace) -> Reply:
+def _build(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.firmware import wire_firmware
 
     request = wire_firmware.BuildOptions(tuple(options.folders), int(options.protocol[-1]), options.baud)
@@ -100,10 +104,10 @@ def _build(options: argparse.Namespace) -> Reply:
         lines = wire_firmware.write_sources(request, options.sources)
     else:
         lines = wire_firmware.build(request, options.output)
-    return Reply(lines=lambda: lines)
+    return CommandReply(lines=lambda: lines)
 
 
-def _run(options: argparse.Namespace) -> Reply:
+def _run(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.trials import board_running
 
     request = board_running.BoardRun(
@@ -133,7 +137,7 @@ def _run(options: argparse.Namespace) -> Reply:
         rows = (SummaryRow("ended", how), SummaryRow("ran", done), SummaryRow("UART", line))
         return [*served.picture, *summary_lines(rows)]
 
-    return Reply("board-run", lambda: asdict(served), lines, loud=True)
+    return CommandReply("board-run", lambda: asdict(served), lines, loud=True)
 
 
 _WRITTEN = arg("-o", "--output", type=Path, metavar="FILE", help="instead of standard output")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from atonc.compiler.request.options import GATES, Options, positive, share
 from atonc.doors.verbs.parser import SHOWN, Command, arg, defaults, flags, single
-from atonc.doors.verbs.reply import FORMAT, CiOptions, Reply
+from atonc.doors.verbs.reply import FORMAT, CiOptions, CommandReply
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import read_file, write_file
 from atonc.machine.base.errors import InputError
@@ -30,7 +30,7 @@ def _percent(text: str) -> float:
     return 0.0 if text.strip("0.") == "" else positive(text)
 
 
-def _compare(options: argparse.Namespace) -> Reply:
+def _compare(options: argparse.Namespace) -> CommandReply:
     if options.against is not None:
         return _against(options)
     if options.b is None:
@@ -45,7 +45,7 @@ def _compare(options: argparse.Namespace) -> Reply:
     found = compare_builds(options.a, options.b, options.board, CompareInputs(tuple(options.input), seed))
     if options.html:
         write_file(options.html, compare_page(found))
-    return Reply(
+    return CommandReply(
         "compare",
         lambda: compare_text.as_json(found),
         lambda: compare_text.lines(found, options.verbose),
@@ -54,7 +54,7 @@ def _compare(options: argparse.Namespace) -> Reply:
     )
 
 
-def _applications(options: argparse.Namespace) -> Reply:
+def _applications(options: argparse.Namespace) -> CommandReply:
     """Two applications: figures of the whole and of every network; `--max-ratio` is about the time of a second."""
     given = {"--input": options.input, "--html": options.html, "--min-cosine": options.min_cosine}
     given["--seed"] = options.seed is not None
@@ -67,7 +67,7 @@ def _applications(options: argparse.Namespace) -> Reply:
     said = f"B runs {ratio or 0:.3f} times as long of every second as A, --max-ratio allows {options.max_ratio:g}"
     gate = CheckResult("--max-ratio", ratio is None or ratio <= options.max_ratio, said)
     document, lines = partial(comparing.as_json, found), partial(comparing.text_lines, found)
-    return Reply("compare-app", document, lines, checks=[gate] if options.max_ratio else [], subject=options.b)
+    return CommandReply("compare-app", document, lines, checks=[gate] if options.max_ratio else [], subject=options.b)
 
 
 def _gates(options: argparse.Namespace, found: Comparison) -> Iterator[CheckResult]:
@@ -216,7 +216,7 @@ def baseline_json(figures: Sequence[BaselineFigure], allowed_percent: float, sam
     return {"passed": not any(row["worse"] for row in rows), "same_model": same_model, "figures": rows}
 
 
-def _against(options: argparse.Namespace) -> Reply:
+def _against(options: argparse.Namespace) -> CommandReply:
     if options.b is not None:
         raise InputError("two builds and a baseline", remedy="name one build with --against")
     before = measured(read_document(options.against), str(options.against))
@@ -224,7 +224,7 @@ def _against(options: argparse.Namespace) -> Reply:
     figures = shared_figures(before, now)
     checks = baseline_checks(figures, options.allow_worse)
     same = before.model_sha256 == now.model_sha256
-    return Reply(
+    return CommandReply(
         "compare-against",
         lambda: baseline_json(figures, options.allow_worse, same),
         lambda: baseline_lines(checks, same),

@@ -15,7 +15,7 @@ from atonc.delivery.application.types import OWNER, owner_of
 from atonc.delivery.deploy.options import DeployOptions
 from atonc.doors.verbs.compiling import MODELS
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags, single
-from atonc.doors.verbs.reply import Reply, note
+from atonc.doors.verbs.reply import CommandReply, note
 from atonc.insight.report.terminal import show
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from atonc.delivery.deploy.plan import FinishedStep
 
 
-def _deploy(options: argparse.Namespace) -> Reply:
+def _deploy(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.deploy.config import read_config
     from atonc.delivery.deploy.deployment import Deployment
     from atonc.delivery.deploy.plan import deploy
@@ -43,7 +43,7 @@ def _deploy(options: argparse.Namespace) -> Reply:
             show(deploy_text.lines(done, wishes.dry_run, options.verbose))
 
     done = deploy(Deployment(config, wishes), wishes.dry_run, say)
-    return Reply(
+    return CommandReply(
         "deploy",
         lambda: {"steps": [deploy_text.as_json(step) for step in done]},
         lambda: deploy_text.summary(done, wishes.dry_run),
@@ -53,7 +53,7 @@ def _deploy(options: argparse.Namespace) -> Reply:
 # ----------------------------------------------------------------------------------------------------------------- app
 
 
-def _build(options: argparse.Namespace) -> Reply:
+def _build(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     application = _application(options)
@@ -71,14 +71,14 @@ def _build(options: argparse.Namespace) -> Reply:
     for sentence in built.notes:
         note(sentence, options)
     checks = [*built.gates, *_trial(built.trial)]
-    return Reply("app-build", built.as_dict, lambda: app_text.lines(built), checks=checks)
+    return CommandReply("app-build", built.as_dict, lambda: app_text.lines(built), checks=checks)
 
 
 def _trial(trial: Mapping[str, Any] | None) -> list[CheckResult]:
     return [] if trial is None else [CheckResult("--try", trial["equal"], trial["says"])]
 
 
-def _update(options: argparse.Namespace) -> Reply:
+def _update(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.application.read import read_application
     from atonc.delivery.generate import preflight
 
@@ -91,7 +91,7 @@ def _update(options: argparse.Namespace) -> Reply:
     from atonc.delivery.trials.app_updating import update_and_try
 
     made = update_and_try(application, options.network, options.output, wanted)
-    return Reply("app-update", made.as_dict, lambda: app_text.update_lines(made), checks=_trial(made.trial))
+    return CommandReply("app-update", made.as_dict, lambda: app_text.update_lines(made), checks=_trial(made.trial))
 
 
 def _application(options: argparse.Namespace) -> Application:

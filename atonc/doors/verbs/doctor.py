@@ -6,13 +6,13 @@ from __future__ import annotations
 import argparse
 
 from atonc.doors.verbs.parser import SHOWN, Command, arg, defaults, single
-from atonc.doors.verbs.reply import Reply
+from atonc.doors.verbs.reply import CommandReply
 from atonc.machine.base.errors import InputError, ToolError
 
 SHELLS = ("bash", "zsh", "fish")
 
 
-def _doctor(options: argparse.Namespace) -> Reply:
+def _doctor(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.doctor.examine import STEPS, examine
     from atonc.delivery.texts.doctor_text import lines
     from atonc.delivery.trials.real_board import cube_ide
@@ -24,13 +24,13 @@ def _doctor(options: argparse.Namespace) -> Reply:
     wanted = options.steps or ["compile"]
     ready = all(step.ready for step in found.steps if step.key in wanted)
     code = 0 if ready else ToolError.exit_code
-    return Reply("doctor", found.as_dict, lambda: lines(found, options.verbose), code=code)
+    return CommandReply("doctor", found.as_dict, lambda: lines(found, options.verbose), code=code)
 
 
-def _completion(options: argparse.Namespace) -> Reply:
+def _completion(options: argparse.Namespace) -> CommandReply:
     from atonc.insight.report.about_text import script
 
-    return Reply(raw=script(options.shell, options.root))
+    return CommandReply(raw=script(options.shell, options.root))
 
 
 COMMANDS = (

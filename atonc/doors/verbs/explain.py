@@ -13,7 +13,7 @@ from atonc.compiler.request.options import OUTPUT, Options
 from atonc.delivery.generate.comparing import is_build
 from atonc.doors.verbs.compiling import ModelOptions, analyzed, compiler_options, model_options, model_path
 from atonc.doors.verbs.parser import SHOWN, Command, arg, flags
-from atonc.doors.verbs.reply import Reply, file_hash
+from atonc.doors.verbs.reply import CommandReply, file_hash
 from atonc.machine.base.declare import AGAIN, PLAIN, SEVERAL, Takes, option
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError, UnsupportedError
@@ -70,19 +70,19 @@ class AccuracyOptions:
 DECLARED = (ModelOptions, Options, ExplainOptions, AccuracyOptions)
 
 
-def _explain(options: argparse.Namespace) -> Reply:
+def _explain(options: argparse.Namespace) -> CommandReply:
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.insight.explain.remedies import peak
     from atonc.insight.report import about_text, explain_text
 
     if options.terms:
-        return Reply("terms", about_text.term_data, about_text.term_lines, loud=True)
+        return CommandReply("terms", about_text.term_data, about_text.term_lines, loud=True)
     if options.accuracy:
         return _accuracy(options)
     if options.search:
         model = model_path(options)
         found = analyzed(model, compiler_options(options), options.name).compiled
-        return Reply(
+        return CommandReply(
             "search",
             lambda: explain_text.search_data(found.search, found.decisions),
             lambda: explain_text.search_lines(found.search, found.decisions),
@@ -92,7 +92,7 @@ def _explain(options: argparse.Namespace) -> Reply:
         raise InputError("--float, --input, --samples and --page belong to --accuracy", remedy="add --accuracy")
     network, known = _network(options)
     layers = chosen_layers(network, options.layer)
-    return Reply(
+    return CommandReply(
         "explain",
         lambda: explain_text.as_json(network, layers, peak(network), known.levers or ()),
         lambda: text_lines(network, layers, known, options),
@@ -119,7 +119,7 @@ def text_lines(
     return [*details, "", *memory, *explain_text.summary(network, known)]
 
 
-def _accuracy(options: argparse.Namespace) -> Reply:
+def _accuracy(options: argparse.Namespace) -> CommandReply:
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.delivery.generate import preflight
     from atonc.insight.accuracy.explain import explain_accuracy
@@ -134,7 +134,7 @@ def _accuracy(options: argparse.Namespace) -> Reply:
     report = replace(found, model=view.model)
     if options.page is not None:
         write_file(options.page, html_page(replace(network_view(view), accuracy=report)))
-    return Reply(
+    return CommandReply(
         "accuracy",
         lambda: {"accuracy": accuracy_text.as_json(report)},
         lambda: accuracy_text.lines(report, options.verbose),
@@ -191,7 +191,7 @@ def chosen_layers(network: NetworkView, names: Sequence[str]) -> list[LayerView]
 REPORT = "supported_ops.md"
 
 
-def _ops(options: argparse.Namespace) -> Reply:
+def _ops(options: argparse.Namespace) -> CommandReply:
     from atonc.insight.explain.operators import composed, kind_named, operator_table
     from atonc.insight.report import about_text
 
@@ -208,14 +208,14 @@ def _ops(options: argparse.Namespace) -> Reply:
             remedy = instead(options.op.lower(), [info.kind for info in table])
             raise InputError(f"no operator is called {options.op[:60]!r}, or it is not supported", remedy=remedy)
         table = tuple(found)
-    return Reply(
+    return CommandReply(
         "ops",
         lambda: {"operators": about_text.operator_data(table)},
         lambda: about_text.operator_lines(table, options.verbose or bool(options.op)),
     )
 
 
-def _source_operators(options: argparse.Namespace) -> Reply:
+def _source_operators(options: argparse.Namespace) -> CommandReply:
     from atonc.insight.explain.operators import source_operators
 
     if options.type == "keras":
@@ -225,7 +225,7 @@ def _source_operators(options: argparse.Namespace) -> Reply:
     if options.with_report:
         text = "\n".join([f"# {len(names)} operators of {title}", "", *(f"- {name}" for name in names), ""])
         write_files(options.output, {REPORT: text.encode()})
-    return Reply(
+    return CommandReply(
         "ops-list",
         lambda: {"type": options.type, "operators": list(names)},
         lambda: [f"{len(names)} operators found", ", ".join(names)],

@@ -21,7 +21,7 @@ from atonc.doors.verbs.compiling import (
     write_pictures,
 )
 from atonc.doors.verbs.parser import Adds, Command, ShownOptions, declared_values, defaults, flags
-from atonc.doors.verbs.reply import CiOptions, Reply, file_hash
+from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash
 from atonc.machine.base.build_folder import network_build
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, CiOptions, PictureOptions, ShownOptions)
 
 
-def _generate(options: argparse.Namespace) -> Reply:
+def _generate(options: argparse.Namespace) -> CommandReply:
     return compiled(options, options.output)
 
 
-def _analyze(options: argparse.Namespace) -> Reply:
+def _analyze(options: argparse.Namespace) -> CommandReply:
     if options.pareto:
         return _pareto(options)
     return compiled(options, options.st.folder(options.output) if options.st else None)
 
 
-def compiled(options: argparse.Namespace, folder: Path | None) -> Reply:
+def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     """Compiles, judges, writes; `folder` is None where no C files are wanted."""
     from atonc.delivery.generate import preflight
 
@@ -76,7 +76,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> Reply:
     try:
         view = analyzed(model, wanted, options.name, dump if options.dump else None)
     except Stopped:
-        return Reply()
+        return CommandReply()
     finally:
         dump.write()
     gates = generating.judged(declared_values(Gates, options), view)
@@ -93,7 +93,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> Reply:
     write_pictures(lambda: network_view(view), options)
     report = view.compiled.report  # a program that is wrong stopped before
     seen = [CheckResult("verification", True, f"{report.layers} layers within their limits")] if report else []
-    return Reply(
+    return CommandReply(
         "analyze" if folder is None else "generate",
         lambda: compile_text.as_json(view) | {"gates": broken},
         lambda: options.st.lines(view) if options.st else compile_text.compiled_lines(view, broken, options.verbose),
@@ -137,7 +137,7 @@ def _release(options: argparse.Namespace) -> str:
     return release_named(options.runtime) if options.runtime else ""
 
 
-def _pareto(options: argparse.Namespace) -> Reply:
+def _pareto(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
     from atonc.insight.report.html import sweep_page
@@ -149,7 +149,7 @@ def _pareto(options: argparse.Namespace) -> Reply:
     preflight.check_file(options.pareto)
     found = pareto(model, compiler_options(options, options.verify), options.pareto.with_suffix(""))
     write_file(options.pareto, sweep_page(found))
-    return Reply(
+    return CommandReply(
         "pareto",
         lambda: sweep_text.as_json(found),
         lambda: [*sweep_text.lines(found), "", f"written: {options.pareto}"],

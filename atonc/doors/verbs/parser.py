@@ -15,7 +15,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
-    from atonc.doors.verbs.reply import Reply
+    from atonc.doors.verbs.reply import CommandReply
 
 T = TypeVar("T")
 EXAMPLES = "examples:"
@@ -38,7 +38,7 @@ class Command:
 
     name: str
     help: str
-    run: Callable[[argparse.Namespace], Reply] | None = None
+    run: Callable[[argparse.Namespace], CommandReply] | None = None
     options: tuple[Adds, ...] = ()
     examples: tuple[str, ...] = ()  # command lines; what stands behind # says what they do. The tests parse every one
     description: str | None = None

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from atonc.doors.verbs.parser import JSON, SHOWN, Adds, Command, arg, single
-from atonc.doors.verbs.reply import Reply
+from atonc.doors.verbs.reply import CommandReply
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.progress import stage
@@ -16,7 +16,7 @@ from atonc.machine.base.words import instead
 READ = "read"  # instead of a name: the way back
 
 
-def _probe(options: argparse.Namespace) -> Reply:
+def _probe(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.probes import PROBES
     from atonc.delivery.texts import probe_text
 
@@ -26,7 +26,7 @@ def _probe(options: argparse.Namespace) -> Reply:
             | {"measures": p.measures, "units": p.units, "baseline": p.baseline, "rate": p.rate}
             for p in PROBES
         ]
-        return Reply("probe-list", lambda: {"probes": rows}, lambda: probe_text.list_lines(PROBES))
+        return CommandReply("probe-list", lambda: {"probes": rows}, lambda: probe_text.list_lines(PROBES))
     if options.names[0] == READ:
         return _read(options)
     known = [probe.name for probe in PROBES]
@@ -36,7 +36,7 @@ def _probe(options: argparse.Namespace) -> Reply:
     return _write(tuple(known if options.names == ["all"] else options.names), options)
 
 
-def _read(options: argparse.Namespace) -> Reply:
+def _read(options: argparse.Namespace) -> CommandReply:
     if len(options.names) != 2:
         raise InputError(f"{READ} takes one file: the log of the board's UART", remedy=f"atonc probe {READ} LOG")
     from atonc.delivery.generate import preflight
@@ -53,14 +53,14 @@ def _read(options: argparse.Namespace) -> Reply:
     require_answers(settled, str(log))
     write_file(output, evidence_bytes(settled))
     told = document(settled) | {"outcomes": probe_text.data(settled), "file": str(output)}
-    return Reply(
+    return CommandReply(
         "probe-read",
         lambda: {key: value for key, value in told.items() if key != "format"},
         lambda: probe_text.lines(settled, output, options.verbose),
     )
 
 
-def _write(names: tuple[str, ...], options: argparse.Namespace) -> Reply:
+def _write(names: tuple[str, ...], options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     folder = options.output or Path("probes")
@@ -83,7 +83,7 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> Reply:
     written = write_files(folder, folder_files(built, target))
     made = [one.probe.name for one in built]
     absent = [probe.name for probe in wanted if probe.name not in made]
-    return Reply(
+    return CommandReply(
         "probe",
         lambda: {"probes": made, "files": [str(path) for path in written]},
         lambda: probe_text.written_lines(made, absent, target.name, folder),
@@ -93,13 +93,13 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> Reply:
 # ---------------------------------------------------------------------------------------------------------- recordings
 
 
-def _check(options: argparse.Namespace) -> Reply:
+def _check(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.recordings import checks, files
     from atonc.delivery.texts import recordings_text
 
     found = files.read(options.file)
     wrong, missing = checks.faults(found), checks.gaps(found)
-    return Reply(
+    return CommandReply(
         "recordings-check",
         lambda: recordings_text.check_json(found, wrong, missing),
         lambda: recordings_text.check_lines(found, wrong, missing),
@@ -108,13 +108,13 @@ def _check(options: argparse.Namespace) -> Reply:
     )
 
 
-def _compare(options: argparse.Namespace) -> Reply:
+def _compare(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.recordings import comparing, files
     from atonc.delivery.texts import recordings_text
 
     recording = files.read(options.file)
     found = comparing.compare(recording, options.other)
-    return Reply(
+    return CommandReply(
         "recordings-compare",
         lambda: recordings_text.compare_json(found),
         lambda: recordings_text.compare_lines(found),
@@ -123,18 +123,18 @@ def _compare(options: argparse.Namespace) -> Reply:
     )
 
 
-def _collect(options: argparse.Namespace) -> Reply:
+def _collect(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.recordings import collection
 
     target = collection.add(options.file, options.to)
-    return Reply(
+    return CommandReply(
         "recordings-add",
         lambda: {"file": target.name, "table": collection.TABLE},
         raw=f"{target}, and its row in {options.to / collection.TABLE}\n",
     )
 
 
-def _power(options: argparse.Namespace) -> Reply:
+def _power(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.recordings import beside, files, power, power_windows
     from atonc.delivery.texts import recordings_text
 
@@ -142,7 +142,7 @@ def _power(options: argparse.Namespace) -> Reply:
     trace = power.read(options.file, power.PowerOptions(options.volts, options.efficiency, options.mark))
     found = power_windows.measure(trace, recording.milliseconds if recording else ())
     estimate = beside.estimate(options.build, recording) if options.build else None
-    return Reply(
+    return CommandReply(
         "recordings-power",
         lambda: recordings_text.power_json(trace, found, estimate),
         lambda: recordings_text.power_lines(trace, found, estimate),

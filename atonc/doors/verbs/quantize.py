@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from atonc.compiler.request.options import MODEL, Options
 from atonc.doors.verbs.compiling import compiler_options, model_options, model_path
 from atonc.doors.verbs.parser import OUTPUT, SHOWN, Command, arg, declared_values, flags
-from atonc.doors.verbs.reply import Reply, document, file_hash, note
+from atonc.doors.verbs.reply import CommandReply, document, file_hash, note
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.quantizing.types import DATA, QuantizeOptions
 from atonc.insight.sweeping.plan import SweepOptions
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EVALUATION = "evaluation.html"
 
 
-def _quantize(options: argparse.Namespace) -> Reply:
+def _quantize(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     settings = declared_values(QuantizeOptions, options)
@@ -54,7 +54,7 @@ def _quantize(options: argparse.Namespace) -> Reply:
         write_files(options.page.parent, pages)
     for line in result.notes:
         note(line, options)
-    return Reply(
+    return CommandReply(
         "quantize",
         lambda: {**quantize_text.as_json(result), "file": str(target)},
         lambda: quantize_text.lines(result, str(target), options.verbose, str(options.page or "")),
@@ -109,7 +109,7 @@ def _int8_report(
     return html_page(replace(network, accuracy=found)), found, ""
 
 
-def _evaluate(options: argparse.Namespace) -> Reply:
+def _evaluate(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
     from atonc.insight.evaluating.run import evaluate
     from atonc.insight.report import evaluate_text
@@ -124,7 +124,7 @@ def _evaluate(options: argparse.Namespace) -> Reply:
     pages = evaluation_pages(found, model, compiler, options.name)
     write_files(options.output, {"evaluation.json": f"{text}\n".encode(), **pages})
     page = str(options.output / EVALUATION)
-    return Reply("evaluate", found.as_dict, lambda: evaluate_text.lines(found, page, options.verbose), digest)
+    return CommandReply("evaluate", found.as_dict, lambda: evaluate_text.lines(found, page, options.verbose), digest)
 
 
 def evaluation_pages(found: Evaluation, model: Path, compiler: Options, name: str) -> dict[str, bytes]:
@@ -142,7 +142,7 @@ def evaluation_pages(found: Evaluation, model: Path, compiler: Options, name: st
     return {EVALUATION: page(found, about, {said: report}), report: html_page(network)}
 
 
-def _sweep(options: argparse.Namespace) -> Reply:
+def _sweep(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.application.sweeping import sweep
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
@@ -158,7 +158,7 @@ def _sweep(options: argparse.Namespace) -> Reply:
         "sweep.html": sweep_page(found),
     }
     written = write_files(Path(wanted.output), files)
-    return Reply(
+    return CommandReply(
         "sweep",
         lambda: data,
         lambda: [*sweep_text.lines(found), "", f"written: {', '.join(map(str, written))}"],

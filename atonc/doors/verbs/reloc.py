@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags, single
-from atonc.doors.verbs.reply import Reply, note
+from atonc.doors.verbs.reply import CommandReply, note
 from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, UnsupportedError
@@ -25,7 +25,7 @@ RELOC_LOG, LOAD_LOG = "atonc_reloc.log", "atonc_load_and_run.log"
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
 
 
-def _reloc(options: argparse.Namespace) -> Reply:
+def _reloc(options: argparse.Namespace) -> CommandReply:
     options.quiet = options.quiet or options.verbosity == 0
     options.verbose = options.verbose or options.debug or options.verbosity == 2
     clang = [flag for flag in _CLANG if getattr(options, flag[2:].replace("-", "_"))]
@@ -59,10 +59,10 @@ def _reloc(options: argparse.Namespace) -> Reply:
     lines += [f' creating "{path}" (size={path.stat().st_size:,})' for path in done.files]
     lines = _logged([*lines, *reloc_text.summary(image, found, done.files)], None if options.json else options.log)
     document = reloc_text.as_json(image, found) | {"files": list(map(str, done.files))}
-    return Reply("reloc", lambda: document, lambda: lines)
+    return CommandReply("reloc", lambda: document, lambda: lines)
 
 
-def _parse_only(folder: Path, wanted: RelocOptions, options: argparse.Namespace) -> Reply:
+def _parse_only(folder: Path, wanted: RelocOptions, options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.reloc.build import prepare
 
     ready = prepare(folder, wanted)
@@ -77,10 +77,10 @@ def _parse_only(folder: Path, wanted: RelocOptions, options: argparse.Namespace)
         next_row(shell("reloc", folder)),
     )
     lines = _logged([*lines, *summary_lines(found)], options.log)
-    return Reply(lines=lambda: lines)
+    return CommandReply(lines=lambda: lines)
 
 
-def _inspect(options: argparse.Namespace) -> Reply:
+def _inspect(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.reloc.checks import checks
     from atonc.delivery.texts import reloc_text
     from atonc.delivery.trials import relocating
@@ -91,7 +91,7 @@ def _inspect(options: argparse.Namespace) -> Reply:
         note(f"the image begins at {start:#x} of the file", options)
     log = None if options.json else options.log
     lines = _logged(reloc_text.inspect_lines(image, found, options.verbose), log)
-    return Reply(
+    return CommandReply(
         "reloc-inspect",
         lambda: reloc_text.as_json(image, found) | {"offset": start},
         lambda: lines,
@@ -122,7 +122,7 @@ class _RunOutput:
             print("\n".join(lines), flush=True)
 
 
-def _load(options: argparse.Namespace) -> Reply:
+def _load(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
     from atonc.delivery.recordings import files, make
     from atonc.delivery.recordings.recording import Statement
@@ -148,7 +148,7 @@ def _load(options: argparse.Namespace) -> Reply:
             files.write(options.record, make.of_image(loaded, Statement(options.record_board, options.record_licence)))
         output.say(*load_text.run_lines(loaded))
     _logged(output.lines, options.log)
-    return Reply("load-and-run", None if loaded is None else partial(load_text.as_json, loaded))
+    return CommandReply("load-and-run", None if loaded is None else partial(load_text.as_json, loaded))
 
 
 def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace, output: _RunOutput) -> Loaded | None:

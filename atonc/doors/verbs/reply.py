@@ -32,7 +32,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Reply:
+class CommandReply:
     """What a command found. Document and lines are made when one of them is asked for."""
 
     kind: str = ""  # of the document: the verb, or the verb and what of it
@@ -47,7 +47,7 @@ class Reply:
     code: int = 0
 
 
-def give(reply: Reply, options: argparse.Namespace) -> int:
+def give(reply: CommandReply, options: argparse.Namespace) -> int:
     """Shows a reply as the user wants it; the exit code."""
     if reply.data is not None and getattr(options, "json", False):
         print_document(reply.kind, reply.data(), reply.model_sha256)

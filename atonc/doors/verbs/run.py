@@ -9,14 +9,14 @@ from pathlib import Path
 from atonc.delivery.generate.comparing import network
 from atonc.doors.verbs.compiling import PictureOptions, write_pictures
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags
-from atonc.doors.verbs.reply import Reply, build_hash, progress
+from atonc.doors.verbs.reply import CommandReply, build_hash, progress
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count
 
 
-def _run(options: argparse.Namespace) -> Reply:
+def _run(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     observe = bool(options.dump or options.compare or options.layers)
@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> Reply:
         runs.dump(wanted.dump, result)
     cost = costs.network_cost(result.net, result.steps, info=fitting_c_info(result.net.network)[0])
     view = run_text.RunView(result, cost, differences, layers, violations)
-    return Reply(
+    return CommandReply(
         "run",
         lambda: run_text.as_json(view),
         lambda: run_text.lines(view, options.verbose),
@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> Reply:
     )
 
 
-def _disasm(options: argparse.Namespace) -> Reply:
+def _disasm(options: argparse.Namespace) -> CommandReply:
     from atonc.insight.report import run_text
     from atonc.insight.runs import programs
 
@@ -72,7 +72,7 @@ def _disasm(options: argparse.Namespace) -> Reply:
             text += "".join(f"{line}\n" for line in (f"program {program.name}", *decoded))
     elif not options.check and not options.json:
         text = "".join((f";; {p.name}\n" if len(chosen) > 1 else "") + p.text() for p in chosen)
-    return Reply(
+    return CommandReply(
         "disasm",
         lambda: {
             "file": options.file.name,
@@ -85,7 +85,7 @@ def _disasm(options: argparse.Namespace) -> Reply:
     )
 
 
-def _asm(options: argparse.Namespace) -> Reply:
+def _asm(options: argparse.Namespace) -> CommandReply:
     from atonc.insight.runs import programs
 
     container = programs.assemble_file(options.file)
@@ -94,10 +94,10 @@ def _asm(options: argparse.Namespace) -> Reply:
         raise InputError(f"{options.name!r} is not a C identifier", remedy="name the array with letters and digits")
     text = programs.to_header(container, options.name).encode()
     write_file(target, text if target.suffix == ".h" else programs.to_binary(container))
-    return Reply(raw=f"{target}: {count(len(container.blob.program), 'word')}\n")
+    return CommandReply(raw=f"{target}: {count(len(container.blob.program), 'word')}\n")
 
 
-def _view(options: argparse.Namespace) -> Reply:
+def _view(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     for file in (options.save, options.trace, options.annotate):
@@ -109,9 +109,9 @@ def _view(options: argparse.Namespace) -> Reply:
     page = html_page(found)
     if options.save:
         write_file(options.save, page)
-        return Reply(raw=f"wrote {options.save}\n")
+        return CommandReply(raw=f"wrote {options.save}\n")
     _serve(page, options.port)
-    return Reply()
+    return CommandReply()
 
 
 def _serve(page: bytes, port: int) -> None:

@@ -16,7 +16,7 @@ from atonc.delivery.generate.st_call import OUTPUT as OUTPUT_FOLDER
 from atonc.delivery.generate.st_call import WORKSPACE as DEFAULT_WORKSPACE
 from atonc.delivery.generate.st_call import StCall
 from atonc.doors.verbs.parser import OUTPUT, SHOWN, ST_ONLY, Command, arg, group, mark_rare
-from atonc.doors.verbs.reply import Reply
+from atonc.doors.verbs.reply import CommandReply
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import InputError, UnsupportedError
@@ -378,7 +378,7 @@ def add_foreign(parser: argparse.ArgumentParser, verb: str) -> None:
 # ------------------------------------------------------------------------------------------ the verb: an installation
 
 
-def _install(options: argparse.Namespace) -> Reply:
+def _install(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
     from atonc.delivery.generate.st_install import install
 
@@ -389,7 +389,7 @@ def _install(options: argparse.Namespace) -> Reply:
         f"export STEDGEAI_CORE_DIR={place}",
         f'export PATH="{place / "Utilities" / "linux"}:$PATH"   # or mac, windows',
     ]
-    return Reply(
+    return CommandReply(
         "stedgeai",
         lambda: {"files": list(map(str, written))},
         lambda: [*(f"wrote {path}" for path in written), "", *variables],

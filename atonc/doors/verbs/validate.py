@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from atonc.doors.verbs.compiling import compiler_options, model_options, model_path
 from atonc.doors.verbs.parser import SHOWN, Command, declared_values, flags
-from atonc.doors.verbs.reply import CiOptions, Reply, file_hash, note, progress
+from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash, note, progress
 from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, SAMPLES, ValidateOptions
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_file, write_files
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Found = tuple[TargetValidation, NetworkView, dict[str, str]]  # with what reproduces the build
 
 
-def _validate(options: argparse.Namespace) -> Reply:
+def _validate(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     model, mode = model_path(options), MODES[options.mode]
@@ -49,7 +49,7 @@ def _validate(options: argparse.Namespace) -> Reply:
     return _on_target(options, model) if mode == "target" else _on_emulator(options, model)
 
 
-def _on_emulator(options: argparse.Namespace, model: Path) -> Reply:
+def _on_emulator(options: argparse.Namespace, model: Path) -> CommandReply:
     from atonc.compiler.compile.reproduce import again
     from atonc.compiler.inputs.csv_arrays import csv_text
     from atonc.insight.report import validate_text
@@ -76,7 +76,7 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> Reply:
             details = validate_text.lines(found, options.min_cos, options.per_layer, options.verbose)
         return [*details, *validate_text.summary(found, options.min_cos, other)]
 
-    return Reply(
+    return CommandReply(
         "validate",
         lambda: validate_text.as_json(found, options.min_cos, options.per_layer),
         lines,
@@ -89,7 +89,7 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> Reply:
 # ------------------------------------------------------------------------------------------------ on the virtual board
 
 
-def _on_virtual_board(options: argparse.Namespace, model: Path) -> Reply:
+def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
     """What was built from this model with what is asked for, if there is such a folder; else the model is compiled."""
     from atonc.compiler.compile.reproduce import asked
     from atonc.delivery.generate import generating
@@ -112,7 +112,7 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> Reply:
         samples = _samples(options, view.compiled.source, BOARD_SAMPLES)
         found = boarding.validate_on_board(view, samples, options.runtime)
     said = f"{found.bytes_different} of {found.bytes_compared} bytes differ from the emulator's"
-    return Reply(
+    return CommandReply(
         "validate-board",
         lambda: boarding.as_json(found),
         lambda: boarding.lines(found),
@@ -127,7 +127,7 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> Reply:
 # --------------------------------------------------------------------------------------------------- on a real board
 
 
-def _on_target(options: argparse.Namespace, path: Path) -> Reply:
+def _on_target(options: argparse.Namespace, path: Path) -> CommandReply:
     from atonc.delivery.recordings import files, make
     from atonc.delivery.recordings.recording import Statement
     from atonc.delivery.texts import target_text
@@ -151,7 +151,7 @@ def _on_target(options: argparse.Namespace, path: Path) -> Reply:
         write_file(options.page, html_page(replace(view, measured=found.measured)))
     if options.st:
         options.st.validated(options, "TARGET", found.outputs, target_text.lines(found, options.verbose))
-    return Reply(
+    return CommandReply(
         "validate-target",
         lambda: target_text.as_json(found),
         lambda: target_text.lines(found, options.verbose),
