@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from atonc.doors.serve.jobs import LINE_BYTES, Message, run_limited
-from atonc.doors.serve.settings import JobLimits
+from atonc.doors.serve.limits import JobLimits
 from tests.patience import until
 
 FAMILY = """
@@ -94,7 +94,7 @@ def test_the_environment_has_no_secrets(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_worker_is_confined_before_it_reads(tmp_path: Path) -> None:
     limits = asdict(JobLimits(seconds=5, memory_bytes=1 << 30, file_bytes=1 << 20))
     code = f"""
-from atonc.doors.serve.settings import confine
+from atonc.doors.serve.limits import confine
 confine({json.dumps(limits)})
 try:
     bytearray(2 << 30)

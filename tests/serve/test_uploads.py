@@ -19,7 +19,7 @@ from starlette.types import Message, Receive
 
 from atonc.doors.serve import guard
 from atonc.doors.serve.app import Server, ServiceSettings
-from atonc.doors.serve.settings import JobLimits
+from atonc.doors.serve.limits import JobLimits
 from atonc.doors.serve.uploads import bounded
 from tests.serve.running import form, server, small_model
 

@@ -40,7 +40,7 @@ FILES = {
     "compare": "verbs.compare",
     "sweep": "verbs.quantize",
     "view": "verbs.run",
-    "serve": "serve.settings",
+    "serve": "serve.command",
     "disasm": "verbs.run",
     "asm": "verbs.run",
     "probe": "verbs.probe",

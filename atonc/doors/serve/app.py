@@ -26,7 +26,7 @@ from atonc.doors.serve.api import AGAIN, JOB, JOBS, ONE_MORE, UPLOAD, Endpoint, 
 from atonc.doors.serve.guard import Guard, QueueFull, TooMany, is_loopback, not_found, refused, too_slow
 from atonc.doors.serve.jobs import DONE, QUEUED, Events, Jobs, ServiceJob, Store
 from atonc.doors.serve.jobs import Request as JobRequest
-from atonc.doors.serve.settings import JobLimits, require_limits
+from atonc.doors.serve.limits import JobLimits, require_limits
 from atonc.doors.serve.uploads import (
     Upload,
     copied,

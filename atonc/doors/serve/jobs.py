@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from atonc.doors.serve.settings import JobLimits
+from atonc.doors.serve.limits import JobLimits
 from atonc.doors.serve.worker import OUT, REQUEST, RESULT, SUMMARY
 from atonc.machine.base.about import package_folder
 from atonc.machine.base.child import ONE_THREAD

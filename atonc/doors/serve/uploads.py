@@ -18,7 +18,7 @@ from starlette.types import Message, Receive
 from atonc.compiler.frontends.read import FOREIGN, TFLITE_MARK
 from atonc.doors.serve import form
 from atonc.doors.serve.guard import NoRoom, TooLarge
-from atonc.doors.serve.settings import KEPT_FREE_BYTES, JobLimits
+from atonc.doors.serve.limits import KEPT_FREE_BYTES, JobLimits
 from atonc.machine.base.about import package_folder
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atonc.doors.serve.form import field, parsed
-from atonc.doors.serve.settings import confine
+from atonc.doors.serve.limits import confine
 from atonc.doors.verbs.compiling import analyzed, compiler_options
 from atonc.doors.verbs.parser import declared_values
 from atonc.machine.base import progress
