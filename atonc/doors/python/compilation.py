@@ -18,7 +18,7 @@ from atonc.machine.base.words import count, instead
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
     from atonc.compiler.emit.program import Program
-    from atonc.compiler.inputs.batches import Shapes
+    from atonc.compiler.inputs.inputs import Shapes
     from atonc.compiler.ir import Array, Graph, Tensor
     from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.place import Layout
@@ -69,7 +69,7 @@ def _run_one(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
 
 def _each(shapes: Shapes, inputs: Mapping[str, Any], run: Callable[[Mapping[str, Any]], Outputs]) -> Outputs:
     """One sample, or those of a batch one after the other."""
-    from atonc.compiler.inputs.batches import joined, samples_of
+    from atonc.compiler.inputs.inputs import joined, samples_of
     from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base import progress
 

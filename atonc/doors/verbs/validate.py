@@ -18,7 +18,7 @@ from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.disk import write_file, write_files
 
 if TYPE_CHECKING:
-    from atonc.compiler.inputs.sample_files import Sample
+    from atonc.compiler.inputs.inputs import Sample
     from atonc.compiler.ir import Graph
     from atonc.delivery.trials.built import BuiltNetwork, Looked
     from atonc.delivery.trials.targeting import ExpectedRun, TargetValidation
@@ -51,7 +51,7 @@ def _validate(options: argparse.Namespace) -> CommandReply:
 
 def _on_emulator(options: argparse.Namespace, model: Path) -> CommandReply:
     from atonc.compiler.compile.reproduce import again
-    from atonc.compiler.inputs.csv_arrays import csv_text
+    from atonc.compiler.inputs.arrays import csv_text
     from atonc.insight.report import validate_text
     from atonc.insight.runs.runs import npz
     from atonc.insight.validating import judging

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.frontends.data_beside import data_files
+from atonc.compiler.frontends.limits import data_files
 from atonc.machine.base import errors
 from atonc.machine.base.about import __version__, package_folder
 from atonc.machine.base.disk import write_file

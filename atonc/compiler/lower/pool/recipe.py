@@ -22,7 +22,7 @@ from atonc.compiler.lower.semantics import means as meaning
 from atonc.compiler.lower.units.pool import channel_groups
 from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring, computable, pack
-from atonc.compiler.ops.windows import Geometry, pair
+from atonc.compiler.ops.conv import Geometry, pair
 from atonc.compiler.plan.streams import Area, Loop
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import attempt

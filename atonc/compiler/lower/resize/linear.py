@@ -31,7 +31,7 @@ from atonc.compiler.lower.units.affine import WIDE_ERROR, AffinePair, fit_pair, 
 from atonc.compiler.lower.units.arith import clip_unit, pair_unit, product_unit
 from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring, computable, pack
-from atonc.compiler.ops.resize import source_positions
+from atonc.compiler.ops.movement import source_positions
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import RESIZE_LINEAR
@@ -173,9 +173,7 @@ def _check(op: Op, x: Tensor, y: Tensor) -> None:
     if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[3] != y.shape[3] or x.shape[0] != y.shape[0]:
         raise Refusal(RESIZE_LINEAR, f"{x.shape} to {y.shape}", "height and width of one picture", "use the CPU")
     if x.scale / y.scale > _STEEPEST:
-        raise Refusal(
-            RESIZE_LINEAR, f"{x.scale / y.scale:.2f} output codes for an input code", f"{_STEEPEST}", "CPU"
-        )
+        raise Refusal(RESIZE_LINEAR, f"{x.scale / y.scale:.2f} output codes for an input code", f"{_STEEPEST}", "CPU")
 
 
 def _axis_pieces(op: Op, x: Tensor, y: Tensor, axis: int) -> list[ResizePiece]:

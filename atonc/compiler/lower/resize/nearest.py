@@ -19,7 +19,7 @@ from atonc.compiler.lower.move.recipe import change_between, runs, view_of
 from atonc.compiler.lower.registry import recipe
 from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.lower.units.wiring import placeable
-from atonc.compiler.ops.resize import nearest_index, source_positions
+from atonc.compiler.ops.movement import nearest_index, source_positions
 from atonc.compiler.plan.task import TaskGroup
 from atonc.machine.base.errors import ModelError
 

@@ -13,7 +13,7 @@ from atonc.compiler.lower.pool.means import Line, divisor_of, joining, parts_of
 from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limited, pair, shifted
 from atonc.compiler.lower.semantics.moves import changed
 from atonc.compiler.lower.units.pool import channel_groups, division, frame_of
-from atonc.compiler.ops.windows import Geometry
+from atonc.compiler.ops.conv import Geometry
 
 Codes = Callable[[Sequence[Any]], list[Ints]]
 Windows = tuple[Geometry, tuple[int, int]]  # and the size of the output
