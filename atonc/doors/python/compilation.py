@@ -1,4 +1,5 @@
-"""A compiled model as a Python user meets it: figures, layers, runs, files. `atonc.compile` gives one."""
+"""A compiled model as a Python user meets it: figures, layers, runs, files. `atonc.compile` gives one;
+and how compiled networks run on the emulated chip."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@ shows it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from atonc.doors.python.compilation import data_frame
 from atonc.insight.evaluating.run import Evaluation
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from atonc.insight.report.notebook import Rows, Tables
 
 
-class Result(ABC):
+class Result:
     """Something that has tables; the first of them is meant where none is named."""
 
-    @property
-    @abstractmethod
-    def tables(self) -> Tables: ...
+    # of each kind: its tables, what was found in a line, and a plot, as the report makes them
+    _made_tables: ClassVar[Callable[[Any], Tables]]
+    _made_line: ClassVar[Callable[[Any], str]]
+    _made_plot: ClassVar[Callable[[Any], str] | None] = None
 
     @property
-    @abstractmethod
+    def tables(self) -> Tables:
+        return type(self)._made_tables(self)
+
+    @property
     def _line(self) -> str:
-        """What was found, in a line."""
-
-    @property
-    def _plot(self) -> str:
-        return ""
+        return type(self)._made_line(self)
 
     @classmethod
     def of(cls, found: Any, **more: Any) -> Self:
@@ -59,7 +59,8 @@ class Result(ABC):
         return f"<{self._line}; to_pandas() has {', '.join(self.tables)}>"
 
     def _repr_html_(self) -> str:
-        return notebook.result_page(self._line, self.rows(), self._plot)
+        plot = type(self)._made_plot
+        return notebook.result_page(self._line, self.rows(), plot(self) if plot else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,60 +86,28 @@ class ValidationResult(Result, Validation):
 
 
 class EvaluationResult(Result, Evaluation):
-    @property
-    def tables(self) -> Tables:
-        return notebook.evaluation_tables(self)
+    _made_tables, _made_line = notebook.evaluation_tables, notebook.evaluation_line
+    _made_plot = notebook.interval_plot
 
-    @property
-    def _line(self) -> str:
-        return notebook.evaluation_line(self)
 
-    @property
-    def _plot(self) -> str:
-        return notebook.interval_plot(self)
+def _front_plot(found: Quantised) -> str:
+    from atonc.insight.report.quantize_text import front_plot
+
+    return front_plot(found.front)
 
 
 class QuantisedResult(Result, Quantised):
     """`atonc.compile` takes it as it is."""
 
-    @property
-    def tables(self) -> Tables:
-        return notebook.quantised_tables(self)
-
-    @property
-    def _line(self) -> str:
-        return notebook.quantised_line(self)
-
-    @property
-    def _plot(self) -> str:
-        from atonc.insight.report.quantize_text import front_plot
-
-        return front_plot(self.front)
+    _made_tables, _made_line = notebook.quantised_tables, notebook.quantised_line
+    _made_plot = _front_plot
 
 
 class SweepTable(Result, Sweep):
-    @property
-    def tables(self) -> Tables:
-        return notebook.sweep_tables(self)
-
-    @property
-    def _line(self) -> str:
-        return notebook.sweep_line(self)
-
-    @property
-    def _plot(self) -> str:
-        return notebook.sweep_plot(self)
+    _made_tables, _made_line = notebook.sweep_tables, notebook.sweep_line
+    _made_plot = notebook.sweep_plot
 
 
 class ComparisonResult(Result, Comparison):
-    @property
-    def tables(self) -> Tables:
-        return notebook.comparison_tables(self)
-
-    @property
-    def _line(self) -> str:
-        return notebook.comparison_line(self)
-
-    @property
-    def _plot(self) -> str:
-        return notebook.both_timelines(self)
+    _made_tables, _made_line = notebook.comparison_tables, notebook.comparison_line
+    _made_plot = notebook.both_timelines

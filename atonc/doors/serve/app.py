@@ -331,12 +331,10 @@ MOST_CONNECTIONS = 500
 GOODBYE_SECONDS = 1  # for answers that are under way; streams of events never end by themselves
 
 
-def serve(settings: ServiceSettings, host: str, port: int, ask_token: bool) -> int:
+def serve(settings: ServiceSettings, host: str, port: int, ask_token: bool) -> None:
     require_limits()
-    if ask_token or not is_loopback(host):
-        settings = replace(settings, token=settings.token or secrets.token_urlsafe(24))
-    else:
-        settings = replace(settings, token="")
+    asked = ask_token or not is_loopback(host)
+    settings = replace(settings, token=(settings.token or secrets.token_urlsafe(24)) if asked else "")
     with _only_one(settings.folder), _socket(host, port) as listening:
         config = uvicorn.Config(
             application(settings),
@@ -348,17 +346,12 @@ def serve(settings: ServiceSettings, host: str, port: int, ask_token: bool) -> i
             proxy_headers=False,
             ws="none",
         )
-        print(f"{_address(host, listening)}{f'?token={settings.token}' if settings.token else ''} (Ctrl-C ends it)")
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+        token = f"?token={settings.token}" if settings.token else ""
+        print(f"http://{shown}:{listening.getsockname()[1]}/{token} (Ctrl-C ends it)")
         print(f"builds and history: {settings.folder}", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])
-    return 0
-
-
-def _address(host: str, listening: socket.socket) -> str:
-    port = listening.getsockname()[1]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}/"
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
-"""Who may ask: the Host that a browser believes to talk to, the origin of its page, and the token.
+"""Who may ask: the Host that a browser believes to talk to, the origin of its page, and the token; and how the server
+says what it does not do: a status, and for what only has to wait, when to ask again.
 
 A page of another site can make a browser send requests here; it is told apart by its Origin, or by what the browser
 says of the fetch. A name that an attacker lets point to this machine is told apart by the Host: only addresses,

@@ -1,4 +1,5 @@
-"""Models and samples that visitors send: counted while they come in, kept under names of ours."""
+"""Models and samples that visitors send: counted while they come in, kept under names of ours. Models that
+come with atonc are for visitors who have none at hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Epoch-controller programs in files: reading every form, disassembling, decoding, assembling."""
+"""Epoch-controller programs in files: reading every form, disassembling, decoding, assembling; and the safety rules
+applied to them and to runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`atonc run`: a compiled network, its inputs, what it computed and how long the chip would take.
+"""`atonc run`: a compiled network, its inputs (from files, or from a seed, which means the same as for the model), what
+it computed, and comparisons with another run or with the model.
 
 Here the witnesses meet: the emulator (emu), the cycle models and the safety rules (hw), the model side (compare)."""
 

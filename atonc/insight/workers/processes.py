@@ -1,4 +1,5 @@
-"""Processes of this machine, one per core: a thread of ours hands units to each and starts another when it dies."""
+"""Who computes units: processes of this machine, one per core, to each of which a thread of ours hands units (it starts
+another when one dies), or a Dask cluster, whose scheduler gives them to its workers, and again to others."""
 
 from __future__ import annotations
 

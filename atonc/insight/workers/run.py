@@ -78,18 +78,17 @@ def stream(
             todo.setdefault(key, []).append(number)
         else:
             yield FinishedUnit(number, unit, found, True)
-    messages = {numbers[0]: _message(name, units[numbers[0]], digests[numbers[0]]) for numbers in todo.values()}
     keys = {numbers[0]: key for key, numbers in todo.items()}
+    messages: dict[int, dict[str, Any]] = {
+        first: {"function": name, "unit": units[first].as_document(digests[first]), "version": code_version()}
+        for first in keys
+    }
     for first, given in _compute(messages, scheduler, processes):
         result, failed = _result(units[first], given, on_failure)
         if kept is not None and not failed:
             kept.put(keys[first], result)
         for number in todo[keys[first]]:
             yield FinishedUnit(number, units[number], result, number != first)
-
-
-def _message(function: str, unit: WorkUnit, digests: tuple[str, ...]) -> dict[str, Any]:
-    return {"function": function, "unit": unit.as_document(digests), "version": code_version()}
 
 
 def _compute(messages: dict[int, dict[str, Any]], scheduler: str | None, processes: int | None) -> Iterator[Given]:

@@ -1,4 +1,5 @@
-"""A unit of work, and the key by which its result is known: everything that the result depends on, hashed."""
+"""A unit of work; the key by which its result is known: everything that the result depends on, hashed; a function by
+its name, and what calling it gave; and results by key, one file each: whole or not there."""
 
 from __future__ import annotations
 
