@@ -3,15 +3,16 @@ shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 from atonc.doors.python.compilation import data_frame
 from atonc.insight.evaluating.run import Evaluation
 from atonc.insight.explain.compare import Comparison
 from atonc.insight.quantizing.types import Quantised
-from atonc.insight.report import notebook
 from atonc.insight.sweeping.run import Sweep
 from atonc.insight.validating.judging import MIN_COSINE, complaints
 from atonc.insight.validating.validating import Validation
@@ -20,29 +21,26 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import instead
 
 if TYPE_CHECKING:
-    from atonc.insight.report.notebook import Rows, Tables
+    from atonc.insight.report.document import Document
+
+Rows = list[dict[str, Any]]
 
 
-class Result:
+class Result(ABC):
     """Something that has tables; the first of them is meant where none is named."""
 
-    # of each kind: its tables, what was found in a line, and a plot, as the report makes them
-    _made_tables: ClassVar[Callable[[Any], Tables]]
-    _made_line: ClassVar[Callable[[Any], str]]
-    _made_plot: ClassVar[Callable[[Any], str] | None] = None
-
     @property
-    def tables(self) -> Tables:
-        return type(self)._made_tables(self)
-
-    @property
-    def _line(self) -> str:
-        return type(self)._made_line(self)
+    @abstractmethod
+    def _document(self) -> Document: ...
 
     @classmethod
     def of(cls, found: Any, **more: Any) -> Self:
         """What was found below, with these abilities."""
         return cls(**{member.name: getattr(found, member.name) for member in fields(found)}, **more)
+
+    @property
+    def tables(self) -> Mapping[str, Rows]:
+        return self._document.tables
 
     def rows(self, table: str = "") -> Rows:
         """A table as dictionaries."""
@@ -56,11 +54,12 @@ class Result:
         return data_frame(self.rows(table))
 
     def __repr__(self) -> str:
-        return f"<{self._line}; to_pandas() has {', '.join(self.tables)}>"
+        return f"<{self._document.line}; to_pandas() has {', '.join(self.tables)}>"
 
     def _repr_html_(self) -> str:
-        plot = type(self)._made_plot
-        return notebook.result_page(self._line, self.rows(), plot(self) if plot else "")
+        from atonc.insight.report.notebook import fragment
+
+        return fragment(self._document)
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,38 +75,42 @@ class ValidationResult(Result, Validation):
         """A sentence for each reason to fail."""
         return tuple(complaints(self, self.min_cosine))
 
-    @property
-    def tables(self) -> Tables:
-        return notebook.validation_tables(self, self.min_cosine)
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.validate_text import document
 
-    @property
-    def _line(self) -> str:
-        return notebook.validation_line(self, self.min_cosine)
+        return document(self, self.min_cosine)
 
 
 class EvaluationResult(Result, Evaluation):
-    _made_tables, _made_line = notebook.evaluation_tables, notebook.evaluation_line
-    _made_plot = notebook.interval_plot
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.evaluate_text import document
 
-
-def _front_plot(found: Quantised) -> str:
-    from atonc.insight.report.quantize_text import front_plot
-
-    return front_plot(found.front)
+        return document(self)
 
 
 class QuantisedResult(Result, Quantised):
     """`atonc.compile` takes it as it is."""
 
-    _made_tables, _made_line = notebook.quantised_tables, notebook.quantised_line
-    _made_plot = _front_plot
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.quantize_text import document
+
+        return document(self, "")
 
 
 class SweepTable(Result, Sweep):
-    _made_tables, _made_line = notebook.sweep_tables, notebook.sweep_line
-    _made_plot = notebook.sweep_plot
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.sweep_text import document
+
+        return document(self)
 
 
 class ComparisonResult(Result, Comparison):
-    _made_tables, _made_line = notebook.comparison_tables, notebook.comparison_line
-    _made_plot = notebook.both_timelines
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.compare_text import document
+
+        return document(self)

@@ -39,6 +39,7 @@ def _compare(options: argparse.Namespace) -> CommandReply:
         return _applications(options)
     from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.insight.report import compare_text
+    from atonc.insight.report.document import lines
     from atonc.insight.report.html import compare_page
 
     seed = 0 if options.seed is None and options.min_cosine else options.seed
@@ -48,7 +49,7 @@ def _compare(options: argparse.Namespace) -> CommandReply:
     return CommandReply(
         "compare",
         lambda: compare_text.as_json(found),
-        lambda: compare_text.lines(found, options.verbose),
+        lambda: lines(compare_text.document(found, options.verbose)),
         checks=list(_gates(options, found)),
         subject=options.b,
     )

@@ -140,6 +140,7 @@ def _release(options: argparse.Namespace) -> str:
 def _pareto(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
+    from atonc.insight.report.document import lines
     from atonc.insight.report.html import sweep_page
     from atonc.insight.sweeping.row import pareto
     from atonc.machine.base.disk import write_file
@@ -152,7 +153,7 @@ def _pareto(options: argparse.Namespace) -> CommandReply:
     return CommandReply(
         "pareto",
         lambda: sweep_text.as_json(found),
-        lambda: [*sweep_text.lines(found), "", f"written: {options.pareto}"],
+        lambda: [*lines(sweep_text.document(found)), "", f"written: {options.pareto}"],
         file_hash(model),
     )
 

@@ -7,6 +7,7 @@ import argparse
 import hashlib
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ def _quantize(options: argparse.Namespace) -> CommandReply:
         preflight.check_packages("torch", "onnxscript", extra="torch")
     from atonc.insight.quantizing.run import quantize
     from atonc.insight.report import quantize_text
+    from atonc.insight.report.document import lines
 
     result = quantize(options.model, options.data, settings)
     result.save(target)
@@ -57,7 +59,7 @@ def _quantize(options: argparse.Namespace) -> CommandReply:
     return CommandReply(
         "quantize",
         lambda: {**quantize_text.as_json(result), "file": str(target)},
-        lambda: quantize_text.lines(result, str(target), options.verbose, str(options.page or "")),
+        lambda: lines(quantize_text.document(result, str(target), options.verbose, str(options.page or ""))),
         file_hash(options.model),
     )
 
@@ -113,6 +115,7 @@ def _evaluate(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
     from atonc.insight.evaluating.run import evaluate
     from atonc.insight.report import evaluate_text
+    from atonc.insight.report.document import lines
 
     model = model_path(options)
     preflight.check_folder(options.output)
@@ -124,7 +127,9 @@ def _evaluate(options: argparse.Namespace) -> CommandReply:
     pages = evaluation_pages(found, model, compiler, options.name)
     write_files(options.output, {"evaluation.json": f"{text}\n".encode(), **pages})
     page = str(options.output / EVALUATION)
-    return CommandReply("evaluate", found.as_dict, lambda: evaluate_text.lines(found, page, options.verbose), digest)
+    return CommandReply(
+        "evaluate", found.as_dict, lambda: lines(evaluate_text.document(found, page, options.verbose)), digest
+    )
 
 
 def evaluation_pages(found: Evaluation, model: Path, compiler: Options, name: str) -> dict[str, bytes]:
@@ -146,6 +151,7 @@ def _sweep(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.application.sweeping import sweep
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
+    from atonc.insight.report.document import lines
     from atonc.insight.report.html import sweep_page
 
     wanted = declared_values(SweepOptions, options)
@@ -161,7 +167,7 @@ def _sweep(options: argparse.Namespace) -> CommandReply:
     return CommandReply(
         "sweep",
         lambda: data,
-        lambda: [*sweep_text.lines(found), "", f"written: {', '.join(map(str, written))}"],
+        lambda: [*lines(sweep_text.document(found)), "", f"written: {', '.join(map(str, written))}"],
         code=0 if len(found.refused) < len(found.results) else 1,
     )
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from atonc.delivery.trials.targeting import ExpectedRun, TargetValidation
     from atonc.delivery.wire.client import Client
     from atonc.insight.explain.types import NetworkView
+    from atonc.insight.report.document import Document
 
     Found = tuple[TargetValidation, NetworkView, dict[str, str]]  # with what reproduces the build
 
@@ -53,6 +54,7 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> CommandReply:
     from atonc.compiler.compile.reproduce import again
     from atonc.compiler.inputs.arrays import csv_text
     from atonc.insight.report import validate_text
+    from atonc.insight.report.document import lines
     from atonc.insight.runs.runs import npz
     from atonc.insight.validating import judging
     from atonc.insight.validating.validating import validate_model
@@ -70,16 +72,16 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> CommandReply:
     def other(verb: str, *more: str) -> str:
         return again(verb, model, wanted, *more)
 
-    def lines() -> list[str]:
-        details = validate_text.short_lines(found, options.min_cos)
-        if options.verbose or options.per_layer:
-            details = validate_text.lines(found, options.min_cos, options.per_layer, options.verbose)
-        return [*details, *validate_text.summary(found, options.min_cos, other)]
+    every, verbose = options.per_layer and options.verbose, options.per_layer or options.verbose
+
+    def document() -> Document:
+        details = list(validate_text.sections(found, options.min_cos, every)) if verbose else ()
+        return validate_text.document(found, options.min_cos, other, details)
 
     return CommandReply(
         "validate",
         lambda: validate_text.as_json(found, options.min_cos, options.per_layer),
-        lines,
+        lambda: lines(document()),
         file_hash(model),
         checks=list(judging.checks(found, options.min_cos)),
         subject=model,
