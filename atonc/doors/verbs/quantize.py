@@ -7,7 +7,6 @@ import argparse
 import hashlib
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
