@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from atonc.compiler.request.options import Options
-from atonc.delivery.application.options import AppOptions, AppUpdateOptions
+from atonc.delivery.application.types import AppOptions, AppUpdateOptions
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.quantizing.types import Quantised, QuantizeOptions
@@ -182,11 +182,11 @@ def application(
 ) -> BuiltApplication:
     """Several networks in one firmware: an application file, or models that take turns. Written to `output`, if given.
 
-    The options are those of `atonc.delivery.application.options.AppOptions`, also spelled as on the command line;
+    The options are those of `atonc.delivery.application.types.AppOptions`, also spelled as on the command line;
     `compiler`: those of `atonc.compile`, for a list of models.
     """
     from atonc.delivery.application.read import of_models, read_application
-    from atonc.delivery.trials.app_running import build_and_try
+    from atonc.delivery.trials.applications import build_and_try
 
     wanted = arguments(AppOptions, options)
     if isinstance(source, (str, os.PathLike)):
@@ -204,10 +204,10 @@ def update_network(
 ) -> BuiltUpdate:
     """The next version of a relocatable network of an application, for firmware that was built before (`built`).
 
-    The options are those of `atonc.delivery.application.options.AppUpdateOptions`, also spelled as on the command line.
+    The options are those of `atonc.delivery.application.types.AppUpdateOptions`, also spelled as on the command line.
     """
     from atonc.delivery.application.read import read_application
-    from atonc.delivery.trials.app_updating import update_and_try
+    from atonc.delivery.trials.applications import update_and_try
 
     wanted = arguments(AppUpdateOptions, options)
     with in_notebook():
@@ -335,7 +335,7 @@ def sweep(file: str | PathLike[str], **options: Any) -> SweepTable:
 
     The options are those of `atonc.insight.sweeping.plan.SweepOptions`; nothing is written but the cache of rows.
     """
-    from atonc.delivery.application.sweeping import sweep as run_all
+    from atonc.delivery.application.comparing import sweep as run_all
     from atonc.doors.python.results import SweepTable
 
     with in_notebook():

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atonc.compiler.request.options import Options
-from atonc.delivery.application.options import AppOptions, AppUpdateOptions
-from atonc.delivery.application.types import OWNER, owner_of
+from atonc.delivery.application.types import OWNER, AppOptions, AppUpdateOptions, owner_of
 from atonc.delivery.deploy.options import DeployOptions
 from atonc.doors.verbs.compiling import MODELS
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags, single
@@ -22,13 +21,13 @@ from atonc.machine.base.errors import InputError
 
 if TYPE_CHECKING:
     from atonc.delivery.application.types import Application
-    from atonc.delivery.deploy.plan import FinishedStep
+    from atonc.delivery.deploy.steps import FinishedStep
 
 
 def _deploy(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.deploy.config import read_config
     from atonc.delivery.deploy.deployment import Deployment
-    from atonc.delivery.deploy.plan import deploy
+    from atonc.delivery.deploy.steps import deploy
     from atonc.delivery.texts import deploy_text
 
     wishes = declared_values(DeployOptions, options)
@@ -65,9 +64,9 @@ def _build(options: argparse.Namespace) -> CommandReply:
     if wanted.trial or any(one.relocatable is not None for one in application.networks):
         preflight.check_compiler()
     from atonc.delivery.texts import app_text
-    from atonc.delivery.trials import app_running
+    from atonc.delivery.trials import applications
 
-    built = app_running.build_and_try(application, options.output, wanted)
+    built = applications.build_and_try(application, options.output, wanted)
     for sentence in built.notes:
         note(sentence, options)
     checks = [*built.gates, *_trial(built.trial)]
@@ -88,7 +87,7 @@ def _update(options: argparse.Namespace) -> CommandReply:
         preflight.check_folder(options.output, owner=owner_of(options.network))
     preflight.check_compiler()
     from atonc.delivery.texts import app_text
-    from atonc.delivery.trials.app_updating import update_and_try
+    from atonc.delivery.trials.applications import update_and_try
 
     made = update_and_try(application, options.network, options.output, wanted)
     return CommandReply("app-update", made.as_dict, lambda: app_text.update_lines(made), checks=_trial(made.trial))

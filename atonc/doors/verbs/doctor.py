@@ -13,7 +13,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def _doctor(options: argparse.Namespace) -> CommandReply:
-    from atonc.delivery.doctor.examine import STEPS, examine
+    from atonc.delivery.doctor.diagnosis import STEPS, examine
     from atonc.delivery.texts.doctor_text import lines
     from atonc.delivery.trials.real_board import cube_ide
 

@@ -44,9 +44,7 @@ def _read(options: argparse.Namespace) -> CommandReply:
     log, output = Path(options.names[1]), options.output or Path("evidence.json")
     preflight.check_file(output)
     from atonc.delivery.probes import PROBES
-    from atonc.delivery.probes.document import document, evidence_bytes
-    from atonc.delivery.probes.log import read_log
-    from atonc.delivery.probes.settle import require_answers, settle
+    from atonc.delivery.probes.log import document, evidence_bytes, read_log, require_answers, settle
     from atonc.delivery.texts import probe_text
 
     settled = settle(read_log(log), PROBES)
@@ -68,7 +66,7 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> CommandReply:
     from atonc.compiler.place import board
     from atonc.delivery.probes import with_controls
     from atonc.delivery.probes.build import build_all
-    from atonc.delivery.probes.folder import folder_files
+    from atonc.delivery.probes.table import folder_files
     from atonc.delivery.texts import probe_text
 
     wanted, target = with_controls(names), board(options.board)
@@ -94,11 +92,11 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> CommandReply:
 
 
 def _check(options: argparse.Namespace) -> CommandReply:
-    from atonc.delivery.recordings import checks, files
+    from atonc.delivery.recordings import store
     from atonc.delivery.texts import recordings_text
 
-    found = files.read(options.file)
-    wrong, missing = checks.faults(found), checks.gaps(found)
+    found = store.read(options.file)
+    wrong, missing = store.faults(found), store.gaps(found)
     return CommandReply(
         "recordings-check",
         lambda: recordings_text.check_json(found, wrong, missing),
@@ -109,11 +107,11 @@ def _check(options: argparse.Namespace) -> CommandReply:
 
 
 def _compare(options: argparse.Namespace) -> CommandReply:
-    from atonc.delivery.recordings import comparing, files
+    from atonc.delivery.recordings import making, store
     from atonc.delivery.texts import recordings_text
 
-    recording = files.read(options.file)
-    found = comparing.compare(recording, options.other)
+    recording = store.read(options.file)
+    found = making.compare(recording, options.other)
     return CommandReply(
         "recordings-compare",
         lambda: recordings_text.compare_json(found),
@@ -124,24 +122,24 @@ def _compare(options: argparse.Namespace) -> CommandReply:
 
 
 def _collect(options: argparse.Namespace) -> CommandReply:
-    from atonc.delivery.recordings import collection
+    from atonc.delivery.recordings import store
 
-    target = collection.add(options.file, options.to)
+    target = store.add(options.file, options.to)
     return CommandReply(
         "recordings-add",
-        lambda: {"file": target.name, "table": collection.TABLE},
-        raw=f"{target}, and its row in {options.to / collection.TABLE}\n",
+        lambda: {"file": target.name, "table": store.TABLE},
+        raw=f"{target}, and its row in {options.to / store.TABLE}\n",
     )
 
 
 def _power(options: argparse.Namespace) -> CommandReply:
-    from atonc.delivery.recordings import beside, files, power, power_windows
+    from atonc.delivery.recordings import power, store
     from atonc.delivery.texts import recordings_text
 
-    recording = files.read(options.recording) if options.recording else None
+    recording = store.read(options.recording) if options.recording else None
     trace = power.read(options.file, power.PowerOptions(options.volts, options.efficiency, options.mark))
-    found = power_windows.measure(trace, recording.milliseconds if recording else ())
-    estimate = beside.estimate(options.build, recording) if options.build else None
+    found = power.measure(trace, recording.milliseconds if recording else ())
+    estimate = power.estimate(options.build, recording) if options.build else None
     return CommandReply(
         "recordings-power",
         lambda: recordings_text.power_json(trace, found, estimate),

@@ -147,7 +147,7 @@ def evaluation_pages(found: Evaluation, model: Path, compiler: Options, name: st
 
 
 def _sweep(options: argparse.Namespace) -> CommandReply:
-    from atonc.delivery.application.sweeping import sweep
+    from atonc.delivery.application.comparing import sweep
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
     from atonc.insight.report.document import lines

@@ -18,7 +18,7 @@ from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.words import shell
 
 if TYPE_CHECKING:
-    from atonc.delivery.trials.load_run import Loaded, LoadPlan
+    from atonc.delivery.trials.loading import Loaded, LoadPlan
 
 _CLANG = ("--llvm", "--st-clang", "--compatible-mode", "--custom")
 RELOC_LOG, LOAD_LOG = "atonc_reloc.log", "atonc_load_and_run.log"
@@ -124,35 +124,37 @@ class _RunOutput:
 
 def _load(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
-    from atonc.delivery.recordings import files, make
-    from atonc.delivery.recordings.recording import Statement
+    from atonc.delivery.recordings import making, store
+    from atonc.delivery.recordings.store import Statement
     from atonc.delivery.texts import load_text
-    from atonc.delivery.trials import load_run
+    from atonc.delivery.trials import loading
     from atonc.insight.runs import runs
 
     output = _RunOutput(options)
-    image, inputs = load_run.sorted_files(options.positional, options.input)
+    image, inputs = loading.sorted_files(options.positional, options.input)
     for file in (options.output, options.record):
         preflight.check_file(file)
-    plan = load_run.plan(image, options.mode, options.address)
+    plan = loading.plan(image, options.mode, options.address)
     output.say(*load_text.plan_lines(plan), "")
     loaded = None
     if options.real or options.dry_run:
         loaded = _real(plan, inputs, options, output)
     elif "no-run" not in plan.words:
-        loaded = load_run.run_virtual(plan, options.seed, inputs)
+        loaded = loading.run_virtual(plan, options.seed, inputs)
     if loaded is not None:
         if options.output:
             runs.save_arrays(options.output, loaded.arrays)
         if options.record:
-            files.write(options.record, make.of_image(loaded, Statement(options.record_board, options.record_licence)))
+            store.write(
+                options.record, making.of_image(loaded, Statement(options.record_board, options.record_licence))
+            )
         output.say(*load_text.run_lines(loaded))
     _logged(output.lines, options.log)
     return CommandReply("load-and-run", None if loaded is None else partial(load_text.as_json, loaded))
 
 
 def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace, output: _RunOutput) -> Loaded | None:
-    from atonc.delivery.trials import load_run, load_target, real_board
+    from atonc.delivery.trials import loading, real_board
     from atonc.delivery.wire.links import open_link
 
     tools, missing = real_board.find_tools(real_board.cube_ide(options.cube_ide_dir))
@@ -164,7 +166,7 @@ def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace,
         output.say(*(f"[{k}] {step.what}\n    {shlex.join(step.command)}" for k, step in enumerate(steps, 1)))
         if "no-run" not in plan.words:
             output.say(
-                f"[{len(steps) + 1}] run it through {line}: {load_run.INFERENCES} inferences, times of every epoch"
+                f"[{len(steps) + 1}] run it through {line}: {loading.INFERENCES} inferences, times of every epoch"
             )
         output.say(*(f"missing: {sentence}" for sentence in (*missing, *absent)))
         return None
@@ -175,7 +177,7 @@ def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace,
         output.say(f"The firmware runs. Talk to it: atonc validate MODEL --mode target -d {line}")
         return None
     output.say(f"[{total}/{total}] run it through {line}", "")
-    return load_target.run_on_board(plan, open_link(line), options.seed, inputs)
+    return loading.run_on_board(plan, open_link(line), options.seed, inputs)
 
 
 _NO_COLOUR = arg("--no-color", action="store_true", help=argparse.SUPPRESS)  # nothing here is coloured

@@ -20,8 +20,7 @@ from atonc.machine.base.disk import write_file, write_files
 if TYPE_CHECKING:
     from atonc.compiler.inputs.inputs import Sample
     from atonc.compiler.ir import Graph
-    from atonc.delivery.trials.built import BuiltNetwork, Looked
-    from atonc.delivery.trials.targeting import ExpectedRun, TargetValidation
+    from atonc.delivery.trials.targeting import BuiltNetwork, ExpectedRun, Looked, TargetValidation
     from atonc.delivery.wire.client import Client
     from atonc.insight.explain.types import NetworkView
     from atonc.insight.report.document import Document
@@ -95,12 +94,12 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
     """What was built from this model with what is asked for, if there is such a folder; else the model is compiled."""
     from atonc.compiler.compile.reproduce import asked
     from atonc.delivery.generate import generating
-    from atonc.delivery.trials import boarding, built
-    from atonc.delivery.trials.built_side import BuiltSide
+    from atonc.delivery.trials import boarding, targeting
+    from atonc.delivery.trials.targeting import BuiltSide
 
     given = compiler_options(options)
-    looked = built.look(model, options.val_json, options.output)
-    chosen = built.of_model(looked, model, asked(given))
+    looked = targeting.look(model, options.val_json, options.output)
+    chosen = targeting.of_model(looked, model, asked(given))
     if chosen is not None:
         _say_chosen(options, chosen, asked(given))
         side = BuiltSide(chosen, model, given)
@@ -130,8 +129,8 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
 
 
 def _on_target(options: argparse.Namespace, path: Path) -> CommandReply:
-    from atonc.delivery.recordings import files, make
-    from atonc.delivery.recordings.recording import Statement
+    from atonc.delivery.recordings import making, store
+    from atonc.delivery.recordings.store import Statement
     from atonc.delivery.texts import target_text
     from atonc.delivery.wire.client import Client
     from atonc.delivery.wire.links import open_link
@@ -148,7 +147,7 @@ def _on_target(options: argparse.Namespace, path: Path) -> CommandReply:
         client.disconnect()
     if options.record:
         stated = Statement(options.record_board, options.record_licence)
-        files.write(options.record, make.of_validation(found, stated, reproduce))
+        store.write(options.record, making.of_validation(found, stated, reproduce))
     if options.page:
         write_file(options.page, html_page(replace(view, measured=found.measured)))
     if options.st:
@@ -167,18 +166,18 @@ def _model(options: argparse.Namespace, path: Path, client: Client) -> Found:
     """What was built, where the board holds it; else the model as it is compiled here, if the board holds that."""
     from atonc.compiler.compile.reproduce import asked
     from atonc.delivery.generate import generating
-    from atonc.delivery.trials import built, targeting
-    from atonc.delivery.trials.built_side import BuiltSide
+    from atonc.delivery.trials import targeting
+    from atonc.delivery.trials.targeting import BuiltSide
     from atonc.insight.explain import folder, ours
     from atonc.insight.validating.references import References
 
     given = compiler_options(options)
-    looked = built.look(path, options.val_json, options.output)
+    looked = targeting.look(path, options.val_json, options.output)
     client.connect()
     models = client.models()
-    chosen = built.on_board(looked, models, path)
+    chosen = targeting.on_board(looked, models, path)
     if chosen is None and (looked.named or any(not model.signature for model in models)):
-        chosen = built.of_model(looked, path, asked(given))
+        chosen = targeting.of_model(looked, path, asked(given))
     if chosen is not None:
         _say_chosen(options, chosen, asked(given))
     else:
