@@ -20,8 +20,8 @@ from atonc.compiler.compare import reference
 from atonc.compiler.compare.metrics import cosine
 from atonc.compiler.inputs.images import is_picture
 from atonc.compiler.ir import Graph
-from atonc.insight.runs import comparing, edge_inputs, runs
-from atonc.insight.runs.edge_inputs import EdgeBuffers
+from atonc.insight.runs import runs
+from atonc.insight.runs.runs import EdgeBuffers
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu import tensors
 from atonc.machine.emu.files.types import BufferInfo
@@ -33,7 +33,6 @@ from benchmarks.shared.fetched import Compilation, compilations
 
 GROUP = "st"
 ARGUMENTS = (ONE_FETCHED, IMAGES, ONLY, WRITE)
-
 
 
 @dataclass
@@ -59,8 +58,8 @@ class Row:
 
 def make_input(net: EmulatedNetwork, info: BufferInfo, photo: Path, seed: int) -> Any:
     if is_picture(tensors.io_shape(info)) and min(tensors.io_shape(info)[1:3]) != 1:
-        return edge_inputs.image_input(runs.edges_of(net), info, photo)
-    return edge_inputs.made(EdgeBuffers((info,), net.network.internals), seed)[info.name]
+        return runs.image_input(runs.edges_of(net), info, photo)
+    return runs.made(EdgeBuffers((info,), net.network.internals), seed)[info.name]
 
 
 def judge(item: Compilation, photos: list[Path]) -> Row:
@@ -69,7 +68,7 @@ def judge(item: Compilation, photos: list[Path]) -> Row:
         item.network_c, weights=item.weights[:1], blobs=item.ecblobs if item.epoch_controller else None, observe=True
     )
     net = runs.load(options)
-    graph = comparing.read_model(item.model_file)
+    graph = runs.read_model(item.model_file)
     real = [s for s in net.steps if not s.empty]
     row.epochs, row.cpu = len(real), sum(1 for s in real if s.kind != "npu")
     for seed, photo in enumerate(photos):
@@ -77,14 +76,14 @@ def judge(item: Compilation, photos: list[Path]) -> Row:
         started = time.perf_counter()
         result = runs.execute(net, inputs, options)
         row.seconds = time.perf_counter() - started
-        layers = comparing.layer_report(result, graph)
+        layers = runs.layer_report(result, graph)
         row.layers, row.unmatched = len(layers.results), len(layers.unmatched)
         row.worst, row.differ = max(row.worst, layers.max_diff), max(row.differ, layers.differ_percent)
         for e in layers.exceptions():
             layer = f"{e.kind} {e.tensor[-40:]} (epoch {e.epoch}, {e.buffer})"
             text = f"{layer}: {e.max_diff:g}, {e.differ_percent:.2f} %; {e.cause or e.note}"
             row.exceptions.setdefault(layer, text)
-        model_values = comparing.model_inputs(result, graph)
+        model_values = runs.model_inputs(result, graph)
         started = time.perf_counter()
         reference_outputs = run_reference(item.model_file, model_values, "reference")
         row.reference_seconds = time.perf_counter() - started

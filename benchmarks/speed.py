@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from atonc.compiler.compare import reference
-from atonc.insight.runs import comparing, runs
-from atonc.insight.runs.edge_inputs import image_input
+from atonc.insight.runs import runs
+from atonc.insight.runs.runs import image_input
 from benchmarks.networks import complete
 from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report
 from benchmarks.shared.fetched import compilations
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> Report:
     emulated = best(lambda: runs.execute(net, inputs, request))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     result = runs.execute(net, inputs, request)
-    values = list(comparing.model_inputs(result, comparing.read_model(item.model_file)).values())
+    values = list(runs.model_inputs(result, runs.read_model(item.model_file)).values())
     interpreter = reference._interpreter(item.model_file, "reference", False)
     for detail, value in zip(interpreter.get_input_details(), values, strict=True):
         interpreter.set_tensor(detail["index"], value)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.insight.runs import comparing, runs
+from atonc.insight.runs import runs
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu import tensors
 from atonc.machine.emu.files import network_c as header_comment
@@ -181,7 +181,7 @@ class Models:
 
     def _sizes(self, blob: str, cell: str) -> list[int]:
         try:
-            graph = comparing.read_model(self.path(blob, cell))
+            graph = runs.read_model(self.path(blob, cell))
         except AtoncError:
             return []
         return [prod(graph.tensors[name].shape) for name in graph.inputs]
@@ -195,7 +195,7 @@ def _layers(result: runs.RunResult, models: Models, found: Verdict) -> Verdict:
     best: Verdict = {}
     for blob, cell in likely[:MOST_MODELS]:
         try:
-            report = comparing.layer_report(result, comparing.read_model(models.path(blob, cell)))
+            report = runs.layer_report(result, runs.read_model(models.path(blob, cell)))
         except AtoncError:
             continue
         share = len(report.results) / max(1, len(report.results) + len(report.unmatched))

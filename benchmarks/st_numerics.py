@@ -26,7 +26,7 @@ from atonc.compiler.ops import OpResult, is_move, run_op, start_values
 from atonc.compiler.passes import order
 from atonc.compiler.plan.policy import whole_room
 from atonc.compiler.request.options import Options
-from atonc.insight.runs import comparing, runs
+from atonc.insight.runs import runs
 from atonc.machine.base.errors import AtoncError
 from benchmarks.networks import complete, make_input
 from benchmarks.shared import tables as markdown
@@ -115,7 +115,7 @@ def judge(item: Compilation, photos: list[Path]) -> Network:
     blobs = item.ecblobs if item.epoch_controller else None
     options = runs.RunOptions(item.network_c, weights=item.weights[:1], blobs=blobs, observe=True)
     net = runs.load(options)
-    source = comparing.read_model(item.model_file)
+    source = runs.read_model(item.model_file)
     graph = order.run(source, Options(numerics=NUMERICS))
     target = target_of(Options())
     facts = Facts(graph, target, whole_room(target.machine), NUMERICS, lambda: typical_runs(graph))
@@ -123,9 +123,9 @@ def judge(item: Compilation, photos: list[Path]) -> Network:
     for seed, photo in enumerate(photos):
         inputs = {info.name: make_input(net, info, photo, seed + 10 * k) for k, info in enumerate(net.inputs)}
         result = runs.execute(net, inputs, options)
-        buffers = [comparing.observed(s) for s in result.snapshots]
+        buffers = [runs.observed(s) for s in result.snapshots]
         streams = [ObservedBuffer(s.unit, s.epoch, None, 0, s.data.shape, s.data) for s in result.streams]
-        values = as_canonical(comparing.model_inputs(result, source), graph)
+        values = as_canonical(runs.model_inputs(result, source), graph)
         walked = walk(graph, mapped, values, [*buffers, *streams])
         network.rows += walked.rows
         count_outputs(network, walked, run_all(graph, mapped, values))

@@ -12,8 +12,8 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from atonc.doors.cli.cli import main
-from atonc.doors.verbs import baseline, ci
-from atonc.doors.verbs.documents import FORMAT
+from atonc.doors.verbs import compare, reply
+from atonc.doors.verbs.reply import FORMAT
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.reasons import CheckResult
 
@@ -45,7 +45,7 @@ def test_annotations_only_on_github(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     shown = capsys.readouterr()
     (line,) = [line for line in shown.err.splitlines() if line.startswith("::error ")]
     assert "title=atonc%3A --max-latency::latency is" in line and json.loads(shown.out)["gates"]
-    ci.annotate(Path("a,b:c%.onnx"), [CheckResult("x", False, "50 %\n::warning::no")])
+    reply.annotate(Path("a,b:c%.onnx"), [CheckResult("x", False, "50 %\n::warning::no")])
     assert capsys.readouterr().err == "::error file=a%2Cb%3Ac%25.onnx,title=atonc%3A x::50 %25\\x0a::warning::no\n"
 
 
@@ -60,9 +60,9 @@ def test_errors_are_reported_too(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_names_of_strangers_do_no_harm_in_reports() -> None:
     checks = [CheckResult("output \x1b[2J<&\x00", False, "a\ud800 ]]> <b>")]
-    (case,) = Xml.fromstring(ci.junit("validate", Path("m<.onnx"), checks)).iter("testcase")
+    (case,) = Xml.fromstring(reply.junit("validate", Path("m<.onnx"), checks)).iter("testcase")
     assert "\x1b" not in case.attrib["name"] and "<&" in case.attrib["name"]
-    assert json.loads(ci.sarif(Path("m m.onnx"), checks))["runs"][0]["results"][0]["locations"][0][
+    assert json.loads(reply.sarif(Path("m m.onnx"), checks))["runs"][0]["results"][0]["locations"][0][
         "physicalLocation"]["artifactLocation"]["uri"] == "m%20m.onnx"  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def test_documents_are_compared_as_they_are(base: dict[str, object], tmp_path: P
     file.write_text(json.dumps(base["document"]))
     assert main(["compare", str(file), "--against", str(file), "-q"]) == 0
     figures = {"npu": [{"name": "top1", "value": 0.9}], "float": [{"name": "top1", "value": None}]}
-    found = baseline.measured({"format": 1, "figures": figures}, "x")
+    found = compare.measured({"format": 1, "figures": figures}, "x")
     assert found.figures == {"top1 of npu": (0.9, "", True)}
 
 
@@ -144,7 +144,7 @@ def test_other_files_are_no_baselines(text: str, tmp_path: Path) -> None:
     file = tmp_path / "b.json"
     file.write_text(text)
     with pytest.raises(InputError):
-        baseline.measured(baseline.read_document(file), str(file))
+        compare.measured(compare.read_document(file), str(file))
 
 
 # ------------------------------------------------------------------------------------------------------- closed streams

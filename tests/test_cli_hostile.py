@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from atonc.compiler.inputs.images import FORMATS
-from atonc.doors.cli import cli
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError, plain
 from tests.frontends.tflite_models import O, T, build
@@ -229,13 +228,10 @@ def test_our_own_mistakes_are_one_paragraph_too(
     def broken(*_: object) -> None:
         raise KeyError("x\x1b[2J")
 
-    monkeypatch.setattr(cli, "parser", cli.parser.__wrapped__)  # not the one that remembers the verbs as they were
-    monkeypatch.setattr("atonc.doors.verbs.ops._ops", broken)
+    monkeypatch.setattr("atonc.insight.explain.operators.operator_table", broken)
     assert main(["ops", "--json"]) == 4
     shown = capsys.readouterr()
     assert json.loads(shown.out)["error"]["kind"] == "InternalError"
     assert shown.err.startswith("atonc: ") and shown.err.count("\n") == 1 and "Traceback" not in shown.err
     monkeypatch.setenv("ATONC_TRACEBACK", "1")
     assert main(["ops"]) == 4 and "Traceback" in capsys.readouterr().err
-
-

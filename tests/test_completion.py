@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from atonc.doors.cli.cli import main, parse, parser, verbs_of
-from atonc.doors.verbs.completion import SHELLS
-from atonc.doors.verbs.examples import EXAMPLES
+from atonc.doors.cli.cli import commands, main, parse, parser, verbs_of
+from atonc.doors.verbs.doctor import SHELLS
+from atonc.doors.verbs.parser import Command
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -71,7 +71,7 @@ def test_help_has_defaults_and_two_examples(name: str) -> None:
     verb = _with_options()[name]
     text = verb.format_help()  # type: ignore[attr-defined]
     examples = text.split("examples:\n")[-1].splitlines()
-    assert len(examples) >= 2 and all("atonc " in line for line in examples), f"{name} is missing in verbs/examples.py"
+    assert len(examples) >= 2 and all("atonc " in line for line in examples), f"{name} is missing in verbs/parser.py"
     assert "%%" not in text and "None" not in text
 
 
@@ -85,8 +85,12 @@ def test_help_is_in_groups_with_defaults() -> None:
 
 def test_examples_can_be_parsed() -> None:
     """A renamed option must not live on in the help."""
-    for verb, lines in EXAMPLES.items():
-        for line in lines if verb.split(" ")[0] in verbs_of(parser()) else ():
+    waiting: list[Command] = list(commands())
+    while waiting:
+        command = waiting.pop()
+        waiting += command.kinds
+        assert bool(command.examples) != bool(command.kinds), f"{command.name} has no examples"
+        for line in command.examples:
             words = shlex.split(line, comments=True)
             if words[0] == "atonc":
                 parse([*words[1 : words.index(">") if ">" in words else None]])

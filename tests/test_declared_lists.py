@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from atonc.doors.verbs.flags import add_declared, declared_values
+from atonc.doors.verbs.parser import add_declared, declared_values
 from atonc.insight.runs.run_options import RunOptions
 from atonc.insight.validating.validate_options import ValidateOptions
 

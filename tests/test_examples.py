@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.insight.runs import runs, safety
+from atonc.insight.runs import programs, runs
 from atonc.machine.base.reasons import Severity
 from atonc.machine.hw.ec.header import read_header_file
 from atonc.machine.hw.ec.text import assemble, disassemble
@@ -41,7 +41,7 @@ def test_text_and_program_are_the_same() -> None:
 
 
 def test_it_stays_inside_what_is_known_to_run(result: runs.RunResult) -> None:
-    found = [v for v in safety.check_run(result) if v.severity in (Severity.VIOLATION, Severity.UNPROVEN)]
+    found = [v for v in programs.check_run(result) if v.severity in (Severity.VIOLATION, Severity.UNPROVEN)]
     assert found == []
 
 

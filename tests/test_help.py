@@ -10,8 +10,7 @@ import pytest
 
 from atonc.doors.cli import cli
 from atonc.doors.cli.cli import main
-from atonc.doors.verbs.flags import is_rare
-from atonc.doors.verbs.parser import Parser
+from atonc.doors.verbs.parser import Parser, is_rare
 from atonc.machine.base.declare import did_you_mean
 
 TWO_SCREENS, WIDTH = 48, 80

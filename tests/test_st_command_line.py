@@ -13,7 +13,7 @@ import pytest
 from atonc.compiler.compile import compile_view, pipeline
 from atonc.compiler.compile.pipeline import Watch, no_watch
 from atonc.doors.cli.cli import main, parse, parser, verbs_of
-from atonc.doors.verbs import st_options
+from atonc.doors.verbs import stedgeai
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -66,7 +66,7 @@ def _rows(verb: str) -> Iterator[tuple[list[str], str]]:
 
 @pytest.mark.parametrize("verb", TABLES)
 def test_every_option_of_st_is_known_as_done_or_without_effect(verb: str) -> None:
-    reasons = {name: known for table in (st_options.COMMON, st_options.GENERATE, st_options.VALIDATE, st_options.OPS)
+    reasons = {name: known for table in (stedgeai.COMMON, stedgeai.GENERATE, stedgeai.VALIDATE, stedgeai.OPS)
                for known in table for name in known.names}  # fmt: skip
     for words, how in _rows(verb):
         foreign = reasons.get(words[0])

@@ -17,9 +17,8 @@ import pytest
 
 from atonc.compiler.compile import compile_view, pipeline
 from atonc.compiler.compile.pipeline import Watch, no_watch
-from atonc.doors.cli import st_name
 from atonc.doors.cli.cli import main, parse
-from atonc.doors.verbs.st_release import RELEASE, release_of
+from atonc.doors.verbs.stedgeai import RELEASE, meant, release_of
 from tests.st_lines_files import write_files
 
 ROOT = Path(__file__).parent.parent
@@ -162,7 +161,7 @@ def test_json_stays_json(stedgeai: Called) -> None:
 def test_options_of_other_verbs_change_nothing() -> None:
     words = ["generate", "-m", "m", *NPU, "-vi", "a", "b", "--mode", "target", "--range", "-1", "5", "--save-csv"]
     words += ["--memory_pool", "x"]
-    found = st_name.meant(words, release_of("2.2.0"))
+    found = meant(words, release_of("2.2.0"))
     assert found.words == ("generate", "-m", "m", "--st-neural-art", "--memory-pool", "x", "--c-api", "legacy")
 
 

@@ -19,9 +19,8 @@ from atonc.delivery.application.types import AppOptions
 from atonc.delivery.recordings import store
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.cli import cli
-from atonc.doors.verbs.flags import ST_ONLY, default_text
-from atonc.doors.verbs.parser import HELP_ALL
-from atonc.doors.verbs.st_options import COMMON, GENERATE, OPS, VALIDATE, Foreign
+from atonc.doors.verbs.parser import HELP_ALL, ST_ONLY, default_text
+from atonc.doors.verbs.stedgeai import COMMON, GENERATE, OPS, VALIDATE, Foreign
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.explain import rules as shaping
 from atonc.insight.explain.operators import operator_table, source_operators

@@ -4,7 +4,7 @@
 
 A key is required if every document of a kind has it; its types are those that were seen. `tests/docs/test_schemas.py`
 holds new documents against the files. A key that goes, or changes its type, needs a new `FORMAT`
-(`atonc/doors/verbs/documents.py`).
+(`atonc/doors/verbs/reply.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.doors.cli.cli import main
-from atonc.doors.verbs.documents import FORMAT
+from atonc.doors.verbs.reply import FORMAT
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference" / "schemas"

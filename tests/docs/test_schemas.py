@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from atonc.doors.verbs.documents import FORMAT, document
+from atonc.doors.verbs.reply import FORMAT, document
 from atonc.machine.base.about import __version__
 from tests.frontends.tflite_models import O, T, build
 

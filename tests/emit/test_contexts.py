@@ -13,7 +13,7 @@ from atonc.compiler.place import board
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
 from atonc.compiler.search import silicon
-from atonc.insight.runs import runs, safety
+from atonc.insight.runs import programs, runs
 from atonc.machine.base.errors import ToolError
 from atonc.machine.hw.safety import PoolKind, check_program
 from atonc.machine.hw.safety.evidence import PUBLISHED
@@ -70,7 +70,7 @@ def test_buffers_of_the_application_are_memory_too() -> None:
 
 def test_networks_in_folders_are_checked_with_their_own_pools() -> None:
     result = runs.run(runs.RunOptions(EXAMPLES / "first", seed=1))
-    context = safety.network_context(result.net.network)
+    context = programs.network_context(result.net.network)
     epochs = [step.epoch for step in result.steps if step.epoch is not None]
     assert not [v for v in check_program(epochs, context) if v.rule.id in ("M13", "M14", "M15")]
     less = tuple(replace(pool, size_bytes=0x100) for pool in context.pools)

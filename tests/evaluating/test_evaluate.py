@@ -17,7 +17,7 @@ from atonc import evaluate
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.verify.emulation import Emulation
 from atonc.doors.cli.cli import main
-from atonc.doors.verbs.documents import document, file_hash
+from atonc.doors.verbs.reply import document, file_hash
 from tests.evaluating.networks import COLOURS, SIDE, colour_folder, colour_model
 from tests.patience import until
 

@@ -19,7 +19,7 @@ from atonc.delivery.generate import generating
 from atonc.delivery.layouts import cmsis, openmv, rust, zephyr
 from atonc.delivery.layouts.every import LAYOUTS, find_layout, layout_files, require_taken, with_layout
 from atonc.delivery.layouts.layout import LICENCE, LayoutNetwork
-from atonc.doors.verbs import compile_options
+from atonc.doors.verbs import compiling
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.hw.safety.evidence import Grade
 from tests.emit.generated import DIGITS, needs_compiler
@@ -52,7 +52,7 @@ def _refusal(name: str, model: Path = DIGITS, **options: object) -> UnsupportedE
 
 
 def test_the_command_line_offers_every_layout() -> None:
-    assert set(compile_options.LAYOUTS) == set(LAYOUTS)
+    assert set(compiling.LAYOUTS) == set(LAYOUTS)
     assert all(layout.name == name for name, layout in LAYOUTS.items())
 
 

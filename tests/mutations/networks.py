@@ -10,7 +10,7 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.insight.explain.folder import folder_view
 from atonc.insight.report import explain_text, run_text
-from atonc.insight.runs import runs, safety
+from atonc.insight.runs import programs, runs
 from atonc.machine.cost import network as costs
 from tests.emu.files_samples import write_network
 from tests.frontends.tflite_models import O, T, build
@@ -88,6 +88,6 @@ def use(folder: Path, run: bool) -> None:
         explain_text.as_json(view, list(view.layers), None, ())
         return
     result = runs.run(runs.RunOptions(folder, observe=True))
-    violations = safety.check_run(result)
+    violations = programs.check_run(result)
     cost = costs.network_cost(result.net, result.steps)
     run_text.as_json(run_text.RunView(result, cost, None, None, violations))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from atonc.insight.report import run_text
-from atonc.insight.runs import programs, safety
+from atonc.insight.runs import programs
 from atonc.machine.hw.ec.text import container_of, disassemble
 from tests.hw.ec_programs import sample_program
 from tests.hw.test_ec_mutations import sources, use_blob
@@ -54,4 +54,4 @@ def try_program(rng: random.Random, number: int, work: Path) -> None:
         for epoch in program.epochs():
             run_text.epoch_lines(epoch)
             run_text.epoch_data(epoch)
-    safety.check_programs(found)
+    programs.check_programs(found)

@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 import atonc
 from atonc.doors.cli.cli import main
-from atonc.doors.verbs.documents import file_hash
+from atonc.doors.verbs.reply import file_hash
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.report.quantize_text import QuantizePageParts, page
 from atonc.machine.base.errors import InputError

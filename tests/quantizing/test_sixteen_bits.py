@@ -13,7 +13,7 @@ from onnx import TensorProto, numpy_helper
 
 import atonc
 from atonc.doors.cli.cli import main
-from atonc.doors.python.running import run_compiled
+from atonc.doors.python.compilation import run_compiled
 from atonc.insight.quantizing.calibrate import calibrate
 from atonc.insight.quantizing.graph import FloatGraph, layers_of, make_plan
 from atonc.insight.quantizing.loading import load, raised

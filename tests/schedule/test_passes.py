@@ -16,7 +16,7 @@ from atonc.compiler.request.options import SEEN, Options
 from atonc.compiler.schedule import ON_REQUEST, PASSES, passes, unused
 from atonc.compiler.schedule.passes import ALL, Pass
 from atonc.compiler.schedule.types import Schedule
-from atonc.doors.verbs.flags import declared
+from atonc.doors.verbs.parser import declared
 from atonc.machine.base.errors import InputError
 
 

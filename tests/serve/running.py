@@ -22,7 +22,7 @@ from tests.patience import PATIENCE, until
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -42,17 +42,17 @@ class Running:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             names = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body or None, names)
             answer = connection.getresponse()
-            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
         finally:
             connection.close()
 
-    def upload(self, name: str, content: bytes, samples: bytes = b"", verb: str = "", /, **options: Any) -> Answer:
+    def upload(self, name: str, content: bytes, samples: bytes = b"", verb: str = "", /, **options: Any) -> Reply:
         fields = [("model", name, content), ("options", "", json.dumps(options).encode()), ("verb", "", verb.encode())]
         fields += [("samples", "inputs.npz", samples)] if samples else []
         return self.ask("POST", "/api/jobs", form(fields), Content_Type="multipart/form-data; boundary=XX")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from atonc.doors.serve.jobs import LINE_BYTES, Message, run_limited
 from atonc.doors.serve.limits import JobLimits
-from atonc.doors.serve.process import LINE_BYTES, Message, run_limited
 from tests.patience import until
 
 FAMILY = """

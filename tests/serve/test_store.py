@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.doors.serve.store import DONE, FAILED, QUEUED, RUNNING, Request, Store
+from atonc.doors.serve.jobs import DONE, FAILED, QUEUED, RUNNING, Request, Store
 
 
 def _request(title: str, **options: object) -> Request:

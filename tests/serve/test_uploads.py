@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
-from atonc.doors.serve import refusals
+from atonc.doors.serve import guard
 from atonc.doors.serve.app import Server, ServiceSettings
 from atonc.doors.serve.limits import JobLimits
 from atonc.doors.serve.uploads import bounded
@@ -87,7 +87,7 @@ def test_who_sends_enough_may_take_longer_than_the_idle_time() -> None:
         while True:
             await receiving()
 
-    with pytest.raises(refusals.TooLarge):
+    with pytest.raises(guard.TooLarge):
         asyncio.run(read())
 
 
@@ -106,7 +106,7 @@ def test_more_uploads_than_places_are_to_come_again(tmp_path: Path) -> None:
     async def work(found: Server) -> None:
         stalled = asyncio.create_task(found.submit(_posted(_sends())))
         await asyncio.sleep(0)
-        with pytest.raises(refusals.TooMany):
+        with pytest.raises(guard.TooMany):
             await found.submit(_posted(_sends()))
         stalled.cancel()
 
@@ -115,7 +115,7 @@ def test_more_uploads_than_places_are_to_come_again(tmp_path: Path) -> None:
 
 def test_more_jobs_than_may_wait_are_to_come_later(tmp_path: Path) -> None:
     async def work(found: Server) -> None:
-        with pytest.raises(refusals.QueueFull):
+        with pytest.raises(guard.QueueFull):
             await found.submit(_posted(_whole(form([("model", "a.tflite", small_model())]))))
 
     _with_server(tmp_path, JobLimits(waiting=0), work)
@@ -126,7 +126,7 @@ def test_a_full_disk_is_told_from_a_full_queue(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage)
 
     async def work(found: Server) -> None:
-        with pytest.raises(refusals.NoRoom):
+        with pytest.raises(guard.NoRoom):
             await found.submit(_posted(_sends()))
         assert not list((tmp_path / "jobs").iterdir())
 
@@ -135,10 +135,10 @@ def test_a_full_disk_is_told_from_a_full_queue(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(refusals.TooMany("x"), 429), (refusals.QueueFull("x"), 503), (refusals.NoRoom("x"), 507)],
+    [(guard.TooMany("x"), 429), (guard.QueueFull("x"), 503), (guard.NoRoom("x"), 507)],
 )
-def test_what_passes_by_itself_says_when(error: refusals.ServiceError, status: int) -> None:
-    answer = asyncio.run(refusals.refused(_posted(_sends()), error))
+def test_what_passes_by_itself_says_when(error: guard.ServiceError, status: int) -> None:
+    answer = asyncio.run(guard.refused(_posted(_sends()), error))
     assert answer.status_code == status
     assert answer.headers.get("retry-after") == (str(error.again_seconds) if status != 507 else None)
     assert json.loads(bytes(answer.body))["error"]["what"] == "x"

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from atonc.insight import workers
-from atonc.insight.workers import WorkUnit, call, unit
+from atonc.insight.workers import WorkUnit, unit
 from atonc.machine.base.errors import InputError, ModelError, ToolError
 from tests.patience import PATIENCE, until
 
 # a module that workers can import; each call leaves a line in a log
-MODULE = '''
+MODULE = """
 import os, signal, sys, time
 from pathlib import Path
 from atonc.machine.base.errors import ModelError
@@ -45,7 +45,7 @@ def fails(unit):
 def sleeps(unit):
     Path(unit.options["log"]).write_text(str(os.getpid()))
     time.sleep(60)
-'''
+"""
 
 
 @pytest.fixture
@@ -154,13 +154,13 @@ def test_a_file_that_changes_meanwhile_is_no_result(folder: Path) -> None:
     one = make_units(folder, 1)[0]
     document = one.as_document(one.digests())
     one.files[0].write_bytes(b"changed now")
-    words, result = call.answer("shouting:shout", document, unit.code_version())
+    words, result = unit.answer("shouting:shout", document, unit.code_version())
     assert result == b"" and "not the file" in words["error"]["what"]
 
 
 def test_a_worker_of_another_version_is_told(folder: Path) -> None:
     one = make_units(folder, 1)[0]
-    words, _ = call.answer("shouting:shout", one.as_document(one.digests()), "0.0.9-other")
+    words, _ = unit.answer("shouting:shout", one.as_document(one.digests()), "0.0.9-other")
     assert words["error"]["kind"] == "ToolError" and "0.0.9-other" in words["error"]["what"]
 
 
@@ -176,14 +176,14 @@ def test_what_workers_cannot_do_is_said_before_they_start(folder: Path) -> None:
 
 def test_no_scheduler_there(folder: Path) -> None:
     pytest.importorskip("distributed")
-    from atonc.insight.workers import cluster
+    from atonc.insight.workers import processes
 
-    cluster_seconds, cluster.CONNECT_SECONDS = cluster.CONNECT_SECONDS, 1
+    seconds, processes.CONNECT_SECONDS = processes.CONNECT_SECONDS, 1
     try:
         with pytest.raises(ToolError, match="no Dask scheduler answers"):
             workers.run(make_units(folder, 1), "shouting:shout", scheduler="tcp://127.0.0.1:9")
     finally:
-        cluster.CONNECT_SECONDS = cluster_seconds
+        processes.CONNECT_SECONDS = seconds
 
 
 def test_leaving_early_ends_the_processes(folder: Path) -> None:

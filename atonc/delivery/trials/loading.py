@@ -28,9 +28,8 @@ from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import Client, TargetError
 from atonc.delivery.wire.links import ByteLink
 from atonc.delivery.wire.messages import STM32N6, ModelInfo, Operator, TensorInfo
-from atonc.insight.runs import edge_inputs
-from atonc.insight.runs.edge_inputs import EdgeBuffers
-from atonc.insight.runs.runs import digest
+from atonc.insight.runs import runs
+from atonc.insight.runs.runs import EdgeBuffers, digest
 from atonc.machine.base.disk import read_start
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError, plain
 from atonc.machine.base.frozen import dataclass
@@ -165,7 +164,7 @@ class ImageEdges:
 
     def stored(self, files: Sequence[Path], seed: int) -> list[bytes]:
         """Inputs from files, or from the seed, as they lie in memory."""
-        chosen = edge_inputs.choose(self.inputs, files, seed)
+        chosen = runs.choose_from(self.inputs, files, seed)
         stored = []
         for info in self.inputs.inputs:
             memory = AddressSpace()

@@ -14,46 +14,52 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from atonc.doors.cli import st_name
-from atonc.doors.verbs import ci
-from atonc.doors.verbs.common import MODELS, note, without_levels
-from atonc.doors.verbs.documents import print_document
-from atonc.doors.verbs.examples import add_examples
-from atonc.doors.verbs.parser import Parser, add_full_help
-from atonc.doors.verbs.st_release import StRelease
+from atonc.doors.verbs import stedgeai
+from atonc.doors.verbs.compiling import MODELS
+from atonc.doors.verbs.parser import Command, Parser, add_full_help, examples_text
+from atonc.doors.verbs.reply import give, note, print_document, report_error
+from atonc.doors.verbs.stedgeai import StRelease
 from atonc.insight.report.terminal import on_terminal, plain_streams, show
 from atonc.machine.base.about import SENTENCE, __version__
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import AtoncError, InputError, InternalError
 
-# one line for every file of verbs, with the verbs that it adds; their order is that of the help. Only what is asked for
-# is loaded: all options of all verbs were a twelfth of the time of a small model.
+# every verb with the file of its command, in the order of the help. Only what is asked for is loaded: all options of
+# all verbs were a twelfth of the time of a small model.
 FILES = {
-    "verbs.generate": ("generate", "compile"),
-    "verbs.analyze": ("analyze",),
-    "verbs.quantize": ("quantize",),
-    "verbs.explain": ("explain",),
-    "verbs.ops": ("ops", "supported-ops"),
-    "verbs.validate": ("validate",),
-    "verbs.evaluate": ("evaluate",),
-    "verbs.run": ("run",),
-    "verbs.compare": ("compare",),
-    "verbs.sweep": ("sweep",),
-    "verbs.view": ("view",),
-    "cli.serve": ("serve",),
-    "verbs.disasm": ("disasm", "asm"),
-    "verbs.probe": ("probe",),
-    "verbs.reloc": ("reloc",),
-    "verbs.load_and_run": ("load-and-run",),
-    "verbs.recordings": ("recordings",),
-    "verbs.deploy": ("deploy",),
-    "verbs.app": ("app",),
-    "verbs.board": ("board",),
-    "verbs.stedgeai": ("stedgeai",),
-    "verbs.doctor": ("doctor",),
-    "verbs.completion": ("completion",),
+    "generate": "verbs.generate",
+    "compile": "verbs.generate",
+    "analyze": "verbs.generate",
+    "quantize": "verbs.quantize",
+    "explain": "verbs.explain",
+    "ops": "verbs.explain",
+    "supported-ops": "verbs.explain",
+    "validate": "verbs.validate",
+    "evaluate": "verbs.quantize",
+    "run": "verbs.run",
+    "compare": "verbs.compare",
+    "sweep": "verbs.quantize",
+    "view": "verbs.run",
+    "serve": "serve.command",
+    "disasm": "verbs.run",
+    "asm": "verbs.run",
+    "probe": "verbs.probe",
+    "reloc": "verbs.reloc",
+    "load-and-run": "verbs.reloc",
+    "recordings": "verbs.probe",
+    "deploy": "verbs.deploy",
+    "app": "verbs.deploy",
+    "board": "verbs.board",
+    "stedgeai": "verbs.stedgeai",
+    "doctor": "verbs.doctor",
+    "completion": "verbs.doctor",
 }
-VERBS = tuple(verb for verbs in FILES.values() for verb in verbs)
+VERBS = tuple(FILES)
+_EXAMPLES = (
+    "atonc generate model.tflite  # C files, images, reports into st_ai_output",
+    "atonc -m model.onnx --target stm32n6 --st-neural-art  # no verb: analyze",
+    "atonc VERB --help  # all options of a verb",
+)
 _OF_ALL = ("completion",)  # they look at every verb
 TRACEBACK = "ATONC_TRACEBACK"
 OBJECTS_BETWEEN_COLLECTIONS = 500_000
@@ -71,10 +77,10 @@ def main(arguments: Sequence[str] | None = None, program: str = "atonc") -> int:
 def _run(words: Sequence[str], program: str) -> int:
     options: argparse.Namespace | None = None
     try:
-        options = parse(words, st_name.release_for(program))
+        options = parse(words, stedgeai.release_for(program))
         silent = getattr(options, "quiet", False) or "--quiet" in words
         with _few_collections(), on_terminal(silent=silent):
-            return int(options.verb(options))
+            return int(give(options.run(options), options))
     except AtoncError as error:
         return _refused(error, words, options)
     except (MemoryError, RecursionError) as error:
@@ -97,7 +103,7 @@ def _refused(error: AtoncError, words: Sequence[str], options: argparse.Namespac
     show((f"atonc: {error}", *error.details), sys.stderr)
     if "--json" in words:
         print_document("error", {"error": error.as_dict()})
-    ci.report_error(options, error)
+    report_error(options, error)
     return error.exit_code
 
 
@@ -133,15 +139,23 @@ def parser(only: str = "") -> argparse.ArgumentParser:
     found = Parser(prog="atonc", description=f"{SENTENCE}\nWithout a verb: analyze.")
     found.add_argument("--version", action="version", version=f"atonc {__version__}")
     found.add_argument("--tools-version", action=_ToolsVersion, nargs=0, help="versions of everything that takes part")
+    found.epilog = examples_text(_EXAMPLES)
     verbs = found.add_subparsers(required=True, metavar="VERB", title="verbs")
-    for file, names in FILES.items():
-        if not only or only in names:
-            import_module(f"atonc.doors.{file}").add(verbs)
+    for command in commands(only):
+        stedgeai.add_foreign(command.add(verbs), command.name)
     if not only:
         verbs.choices["completion"].set_defaults(root=found)
-    add_examples(found)
     add_full_help(found)
     return found
+
+
+def commands(only: str = "") -> Iterator[Command]:
+    """All commands in the order of the help, or the one that has this name."""
+    for name, file in FILES.items():
+        if not only or file == FILES.get(only):
+            for command in import_module(f"atonc.doors.{file}").COMMANDS:
+                if command.name == name and (not only or only in (name, *command.aliases)):
+                    yield command
 
 
 class _ToolsVersion(argparse.Action):
@@ -154,8 +168,8 @@ class _ToolsVersion(argparse.Action):
 
 def parse(words: Sequence[str], st: StRelease | None = None) -> argparse.Namespace:
     """The options; a wrong verb or option gets the nearest name. `st`: it was called by the name of ST's tool."""
-    words = without_levels(_with_verb(words, VERBS))
-    meant = st_name.Meant(tuple(words)) if st is None else _as_st(words, st)
+    words = stedgeai.without_levels(_with_verb(words, VERBS))
+    meant = stedgeai.Meant(tuple(words)) if st is None else stedgeai.as_st(words, st)
     words = meant.words
     asked = parser(words[0] if words[0] in (*VERBS, "--version") and words[0] not in _OF_ALL else "")
     verbs = verbs_of(asked)
@@ -171,16 +185,6 @@ def parse(words: Sequence[str], st: StRelease | None = None) -> argparse.Namespa
     for line in (*meant.notes, *getattr(options, "no_effect", [])):
         note(line, options)
     return options
-
-
-def _as_st(words: Sequence[str], release: StRelease) -> st_name.Meant:
-    """The first line of every output says who answers; a script that wants JSON on standard output gets only that."""
-    print(release.banner, file=sys.stderr if "--json" in words else sys.stdout)
-    if words[0] in ("--version", "--tools-version"):
-        print("\n".join(release.version_lines[1:]))
-        if words[0] == "--version":
-            raise SystemExit(0)
-    return st_name.meant(words, release)
 
 
 def verbs_of(found: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -1,8 +1,9 @@
-"""A compiled model as a Python user meets it: figures, layers, runs, files. `atonc.compile` gives one."""
+"""A compiled model as a Python user meets it: figures, layers, runs, files. `atonc.compile` gives one;
+and how compiled networks run on the emulated chip."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -10,21 +11,78 @@ from typing import TYPE_CHECKING, Any, overload
 
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.place.usage import MemoryUse
-from atonc.doors.python.frames import data_frame
 from atonc.insight.explain.types import LayerView, NetworkView
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, instead
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
     from atonc.compiler.emit.program import Program
+    from atonc.compiler.inputs.inputs import Shapes
     from atonc.compiler.ir import Array, Graph, Tensor
     from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.place import Layout
     from atonc.compiler.verify.verify import VerifyReport
     from atonc.machine.cost.band import PredictionBand
     from atonc.machine.cost.energy import EnergyEstimate
+    from atonc.machine.emu.network import EmulatedNetwork
+
+
+def data_frame(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ToolError("pandas is not installed", remedy="pip install pandas, or use rows()") from None
+    return pandas.DataFrame(rows, columns=columns)
+
+
+Outputs = dict[str, "Array"]
+
+
+def run_compiled(compiled: Compiled, inputs: Mapping[str, Any]) -> Outputs:
+    from atonc.compiler.inputs.inputs import compiled_inputs
+    from atonc.compiler.verify.emulation import Emulation
+
+    emulation, graph = Emulation(compiled.program, compiled.graph), compiled.graph
+    shapes = {name: graph.tensors[name].shape for name in graph.inputs}
+    return _each(shapes, inputs, lambda sample: emulation.run(compiled_inputs(compiled, sample)))
+
+
+def run_loaded(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
+    """A network that was read from its folder."""
+    from atonc.machine.emu.tensors import io_shape
+
+    shapes = {info.name: io_shape(info) for info in network.inputs}
+    return _each(shapes, inputs, lambda sample: _run_one(network, sample))
+
+
+def _run_one(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
+    from atonc.compiler.inputs.inputs import network_inputs
+
+    given = network_inputs(network, inputs)
+    for index, info in enumerate(network.inputs):
+        network.write_input(index, given[info.name])
+    for _ in network.run():
+        pass
+    return {info.name: network.read_output(index) for index, info in enumerate(network.outputs)}
+
+
+def _each(shapes: Shapes, inputs: Mapping[str, Any], run: Callable[[Mapping[str, Any]], Outputs]) -> Outputs:
+    """One sample, or those of a batch one after the other."""
+    from atonc.compiler.inputs.inputs import joined, samples_of
+    from atonc.insight.report.terminal import in_notebook
+    from atonc.machine.base import progress
+
+    samples = samples_of(shapes, inputs) if isinstance(inputs, Mapping) else None
+    if samples is None:
+        return run(inputs)
+    found = []
+    with in_notebook():
+        for number, sample in enumerate(samples):
+            progress.stage("running", number, len(samples))
+            found.append(run(sample))
+    return joined(found)
 
 
 @dataclass(frozen=True)
@@ -211,7 +269,7 @@ class Compilation:
         as there are samples along the model's first one, or lists of pictures; outputs are then as many.
         """
         from atonc.compiler.inputs.inputs import given_by_name
-        from atonc.doors.python.running import run_compiled
+        from atonc.doors.python.compilation import run_compiled
 
         given = given_by_name(self.graph.inputs, inputs, named)
         return run_compiled(self.compiled, given)

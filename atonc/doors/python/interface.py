@@ -1,16 +1,37 @@
 """The Python interface: what `import atonc` offers (docs/python.md). `atonc/__init__.py` hands these names on, so that
-importing the package loads none of its rooms; each function loads those that it needs."""
+importing the package loads none of its rooms; each function loads those that it needs. What users hand over as a model
+or as data may be in memory: everything below reads files, so it becomes one in a folder of its own, for as long as it
+is read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from os import PathLike, sep
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from atonc.compiler.request.options import Options
+from atonc.delivery.application.types import AppOptions, AppUpdateOptions
+from atonc.delivery.reloc.options import RelocOptions
+from atonc.insight.evaluating.options import EvaluateOptions
+from atonc.insight.quantizing.types import Quantised, QuantizeOptions
+from atonc.insight.report.terminal import in_notebook
+from atonc.insight.sweeping.plan import SweepOptions
+from atonc.insight.validating.validate_options import ValidateOptions, require_comparison
 from atonc.machine.base import errors as errors
 from atonc.machine.base.about import __version__ as __version__
+from atonc.machine.base.declare import arguments
+from atonc.machine.base.errors import AtoncError, InputError
+from atonc.machine.hw.board import find_board, split_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from os import PathLike
+    from onnx import ModelProto
 
     from atonc.compiler.compile.pipeline import Compiled
     from atonc.compiler.ir import Array
@@ -26,10 +47,115 @@ if TYPE_CHECKING:
         SweepTable,
         ValidationResult,
     )
-    from atonc.doors.python.sources import Data, Model
     from atonc.insight.explain.types import AccuracyReport, NetworkView
     from atonc.machine.emu.network import EmulatedNetwork
     from atonc.machine.hw.board import Board
+
+    Model: TypeAlias = str | PathLike[str] | bytes | ModelProto | Quantised
+    Data: TypeAlias = str | PathLike[str] | Mapping[str, Array]
+
+_UNNAMED = "model"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")  # a model's name is no path
+_MOST_NAME = 48
+
+
+@contextmanager
+def model_file(model: Model) -> Iterator[Path]:
+    if isinstance(model, str | PathLike):
+        yield Path(model)
+        return
+    name, content = _content(model)
+    with _kept(name, content) as file:
+        yield file
+
+
+@contextmanager
+def build_folder(side: Model | Compilation) -> Iterator[Path]:
+    """A folder of a build, or a model; a compilation is written down first."""
+    from atonc.doors.python.compilation import Compilation
+
+    if not isinstance(side, Compilation):
+        with model_file(side) as place:
+            yield place
+        return
+    with TemporaryDirectory() as work:
+        side.save(Path(work) / "build")
+        yield Path(work) / "build"
+
+
+@contextmanager
+def data_file(data: Data) -> Iterator[Path]:
+    """Samples: a file or folder, or arrays by name."""
+    if isinstance(data, str | PathLike):
+        yield Path(data)
+        return
+    if not isinstance(data, Mapping):
+        raise InputError(
+            f"data cannot be of type {type(data).__name__}",
+            rule="data is the path of a file or folder, or a dictionary of arrays, samples first",
+            remedy="give a dictionary with the names of the inputs",
+        )
+    from atonc.insight.runs.runs import npz
+
+    with _kept("data.npz", npz(data)) as file:
+        yield file
+
+
+@contextmanager
+def data_files(data: Data | None) -> Iterator[tuple[Path, ...]]:
+    """The same where there may be none."""
+    if data is None:
+        yield ()
+        return
+    with data_file(data) as file:
+        yield (file,)
+
+
+@contextmanager
+def _kept(name: str, content: bytes) -> Iterator[Path]:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        file.write_bytes(content)
+        try:
+            yield file
+        except AtoncError as error:
+            error.where = error.where.replace(f"{folder}{sep}", "")  # users know nothing of this folder
+            raise
+
+
+def _content(model: Any) -> tuple[str, bytes]:
+    """A name for the file, and what is in it."""
+    from atonc.compiler.frontends.read import is_tflite
+
+    if isinstance(model, bytes):
+        return f"{_UNNAMED}.{'tflite' if is_tflite(Path(_UNNAMED), model) else 'onnx'}", model
+    if isinstance(model, Quantised):
+        return f"{_plain(Path(model.source).stem)}_int8.onnx", model.model
+    if "onnx" in sys.modules and isinstance(model, sys.modules["onnx"].ModelProto):
+        return f"{_plain(model.graph.name)}.onnx", _serialised(model)
+    raise InputError(
+        f"a model cannot be of type {type(model).__name__}",
+        rule="a model is the path of a .tflite or .onnx file, its bytes, an onnx.ModelProto, or what atonc.quantize "
+        "gives",
+        remedy="export it as TFLite or ONNX first",
+    )
+
+
+def _serialised(model: Any) -> bytes:
+    from atonc.compiler.frontends.limits import MAX_FILE_BYTES, stored_beside
+
+    if any(stored_beside(model)):
+        raise InputError(
+            "constants of the onnx.ModelProto lie in files beside the model",
+            remedy="give the path of the model, or onnx.load it with load_external_data=True",
+        )
+    if model.ByteSize() > MAX_FILE_BYTES:  # protobuf itself fails at 2 GiB, with words of its own
+        raise InputError(f"the model has {model.ByteSize():,} bytes", rule=f"at most {MAX_FILE_BYTES:,} are read")
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _plain(name: str) -> str:
+    return _NOT_IN_NAMES.sub("_", name).strip("_")[:_MOST_NAME] or _UNNAMED
 
 
 def compile(model: Model, *, name: str = "network", **options: Any) -> Compilation:
@@ -39,12 +165,8 @@ def compile(model: Model, *, name: str = "network", **options: Any) -> Compilati
     The options are those of `atonc.compiler.request.options.Options`, also spelled as on the command line
     (`input_data_type="uint8"`).
     """
-    from atonc.compiler.request.options import Options
     from atonc.delivery.generate.generating import analyze
     from atonc.doors.python.compilation import Compilation
-    from atonc.doors.python.sources import model_file
-    from atonc.insight.report.terminal import in_notebook
-    from atonc.machine.base.declare import arguments
 
     wanted = arguments(Options, options)
     with in_notebook(), model_file(model) as file:
@@ -63,15 +185,8 @@ def application(
     The options are those of `atonc.delivery.application.types.AppOptions`, also spelled as on the command line;
     `compiler`: those of `atonc.compile`, for a list of models.
     """
-    import os
-    from pathlib import Path
-
-    from atonc.compiler.request.options import Options
     from atonc.delivery.application.read import of_models, read_application
-    from atonc.delivery.application.types import AppOptions
     from atonc.delivery.trials.applications import build_and_try
-    from atonc.insight.report.terminal import in_notebook
-    from atonc.machine.base.declare import arguments
 
     wanted = arguments(AppOptions, options)
     if isinstance(source, (str, os.PathLike)):
@@ -91,13 +206,8 @@ def update_network(
 
     The options are those of `atonc.delivery.application.types.AppUpdateOptions`, also spelled as on the command line.
     """
-    from pathlib import Path
-
     from atonc.delivery.application.read import read_application
-    from atonc.delivery.application.types import AppUpdateOptions
     from atonc.delivery.trials.applications import update_and_try
-    from atonc.insight.report.terminal import in_notebook
-    from atonc.machine.base.declare import arguments
 
     wanted = arguments(AppUpdateOptions, options)
     with in_notebook():
@@ -110,11 +220,7 @@ def quantize(model: Model, data: Data, **options: Any) -> QuantisedResult:
     The options are those of `atonc.insight.quantizing.types.QuantizeOptions`, also spelled as on the command line.
     """
     from atonc.doors.python.results import QuantisedResult
-    from atonc.doors.python.sources import data_file, model_file
     from atonc.insight.quantizing.run import quantize as run_all
-    from atonc.insight.quantizing.types import QuantizeOptions
-    from atonc.insight.report.terminal import in_notebook
-    from atonc.machine.base.declare import arguments
 
     wanted = arguments(QuantizeOptions, options)
     with in_notebook(), model_file(model) as file, data_file(data) as samples:
@@ -129,15 +235,8 @@ def validate(
     The options are those of `atonc.insight.validating.validate_options.ValidateOptions` that say what is compared;
     `compiler`: those of `atonc.compile`.
     """
-    from dataclasses import replace
-
-    from atonc.compiler.request.options import Options
     from atonc.doors.python.results import ValidationResult
-    from atonc.doors.python.sources import data_files, model_file
-    from atonc.insight.report.terminal import in_notebook
-    from atonc.insight.validating.validate_options import ValidateOptions, require_comparison
     from atonc.insight.validating.validating import validate_model
-    from atonc.machine.base.declare import arguments
 
     wanted = arguments(ValidateOptions, options)
     require_comparison(wanted)
@@ -160,15 +259,8 @@ def evaluate(
     The options are those of `atonc.insight.evaluating.options.EvaluateOptions`; `compiler`: those of `atonc.compile`.
     What is done is kept in `output`, so an interrupted call goes on where it was.
     """
-    from pathlib import Path
-
-    from atonc.compiler.request.options import Options
     from atonc.doors.python.results import EvaluationResult
-    from atonc.doors.python.sources import data_file, model_file
-    from atonc.insight.evaluating.options import EvaluateOptions
     from atonc.insight.evaluating.run import evaluate as run_evaluation
-    from atonc.insight.report.terminal import in_notebook
-    from atonc.machine.base.declare import arguments
 
     asked = arguments(Options, {"verify": False, **(compiler or {})})
     with in_notebook(), model_file(model) as file, data_file(data) as samples:
@@ -178,8 +270,6 @@ def evaluate(
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:
     """A compiled network from its folder, ready to run."""
-    from pathlib import Path
-
     from atonc.machine.emu import network
 
     return network.load(Path(folder), name)
@@ -190,8 +280,7 @@ def run(network: Compilation | Compiled | EmulatedNetwork, inputs: Mapping[str, 
 
     Inputs by name: codes in the type of the input, real numbers (float), which become codes, or pictures.
     """
-    from atonc.doors.python.compilation import Compilation
-    from atonc.doors.python.running import run_compiled, run_loaded
+    from atonc.doors.python.compilation import Compilation, run_compiled, run_loaded
     from atonc.machine.emu.network import EmulatedNetwork
 
     if isinstance(network, EmulatedNetwork):
@@ -204,14 +293,10 @@ def explain(place: Model, prices: bool = False, **options: Any) -> NetworkView:
 
     `prices`: remedies are tried, which compiles the model several times.
     """
-    from atonc.compiler.request.options import Options
     from atonc.delivery.generate import generating
-    from atonc.doors.python.sources import model_file
     from atonc.insight.explain.folder import folder_view
     from atonc.insight.explain.ours import network_view
     from atonc.insight.explain.remedies import priced
-    from atonc.insight.report.terminal import in_notebook
-    from atonc.machine.base.declare import arguments
 
     wanted = arguments(Options, {"verify": False, **options})
     with in_notebook(), model_file(place) as file:
@@ -235,14 +320,8 @@ def explain_accuracy(
     `inputs`: .npz, .npy or .csv, else synthetic ones. `remedies`: the three largest losses are mended, measured and
     priced, which compiles the model several times.
     """
-    from dataclasses import replace
-    from pathlib import Path
-
     from atonc.compiler.compile.pipeline import compile_file
-    from atonc.compiler.request.options import Options
     from atonc.insight.accuracy.explain import explain_accuracy as explained
-    from atonc.insight.report.terminal import in_notebook
-    from atonc.machine.base.declare import arguments
 
     wanted = arguments(Options, {"verify": False, **options})
     original, files = None if float_model is None else Path(float_model), [] if inputs is None else [Path(inputs)]
@@ -256,13 +335,8 @@ def sweep(file: str | PathLike[str], **options: Any) -> SweepTable:
 
     The options are those of `atonc.insight.sweeping.plan.SweepOptions`; nothing is written but the cache of rows.
     """
-    from pathlib import Path
-
     from atonc.delivery.application.comparing import sweep as run_all
     from atonc.doors.python.results import SweepTable
-    from atonc.insight.report.terminal import in_notebook
-    from atonc.insight.sweeping.plan import SweepOptions
-    from atonc.machine.base.declare import arguments
 
     with in_notebook():
         return SweepTable.of(run_all(Path(file), arguments(SweepOptions, options)))
@@ -282,29 +356,21 @@ def compare(
     """
     from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.doors.python.results import ComparisonResult
-    from atonc.doors.python.sources import build, data_files
-    from atonc.insight.report.terminal import in_notebook
 
-    with in_notebook(), build(a) as left, build(b) as right, data_files(inputs) as files:
+    with in_notebook(), build_folder(a) as left, build_folder(b) as right, data_files(inputs) as files:
         return ComparisonResult.of(compare_builds(left, right, board, CompareInputs(files, seed)))
 
 
 def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> RelocatableImage:
     """A relocatable image of the network in a folder; the options are those of
     `atonc.delivery.reloc.options.RelocOptions`."""
-    from pathlib import Path
-
-    from atonc.delivery.reloc.options import RelocOptions
     from atonc.delivery.trials.relocating import relocate as build
-    from atonc.machine.base.declare import arguments
 
     return build(Path(folder), Path(output), arguments(RelocOptions, options))
 
 
 def describe_board(board: str = "stm32n6570-dk") -> Board:
     """Memories, areas, pool sets and clocks of a board: by its name, or by the path of its .toml file."""
-    from atonc.machine.hw.board import find_board
-
     return find_board(board)
 
 
@@ -315,10 +381,7 @@ def check_firmware(
     networks: Iterable[str | PathLike[str]] = (),
 ) -> Checked:
     """Overlaps of a linked image with pools, networks, frame buffers, loader and flash slots."""
-    from pathlib import Path
-
     from atonc.delivery.boards.checking import CheckRequest, check
-    from atonc.machine.hw.board import find_board, split_choice
 
     files, folders = tuple(map(Path, pool_files)), tuple(map(Path, networks))
     return check(CheckRequest(find_board(board), split_choice(board)[0], (Path(image),), files, folders))

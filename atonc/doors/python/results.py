@@ -9,7 +9,7 @@ from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from atonc.doors.python.frames import data_frame
+from atonc.doors.python.compilation import data_frame
 from atonc.insight.evaluating.run import Evaluation
 from atonc.insight.explain.compare import Comparison
 from atonc.insight.quantizing.types import Quantised

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from atonc.doors.serve.form import GENERATE, VERBS, schema
-from atonc.doors.serve.store import STATES
+from atonc.doors.serve.jobs import STATES
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import listed

@@ -1,36 +1,46 @@
-"""The application: what each address answers."""
+"""The application: what each address answers; and how the server starts and ends: one for each folder, a socket of its
+own, a token where others could reach it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import field
+import secrets
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import field, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from atonc.doors.serve import api, examples, form, quantising
+from atonc.doors.serve import api, form
 from atonc.doors.serve.api import AGAIN, JOB, JOBS, ONE_MORE, UPLOAD, Endpoint, Parameter
-from atonc.doors.serve.events import Events
-from atonc.doors.serve.guard import Guard
-from atonc.doors.serve.jobs import Jobs
-from atonc.doors.serve.limits import JobLimits
-from atonc.doors.serve.refusals import QueueFull, TooMany, not_found, refused, too_slow
-from atonc.doors.serve.store import DONE, QUEUED, ServiceJob, Store
-from atonc.doors.serve.store import Request as JobRequest
-from atonc.doors.serve.uploads import Upload, receive_upload, require_room, sent_options, sent_wishes
-from atonc.doors.serve.worker import ARCHIVE, OUT, PAIR, RESULT
+from atonc.doors.serve.guard import Guard, QueueFull, TooMany, is_loopback, not_found, refused, too_slow
+from atonc.doors.serve.jobs import DONE, QUEUED, Events, Jobs, ServiceJob, Store
+from atonc.doors.serve.jobs import Request as JobRequest
+from atonc.doors.serve.limits import JobLimits, require_limits
+from atonc.doors.serve.uploads import (
+    Upload,
+    copied,
+    example_files,
+    offered,
+    receive_upload,
+    require_room,
+    sent_options,
+    sent_wishes,
+)
+from atonc.doors.serve.worker import ARCHIVE, INT8, OUT, PAIR, RESULT
 from atonc.insight.report.html.page import served_head
 from atonc.machine.base.about import __version__
-from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 
 _PAGES = {"index.html": ("atonc", "main.js"), "api.html": ("atonc: HTTP interface", "interface.js")}  # title, script
@@ -150,11 +160,12 @@ class Server:
         limits = {"seconds": self._limits.seconds, "memory_bytes": self._limits.memory_bytes,
                   "upload_bytes": self._limits.upload_bytes, "processes": self._limits.processes}  # fmt: skip
         queue = self.jobs.counts()
-        ready = [{"name": name, "about": one.about} for name, one in examples.offered().items()]
+        ready = [{"name": name, "about": one.about} for name, one in offered().items()]
         verbs = {verb: {"does": one.does, "samples": one.samples, "needs": list(one.needs),
                         "examples": verb != form.QUANTIZE} for verb, one in form.VERBS.items()}  # fmt: skip
-        offered = {"verbs": verbs, "forms": {verb: form.schema(verb) for verb in form.VERBS}, "examples": ready}
-        return JSONResponse({"version": __version__, "limits": limits, **offered, "queue": queue})
+        forms = {verb: form.schema(verb) for verb in form.VERBS}
+        found = {"version": __version__, "limits": limits, "verbs": verbs, "forms": forms, "examples": ready}
+        return JSONResponse({**found, "queue": queue})
 
     async def submit(self, request: Request) -> Response:
         most = self._limits.uploads_at_once
@@ -168,27 +179,24 @@ class Server:
 
     async def again(self, request: Request) -> Response:
         former, options = self._job(request), await sent_options(request)
-
-        def copy(folder: Path) -> Upload:
-            r = former.request
-            for file in (r.model, *r.samples):
-                shutil.copyfile(self.jobs.folder_of(former.id) / file, folder / file)
-            return Upload(r.title, r.model, r.sha256, r.size_bytes, r.samples, options, r.verb)
-
-        return await self._queued(lambda folder: asyncio.to_thread(copy, folder))
+        r, place = former.request, self.jobs.folder_of(former.id)
+        return await self._copied(r.title, [place / file for file in (r.model, *r.samples)], options, r.verb)
 
     async def compile(self, request: Request) -> Response:
         former, options = self._done(request.path_params["id"]), await sent_options(request)
         if former.request.verb != form.QUANTIZE:
             raise HTTPException(409, "the job did not quantise a model")
-        title, out = former.request.title, self.jobs.folder_of(former.id) / OUT
-        return await self._queued(lambda folder: asyncio.to_thread(quantising.put, title, out, folder, options))
+        title = f"{Path(former.request.title).stem}_int8.onnx"
+        return await self._copied(title, [self.jobs.folder_of(former.id) / OUT / INT8], options, form.GENERATE)
 
     async def example(self, request: Request) -> Response:
-        found, (verb, options) = examples.offered().get(request.path_params["name"]), await sent_wishes(request)
+        found, (verb, options) = offered().get(request.path_params["name"]), await sent_wishes(request)
         if found is None:
             raise HTTPException(404, "there is no such example")
-        return await self._queued(lambda folder: asyncio.to_thread(examples.put, found, folder, verb, options))
+        return await self._copied(found.model, example_files(found), options, verb)
+
+    async def _copied(self, title: str, files: Sequence[Path], options: dict[str, Any], verb: str) -> Response:
+        return await self._queued(lambda folder: asyncio.to_thread(copied, title, files, folder, options, verb))
 
     async def _queued(self, fill: Callable[[Path], Awaitable[Upload]]) -> Response:
         """A job in a folder of its own, which is filled first and gone where that fails."""
@@ -317,3 +325,64 @@ def _assets() -> dict[str, bytes]:
 
 def _asset(name: str, content: bytes) -> Response:
     return Response(content, media_type=_TYPES[Path(name).suffix])
+
+
+MOST_CONNECTIONS = 500
+GOODBYE_SECONDS = 1  # for answers that are under way; streams of events never end by themselves
+
+
+def serve(settings: ServiceSettings, host: str, port: int, ask_token: bool) -> None:
+    require_limits()
+    asked = ask_token or not is_loopback(host)
+    settings = replace(settings, token=(settings.token or secrets.token_urlsafe(24)) if asked else "")
+    with _only_one(settings.folder), _socket(host, port) as listening:
+        config = uvicorn.Config(
+            application(settings),
+            log_level="critical",
+            access_log=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            server_header=False,
+            timeout_graceful_shutdown=GOODBYE_SECONDS,
+            proxy_headers=False,
+            ws="none",
+        )
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+        token = f"?token={settings.token}" if settings.token else ""
+        print(f"http://{shown}:{listening.getsockname()[1]}/{token} (Ctrl-C ends it)")
+        print(f"builds and history: {settings.folder}", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextlib.contextmanager
+def _socket(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        family, kind, proto, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, proto)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(place)
+        found.listen(128)  # who reads the address may use it at once
+    except OSError as error:
+        remedy = "name another with --host and --port"
+        raise InputError(f"{host} port {port} cannot be used: {error.strerror}", remedy=remedy) from None
+    with found:
+        yield found
+
+
+@contextlib.contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Two servers would start each other's jobs."""
+    import fcntl  # POSIX, as the limits of jobs are: without them `serve` has ended with a sentence
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)  # models are their owner's business
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", where=str(folder), remedy="--folder DIR") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError("another server uses it", where=str(folder), remedy="name another --folder") from None
+        yield

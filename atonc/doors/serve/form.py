@@ -16,12 +16,9 @@ from typing import Any
 
 from atonc.compiler.emit.write import check_name
 from atonc.compiler.request.options import Options
-from atonc.doors.verbs import evaluate, explain, generate, quantize
-from atonc.doors.verbs.common import compiler_options
-from atonc.doors.verbs.compile_options import ModelOptions
-from atonc.doors.verbs.flags import declared_values
-from atonc.doors.verbs.parser import Parser
-from atonc.doors.verbs.quantize import settings_of
+from atonc.doors.verbs import explain, generate, quantize
+from atonc.doors.verbs.compiling import ModelOptions, compiler_options
+from atonc.doors.verbs.parser import Command, Parser, declared_values
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.declare import PAIRS, Option, declared
@@ -40,7 +37,7 @@ class ServedVerb:
     """What visitors may ask for."""
 
     does: str  # what its button says
-    add: Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], None]
+    command: Command
     declared: tuple[type[Any], ...]
     check: Callable[[argparse.Namespace], object]  # refuses what the verb would refuse before it begins
     samples: str  # what it does with samples, for who sends some
@@ -49,39 +46,39 @@ class ServedVerb:
     without: tuple[str, ...] = ()  # options that say nothing about what visitors can send
 
 
-def _check_generate(found: argparse.Namespace) -> None:
-    compiler_options(found, found.verify)
-    check_name(found.name)
-
-
-def _check_explain(found: argparse.Namespace) -> None:
-    compiler_options(found, verify=False)
+def _check_compiling(found: argparse.Namespace) -> None:
+    compiler_options(found, getattr(found, "verify", False))
     check_name(found.name)
 
 
 def _check_evaluate(found: argparse.Namespace) -> None:
-    _check_explain(found)
+    _check_compiling(found)
     declared_values(EvaluateOptions, found)
 
 
+def _check_quantize(found: argparse.Namespace) -> None:
+    declared_values(QuantizeOptions, found)
+
+
+_COMMANDS = {one.name: one for file in (generate, explain, quantize) for one in file.COMMANDS}
 _PICTURES = ("resize", "normalise", "colours", "decoder")
 VERBS = {
     GENERATE: ServedVerb(
-        "Compile", generate.add, generate.DECLARED, _check_generate,
+        "Compile", _COMMANDS[GENERATE], generate.DECLARED, _check_compiling,
         "Samples, if you have some: .npz, .npy or .csv; the program is compared with the reference on them",
     ),
     EXPLAIN: ServedVerb(
-        "Explain", explain.add, explain.DECLARED, _check_explain,
+        "Explain", _COMMANDS[EXPLAIN], explain.DECLARED, _check_compiling,
         "Samples, if you have some: .npz, .npy or .csv; where accuracy is lost is measured on them",
         words=("--accuracy", "--input=SAMPLES"),
     ),
     EVALUATE: ServedVerb(
-        "Evaluate", evaluate.add, (ModelOptions, Options, EvaluateOptions), _check_evaluate,
+        "Evaluate", _COMMANDS[EVALUATE], (ModelOptions, Options, EvaluateOptions), _check_evaluate,
         "Samples to judge by: one .npz with the inputs by name, samples first, and labels; or a .csv",
         (".npz", ".csv"), ("--data=SAMPLES",), _PICTURES,
     ),
     QUANTIZE: ServedVerb(
-        "Quantise", quantize.add, (QuantizeOptions,), settings_of,
+        "Quantise", _COMMANDS[QUANTIZE], (QuantizeOptions,), _check_quantize,
         "Samples to calibrate with: one .npz with the inputs by name, samples first",
         (".npz",), ("--data=SAMPLES.npz",),
     ),
@@ -205,7 +202,7 @@ def _shown(value: Any) -> str:
 @functools.cache
 def _parser(verb: str) -> argparse.ArgumentParser:
     found: argparse.ArgumentParser = Parser(prog="atonc")
-    VERBS[verb].add(found.add_subparsers(required=True, metavar="VERB"))
+    VERBS[verb].command.add(found.add_subparsers(required=True, metavar="VERB"))
     return found
 
 

@@ -28,18 +28,14 @@ class JobLimits:
     seconds: float = option(
         600.0, "--time-limit", LIMITS, "of a job, in processor time (default 600)", metavar="S", parse=positive
     )
-    memory_bytes: int = option(
-        4 << 30, "--memory-limit", LIMITS, "of a job (default 4G)", metavar="BYTES", parse=size
-    )
+    memory_bytes: int = option(4 << 30, "--memory-limit", LIMITS, "of a job (default 4G)", metavar="BYTES", parse=size)
     file_bytes: int = 1 << 30
     upload_bytes: int = option(
         256 << 20, "--max-upload", LIMITS, "model and samples together (default 256M)", metavar="BYTES", parse=size
     )
     samples: int = 16  # files
     waiting: int = 500  # jobs
-    at_once: int = option(
-        0, "--jobs", LIMITS, "at once (default: one per core, at most 4)", metavar="N", parse=whole
-    )
+    at_once: int = option(0, "--jobs", LIMITS, "at once (default: one per core, at most 4)", metavar="N", parse=whole)
     uploads_at_once: int = 8
     upload_seconds: float = 600.0
     upload_idle_seconds: float = 20.0  # in which an upload must bring

@@ -1,8 +1,10 @@
-"""Models and samples that visitors send: counted while they come in, kept under names of ours."""
+"""Models and samples that visitors send: counted while they come in, kept under names of ours. Models that
+come with atonc are for visitors who have none at hand."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import shutil
@@ -16,8 +18,9 @@ from starlette.types import Message, Receive
 
 from atonc.compiler.frontends.read import FOREIGN, TFLITE_MARK
 from atonc.doors.serve import form
+from atonc.doors.serve.guard import NoRoom, TooLarge
 from atonc.doors.serve.limits import KEPT_FREE_BYTES, JobLimits
-from atonc.doors.serve.refusals import NoRoom, TooLarge
+from atonc.machine.base.about import package_folder
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import listed
@@ -187,3 +190,43 @@ def _copy(source: BinaryIO, target: Path) -> tuple[str, int]:
             size += len(block)
             file.write(block)
     return digest.hexdigest(), size
+
+
+@dataclass(frozen=True)
+class Example:
+    """Files of one folder; `about` is what the visitor reads of it."""
+
+    model: str
+    samples: tuple[str, ...]
+    about: str
+
+
+_DIGITS = "handwritten digits, 8x8 pixels, with 100 labelled samples"
+EXAMPLES = (Example("digits.tflite", ("test.npz",), _DIGITS), Example("digits.onnx", ("test.npz",), _DIGITS))
+
+
+def offered() -> dict[str, Example]:
+    """What of it is there, by name: a package without its examples offers none."""
+    return {one.model: one for one in EXAMPLES if (_folder() / one.model).is_file()}
+
+
+def example_files(found: Example) -> list[Path]:
+    return [_folder() / name for name in (found.model, *found.samples)]
+
+
+def copied(title: str, files: Sequence[Path], folder: Path, options: dict[str, Any], verb: str) -> Upload:
+    """Copies a model and its samples into the folder of a job, as if they had been sent."""
+    model, *samples = (
+        f"model{file.suffix}" if not index else f"samples_{index - 1}{file.suffix}" for index, file in enumerate(files)
+    )
+    for source, target in zip(files, (model, *samples), strict=True):
+        shutil.copyfile(source, folder / target)
+    content = (folder / model).read_bytes()
+    return Upload(title, model, hashlib.sha256(content).hexdigest(), len(content), tuple(samples), options, verb)
+
+
+@functools.cache
+def _folder() -> Path:
+    """In a package they lie inside of it, in a clone beside it."""
+    inside = package_folder() / "examples" / "digits"
+    return inside if inside.is_dir() else package_folder().parent / "examples" / "digits"

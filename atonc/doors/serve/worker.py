@@ -7,6 +7,7 @@ would print.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -15,19 +16,31 @@ import threading
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from atonc.doors.serve.form import field, parsed
 from atonc.doors.serve.limits import confine
+from atonc.doors.verbs.compiling import analyzed, compiler_options
+from atonc.doors.verbs.parser import declared_values
 from atonc.machine.base import progress
+from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import AtoncError, InputError, InternalError, plain
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count, ms_text, size_text
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
+    from atonc.insight.evaluating.run import Evaluation
+    from atonc.insight.explain.types import NetworkView
 
 REQUEST, SUMMARY, RESULT, OUT, ARCHIVE = "request.json", "summary.json", "result.json", "out", "files.zip"
+INT8 = "model_int8.onnx"
 PAIR = "compare.html"
 MOST_LAYERS = 2000  # of a comparison
+MOST_NOTES = 40
 LONG_TEXT = 400  # characters: names in models may be longer than any page
 PAUSE_SECONDS = 0.1
 # where each stage of a compilation begins and ends, as shares that a usual network takes
@@ -46,15 +59,53 @@ SAMPLES_STAGE = "comparing with the reference"
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # same input, same bytes
 
 
+@dataclass(frozen=True)
+class JobWork:
+    """What a job works on: in its folder are the model, the samples and where results go."""
+
+    folder: Path
+    request: Mapping[str, Any]
+    verb: str
+
+    @property
+    def model(self) -> Path:
+        return self.folder / str(self.request["model"])
+
+    @property
+    def title(self) -> str:
+        """The name that the visitor knows the model by; it is no path here."""
+        return str(self.request["title"])
+
+    @property
+    def samples(self) -> list[Path]:
+        return [self.folder / name for name in self.request["samples"]]
+
+    @property
+    def out(self) -> Path:
+        return self.folder / OUT
+
+    @cached_property
+    def options(self) -> argparse.Namespace:
+        return parsed(self.request["options"], self.verb)
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    document: Mapping[str, Any]  # what the verb prints with --json
+    summary: Mapping[str, Any]  # the figures of the lists
+    report: str  # the page among the files
+
+
 def main(words: Sequence[str]) -> int:
     threading.Thread(target=_end_with_the_server, daemon=True).start()
     folder = Path.cwd()
     request = json.loads((folder / REQUEST).read_text("utf-8"))
     confine(request["limits"])
     try:
-        verbs = {"generate": build, "explain": explain, "evaluate": evaluate, "quantize": quantize, "compare": compare}
-        verb = verbs[words[0]]
-        verb(folder, request)
+        if words[0] == "compare":
+            compare(folder, request)
+        else:
+            _run(JobWork(folder, request, words[0]))
     except AtoncError as error:
         return _failed(error, request)
     except (MemoryError, RecursionError) as error:
@@ -68,14 +119,30 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
+def _run(work: JobWork) -> None:
+    """Does the work, packs all files, and writes down what the server tells of the job."""
+    verbs = {"generate": build, "explain": explain, "evaluate": evaluate, "quantize": quantize}
+    shares = _shares(bool(work.samples)) if work.verb == "generate" else None
+    with progress.watching(Progress(shares).heard):
+        done = verbs[work.verb](work)
+    files = sorted(path.name for path in work.out.iterdir() if path.is_file())
+    with zipfile.ZipFile(work.folder / ARCHIVE, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name in files:
+            info = zipfile.ZipInfo(name, _ZIP_TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, (work.out / name).read_bytes())
+    sizes = {name: (work.out / name).stat().st_size for name in files}
+    told = {"summary": done.summary, "report": done.report, "files": sizes}
+    (work.folder / SUMMARY).write_text(json.dumps(_short(told)), "utf-8")
+    (work.folder / RESULT).write_text(json.dumps({**done.document, "files": files}, indent=1), "utf-8")
+
+
 def say(**message: Any) -> None:
     print(json.dumps(message), flush=True)
 
 
 def _failed(error: AtoncError, request: Mapping[str, Any]) -> int:
     """Tells the failure as the visitor knows things: not by the names of our copies."""
-    from atonc.doors.serve.form import field
-
     model, title = request.get("model", ""), request.get("title", "")
     words = error.as_dict() | field(error.where) | {"details": list(error.details[:40])}
     file, *rest = str(words["where"]).split(", ")
@@ -95,68 +162,51 @@ def _end_with_the_server() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-# --------------------------------------------------------------------------------------------------------------- build
+# ------------------------------------------------------------------------------------------------------------ progress
 
 
 class Progress:
-    """What the stages say of themselves, as a share of the whole that never falls back."""
+    """What the stages say of themselves. Where each stands in the whole is known (`shares`), that share never falls
+    back; else it is the share of the stage: how often the work comes back to one is not known before."""
 
-    def __init__(self, with_samples: bool) -> None:
-        self._scale = 0.6 if with_samples else 1.0
+    def __init__(self, shares: Mapping[str, tuple[float, float]] | None = None) -> None:
+        self._shares = shares
         self._share, self._said, self._stage = 0.0, 0.0, ""
 
     def heard(self, stage: str, done: int, total: int) -> None:
-        start, end = STAGES.get(stage, (0.0, 0.0))
-        share = self._scale * (start + (end - start) * (done / total if total else 0.0))
-        if stage == SAMPLES_STAGE:
-            share = self._scale + (1 - self._scale) * (done / total if total else 0.0)
-        self._share, now = max(self._share, share), time.monotonic()
-        if stage != self._stage or now - self._said > PAUSE_SECONDS:
-            self._stage, self._said = stage, now
-            say(stage=stage, share=round(self._share, 3))
-
-
-class Stages:
-    """What is being done, and how much of it: how often the work comes back to a stage is not known before."""
-
-    def __init__(self) -> None:
-        self._stage, self._said = "", 0.0
-
-    def heard(self, stage: str, done: int, total: int) -> None:
+        share = done / total if total else 0.0
+        if self._shares is not None:
+            start, end = self._shares.get(stage, (0.0, 0.0))
+            share = self._share = max(self._share, start + (end - start) * share)
         now = time.monotonic()
         if stage != self._stage or now - self._said > PAUSE_SECONDS:
             self._stage, self._said = stage, now
-            say(stage=stage, share=round(done / total, 3) if total else 0.0)
+            say(stage=stage, share=round(share, 3))
 
 
-def build(folder: Path, request: Mapping[str, Any]) -> None:
+def _shares(with_samples: bool) -> dict[str, tuple[float, float]]:
+    scale = 0.6 if with_samples else 1.0
+    found = {stage: (scale * start, scale * end) for stage, (start, end) in STAGES.items()}
+    return found | {SAMPLES_STAGE: (scale, 1.0)}
+
+
+# ------------------------------------------------------------------------------------------------------------ the verbs
+
+
+def build(work: JobWork) -> JobOutcome:
     from atonc.compiler.request.options import Gates
     from atonc.delivery.generate import generating
-    from atonc.doors.serve.form import parsed
-    from atonc.doors.serve.titled import titled_view
-    from atonc.doors.verbs.flags import declared_values
     from atonc.doors.verbs.generate import check_image, write
     from atonc.insight.report import compile_text
 
-    asked, model = parsed(request["options"]), folder / request["model"]
-    with progress.watching(Progress(bool(request["samples"])).heard):
-        view = titled_view(model, asked, request["title"], asked.verify)
-        broken = generating.broken(declared_values(Gates, asked), view)
-        document = compile_text.as_json(view) | {"gates": broken}
-        check_image(view, asked)
-        write(view, folder / OUT, asked)
-        if request["samples"]:
-            document["validation"] = _validation(view, model, [folder / name for name in request["samples"]])
-    _finish(folder, document, {"summary": summary(document), "report": generating.page_name(view.name)})
-
-
-def _finish(folder: Path, document: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
-    """All files are there: packs them, and writes down what the server tells of the job."""
-    files = sorted(path.name for path in (folder / OUT).iterdir() if path.is_file())
-    _archive(folder, files)
-    sizes = {name: (folder / OUT / name).stat().st_size for name in files}
-    (folder / SUMMARY).write_text(json.dumps(_short({**outcome, "files": sizes})), "utf-8")
-    (folder / RESULT).write_text(json.dumps({**document, "files": files}, indent=1), "utf-8")
+    asked = work.options
+    view = analyzed(work.model, compiler_options(asked, asked.verify), asked.name, title=work.title)
+    document = compile_text.as_json(view) | {"gates": generating.broken(declared_values(Gates, asked), view)}
+    check_image(view, asked)
+    write(view, work.out, asked)
+    if work.samples:
+        document["validation"] = _validation(view, work.model, work.samples)
+    return JobOutcome(document, summary(document), generating.page_name(view.name))
 
 
 def _validation(view: CompileView, model: Path, files: Sequence[Path]) -> dict[str, Any]:
@@ -197,46 +247,94 @@ def _short(value: Any) -> Any:
     return [_short(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _archive(folder: Path, files: Sequence[str]) -> None:
-    with zipfile.ZipFile(folder / ARCHIVE, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for name in files:
-            info = zipfile.ZipInfo(name, _ZIP_TIME)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, (folder / OUT / name).read_bytes())
+def explain(work: JobWork) -> JobOutcome:
+    """Why each layer of a model runs where it runs, as text and page; with samples also where accuracy is lost."""
+    from atonc.doors.verbs.explain import chosen_layers, network_of, text_lines
+    from atonc.insight.accuracy.explain import explain_accuracy
+    from atonc.insight.explain.remedies import peak
+    from atonc.insight.report import accuracy_text, explain_text
+    from atonc.insight.report.html import html_page
+
+    asked = work.options
+    wanted = compiler_options(asked)
+    view = analyzed(work.model, wanted, asked.name, title=work.title)
+    network, known = network_of(view, wanted, asked)
+    layers = chosen_layers(network, asked.layer)
+    document = explain_text.as_json(network, layers, peak(network), known.levers or ())
+    lines = text_lines(network, layers, known, asked)
+    if asked.accuracy or work.samples:
+        found = explain_accuracy(view.compiled, wanted, None, work.samples, asked.samples, asked.prices)
+        report = replace(found, model=view.model)
+        network = replace(network, accuracy=report)
+        document["accuracy"] = accuracy_text.as_json(report)
+        lines = [*lines, "", *accuracy_text.lines(report, verbose=True)]
+    page = "report.html"
+    write_files(work.out, {"explain.txt": ("\n".join(map(str, lines)) + "\n").encode(), page: html_page(network)})
+    return JobOutcome(document, _explained(network), page)
 
 
-# ------------------------------------------------------------------------------------------------- explain, evaluate
+def _explained(network: NetworkView) -> dict[str, Any]:
+    from atonc.insight.explain.types import span_of
+
+    on_cpu = [layer for layer in network.layers if layer.on == "cpu"]
+    took = sum(layer.milliseconds for layer in on_cpu)
+    tiles = [
+        [ms_text(network.latency_ms), f"latency, {network.basis}{span_of(network, 3)}"],
+        [size_text(network.memory.ram_bytes), "RAM"],
+        [f"{len(on_cpu)} of {len(network.layers)}", f"layers on the CPU, {ms_text(took)}"],
+    ]
+    if network.limit is not None:
+        tiles.append([f"{network.limit.times_practical:.2f}", "times its practical bound"])
+    return {"tiles": tiles, "notes": list(network.notes[:MOST_NOTES])}
 
 
-def explain(folder: Path, request: Mapping[str, Any]) -> None:
-    from atonc.doors.serve import explaining
+def evaluate(work: JobWork) -> JobOutcome:
+    """Accuracy on samples with labels that a visitor has sent, in the chip's arithmetic."""
+    from atonc.doors.verbs.quantize import EVALUATION, evaluation_pages
+    from atonc.insight.evaluating.options import EvaluateOptions
+    from atonc.insight.evaluating.run import evaluate as run_evaluation
 
-    with progress.watching(Stages().heard):
-        document, figures = explaining.run(folder, request, folder / OUT)
-    _finish(folder, document, {"summary": figures, "report": explaining.PAGE})
-
-
-def evaluate(folder: Path, request: Mapping[str, Any]) -> None:
-    from atonc.doors.serve import evaluating
-    from atonc.doors.verbs.evaluate import PAGE
-
-    with progress.watching(Stages().heard):
-        document, figures = evaluating.run(folder, request, folder / OUT)
-    _finish(folder, document, {"summary": figures, "report": PAGE})
-
-
-# ------------------------------------------------------------------------------------------------------------ quantize
+    asked, title = work.options, work.title
+    compiler = compiler_options(asked)
+    wanted = replace(declared_values(EvaluateOptions, asked), data=str(work.samples[0]), processes=1)
+    found = run_evaluation(work.model, wanted, compiler, work.folder / "scratch")
+    found = replace(found, model=title, origin={**found.origin, "model": title, "data": "as sent"})
+    document = found.as_dict()
+    written = {"evaluation.json": f"{json.dumps(document, indent=1)}\n".encode()}
+    write_files(work.out, written | evaluation_pages(found, work.model, compiler, asked.name))
+    return JobOutcome(document, _evaluated(found), EVALUATION)
 
 
-def quantize(folder: Path, request: Mapping[str, Any]) -> None:
-    from atonc.doors.serve import quantising
+def _evaluated(found: Evaluation) -> dict[str, Any]:
+    sides = [(side, figures[0]) for side, figures in (*found.sides.items(), *found.distances.items()) if figures]
+    tiles = [
+        [f"{figure.value:.4f}", f"{figure.name}, {side} ({figure.low:.4f} to {figure.high:.4f})"]
+        for side, figure in sides
+    ]
+    if found.yardstick:
+        tiles.append([str(len(found.changed)), f"answers differ from those of the {found.yardstick} model"])
+    notes = [f"{count(found.samples, 'sample')}, metric {found.metric}; in brackets the 95 % interval", *found.notes]
+    return {"tiles": tiles[:6], "notes": notes[:MOST_NOTES]}
 
-    with progress.watching(Stages().heard):
-        document, figures = quantising.run(folder, request, folder / OUT)
-    _finish(folder, document, {"summary": figures, "report": quantising.PAGE})
 
+def quantize(work: JobWork) -> JobOutcome:
+    """A float model and samples become an int8 model, which can be compiled as if it had been sent."""
+    from atonc.delivery.generate import preflight
+    from atonc.doors.verbs.quantize import quantized_pages
+    from atonc.insight.quantizing.types import QuantizeOptions
+    from atonc.insight.report import quantize_text
 
-# ------------------------------------------------------------------------------------------------------------- compare
+    preflight.check_packages("onnx", "onnxruntime", extra="quantize")
+    from atonc.insight.quantizing.run import quantize as run_all
+
+    settings, page, samples = declared_values(QuantizeOptions, work.options), "quantize.html", work.samples[0]
+    found = replace(run_all(work.model, samples, settings), source=work.title)
+    write_files(work.out, {INT8: found.model})
+    write_files(work.out, quantized_pages(found, (work.model, samples, work.out / INT8), settings, page))
+    document = quantize_text.as_json(found)
+    kept = {key: document[key] for key in ("samples", "held_samples", "outputs")}
+    told = {**kept, "chosen": found.chosen.as_dict(), "notes": document["notes"][:MOST_NOTES]}
+    return JobOutcome(document, told, page)
 
 
 def compare(folder: Path, request: Mapping[str, Any]) -> None:

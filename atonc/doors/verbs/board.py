@@ -1,66 +1,100 @@
-"""`atonc board`: boards as data (`boards.py`), a firmware on the virtual board, one that answers validation clients."""
+"""`atonc board`: boards as data, a firmware on the virtual board, one that answers validation clients."""
 
 from __future__ import annotations
 
 import argparse
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from atonc.doors.verbs import boards
-from atonc.doors.verbs.documents import print_document
+from atonc.doors.verbs.parser import JSON, SHOWN, Command, arg, single
+from atonc.doors.verbs.reply import CommandReply
 from atonc.insight.report.document import SummaryRow, summary_lines
-from atonc.insight.report.terminal import show
+from atonc.machine.base.disk import read_text, write_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count
 
+_BOARD = "name of a board, or its .toml"
+_CHOICE = "name of a board, or its .toml; SET@BOARD: a pool set other than the default"
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    board = verbs.add_parser("board", help="boards as data, a firmware checked against them; the virtual board")
-    kinds = board.add_subparsers(required=True, metavar="WHAT")
-    boards.add_kinds(kinds)
-    _add_build(kinds)
-    run = kinds.add_parser("run", help="run a firmware as it is, its UART on a socket or a pseudo-terminal")
-    run.set_defaults(verb=_run)
-    run.add_argument("firmware", type=Path, metavar="FIRMWARE.elf")
-    run.add_argument(
-        "--flash",
-        action="append",
-        default=[],
-        metavar="FILE@ADDRESS[+SKIP]",
-        help="put a file into memory first, without its first SKIP bytes; may be given several times",
+
+def _list(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.texts import board_text
+    from atonc.machine.hw.board_file import board_names, find_board, read_board_file
+
+    boards = [find_board(name) for name in board_names()]
+    if options.folder is not None:
+        if not options.folder.is_dir():
+            raise InputError("there is no such folder", where=str(options.folder))
+        boards += [read_board_file(path) for path in sorted(options.folder.glob("*.toml"))]
+    return CommandReply(
+        "board-list",
+        lambda: {"boards": [board_text.as_dict(board) for board in boards]},
+        lambda: board_text.list_lines(boards),
     )
-    run.add_argument("--serial", default="", metavar="pty[:LINK]|socket:PORT", help="where USART1 can be reached")
-    run.add_argument(
-        "--first-stage",
-        choices=["yes", "no"],
-        help="clocks as a first-stage loader leaves them (default: yes for firmware that runs from flash)",
+
+
+def _show(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.texts import board_text
+    from atonc.machine.hw import board_file
+    from atonc.machine.hw.toml_table import MAX_BYTES
+
+    name = options.board
+    if not options.toml:
+        board = board_file.find_board(name)
+        return CommandReply("board-show", lambda: board_text.as_dict(board), lambda: board_text.show_lines(board))
+    if name.endswith(".toml"):
+        return CommandReply(raw=read_text(Path(name), MAX_BYTES))
+    template = name.lstrip("_") == board_file.TEMPLATE.lstrip("_")
+    return CommandReply(
+        raw=board_file.board_text(board_file.TEMPLATE if template else board_file.find_board(name).name)
     )
-    run.add_argument("--seconds", type=float, metavar="S", help="stop after this many seconds (default: when told to)")
-    run.add_argument(
-        "--patience", type=int, default=1000, metavar="M", help="million instructions without a sign of life (1000)"
+
+
+def _mpool(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.boards.mpool_text import mpool_text
+    from atonc.machine.hw.board_file import find_board, split_choice
+
+    return _given(mpool_text(find_board(options.board), split_choice(options.board)[0]), options.output)
+
+
+def _linker(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.boards.linker_text import linker_text
+    from atonc.machine.hw.board_file import find_board, split_choice
+
+    return _given(linker_text(find_board(options.board), split_choice(options.board)[0]), options.output)
+
+
+def _import(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.boards.importing import import_board
+
+    return _given(import_board(options.pool_file, options.script, options.name, options.based_on), options.output)
+
+
+def _given(text: str, output: Path | None) -> CommandReply:
+    if output is None:
+        return CommandReply(raw=text)
+    write_file(output, text.encode())
+    return CommandReply(raw=f"wrote {output}\n")
+
+
+def _check(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.boards.checking import CheckRequest, check
+    from atonc.delivery.texts.board_text import check_lines
+    from atonc.machine.hw.board_file import find_board, split_choice
+
+    if not options.images and not options.mpool and not options.network:
+        raise InputError("nothing to check", remedy="name an ELF file, --mpool FILE or --network DIR")
+    board, pools = find_board(options.board), split_choice(options.board)[0]
+    files = map(tuple, (options.images, options.mpool, options.network))
+    found = check(CheckRequest(board, pools, *files))
+    return CommandReply(
+        "board-check", found.as_dict, lambda: check_lines(found, options.verbose), code=bool(found.wrong)
     )
-    run.add_argument("--registers", action="store_true", help="at the end: registers that nothing models")
-    run.add_argument("--json", action="store_true", help="how it ended, as one JSON document on standard output")
-    run.add_argument("-q", "--quiet", action="store_true", help="do not show what the firmware prints")
 
 
-def _add_build(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    build = kinds.add_parser("build", help="a firmware with compiled networks that answers validation clients")
-    build.set_defaults(verb=_build)
-    folders = "folders of compiled networks, ours or ST's, each with a name of its own"
-    build.add_argument("folders", type=Path, nargs="+", metavar="DIR", help=folders)
-    build.add_argument("-o", "--output", type=Path, metavar="FIRMWARE.elf", help="for the virtual board")
-    sources = "write the C files instead, for a project of a real board (docs/validate-on-board.md)"
-    build.add_argument("--sources", type=Path, metavar="OUT", help=sources)
-    build.add_argument("--protocol", choices=["3.1", "3.2"], default="3.1", help="the version that it announces (3.1)")
-    build.add_argument("--baud", type=int, default=921_600, metavar="N", help="speed of the line (921600)")
-    build.add_argument("-q", "--quiet", action="store_true", help="only errors")
-
-
-def _build(options: argparse.Namespace) -> int:
+def _build(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.firmware import wire_firmware
 
     request = wire_firmware.BuildOptions(tuple(options.folders), int(options.protocol[-1]), options.baud)
@@ -70,12 +104,10 @@ def _build(options: argparse.Namespace) -> int:
         lines = wire_firmware.write_sources(request, options.sources)
     else:
         lines = wire_firmware.build(request, options.output)
-    if not options.quiet:
-        show(lines)
-    return 0
+    return CommandReply(lines=lambda: lines)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.trials import board_running
 
     request = board_running.BoardRun(
@@ -93,21 +125,141 @@ def _run(options: argparse.Namespace) -> int:
         if not options.quiet or not line.startswith("|"):
             print(line, file=output, flush=True)
 
-    served = board_running.run_firmware(request, say, _told_to_stop())
-    if options.json:
-        print_document("board-run", asdict(served))
-    else:
+    told: list[int] = []  # Ctrl-C and termination end the firmware between two stretches, so that it can still be drawn
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: told.append(number))
+    served = board_running.run_firmware(request, say, lambda: bool(told))
+
+    def lines() -> list[str]:
         how = served.reason + (f" {served.number:#x}" if served.reason == "bkpt" else "")
         done = f"{count(served.instructions, 'instruction')}, {count(served.epochs, 'epoch')} of the NPU"
         line = f"{count(served.received, 'byte')} in, {count(served.sent, 'byte')} out"
         rows = (SummaryRow("ended", how), SummaryRow("ran", done), SummaryRow("UART", line))
-        show([*served.picture, *summary_lines(rows)])
-    return 0
+        return [*served.picture, *summary_lines(rows)]
+
+    return CommandReply("board-run", lambda: asdict(served), lines, loud=True)
 
 
-def _told_to_stop() -> Callable[[], bool]:
-    """Ctrl-C and termination end the firmware between two stretches, so that the picture can still be drawn."""
-    told: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: told.append(number))
-    return lambda: bool(told)
+_WRITTEN = arg("-o", "--output", type=Path, metavar="FILE", help="instead of standard output")
+_KINDS = (
+    Command(
+        "list",
+        "the boards that atonc knows",
+        _list,
+        (arg("folder", nargs="?", type=Path, metavar="DIR", help="also the board files of this folder"), JSON),
+        ("atonc board list", "atonc board list my_boards --json"),
+    ),
+    Command(
+        "show",
+        "memories, areas, flash map, clocks and pool sets of a board",
+        _show,
+        (
+            arg("board", metavar="BOARD", help=_BOARD),
+            arg("--toml", action="store_true", help="the file itself, to copy and change"),
+            JSON,
+        ),
+        ("atonc board show stm32n6570-dk", "atonc board show stm32n6570-dk --toml > mine.toml"),
+    ),
+    Command(
+        "mpool",
+        "the memory pools of a board as a file for ST's compiler",
+        _mpool,
+        (arg("board", metavar="[SET@]BOARD", help=_CHOICE), _WRITTEN),
+        ("atonc board mpool stm32n6570-dk -o my.mpool", "atonc board mpool noextmem@stm32n6570-dk"),
+    ),
+    Command(
+        "linker",
+        "the linker fragment of a board: regions, and all other ranges as symbols",
+        _linker,
+        (arg("board", metavar="[SET@]BOARD", help=_CHOICE), _WRITTEN),
+        ("atonc board linker stm32n6570-dk -o memories.ld", "atonc board linker mine.toml"),
+    ),
+    Command(
+        "check",
+        "overlaps between sections, pools, frame buffers, loader and flash slots",
+        _check,
+        (
+            arg("images", nargs="*", type=Path, metavar="IMAGE.elf", help="the linked firmware"),
+            single("board"),
+            arg("--mpool", action="append", default=[], type=Path, metavar="FILE", help="pools of a network"),
+            arg(
+                "--network", action="append", default=[], type=Path, metavar="DIR",
+                help="a generated network: what it uses",
+            ),
+            SHOWN,
+        ),
+        (
+            "atonc board check firmware.elf --network st_ai_output  # overlaps: code 1",
+            "atonc board check firmware.elf --board mine.toml --mpool my.mpool",
+        ),
+    ),
+    Command(
+        "import",
+        "a board file from a pool file and a linker script",
+        _import,
+        (
+            arg("pool_file", type=Path, metavar="FILE.mpool"),
+            arg("script", nargs="?", type=Path, metavar="FILE.ld"),
+            arg("-n", "--name", default="", help="of the board (default: of the pool file)"),
+            arg("--based-on", default="", metavar="BOARD", help="for all that the two files do not say"),
+            arg("-o", "--output", type=Path, metavar="FILE.toml", help="instead of standard output"),
+        ),
+        (
+            "atonc board import my.mpool STM32N657xx.ld -o mine.toml",
+            "atonc board import my.mpool --based-on stm32n6570-dk",
+        ),
+    ),
+    Command(
+        "build",
+        "a firmware with compiled networks that answers validation clients",
+        _build,
+        (
+            arg(
+                "folders", type=Path, nargs="+", metavar="DIR",
+                help="folders of compiled networks, ours or ST's, each with a name of its own",
+            ),
+            arg("-o", "--output", type=Path, metavar="FIRMWARE.elf", help="for the virtual board"),
+            arg(
+                "--sources", type=Path, metavar="OUT",
+                help="write the C files instead, for a project of a real board (docs/validate-on-board.md)",
+            ),
+            arg("--protocol", choices=["3.1", "3.2"], default="3.1", help="the version that it announces (3.1)"),
+            arg("--baud", type=int, default=921_600, metavar="N", help="speed of the line (921600)"),
+            arg("-q", "--quiet", action="store_true", help="only errors"),
+        ),
+        (
+            "atonc board build st_ai_output -o firmware.elf  # for the virtual board",
+            "atonc board build st_ai_output --sources my_project",
+        ),
+    ),
+    Command(
+        "run",
+        "run a firmware as it is, its UART on a socket or a pseudo-terminal",
+        _run,
+        (
+            arg("firmware", type=Path, metavar="FIRMWARE.elf"),
+            arg(
+                "--flash", action="append", default=[], metavar="FILE@ADDRESS[+SKIP]",
+                help="put a file into memory first, without its first SKIP bytes; may be given several times",
+            ),
+            arg("--serial", default="", metavar="pty[:LINK]|socket:PORT", help="where USART1 can be reached"),
+            arg(
+                "--first-stage", choices=["yes", "no"],
+                help="clocks as a first-stage loader leaves them (default: yes for firmware that runs from flash)",
+            ),
+            arg("--seconds", type=float, metavar="S", help="stop after this many seconds (default: when told to)"),
+            arg(
+                "--patience", type=int, default=1000, metavar="M",
+                help="million instructions without a sign of life (1000)",
+            ),
+            arg("--registers", action="store_true", help="at the end: registers that nothing models"),
+            arg("--json", action="store_true", help="how it ended, as one JSON document on standard output"),
+            arg("-q", "--quiet", action="store_true", help="do not show what the firmware prints"),
+        ),
+        (
+            "atonc board run firmware.elf --flash network_data.bin@0x70380000",
+            "atonc board run firmware.elf --serial pty  # its UART on a pseudo-terminal",
+        ),
+    ),
+)  # fmt: skip
+COMMANDS = (Command("board", "boards as data, a firmware checked against them; the virtual board", kinds=_KINDS),)

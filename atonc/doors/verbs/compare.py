@@ -1,54 +1,36 @@
-"""`atonc compare A B`: two builds side by side. Each is a folder (ours or ST's) or a model to compile."""
+"""`atonc compare A B`: two builds side by side. Each is a folder (ours or ST's) or a model to compile.
+
+`atonc compare A --against BASELINE.json`: is it worse than what was written down before? A baseline is what `--json` of
+analyze, generate, explain or evaluate printed; so may be A.
+"""
 
 from __future__ import annotations
 
 import argparse
-import sys
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from atonc.compiler.request.options import GATES, positive, share
-from atonc.doors.verbs import ci
-from atonc.doors.verbs.ci import CiOptions
-from atonc.doors.verbs.documents import print_document
-from atonc.doors.verbs.flags import add_declared, add_output_options, add_single, group
-from atonc.insight.report.terminal import show
+from atonc.compiler.request.options import GATES, Options, positive, share
+from atonc.doors.verbs.parser import SHOWN, Command, arg, defaults, flags, single
+from atonc.doors.verbs.reply import FORMAT, CiOptions, CommandReply
+from atonc.machine.base.disk import read_file, write_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import CheckResult
+from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
     from atonc.insight.explain.compare import Comparison
-
-
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser(
-        "compare", help="two builds side by side: epochs, cycles, memory, layers, and accuracy on given inputs"
-    )
-    parser.set_defaults(verb=_compare)
-    place = "folder of a build, its C file, or a model; or an application"
-    parser.add_argument("a", type=Path, metavar="A", help=f"{place}; with --against also a JSON document")
-    parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the same; not with --against")
-    parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too")
-    add_single(parser, "board", seed="run both on a photo-like input made from this number")
-    parser.set_defaults(seed=None)  # None: only what `--input` names is run
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write both builds as one page, layers paired")
-    gates = group(parser, GATES)
-    gates.add_argument("--min-cosine", type=share, default=0.0, metavar="C", help="of every output of A and B")
-    gates.add_argument("--max-ratio", type=positive, default=0.0, metavar="R", help="latency of B over that of A")
-    baseline = "A is not worse than this document of --json: latency, memory, accuracy"
-    gates.add_argument("--against", type=Path, metavar="BASELINE.json", help=baseline)
-    allowed = "with --against: so much worse is allowed"
-    gates.add_argument("--allow-worse", type=_percent, default=0.0, metavar="PERCENT", help=allowed)
-    add_declared(parser, CiOptions)
-    add_output_options(parser)
 
 
 def _percent(text: str) -> float:
     return 0.0 if text.strip("0.") == "" else positive(text)
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _compare(options: argparse.Namespace) -> CommandReply:
     if options.against is not None:
         return _against(options)
     if options.b is None:
@@ -58,22 +40,22 @@ def _compare(options: argparse.Namespace) -> int:
     from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.insight.report import compare_text
     from atonc.insight.report.document import lines
+    from atonc.insight.report.html import compare_page
 
     seed = 0 if options.seed is None and options.min_cosine else options.seed
     found = compare_builds(options.a, options.b, options.board, CompareInputs(tuple(options.input), seed))
     if options.html:
-        from atonc.insight.report.html import compare_page
-        from atonc.machine.base.disk import write_file
-
         write_file(options.html, compare_page(found))
-    if options.json:
-        print_document("compare", compare_text.as_json(found))
-    elif not options.quiet:
-        show(lines(compare_text.document(found, options.verbose)))
-    return _judged(options, list(_gates(options, found)))
+    return CommandReply(
+        "compare",
+        lambda: compare_text.as_json(found),
+        lambda: lines(compare_text.document(found, options.verbose)),
+        checks=list(_gates(options, found)),
+        subject=options.b,
+    )
 
 
-def _applications(options: argparse.Namespace) -> int:
+def _applications(options: argparse.Namespace) -> CommandReply:
     """Two applications: figures of the whole and of every network; `--max-ratio` is about the time of a second."""
     given = {"--input": options.input, "--html": options.html, "--min-cosine": options.min_cosine}
     given["--seed"] = options.seed is not None
@@ -82,14 +64,11 @@ def _applications(options: argparse.Namespace) -> int:
     from atonc.delivery.application import comparing
 
     found = comparing.compare_applications(options.a, options.b)
-    if options.json:
-        print_document("compare-app", comparing.as_json(found))
-    elif not options.quiet:
-        show(list(comparing.text_lines(found)))
     ratio = found[0].ratio
     said = f"B runs {ratio or 0:.3f} times as long of every second as A, --max-ratio allows {options.max_ratio:g}"
     gate = CheckResult("--max-ratio", ratio is None or ratio <= options.max_ratio, said)
-    return _judged(options, [gate] if options.max_ratio else [])
+    document, lines = partial(comparing.as_json, found), partial(comparing.text_lines, found)
+    return CommandReply("compare-app", document, lines, checks=[gate] if options.max_ratio else [], subject=options.b)
 
 
 def _gates(options: argparse.Namespace, found: Comparison) -> Iterator[CheckResult]:
@@ -102,44 +81,210 @@ def _gates(options: argparse.Namespace, found: Comparison) -> Iterator[CheckResu
         yield CheckResult(f"--min-cosine of {output.a}", output.cosine >= options.min_cosine, said)
 
 
-def _judged(options: argparse.Namespace, checks: Sequence[CheckResult]) -> int:
-    ci.report(options, "compare", options.b or options.a, checks)
-    broken = [check.says for check in checks if not check.holds]
-    for sentence in broken:
-        print(f"atonc: {sentence}", file=sys.stderr)
-    return 1 if broken else 0
+# ------------------------------------------------------------------------------------------------- against a baseline
+
+MAX_BYTES = 64 << 20
+_MOST = 1e15  # of any figure
+_SAVE = "atonc analyze MODEL --json > BASELINE.json writes one"
 
 
-def _against(options: argparse.Namespace) -> int:
-    from atonc.doors.verbs import baseline
+@dataclass(frozen=True)
+class BaselineFigure:
+    """One figure then and now."""
 
+    name: str
+    before: float
+    now: float
+    unit: str
+    more_is_better: bool = False
+
+    def worse(self, allowed_percent: float) -> bool:
+        """By more than is allowed."""
+        lost = self.before - self.now if self.more_is_better else self.now - self.before
+        return lost > abs(self.before) * allowed_percent / 100
+
+    @property
+    def change_percent(self) -> float | None:
+        return 100 * (self.now - self.before) / abs(self.before) if self.before else None
+
+    def __str__(self) -> str:
+        change = "" if self.change_percent is None else f" ({self.change_percent:+.2f} %)"
+        digits = "," if self.unit == "bytes" else ".6g"
+        before, now = (f"{int(v) if self.unit == 'bytes' else v:{digits}}" for v in (self.before, self.now))
+        return f"{self.name}: {before} {self.unit} before, {now} now{change}".replace("  ", " ")
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """The figures of a document, by name: value, unit, whether more is better."""
+
+    figures: Mapping[str, tuple[float, str, bool]]
+    model_sha256: str | None
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_file(path, MAX_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not a JSON document: {str(error)[:200]}", where=str(path), remedy=_SAVE) from None
+    if not isinstance(found, dict) or not isinstance(found.get("format"), int):
+        raise InputError("has no format number: not a document of atonc --json", where=str(path), remedy=_SAVE)
+    if found["format"] > FORMAT:
+        raise InputError(f"has format {found['format']}, known is {FORMAT}", where=str(path), remedy="update atonc")
+    return found
+
+
+def measured(document: Mapping[str, Any], where: str) -> FigureTable:
+    figures = dict(_figures(document))
+    if wrong := next((name for name, (value, _, _) in figures.items() if not abs(value) < _MOST), ""):
+        raise InputError(f"{wrong[:40]} has a value that no figure has", where=where, remedy=_SAVE)
+    if not figures:
+        raise InputError("has no figures to compare", where=where, remedy=_SAVE)
+    sha = document.get("model_sha256")
+    return FigureTable(figures, sha if isinstance(sha, str) else None)
+
+
+def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float, str, bool]]]:
+    memory = document.get("memory")
+    memory = memory if isinstance(memory, dict) else {}
+    for name, value, unit in (
+        ("latency", document.get("latency_ms"), "ms"),
+        ("energy", document.get("energy_uj") or None, "uJ"),  # 0: not known what its steps do
+        ("RAM", memory.get("ram_bytes"), "bytes"),
+        ("spilled", memory.get("spilled_bytes"), "bytes"),
+        ("weights", memory.get("weights_bytes"), "bytes"),
+    ):
+        if _is_number(value):
+            yield name, (value, unit, False)
+    verify = document.get("verify")
+    outputs = verify.get("outputs") if isinstance(verify, dict) else None
+    cosines = [row.get("cos") for row in outputs or () if isinstance(row, dict)]
+    known = [cosine for cosine in cosines if _is_number(cosine)]
+    if known and len(known) == len(cosines):
+        yield "cosine of the worst output", (min(known), "", True)
+    sides = document.get("figures")
+    for side, rows in sides.items() if isinstance(sides, dict) else ():
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, dict) and _is_number(row.get("value")):
+                yield f"{row.get('name')} of {side}", (row["value"], "", True)
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return type(value) in (int, float)
+
+
+def shared_figures(before: FigureTable, now: FigureTable) -> tuple[BaselineFigure, ...]:
+    """Figures that both have."""
+    shared = [name for name in before.figures if name in now.figures]
+    if not shared:
+        raise InputError("the baseline and what is compared have no figure in common", remedy=_SAVE)
+    rows = ((name, before.figures[name], now.figures[name][0]) for name in shared)
+    return tuple(BaselineFigure(name, old, new, unit, more) for name, (old, unit, more), new in rows)
+
+
+def baseline_checks(figures: Sequence[BaselineFigure], allowed_percent: float) -> list[CheckResult]:
+    limit = f", {allowed_percent:g} % worse is allowed" if allowed_percent else ""
+    return [CheckResult(one.name, not one.worse(allowed_percent), f"{one}{limit}") for one in figures]
+
+
+def baseline_lines(found: Sequence[CheckResult], same_model: bool) -> list[str]:
+    from atonc.insight.report.document import Mark, Marked, SummaryRow, note, summary_lines
+
+    words = {True: (Mark.GOOD, "ok   "), False: (Mark.ALARM, "WORSE")}
+    worse = sum(not check.holds for check in found)
+    verdict = SummaryRow("passed", f"{count(len(found), 'figure')}, none worse than the baseline", Mark.GOOD)
+    if worse:
+        verdict = SummaryRow("failed", f"{worse} of {count(len(found), 'figure')} worse than the baseline", Mark.ALARM)
+    return [
+        *([] if same_model else [note("the baseline is of another model")]),
+        *(Marked(mark, word, after=f" {one.says}") for one in found for mark, word in [words[one.holds]]),
+        *summary_lines([verdict]),
+    ]
+
+
+def baseline_json(figures: Sequence[BaselineFigure], allowed_percent: float, same_model: bool) -> dict[str, Any]:
+    rows = [
+        {
+            "name": one.name,
+            "before": one.before,
+            "now": one.now,
+            "unit": one.unit,
+            "change_percent": one.change_percent,
+            "worse": one.worse(allowed_percent),
+        }
+        for one in figures
+    ]
+    return {"passed": not any(row["worse"] for row in rows), "same_model": same_model, "figures": rows}
+
+
+def _against(options: argparse.Namespace) -> CommandReply:
     if options.b is not None:
         raise InputError("two builds and a baseline", remedy="name one build with --against")
-    before = baseline.measured(baseline.read_document(options.against), str(options.against))
-    now = baseline.measured(_document(options), str(options.a))
-    figures = baseline.against(before, now)
-    checks = baseline.checks(figures, options.allow_worse)
+    before = measured(read_document(options.against), str(options.against))
+    now = measured(_document(options), str(options.a))
+    figures = shared_figures(before, now)
+    checks = baseline_checks(figures, options.allow_worse)
     same = before.model_sha256 == now.model_sha256
-    if options.json:
-        print_document("compare-against", baseline.as_json(figures, options.allow_worse, same), now.model_sha256)
-    elif not options.quiet:
-        show(baseline.lines(checks, same))
-    return _judged(options, checks)
+    return CommandReply(
+        "compare-against",
+        lambda: baseline_json(figures, options.allow_worse, same),
+        lambda: baseline_lines(checks, same),
+        now.model_sha256,
+        checks=checks,
+        subject=options.a,
+    )
 
 
 def _document(options: argparse.Namespace) -> Mapping[str, Any]:
     """The figures of A: written down, of a folder, or of a model that is compiled and verified."""
     from atonc.compiler.compile.reproduce import MODEL_HASH
-    from atonc.compiler.request.options import Options
     from atonc.delivery.generate import generating
     from atonc.delivery.generate.comparing import existing, is_build, network
-    from atonc.doors.verbs import baseline
     from atonc.insight.report import compare_text, compile_text
 
     if options.a.suffix.lower() == ".json" and options.a.is_file():
-        return baseline.read_document(options.a)
+        return read_document(options.a)
     if is_build(options.a):
         view = network(options.a)
         return compare_text.side(view) | {"model_sha256": view.reproduce.get(MODEL_HASH)}
     compiled = generating.analyze(existing(options.a), Options(board=options.board))
     return compile_text.as_json(compiled) | {"model_sha256": compiled.reproduce.get(MODEL_HASH)}
+
+
+_PLACE = "folder of a build, its C file, or a model; or an application"
+COMMANDS = (
+    Command(
+        "compare",
+        "two builds side by side: epochs, cycles, memory, layers, and accuracy on given inputs",
+        _compare,
+        (
+            arg("a", type=Path, metavar="A", help=f"{_PLACE}; with --against also a JSON document"),
+            arg("b", type=Path, metavar="B", nargs="?", help="the same; not with --against"),
+            arg("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too"),
+            single("board", seed="run both on a photo-like input made from this number"),
+            defaults(seed=None),  # None: only what `--input` names is run
+            arg("--html", type=Path, metavar="FILE", help="write both builds as one page, layers paired"),
+            arg(
+                "--min-cosine", title=GATES, type=share, default=0.0, metavar="C", help="of every output of A and B"
+            ),
+            arg(
+                "--max-ratio", title=GATES, type=positive, default=0.0, metavar="R",
+                help="latency of B over that of A",
+            ),
+            arg(
+                "--against", title=GATES, type=Path, metavar="BASELINE.json",
+                help="A is not worse than this document of --json: latency, memory, accuracy",
+            ),
+            arg(
+                "--allow-worse", title=GATES, type=_percent, default=0.0, metavar="PERCENT",
+                help="with --against: so much worse is allowed",
+            ),
+            flags(CiOptions),
+            SHOWN,
+        ),
+        (
+            "atonc compare build_a build_b  # epochs, cycles, memory, layer by layer",
+            "atonc compare st_ai_output model.tflite --max-ratio 1.1  # as a gate",
+        ),
+    ),
+)  # fmt: skip

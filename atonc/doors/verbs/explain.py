@@ -1,4 +1,5 @@
-"""`atonc explain`: where every layer runs, which rules decided so, the remedy and what it brings."""
+"""`atonc explain`: where every layer runs, which rules decided so, the remedy and what it brings; `atonc ops`: where
+operators run at all, and which rules decide."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.compiler.request.options import Options
+from atonc.compiler.request.options import OUTPUT, Options
 from atonc.delivery.generate.comparing import is_build
-from atonc.doors.verbs.common import add_model_options, add_output_options, compiler_options, model_path
-from atonc.doors.verbs.compile_options import ModelOptions
-from atonc.doors.verbs.documents import file_hash, print_document
-from atonc.doors.verbs.flags import add_declared
+from atonc.doors.verbs.compiling import ModelOptions, analyzed, compiler_options, model_options, model_path
+from atonc.doors.verbs.parser import SHOWN, Command, arg, flags
+from atonc.doors.verbs.reply import CommandReply, file_hash
 from atonc.machine.base.declare import AGAIN, PLAIN, SEVERAL, Takes, option
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.disk import write_file, write_files
+from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import instead
 
@@ -69,45 +70,34 @@ class AccuracyOptions:
 DECLARED = (ModelOptions, Options, ExplainOptions, AccuracyOptions)
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser(
-        "explain",
-        help="why every layer runs where it runs, and what to do about it",
-        description="Explains a model, or a folder that atonc or ST's compiler wrote.",
-    )
-    parser.set_defaults(verb=_explain)
-    add_model_options(parser)
-    add_declared(parser, ExplainOptions)
-    add_declared(parser, AccuracyOptions)
-    add_output_options(parser)
-
-
-def _explain(options: argparse.Namespace) -> int:
+def _explain(options: argparse.Namespace) -> CommandReply:
     from atonc.compiler.compile.reproduce import MODEL_HASH
-    from atonc.compiler.place.explain import PlacementError
-    from atonc.doors.verbs.generate import with_levers
     from atonc.insight.explain.remedies import peak
-    from atonc.insight.report import explain_text
+    from atonc.insight.report import about_text, explain_text
 
     if options.terms:
-        return _terms(options)
+        return CommandReply("terms", about_text.term_data, about_text.term_lines, loud=True)
     if options.accuracy:
-        return _explain_accuracy(options)
+        return _accuracy(options)
     if options.search:
-        return _explain_search(options)
+        model = model_path(options)
+        found = analyzed(model, compiler_options(options), options.name).compiled
+        return CommandReply(
+            "search",
+            lambda: explain_text.search_data(found.search, found.decisions),
+            lambda: explain_text.search_lines(found.search, found.decisions),
+            file_hash(model),
+        )
     if options.float or options.input or options.page or options.samples:
         raise InputError("--float, --input, --samples and --page belong to --accuracy", remedy="add --accuracy")
-    try:
-        network, known = _network(options)
-    except PlacementError as error:
-        raise with_levers(model_path(options), compiler_options(options, verify=False), error) from None
+    network, known = _network(options)
     layers = chosen_layers(network, options.layer)
-    if options.json:
-        data = explain_text.as_json(network, layers, peak(network), known.levers or ())
-        print_document("explain", data, network.reproduce.get(MODEL_HASH))
-    elif not options.quiet:
-        _show(text_lines(network, layers, known, options), options)
-    return 0
+    return CommandReply(
+        "explain",
+        lambda: explain_text.as_json(network, layers, peak(network), known.levers or ()),
+        lambda: text_lines(network, layers, known, options),
+        network.reproduce.get(MODEL_HASH),
+    )
 
 
 def text_lines(
@@ -129,59 +119,27 @@ def text_lines(
     return [*details, "", *memory, *explain_text.summary(network, known)]
 
 
-def _show(lines: Sequence[str], options: argparse.Namespace) -> None:
-    from atonc.insight.report.terminal import show, show_paged
-
-    (show_paged if options.pager else show)(lines)
-
-
-def _terms(options: argparse.Namespace) -> int:
-    from atonc.insight.report import about_text
-
-    if options.json:
-        print_document("terms", about_text.term_data())
-    else:
-        _show(about_text.term_lines(), options)
-    return 0
-
-
-def _explain_search(options: argparse.Namespace) -> int:
-    from atonc.delivery.generate import generating
-    from atonc.insight.report import explain_text
-    from atonc.insight.report.terminal import show
-
-    found = generating.analyze(model_path(options), compiler_options(options, verify=False), options.name).compiled
-    if options.json:
-        print_document(
-            "search", explain_text.search_data(found.search, found.decisions), file_hash(model_path(options))
-        )
-    elif not options.quiet:
-        show(explain_text.search_lines(found.search, found.decisions))
-    return 0
-
-
-def _explain_accuracy(options: argparse.Namespace) -> int:
+def _accuracy(options: argparse.Namespace) -> CommandReply:
     from atonc.compiler.compile.reproduce import MODEL_HASH
-    from atonc.delivery.generate import generating, preflight
+    from atonc.delivery.generate import preflight
     from atonc.insight.accuracy.explain import explain_accuracy
     from atonc.insight.explain.ours import network_view
     from atonc.insight.report import accuracy_text
     from atonc.insight.report.html import html_page
-    from atonc.insight.report.terminal import show
-    from atonc.machine.base.disk import write_file
 
     preflight.check_file(options.page)
-    wanted = compiler_options(options, verify=False)
-    view = generating.analyze(model_path(options), wanted, options.name)
+    wanted = compiler_options(options)
+    view = analyzed(model_path(options), wanted, options.name)
     found = explain_accuracy(view.compiled, wanted, options.float, options.input, options.samples, options.prices)
     report = replace(found, model=view.model)
     if options.page is not None:
         write_file(options.page, html_page(replace(network_view(view), accuracy=report)))
-    if options.json:
-        print_document("accuracy", {"accuracy": accuracy_text.as_json(report)}, view.reproduce.get(MODEL_HASH))
-    elif not options.quiet:
-        show(accuracy_text.lines(report, options.verbose))
-    return 0
+    return CommandReply(
+        "accuracy",
+        lambda: {"accuracy": accuracy_text.as_json(report)},
+        lambda: accuracy_text.lines(report, options.verbose),
+        view.reproduce.get(MODEL_HASH),
+    )
 
 
 def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
@@ -196,10 +154,8 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
         asked = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
         name = None if options.name == "network" else options.name
         return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), Known()
-    from atonc.delivery.generate import generating
-
-    model, wanted = model_path(options), compiler_options(options, verify=False)
-    return network_of(generating.analyze(model, wanted, options.name), wanted, options)
+    model, wanted = model_path(options), compiler_options(options)
+    return network_of(analyzed(model, wanted, options.name), wanted, options)
 
 
 def network_of(view: CompileView, wanted: Options, options: argparse.Namespace) -> tuple[NetworkView, Known]:
@@ -228,3 +184,85 @@ def chosen_layers(network: NetworkView, names: Sequence[str]) -> list[LayerView]
             raise InputError(f"no layer is called {name[:80]!r}", where=network.model, remedy=instead(name, known))
         found += matching
     return found
+
+
+# --------------------------------------------------------------------------------------------------------------- ops
+
+REPORT = "supported_ops.md"
+
+
+def _ops(options: argparse.Namespace) -> CommandReply:
+    from atonc.insight.explain.operators import composed, kind_named, operator_table
+    from atonc.insight.report import about_text
+
+    if options.type:
+        return _source_operators(options)
+    table = operator_table()
+    if options.with_report:
+        write_files(options.output, {REPORT: "\n".join(about_text.operator_markdown(table)).encode()})
+    if options.op:
+        found = [info for info in table if info.kind == kind_named(options.op)]
+        if not found and (several := composed(options.op)):
+            found = [several]
+        if not found:
+            remedy = instead(options.op.lower(), [info.kind for info in table])
+            raise InputError(f"no operator is called {options.op[:60]!r}, or it is not supported", remedy=remedy)
+        table = tuple(found)
+    return CommandReply(
+        "ops",
+        lambda: {"operators": about_text.operator_data(table)},
+        lambda: about_text.operator_lines(table, options.verbose or bool(options.op)),
+    )
+
+
+def _source_operators(options: argparse.Namespace) -> CommandReply:
+    from atonc.insight.explain.operators import source_operators
+
+    if options.type == "keras":
+        raise UnsupportedError("Keras models are not read", where="--type", remedy="export the model as TFLite")
+    title = {"tflite": "TFLite", "onnx": "ONNX"}[options.type]
+    names = source_operators()[title]
+    if options.with_report:
+        text = "\n".join([f"# {len(names)} operators of {title}", "", *(f"- {name}" for name in names), ""])
+        write_files(options.output, {REPORT: text.encode()})
+    return CommandReply(
+        "ops-list",
+        lambda: {"type": options.type, "operators": list(names)},
+        lambda: [f"{len(names)} operators found", ", ".join(names)],
+    )
+
+
+COMMANDS = (
+    Command(
+        "explain",
+        "why every layer runs where it runs, and what to do about it",
+        _explain,
+        (model_options(), flags(ExplainOptions), flags(AccuracyOptions), SHOWN),
+        (
+            "atonc explain model.tflite  # the costliest layers, what to do about each",
+            "atonc explain st_ai_output --layer conv2d_3  # of a build of ours or ST's",
+            "atonc explain int8.onnx --accuracy --float float.onnx --input samples.npz",
+        ),
+        "Explains a model, or a folder that atonc or ST's compiler wrote.",
+    ),
+    Command(
+        "ops",
+        "the operator table, from the compiler's rules",
+        _ops,
+        (
+            arg("op", nargs="?", metavar="OP", help="one operator with all its rules; conv, CONV_2D or Gemm"),
+            arg(
+                "--type", "-t", choices=["tflite", "onnx", "keras"],
+                help="list what the reader of this format takes, as the format calls it",
+            ),
+            arg("--with-report", title=OUTPUT, action="store_true", help=f"write the table as markdown into {REPORT}"),
+            arg("-o", "--output", title=OUTPUT, type=Path, default=Path("."), metavar="DIR", help="for that"),
+            SHOWN,
+        ),
+        (
+            "atonc ops Conv  # one operator with all its rules",
+            "atonc supported-ops --type onnx  # every ONNX operator that is read",
+        ),
+        aliases=("supported-ops",),
+    ),
+)  # fmt: skip

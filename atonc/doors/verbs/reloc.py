@@ -1,144 +1,263 @@
-"""`atonc reloc`: a compiled network as an image that an application loads at run time. Options as in npu_driver.py."""
+"""Relocatable images: `atonc reloc` makes one that an application loads at run time of a compiled network (options as
+in npu_driver.py), `atonc load-and-run` runs one on a board, virtual or real (options as in st_load_and_run.py)."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from atonc.delivery.reloc.options import RelocOptions
-from atonc.doors.verbs.common import add_output_options, note
-from atonc.doors.verbs.documents import print_document
-from atonc.doors.verbs.flags import add_declared, declared_values
+from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags, single
+from atonc.doors.verbs.reply import CommandReply, note
 from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
-from atonc.insight.report.terminal import show
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.words import shell
 
-_CLANG = ("llvm", "st_clang", "compatible_mode", "custom")
-LOG_FILE = "atonc_reloc.log"
+if TYPE_CHECKING:
+    from atonc.delivery.trials.loading import Loaded, LoadPlan
+
+_CLANG = ("--llvm", "--st-clang", "--compatible-mode", "--custom")
+RELOC_LOG, LOAD_LOG = "atonc_reloc.log", "atonc_load_and_run.log"
+DEFAULT_ADDRESS = "0x71000000,0x71800000"
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    reloc = verbs.add_parser(
-        "reloc",
-        help="a compiled network as a relocatable image",
-        description="Makes a relocatable image of the network in a folder that `atonc generate -r` or ST's tool wrote: "
-        "NAME_rel.bin, with --split also NAME_rel_params.bin. With --inspect it shows what is in an image.",
-    )
-    reloc.set_defaults(verb=_reloc)
-    reloc.add_argument("positional", nargs="?", type=Path, metavar="DIR", help="folder of generated files")
-    reloc.add_argument("-i", "--input", type=Path, metavar="DIR", help="the same as an option (or its network.c)")
-    reloc.add_argument("-o", "--output", type=Path, default=Path("build"), metavar="DIR", help="default build")
-    reloc.add_argument("--inspect", type=Path, metavar="FILE", help="header, sections, relocations, pools, checks")
-    reloc.add_argument("--at", type=lambda text: int(text, 0), metavar="OFFSET", help="with --inspect: where it begins")
-    add_declared(reloc, RelocOptions)
-    reloc.add_argument("--gen-c-file", action="store_true", help="also NAME_rel.c and .h: the image as an array")
-    reloc.add_argument("--parse-only", action="store_true", help="read and check the generated files, build nothing")
-    reloc.add_argument("--no-clean", action="store_true", help="keep the intermediate files in the output folder")
-    reloc.add_argument("--pack-dir", type=Path, metavar="DIR", help="ST Edge AI Core, to read that release from")
-    reloc.add_argument("--cross-compile", default="", metavar="PREFIX", help="of the compiler, as arm-none-eabi-")
-    reloc.add_argument("--log", nargs="?", const=LOG_FILE, metavar="FILE", help=f"also write the text ({LOG_FILE})")
-    reloc.add_argument("--verbosity", type=int, choices=range(3), default=1, help="0: only errors, 2: more")
-    reloc.add_argument("--debug", action="store_true", help="the same as --verbosity 2 --no-clean")
-    reloc.add_argument("--no-color", action="store_true", help=argparse.SUPPRESS)  # nothing here is coloured
-    for name in ("--llvm", "--st-clang", "--compatible-mode"):
-        reloc.add_argument(name, action="store_true", help=argparse.SUPPRESS)
-    reloc.add_argument("--custom", nargs="?", const="custom.json", help=argparse.SUPPRESS)
-    add_output_options(reloc)
-
-
-def _reloc(options: argparse.Namespace) -> int:
+def _reloc(options: argparse.Namespace) -> CommandReply:
     options.quiet = options.quiet or options.verbosity == 0
     options.verbose = options.verbose or options.debug or options.verbosity == 2
-    clang = [f"--{name.replace('_', '-')}" for name in _CLANG if getattr(options, name)]
+    clang = [flag for flag in _CLANG if getattr(options, flag[2:].replace("-", "_"))]
     if clang:
         raise UnsupportedError(f"{', '.join(clang)}: images are built with GCC only", remedy="leave it out")
     if options.inspect is not None:
         return _inspect(options)
-    if options.parse_only:
-        return _parse_only(options)
     from atonc.delivery.generate import preflight
-
-    preflight.check_folder(options.output)
-    return _build(options)
-
-
-def _folder(options: argparse.Namespace) -> Path:
-    found = options.positional or options.input or Path("st_ai_output")
-    if options.positional and options.input and options.positional != options.input:
-        raise InputError("two folders given", remedy="name one, as an argument or with -i")
-    return Path(found)
-
-
-def _wanted(options: argparse.Namespace) -> RelocOptions:
-    from atonc.delivery.trials import relocating
-
-    return relocating.with_pack(declared_values(RelocOptions, options), options.pack_dir)
-
-
-def _build(options: argparse.Namespace) -> int:
     from atonc.delivery.reloc.checks import checks
     from atonc.delivery.texts import reloc_text
     from atonc.delivery.trials import relocating
 
-    keep = options.output if options.no_clean or options.debug else None
+    folder = Path(options.positional or options.input or "st_ai_output")
+    if not options.parse_only:
+        preflight.check_folder(options.output)
+    if options.positional and options.input and options.positional != options.input:
+        raise InputError("two folders given", remedy="name one, as an argument or with -i")
+    wanted = relocating.with_pack(declared_values(RelocOptions, options), options.pack_dir)
+    if options.parse_only:
+        return _parse_only(folder, wanted, options)
     done = relocating.relocate(
-        *(_folder(options), options.output, _wanted(options)),
+        *(folder, options.output, wanted),
         gen_c_file=options.gen_c_file,
-        keep_in=keep,
+        keep_in=options.output if options.no_clean or options.debug else None,
         prefix=options.cross_compile,
     )
     image = done.built.image
     found = checks(image, done.built.params or None)
-    if options.json:
-        print_document("reloc", reloc_text.as_json(image, found) | {"files": list(map(str, done.files))})
-        return 0
     detail = [*reloc_text.header_lines(image), ""] if options.verbose else []
     lines = [*detail, *reloc_text.size_lines(image), "", *reloc_text.pool_lines(image), "", "Generating files..."]
     lines += [f' creating "{path}" (size={path.stat().st_size:,})' for path in done.files]
-    _say([*lines, *reloc_text.summary(image, found, done.files)], options)
-    return 0
+    lines = _logged([*lines, *reloc_text.summary(image, found, done.files)], None if options.json else options.log)
+    document = reloc_text.as_json(image, found) | {"files": list(map(str, done.files))}
+    return CommandReply("reloc", lambda: document, lambda: lines)
 
 
-def _parse_only(options: argparse.Namespace) -> int:
+def _parse_only(folder: Path, wanted: RelocOptions, options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.reloc.build import prepare
-    from atonc.delivery.reloc.format import PoolEntry
 
-    ready = prepare(_folder(options), _wanted(options))
-
-    def line(entry: PoolEntry) -> str:
-        place = f"dst={entry.destination:08x}" if entry.destination else "found at run time"
-        return f"  {entry.name:16} {entry.label():26} size={entry.size_bytes:,} {place}"
-
+    ready = prepare(folder, wanted)
     runtime = f"LL_ATON {ready.abi.number}-{ready.dev} (Core {ready.abi.core})"
+    lines = [f"{ready.network.c_file}: {runtime}"]
+    for entry in ready.pools.entries:
+        place = f"dst={entry.destination:08x}" if entry.destination else "found at run time"
+        lines.append(f"  {entry.name:16} {entry.label():26} size={entry.size_bytes:,} {place}")
     found = (
         SummaryRow("runtime", runtime),
         SummaryRow("pools", f"{len(ready.pools.entries)}; the files can be made into an image", Mark.GOOD),
-        next_row(shell("reloc", _folder(options))),
+        next_row(shell("reloc", folder)),
     )
-    _say([f"{ready.network.c_file}: {runtime}", *map(line, ready.pools.entries), *summary_lines(found)], options)
-    return 0
+    lines = _logged([*lines, *summary_lines(found)], options.log)
+    return CommandReply(lines=lambda: lines)
 
 
-def _inspect(options: argparse.Namespace) -> int:
+def _inspect(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.reloc.checks import checks
     from atonc.delivery.texts import reloc_text
     from atonc.delivery.trials import relocating
 
     image, start = relocating.read_image_file(options.inspect, options.at)
     found = checks(image, relocating.params_beside(options.inspect, image))
-    if options.json:
-        print_document("reloc-inspect", reloc_text.as_json(image, found) | {"offset": start})
-    else:
-        if start and options.at is None:
-            note(f"the image begins at {start:#x} of the file", options)
-        _say(reloc_text.inspect_lines(image, found, options.verbose), options)
-    return 1 if any(check.good is False for check in found) else 0
+    if start and options.at is None and not options.json:
+        note(f"the image begins at {start:#x} of the file", options)
+    log = None if options.json else options.log
+    lines = _logged(reloc_text.inspect_lines(image, found, options.verbose), log)
+    return CommandReply(
+        "reloc-inspect",
+        lambda: reloc_text.as_json(image, found) | {"offset": start},
+        lambda: lines,
+        code=1 if any(check.good is False for check in found) else 0,
+    )
 
 
-def _say(lines: list[str], options: argparse.Namespace) -> None:
-    if not options.quiet:
-        show(lines)
-    if options.log:
-        write_file(Path(options.log), ("\n".join(lines) + "\n").encode())
+def _logged(lines: list[str], log: str | None) -> list[str]:
+    """The text, also in a file where that is asked for."""
+    if log:
+        write_file(Path(log), ("\n".join(lines) + "\n").encode())
+    return lines
+
+
+# -------------------------------------------------------------------------------------------------------- load-and-run
+
+
+class _RunOutput:
+    """Lines for the user, and for the log."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.silent = options.quiet or options.verbosity == 0 or options.json
+        self.lines: list[str] = []
+
+    def say(self, *lines: str) -> None:
+        self.lines += lines
+        if not self.silent:
+            print("\n".join(lines), flush=True)
+
+
+def _load(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.generate import preflight
+    from atonc.delivery.recordings import making, store
+    from atonc.delivery.recordings.store import Statement
+    from atonc.delivery.texts import load_text
+    from atonc.delivery.trials import loading
+    from atonc.insight.runs import runs
+
+    output = _RunOutput(options)
+    image, inputs = loading.sorted_files(options.positional, options.input)
+    for file in (options.output, options.record):
+        preflight.check_file(file)
+    plan = loading.plan(image, options.mode, options.address)
+    output.say(*load_text.plan_lines(plan), "")
+    loaded = None
+    if options.real or options.dry_run:
+        loaded = _real(plan, inputs, options, output)
+    elif "no-run" not in plan.words:
+        loaded = loading.run_virtual(plan, options.seed, inputs)
+    if loaded is not None:
+        if options.output:
+            runs.save_arrays(options.output, loaded.arrays)
+        if options.record:
+            store.write(
+                options.record, making.of_image(loaded, Statement(options.record_board, options.record_licence))
+            )
+        output.say(*load_text.run_lines(loaded))
+    _logged(output.lines, options.log)
+    return CommandReply("load-and-run", None if loaded is None else partial(load_text.as_json, loaded))
+
+
+def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace, output: _RunOutput) -> Loaded | None:
+    from atonc.delivery.trials import loading, real_board
+    from atonc.delivery.wire.links import open_link
+
+    tools, missing = real_board.find_tools(real_board.cube_ide(options.cube_ide_dir))
+    firmware, absent = real_board.validation_firmware(plan, options.board, options.firmware, options.pack_dir)
+    steps = list(real_board.steps(plan, tools, firmware, options.board))
+    speed = "" if "usbc" in plan.words else ":5529600" if "max-speed" in plan.words else ":921600"
+    line = options.serial or f"serial:{speed}".rstrip(":")
+    if options.dry_run:
+        output.say(*(f"[{k}] {step.what}\n    {shlex.join(step.command)}" for k, step in enumerate(steps, 1)))
+        if "no-run" not in plan.words:
+            output.say(
+                f"[{len(steps) + 1}] run it through {line}: {loading.INFERENCES} inferences, times of every epoch"
+            )
+        output.say(*(f"missing: {sentence}" for sentence in (*missing, *absent)))
+        return None
+    real_board.require([*missing, *absent])
+    total = len(steps) + ("no-run" not in plan.words)
+    real_board.run(steps, output.say, total)
+    if "no-run" in plan.words:
+        output.say(f"The firmware runs. Talk to it: atonc validate MODEL --mode target -d {line}")
+        return None
+    output.say(f"[{total}/{total}] run it through {line}", "")
+    return loading.run_on_board(plan, open_link(line), options.seed, inputs)
+
+
+_NO_COLOUR = arg("--no-color", action="store_true", help=argparse.SUPPRESS)  # nothing here is coloured
+COMMANDS = (
+    Command(
+        "reloc",
+        "a compiled network as a relocatable image",
+        _reloc,
+        (
+            arg("positional", nargs="?", type=Path, metavar="DIR", help="folder of generated files"),
+            arg("-i", "--input", type=Path, metavar="DIR", help="the same as an option (or its network.c)"),
+            arg("-o", "--output", type=Path, default=Path("build"), metavar="DIR", help="default build"),
+            arg("--inspect", type=Path, metavar="FILE", help="header, sections, relocations, pools, checks"),
+            arg(
+                "--at", type=lambda text: int(text, 0), metavar="OFFSET", help="with --inspect: where it begins"
+            ),
+            flags(RelocOptions),
+            arg("--gen-c-file", action="store_true", help="also NAME_rel.c and .h: the image as an array"),
+            arg("--parse-only", action="store_true", help="read and check the generated files, build nothing"),
+            arg("--no-clean", action="store_true", help="keep the intermediate files in the output folder"),
+            arg("--pack-dir", type=Path, metavar="DIR", help="ST Edge AI Core, to read that release from"),
+            arg("--cross-compile", default="", metavar="PREFIX", help="of the compiler, as arm-none-eabi-"),
+            arg("--log", nargs="?", const=RELOC_LOG, metavar="FILE", help=f"also write the text ({RELOC_LOG})"),
+            arg("--verbosity", type=int, choices=range(3), default=1, help="0: only errors, 2: more"),
+            arg("--debug", action="store_true", help="the same as --verbosity 2 --no-clean"),
+            _NO_COLOUR,
+            *(arg(name, action="store_true", help=argparse.SUPPRESS) for name in _CLANG[:3]),
+            arg(_CLANG[3], nargs="?", const="custom.json", help=argparse.SUPPRESS),
+            SHOWN,
+        ),
+        (
+            "atonc reloc st_ai_output -o build --split",
+            "atonc reloc --inspect build/network_rel.bin  # header, sections, checks",
+        ),
+        "Makes a relocatable image of the network in a folder that `atonc generate -r` or ST's tool wrote: "
+        "NAME_rel.bin, with --split also NAME_rel_params.bin. With --inspect it shows what is in an image.",
+    ),
+    Command(
+        "load-and-run",
+        "a relocatable image on the virtual or a real board",
+        _load,
+        (
+            arg("positional", nargs="?", type=Path, metavar="FILE", help="NAME_rel.bin"),
+            arg(
+                "-i", "--input", type=Path, action="append", default=[], metavar="FILE",
+                help="the image as an option (build/network_rel.bin), or inputs for it: .npz, .npy, .csv, .png, .jpg",
+            ),
+            arg("--output", type=Path, metavar="FILE.npz", help="write the outputs"),
+            arg(
+                "--record", type=Path, metavar="FILE.npz",
+                help="write inputs, outputs, times and versions, so that others can check them",
+            ),
+            arg("--record-board", default="", metavar="NAME", help="with --record: what it ran on"),
+            arg("--record-licence", default="", metavar="SPDX", help="with --record: such as CC0-1.0"),
+            single("board", "seed"),
+            arg("--address", default=DEFAULT_ADDRESS, metavar="NET[,PARAMS]", help=f"default {DEFAULT_ADDRESS}"),
+            arg(
+                "--mode", default="copy", metavar="WORDS",
+                help="copy or xip, and ext, no-flash, no-run, usbc, max-speed (default copy)",
+            ),
+            arg("--real", action="store_true", help="a board that is connected here"),
+            arg("--dry-run", action="store_true", help="with --real: show every step, run nothing"),
+            arg("--cube-ide-dir", type=Path, metavar="DIR", help="STM32CubeIDE (or STM32_CUBE_IDE_DIR)"),
+            arg("--pack-dir", type=Path, metavar="DIR", help="ST Edge AI Core, for its validation firmware"),
+            arg("--firmware", type=Path, metavar="FILE.elf", help="that firmware itself"),
+            arg(
+                "--serial", metavar="LINE", help="with --real, the board's line: "
+                "serial[:PORT][:BAUD] or socket:HOST:PORT (default: found by itself)",
+            ),
+            arg("--log", nargs="?", const=LOAD_LOG, metavar="FILE", help=f"also write the text ({LOAD_LOG})"),
+            arg("--verbosity", type=int, choices=range(3), default=1, help="0: only errors"),
+            arg("--debug", action="store_true", help=argparse.SUPPRESS),
+            _NO_COLOUR,
+            SHOWN,
+        ),
+        (
+            "atonc load-and-run build/network_rel.bin  # on the virtual board",
+            "atonc load-and-run build/network_rel.bin --real --dry-run",
+        ),
+        "Installs a relocatable image and runs it: on the virtual board with our loader (default), or on a "
+        "real board with ST's programmer and validation firmware (--real).",
+    ),
+)  # fmt: skip

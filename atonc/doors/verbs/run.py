@@ -1,45 +1,42 @@
-"""`atonc run`: a compiled network on the emulator."""
+"""What was built: `atonc run` on the emulator, `atonc view` its report in the browser, `atonc disasm` and `atonc asm`
+its epoch-controller programs to text and back."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from atonc.doors.verbs.common import add_output_options, progress
-from atonc.doors.verbs.documents import build_hash, print_document
-from atonc.doors.verbs.flags import add_declared, declared_values
+from atonc.delivery.generate.comparing import network
+from atonc.doors.verbs.compiling import PictureOptions, write_pictures
+from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags
+from atonc.doors.verbs.reply import CommandReply, build_hash, progress
 from atonc.insight.runs.run_options import RunOptions
+from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.words import count
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    run = verbs.add_parser("run", help="run a compiled network on the emulator")
-    run.set_defaults(verb=_run)
-    run.add_argument("directory", type=Path, metavar="DIR", help="folder with network.c, its blobs and weights")
-    add_declared(run, RunOptions)
-    add_output_options(run)
-
-
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     observe = bool(options.dump or options.compare or options.layers)
     wanted = declared_values(RunOptions, options, directory=options.directory, observe=observe)
-    _must_not_exist(wanted.dump)
+    folder = wanted.dump
+    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError("exists and is not an empty folder", where=str(folder), remedy="name a new folder")
     for file in (wanted.output, wanted.save_input):
         preflight.check_file(file)
     from atonc.insight.report import run_text
-    from atonc.insight.runs import comparing, runs, safety
+    from atonc.insight.runs import programs, runs
     from atonc.machine.cost import network as costs
     from atonc.machine.emu.files.c_info import fitting_c_info
 
-    reference = comparing.read_reference(wanted.compare) if wanted.compare else None
-    graph = comparing.read_model(wanted.layers) if wanted.layers else None
-    with progress(options.quiet or options.json) as report:
-        result = runs.run(wanted, report)
-    differences = comparing.compare_run(result, reference) if reference is not None else None
-    layers = comparing.layer_report(result, graph) if graph is not None else None
-    violations = safety.check_run(result) if wanted.check else None
+    reference = runs.read_reference(wanted.compare) if wanted.compare else None
+    graph = runs.read_model(wanted.layers) if wanted.layers else None
+    result = runs.run(wanted, progress(options))
+    differences = runs.compare_run(result, reference) if reference is not None else None
+    layers = runs.layer_report(result, graph) if graph is not None else None
+    violations = programs.check_run(result) if wanted.check else None
     if wanted.save_input:
         runs.save_arrays(wanted.save_input, result.inputs)
     if wanted.output:
@@ -48,13 +45,155 @@ def _run(options: argparse.Namespace) -> int:
         runs.dump(wanted.dump, result)
     cost = costs.network_cost(result.net, result.steps, info=fitting_c_info(result.net.network)[0])
     view = run_text.RunView(result, cost, differences, layers, violations)
-    if options.json:
-        print_document("run", run_text.as_json(view), build_hash(wanted.directory))
-    elif not options.quiet:
-        run_text.print_run(view, options.verbose)
-    return 1 if differences is not None and any(d.different for d in differences) else 0
+    return CommandReply(
+        "run",
+        lambda: run_text.as_json(view),
+        lambda: run_text.lines(view, options.verbose),
+        build_hash(wanted.directory),
+        code=1 if differences is not None and any(d.different for d in differences) else 0,
+    )
 
 
-def _must_not_exist(folder: Path | None) -> None:
-    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError("exists and is not an empty folder", where=str(folder), remedy="name a new folder")
+def _disasm(options: argparse.Namespace) -> CommandReply:
+    from atonc.insight.report import run_text
+    from atonc.insight.runs import programs
+
+    found = programs.read_programs(options.file)
+    chosen = [p for p in found if options.blob in (None, p.name)]
+    if not chosen:
+        names = ", ".join(p.name for p in found)
+        raise InputError(f"no program is called {options.blob}", where=str(options.file), remedy=f"choose from {names}")
+    violations = programs.check_programs(chosen) if options.check else []
+    checked = {"violations": [run_text.violation_data(v) for v in violations]} if options.check else {}
+    text = ""
+    if options.epochs:
+        for program in chosen:
+            decoded = [line for epoch in program.epochs() for line in run_text.epoch_lines(epoch)]
+            text += "".join(f"{line}\n" for line in (f"program {program.name}", *decoded))
+    elif not options.check and not options.json:
+        text = "".join((f";; {p.name}\n" if len(chosen) > 1 else "") + p.text() for p in chosen)
+    return CommandReply(
+        "disasm",
+        lambda: {
+            "file": options.file.name,
+            "programs": [{"name": p.name, "epochs": [run_text.epoch_data(e) for e in p.epochs()]} for p in chosen],
+            **checked,
+        },
+        lambda: run_text.violation_lines(violations, sum(len(p.epochs()) for p in chosen)) if options.check else [],
+        raw=text,
+        code=1 if any(v.severity == "violation" for v in violations) else 0,
+    )
+
+
+def _asm(options: argparse.Namespace) -> CommandReply:
+    from atonc.insight.runs import programs
+
+    container = programs.assemble_file(options.file)
+    target = options.output or options.file.with_suffix(".bin")
+    if not options.name.isidentifier():
+        raise InputError(f"{options.name!r} is not a C identifier", remedy="name the array with letters and digits")
+    text = programs.to_header(container, options.name).encode()
+    write_file(target, text if target.suffix == ".h" else programs.to_binary(container))
+    return CommandReply(raw=f"{target}: {count(len(container.blob.program), 'word')}\n")
+
+
+def _view(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.generate import preflight
+
+    for file in (options.save, options.trace, options.annotate):
+        preflight.check_file(file)
+    from atonc.insight.report.html import html_page
+
+    found = network(options.place)
+    write_pictures(lambda: found, options)
+    page = html_page(found)
+    if options.save:
+        write_file(options.save, page)
+        return CommandReply(raw=f"wrote {options.save}\n")
+    _serve(page, options.port)
+    return CommandReply()
+
+
+def _serve(page: bytes, port: int) -> None:
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path in ("/", "/report.html")
+            self.send_response(200 if known else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(page if known else b"not found")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet: the terminal shows the address only."""
+
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise InputError(f"port {port} cannot be used: {error.strerror}", remedy="name another with --port") from None
+    print(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
+    server.serve_forever()
+
+
+COMMANDS = (
+    Command(
+        "run",
+        "run a compiled network on the emulator",
+        _run,
+        (
+            arg("directory", type=Path, metavar="DIR", help="folder with network.c, its blobs and weights"),
+            flags(RunOptions),
+            SHOWN,
+        ),
+        (
+            "atonc run st_ai_output --input photo.png  # also a folder that ST's tool wrote",
+            "atonc run st_ai_output --seed 3 --output a.npz --json",
+        ),
+    ),
+    Command(
+        "view",
+        "the HTML report of a build, served on this machine",
+        _view,
+        (
+            arg(
+                "place", type=Path, metavar="DIR",
+                help="folder that atonc or ST's compiler wrote, its C file, or a model",
+            ),
+            arg("--port", type=int, default=8000, help="on 127.0.0.1 (default 8000; 0 takes a free one)"),
+            arg("--save", type=Path, metavar="FILE.html", help="write the page instead of serving it"),
+            flags(PictureOptions),
+        ),
+        ("atonc view st_ai_output  # serves the page on 127.0.0.1", "atonc view st_ai_output --save report.html"),
+    ),
+    Command(
+        "disasm",
+        "epoch-controller programs to text",
+        _disasm,
+        (
+            arg("file", type=Path, metavar="FILE", help="*_ecblobs.h, a raw blob, a container or a listing"),
+            arg("--blob", metavar="NAME", help="only this program of the file"),
+            arg("--epochs", action="store_true", help="decoded units, links and buffers per epoch"),
+            arg("--check", action="store_true", help="the safety rules; exit 1 on a violation"),
+            arg("--json", action="store_true", help="decoded epochs as data"),
+        ),
+        (
+            "atonc disasm st_ai_output/network_ecblobs.h --epochs",
+            "atonc disasm network_ecblobs.h --check  # exit code 1: a rule is broken",
+        ),
+    ),
+    Command(
+        "asm",
+        "assembly text to epoch-controller programs",
+        _asm,
+        (
+            arg("file", type=Path, metavar="FILE", help="assembly text"),
+            arg("-o", "--output", type=Path, metavar="FILE", help=".bin (default) or .h"),
+            arg("-n", "--name", default="_ec_blob_1", help="array name in a header"),
+        ),
+        (
+            "atonc asm network.s -o network.bin",
+            "atonc asm network.s -o network_ecblobs.h -n network  # as an array in C",
+        ),
+    ),
+)  # fmt: skip

@@ -1,38 +1,34 @@
-"""`atonc validate`: the compiled program against the model's reference kernels."""
+"""`atonc validate`: the compiled program against the model's reference kernels, on the emulator, on the virtual board,
+or on a real one (`--mode target`: a model, or a folder of a compiled network)."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.doors.verbs import ci, st_options, validate_target
-from atonc.doors.verbs.ci import CiOptions
-from atonc.doors.verbs.common import add_model_options, compiler_options, model_path, note
-from atonc.doors.verbs.documents import file_hash, print_document
-from atonc.doors.verbs.flags import add_declared, add_output_options, declared_values
-from atonc.insight.report.terminal import show
-from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, ValidateOptions
+from atonc.doors.verbs.compiling import compiler_options, model_options, model_path
+from atonc.doors.verbs.parser import SHOWN, Command, declared_values, flags
+from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash, note, progress
+from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, SAMPLES, ValidateOptions
+from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.reasons import CheckResult
 
 if TYPE_CHECKING:
-    from atonc.compiler.request.options import Options
-    from atonc.delivery.trials.boarding import BoardValidation
-    from atonc.insight.validating.validating import Validation
+    from atonc.compiler.inputs.inputs import Sample
+    from atonc.compiler.ir import Graph
+    from atonc.delivery.trials.targeting import BuiltNetwork, ExpectedRun, Looked, TargetValidation
+    from atonc.delivery.wire.client import Client
+    from atonc.insight.explain.types import NetworkView
+    from atonc.insight.report.document import Document
+
+    Found = tuple[TargetValidation, NetworkView, dict[str, str]]  # with what reproduces the build
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    validate = verbs.add_parser("validate", help="the compiled program against the reference interpreter")
-    validate.set_defaults(verb=_validate)
-    add_model_options(validate, st_options.VALIDATE)
-    add_declared(validate, ValidateOptions)
-    add_declared(validate, CiOptions)
-    add_output_options(validate, verbosity=True)
-
-
-def _validate(options: argparse.Namespace) -> int:
+def _validate(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     model, mode = model_path(options), MODES[options.mode]
@@ -49,93 +45,211 @@ def _validate(options: argparse.Namespace) -> int:
     if mode == "board":
         preflight.check_packages("unicorn", extra="board")
         preflight.check_compiler()
-        return _validate_on_board(options, model)
-    return validate_target.run(options, model) if mode == "target" else _validate_here(options, model)
+        return _on_virtual_board(options, model)
+    return _on_target(options, model) if mode == "target" else _on_emulator(options, model)
 
 
-def _validate_here(options: argparse.Namespace, model: Path) -> int:
+def _on_emulator(options: argparse.Namespace, model: Path) -> CommandReply:
+    from atonc.compiler.compile.reproduce import again
+    from atonc.compiler.inputs.arrays import csv_text
     from atonc.insight.report import validate_text
     from atonc.insight.report.document import lines
+    from atonc.insight.runs.runs import npz
     from atonc.insight.validating import judging
     from atonc.insight.validating.validating import validate_model
 
-    wanted = compiler_options(options, verify=False)
+    wanted = compiler_options(options)
     found = validate_model(model, declared_values(ValidateOptions, options), wanted)
     if options.output is not None:
-        _save(options, found)
+        files = {f"{options.name}_val_io.npz": npz(found.recorded)}
+        if options.save_csv:
+            files |= {f"{options.name}_val_{name}.csv": csv_text(value) for name, value in found.recorded.items()}
+        write_files(options.output, files)
     if options.st:
-        from atonc.doors.verbs import st_verbs
+        options.st.validated(options, "HOST", found.outputs, validate_text.lines(found, options.min_cos))
 
-        st_verbs.validated(options, "HOST", found.outputs, validate_text.lines(found, options.min_cos))
-    if options.json:
-        print_document("validate", validate_text.as_json(found, options.min_cos, options.per_layer), file_hash(model))
-    elif not options.quiet:
-        command = partial(_again, model, wanted)
-        every = options.per_layer and options.verbose
-        verbose = options.per_layer or options.verbose
+    def other(verb: str, *more: str) -> str:
+        return again(verb, model, wanted, *more)
+
+    every, verbose = options.per_layer and options.verbose, options.per_layer or options.verbose
+
+    def document() -> Document:
         details = list(validate_text.sections(found, options.min_cos, every)) if verbose else ()
-        show(lines(validate_text.document(found, options.min_cos, command, details)))
-    checks = list(judging.checks(found, options.min_cos))
-    for check in checks:
-        if not check.holds:
-            print(f"atonc: {check.says}", file=sys.stderr)
-    ci.report(options, "validate", model, checks)
-    return 0 if all(check.holds for check in checks) else 1
+        return validate_text.document(found, options.min_cos, other, details)
+
+    return CommandReply(
+        "validate",
+        lambda: validate_text.as_json(found, options.min_cos, options.per_layer),
+        lambda: lines(document()),
+        file_hash(model),
+        checks=list(judging.checks(found, options.min_cos)),
+        subject=model,
+    )
 
 
-def _again(model: Path, wanted: Options, verb: str, *more: str) -> str:
-    from atonc.compiler.compile.reproduce import again
-
-    return again(verb, model, wanted, *more)
+# ------------------------------------------------------------------------------------------------ on the virtual board
 
 
-def _save(options: argparse.Namespace, found: Validation) -> None:
-    from atonc.compiler.inputs.arrays import csv_text
-    from atonc.insight.runs.runs import npz
-    from atonc.machine.base.disk import write_files
-
-    files = {f"{options.name}_val_io.npz": npz(found.recorded)}
-    if options.save_csv:
-        files |= {f"{options.name}_val_{name}.csv": csv_text(value) for name, value in found.recorded.items()}
-    write_files(options.output, files)
-
-
-def _validate_on_board(options: argparse.Namespace, model: Path) -> int:
-    from atonc.delivery.trials import boarding
-
-    found = _built_on_board(options, model) or _compiled_on_board(options, model)
-    if options.json:
-        print_document("validate-board", boarding.as_json(found), file_hash(model))
-    elif not options.quiet or not found.equal:
-        show(boarding.lines(found))
-    said = f"{found.bytes_different} of {found.bytes_compared} bytes differ from the emulator's"
-    ci.report(options, "validate", model, [CheckResult("outputs on the virtual board", found.equal, said)])
-    return 0 if found.equal else 1
-
-
-def _built_on_board(options: argparse.Namespace, model: Path) -> BoardValidation | None:
-    """What was built from this model with what is asked for, if there is such a folder."""
+def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
+    """What was built from this model with what is asked for, if there is such a folder; else the model is compiled."""
     from atonc.compiler.compile.reproduce import asked
+    from atonc.delivery.generate import generating
     from atonc.delivery.trials import boarding, targeting
     from atonc.delivery.trials.targeting import BuiltSide
 
-    given = compiler_options(options, verify=False)
+    given = compiler_options(options)
     looked = targeting.look(model, options.val_json, options.output)
     chosen = targeting.of_model(looked, model, asked(given))
-    if chosen is None:
+    if chosen is not None:
+        _say_chosen(options, chosen, asked(given))
+        side = BuiltSide(chosen, model, given)
+        turns = map(side.expect, _samples(options, side.source, BOARD_SAMPLES))
+        board = chosen.asked.board if chosen.asked else ""
+        found = boarding.validate_built(chosen.c_file, board, turns, options.runtime)
+    else:
         if looked.found:
-            validate_target.say_compiled(options, model, looked, "is of this model with these options")
-        return None
-    validate_target.say_chosen(options, chosen, asked(given))
-    side = BuiltSide(chosen, model, given)
-    turns = map(side.expect, validate_target.model_samples(options, side.source, BOARD_SAMPLES))
-    return boarding.validate_built(chosen.c_file, chosen.asked.board if chosen.asked else "", turns, options.runtime)
+            _say_compiled(options, model, looked, "is of this model with these options")
+        view = generating.analyze(model, given)
+        samples = _samples(options, view.compiled.source, BOARD_SAMPLES)
+        found = boarding.validate_on_board(view, samples, options.runtime)
+    said = f"{found.bytes_different} of {found.bytes_compared} bytes differ from the emulator's"
+    return CommandReply(
+        "validate-board",
+        lambda: boarding.as_json(found),
+        lambda: boarding.lines(found),
+        file_hash(model),
+        loud=not found.equal,
+        checks=[CheckResult("outputs on the virtual board", found.equal, said)],
+        subject=model,
+        complain=False,
+    )
 
 
-def _compiled_on_board(options: argparse.Namespace, model: Path) -> BoardValidation:
+# --------------------------------------------------------------------------------------------------- on a real board
+
+
+def _on_target(options: argparse.Namespace, path: Path) -> CommandReply:
+    from atonc.delivery.recordings import making, store
+    from atonc.delivery.recordings.store import Statement
+    from atonc.delivery.texts import target_text
+    from atonc.delivery.wire.client import Client
+    from atonc.delivery.wire.links import open_link
+    from atonc.insight.report.html import html_page
+
+    def say(line: str) -> None:
+        if options.verbose and not options.json:
+            print(line, file=sys.stderr)
+
+    client = Client(open_link(options.desc), options.patience, say)  # before the work of compiling: nobody may be there
+    try:
+        found, view, reproduce = (_folder if path.is_dir() else _model)(options, path, client)
+    finally:
+        client.disconnect()
+    if options.record:
+        stated = Statement(options.record_board, options.record_licence)
+        store.write(options.record, making.of_validation(found, stated, reproduce))
+    if options.page:
+        write_file(options.page, html_page(replace(view, measured=found.measured)))
+    if options.st:
+        options.st.validated(options, "TARGET", found.outputs, target_text.lines(found, options.verbose))
+    return CommandReply(
+        "validate-target",
+        lambda: target_text.as_json(found),
+        lambda: target_text.lines(found, options.verbose),
+        file_hash(path),
+        loud=not found.equal,
+        code=0 if found.equal else 1,
+    )
+
+
+def _model(options: argparse.Namespace, path: Path, client: Client) -> Found:
+    """What was built, where the board holds it; else the model as it is compiled here, if the board holds that."""
+    from atonc.compiler.compile.reproduce import asked
     from atonc.delivery.generate import generating
-    from atonc.delivery.trials import boarding
+    from atonc.delivery.trials import targeting
+    from atonc.delivery.trials.targeting import BuiltSide
+    from atonc.insight.explain import folder, ours
+    from atonc.insight.validating.references import References
 
-    view = generating.analyze(model, compiler_options(options, verify=False))
-    samples = validate_target.model_samples(options, view.compiled.source, BOARD_SAMPLES)
-    return boarding.validate_on_board(view, samples, options.runtime)
+    given = compiler_options(options)
+    looked = targeting.look(path, options.val_json, options.output)
+    client.connect()
+    models = client.models()
+    chosen = targeting.on_board(looked, models, path)
+    if chosen is None and (looked.named or any(not model.signature for model in models)):
+        chosen = targeting.of_model(looked, path, asked(given))
+    if chosen is not None:
+        _say_chosen(options, chosen, asked(given))
+    else:
+        _say_compiled(options, path, looked, "is the board's")
+    with References(path) as references:
+        side: BuiltSide | targeting.CompiledSide
+        if chosen is not None:
+            side = built_side = BuiltSide(chosen, path, given)
+            source, view = side.source, lambda: folder.view_of(built_side.net)
+            reproduce = dict(chosen.asked.reproduce) if chosen.asked else {}
+        else:
+            compiled = generating.analyze(path, given)
+            side, source = targeting.CompiledSide(compiled, looked.lines), compiled.compiled.source
+            view, reproduce = (lambda: ours.network_view(compiled)), dict(compiled.reproduce)
+        samples = _samples(options, source, SAMPLES)
+        found = _run_on_board(options, client, side, samples)
+        figures = side.figures(references, samples, found.turns)
+        found = replace(found, reference=references.yardstick, outputs=tuple(figures))
+    return found, view(), reproduce
+
+
+def _folder(options: argparse.Namespace, path: Path, client: Client) -> Found:
+    from atonc.delivery.trials import targeting
+    from atonc.insight.explain import folder
+    from atonc.insight.runs import runs
+
+    name = None if options.name == "network" else options.name
+    net = runs.load(runs.RunOptions(path, name))
+    if options.valinput:
+        samples: list[Sample] = runs.samples_from(net.inputs, options.valinput, options.batches)
+    else:
+        count = options.batches or SAMPLES
+        samples = [runs.choose_inputs(net, runs.RunOptions(path, seed=options.seed + k)) for k in range(count)]
+    return _run_on_board(options, client, targeting.FolderSide(net), samples), folder.view_of(net), {}
+
+
+def _run_on_board(
+    options: argparse.Namespace, client: Client, side: ExpectedRun, samples: list[Sample]
+) -> TargetValidation:
+    from atonc.delivery.trials import targeting
+
+    return targeting.validate_target(client, side, samples, progress(options, "samples on the board"))
+
+
+def _samples(options: argparse.Namespace, source: Graph, count: int) -> list[Sample]:
+    from atonc.insight.validating.validating import chosen_samples
+
+    return chosen_samples(source, declared_values(ValidateOptions, options), options.seed, count)
+
+
+def _say_chosen(options: argparse.Namespace, chosen: BuiltNetwork, given: Mapping[str, str]) -> None:
+    """Which build it is, and which words of this command line it was not built with."""
+    new = [(flag, text) for flag, text in given.items() if chosen.asked and not chosen.suits({flag: text})]
+    others = [f"{flag} {text}".strip() for flag, text in new]
+    more = f"; it was built without {', '.join(others)}, which changes nothing here" if others else ""
+    note(f"validating what was built as {chosen.c_file}{more}", options)
+
+
+def _say_compiled(options: argparse.Namespace, path: Path, looked: Looked, what: str) -> None:
+    where = "; ".join(looked.lines)
+    note(f"no network that was built {what} ({where}): {path.name} is compiled with the options given here", options)
+
+
+COMMANDS = (
+    Command(
+        "validate",
+        "the compiled program against the reference interpreter",
+        _validate,
+        (model_options(), flags(ValidateOptions), flags(CiOptions), SHOWN),
+        (
+            "atonc validate model.tflite -vi samples.npz  # your inputs",
+            "atonc validate -m model.onnx --mode target -d serial:921600 -b 4",
+        ),
+    ),
+)

@@ -33,7 +33,7 @@ from atonc.insight.explain.types import (
     shares,
 )
 from atonc.insight.explain.wiring import own_view
-from atonc.insight.runs.safety import network_context
+from atonc.insight.runs.programs import network_context
 from atonc.machine.base.build_folder import read_whole
 from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError, plain
 from atonc.machine.cost.network import NetworkCost, build_machine, network_cost

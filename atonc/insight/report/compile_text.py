@@ -49,7 +49,6 @@ from atonc.insight.report.document import (
 )
 from atonc.insight.report.parts import EpochRow, epoch_table
 from atonc.insight.report.run_text import cost_lines, violation_data
-from atonc.insight.report.terminal import show
 from atonc.insight.validating.judging import MIN_COSINE, is_close
 from atonc.machine.base.about import __version__
 from atonc.machine.base.disk import write_files
@@ -438,11 +437,11 @@ _SLOWEST, _BOUNDS, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 3, 2, 3  # lines of
 _EDGE_NAME = 19  # characters
 
 
-def print_compiled(view: CompileView, broken: Sequence[str], verbose: bool) -> None:
+def compiled_lines(view: CompileView, broken: Sequence[str], verbose: bool) -> list[str]:
     """Details, then the figures that people look for; `broken`: gates that do not hold."""
     time = ["", f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
     details = [*report_lines(view), *time] if verbose else short_lines(view)
-    show([*details, *summary(view, broken)])
+    return [*details, *summary(view, broken)]
 
 
 def short_lines(view: CompileView) -> list[str]:

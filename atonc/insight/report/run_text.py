@@ -13,7 +13,6 @@ from atonc.compiler.ir import Array
 from atonc.insight.report import parts
 from atonc.insight.report.document import Mark, Marked, SummaryRow, fields_of, head, latency_row, summary_lines
 from atonc.insight.report.parts import SLOWEST, EpochRow, epoch_table
-from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Severity, Violation
@@ -29,8 +28,7 @@ from atonc.machine.hw.units.stream_engine import StrengConfig
 
 if TYPE_CHECKING:
     from atonc.compiler.compare.layers import LayerReport
-    from atonc.insight.runs.comparing import BufferDifference
-    from atonc.insight.runs.runs import RunResult
+    from atonc.insight.runs.runs import BufferDifference, RunResult
     from atonc.machine.cost.network import NetworkCost
     from atonc.machine.emu.files.types import BufferInfo
 
@@ -54,8 +52,8 @@ class RunView:
 # -------------------------------------------------------------------------------------------------------------- text
 
 
-def print_run(view: RunView, verbose: bool) -> None:
-    show([*_lines(view, verbose), *_summary(view)])
+def lines(view: RunView, verbose: bool) -> list[str]:
+    return [*_lines(view, verbose), *_summary(view)]
 
 
 def _lines(view: RunView, verbose: bool) -> list[str]:
@@ -146,10 +144,6 @@ def _output_lines(view: RunView) -> list[str]:
         span = f"{value.min():g}..{value.max():g}" if value.size else "empty"
         lines.append(f"output {info.name} {_shape(value.shape)} {value.dtype.name} {span}  sha256 {digest(value)[:16]}")
     return lines
-
-
-def print_violations(violations: Sequence[Violation], epochs: int) -> None:
-    show(violation_lines(violations, epochs))
 
 
 def violation_lines(violations: Sequence[Violation], epochs: int) -> list[str]:

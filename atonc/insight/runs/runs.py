@@ -1,7 +1,7 @@
-"""`atonc run`: a compiled network, its inputs, what it computed and how long the chip would take.
+"""`atonc run`: a compiled network, its inputs (from files, or from a seed, which means the same as for the model), what
+it computed, and comparisons with another run or with the model.
 
-Here the witnesses meet: the emulator (emu), the cycle models and the safety rules (hw), the model side (compare).
-"""
+Here the witnesses meet: the emulator (emu), the cycle models and the safety rules (hw), the model side (compare)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ import hashlib
 import io
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.insight.runs import edge_inputs
-from atonc.insight.runs.edge_inputs import EdgeBuffers
+from atonc.compiler.compare.layers import LayerReport, ObservedBuffer, check_layers
+from atonc.compiler.compare.metrics import cosine, lsb_histogram
+from atonc.compiler.inputs.arrays import is_arrays, is_csv, read_arrays
+from atonc.compiler.ir import Graph
 from atonc.insight.runs.run_options import RunOptions as RunOptions
-from atonc.machine.base.disk import write_file, write_files
+from atonc.machine.base.disk import read_start, write_file, write_files
+from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 from atonc.machine.emu import network as emulated
 from atonc.machine.emu import tensors
 from atonc.machine.emu.files.types import BufferInfo
@@ -122,7 +127,7 @@ class _Watcher:
 
 def choose_inputs(net: EmulatedNetwork, options: RunOptions) -> dict[str, Array]:
     """What the files hold, or natural-looking data from the seed."""
-    return edge_inputs.choose(edges_of(net), options.inputs, options.seed)
+    return choose_from(edges_of(net), options.inputs, options.seed)
 
 
 def edges_of(net: EmulatedNetwork) -> EdgeBuffers:
@@ -158,3 +163,222 @@ def dump(folder: Path, result: RunResult) -> None:
 def _safe(name: str) -> str:
     """Names come from the network: nothing in them may act as a path."""
     return re.sub(r"[^\w.:-]", "_", name)
+
+
+@dataclass(frozen=True)
+class EdgeBuffers:
+    """What a network says of its inputs; of what it keeps inside, quantised copies of float inputs are looked for."""
+
+    inputs: tuple[BufferInfo, ...]
+    internals: tuple[BufferInfo, ...] = ()
+
+
+def choose_from(edges: EdgeBuffers, files: Sequence[Path], seed: int) -> dict[str, Array]:
+    """What the files hold, or natural-looking data from the seed."""
+    return from_files(edges, files) if files else made(edges, seed)
+
+
+def made(edges: EdgeBuffers, seed: int) -> dict[str, Array]:
+    from atonc.compiler.compare.inputs import NaturalInput, make_values
+
+    wanted = []
+    for info in edges.inputs:
+        shape, dtype = tensors.io_shape(info), tensors.dtype_of(info)
+        if not 0 < prod(shape) * dtype.itemsize <= info.size_bytes:
+            raise InputError(f"input {info.name} of shape {shape} does not fit its {info.size_bytes:,} bytes")
+        layout = "NCHW" if info.chpos == "First" else "NHWC"
+        wanted.append(NaturalInput(shape, dtype.name, layout, float_range(edges, info)))
+    return {info.name: value for info, value in zip(edges.inputs, make_values(wanted, seed), strict=True)}
+
+
+def from_files(edges: EdgeBuffers, paths: Sequence[Path]) -> dict[str, Array]:
+    infos = edges.inputs
+    arrays: dict[str, Array] = {}
+    positional: list[Array] = []
+    for path in paths:
+        if is_csv(path) or is_arrays(read_start(path)):
+            named = read_arrays(path)
+            known = {info.name for info in infos}
+            arrays |= {name: value for name, value in named.items() if name in known}
+            positional += [value for name, value in named.items() if name not in known]
+        else:
+            positional.append(image_input(edges, infos[len(positional) % len(infos)], path))
+    missing = [info.name for info in infos if info.name not in arrays]
+    if len(missing) != len(positional):
+        raise InputError(
+            f"the network has {count(len(infos), 'input')} ({', '.join(i.name for i in infos)}), "
+            f"the files give {len(arrays) + len(positional)}",
+            where=", ".join(map(str, paths)),
+            remedy="name the arrays of an .npz after the inputs, or give one file per input in order",
+        )
+    return arrays | dict(zip(missing, positional, strict=True))
+
+
+def samples_from(infos: Sequence[BufferInfo], paths: Sequence[Path], limit: int = 0) -> list[Mapping[str, Array]]:
+    """Several inputs each: a first axis beyond the network's own counts them; also by ST's names (m_inputs_1, ...)."""
+    found: list[Mapping[str, Array]] = []
+    for path in paths:
+        arrays = read_arrays(path)
+        rows = []
+        for k, info in enumerate(infos):
+            value = arrays.get(info.name, arrays.get(f"m_inputs_{k + 1}"))
+            if value is None and len(arrays) == len(infos):
+                value = list(arrays.values())[k]
+            shape = tensors.io_shape(info)
+            if value is None or value.size % prod(shape):
+                raise InputError(f"holds no inputs of shape {shape} for {info.name}", where=str(path))
+            rows.append(list(value.reshape(-1, *shape)))
+        names = [info.name for info in infos]
+        found += [dict(zip(names, values, strict=True)) for values in zip(*rows, strict=True)]
+    return found[:limit] if limit else found
+
+
+def image_input(edges: EdgeBuffers, info: BufferInfo, path: Path) -> Array:
+    """An image, resized to the input; floats span the range that the network quantises them with."""
+    from atonc.compiler.inputs.images import pixel_codes, read_image
+
+    pixels = read_image(path, tensors.io_shape(info))
+    dtype = tensors.dtype_of(info)
+    if dtype.kind == "f":
+        low, high = float_range(edges, info)
+        return (low + pixels / np.float32(255) * (high - low)).astype(dtype)
+    return pixel_codes(pixels, dtype.name)
+
+
+def float_range(edges: EdgeBuffers, info: BufferInfo) -> tuple[float, float]:
+    """The real numbers that the codes of a float input's quantised copy stand for; 0..1 when there is none."""
+    elements = prod(tensors.io_shape(info))
+    for buffer in sorted(edges.internals, key=lambda b: b.epoch):
+        if buffer.type in ("INT8", "UINT8", "INT16") and buffer.scales and prod(tensors.io_shape(buffer)) == elements:
+            limits = np.iinfo(tensors.dtype_of(buffer))
+            offset, scale = buffer.offsets[0], float(np.float32(buffer.scales[0]))  # text has fewer digits than numbers
+            return (limits.min - offset) * scale, (limits.max - offset) * scale
+    return 0.0, 1.0
+
+
+@dataclass(frozen=True)
+class BufferDifference:
+    """How one buffer differs from the reference."""
+
+    name: str
+    epoch: int
+    elements: int
+    histogram: Mapping[int, int]  # difference in codes -> count; floats count as 0 or 1 for equal or not
+    cosine: float
+
+    @property
+    def different(self) -> int:
+        return sum(count for difference, count in self.histogram.items() if difference)
+
+
+def compare_run(result: RunResult, reference: Mapping[str, Array]) -> list[BufferDifference]:
+    """Every buffer and output that the reference names, in the order of the epochs."""
+    found = [(s.info.name, s.epoch, s.data) for s in result.snapshots if s.info.name in reference]
+    last = result.steps[-1].number if result.steps else 0
+    seen = {name for name, _, _ in found}
+    found += [(n, last, v) for n, v in result.outputs.items() if n in reference and n not in seen]
+    if not found:
+        raise InputError(
+            "the reference names no buffer or output of this network",
+            remedy="use a file written by --output or a folder written by --dump",
+        )
+    return [_difference(name, epoch, data, reference[name]) for name, epoch, data in found]
+
+
+def _difference(name: str, epoch: int, data: Array, expected: Array) -> BufferDifference:
+    if data.size != expected.size:
+        raise InputError(
+            f"{name} has {data.size} elements here and {expected.size} in the reference",
+            remedy="compare runs of the same network",
+        )
+    expected = expected.reshape(data.shape)
+    if data.dtype.kind == "f" or expected.dtype.kind == "f":
+        unequal = int((data != expected).sum())
+        histogram = {0: data.size - unequal, 1: unequal}
+    else:
+        histogram = lsb_histogram(data, expected)
+    return BufferDifference(name, epoch, data.size, histogram, cosine(data, expected))
+
+
+def read_reference(path: Path) -> dict[str, Array]:
+    """An .npz, or all of them in a folder written by --dump."""
+    files = sorted(path.glob("epoch_*.npz")) if path.is_dir() else [path]
+    if not files:
+        raise InputError("the folder holds no epoch_*.npz", where=str(path), remedy="write one with --dump")
+    merged: dict[str, Array] = {}
+    for file in files:
+        merged |= read_arrays(file)
+    return merged
+
+
+# ------------------------------------------------------------------------------------------------------------ layers
+
+
+def read_model(path: Path) -> Graph:
+    """The graph of a TFLite or ONNX file."""
+    if path.suffix == ".tflite":
+        from atonc.compiler.frontends.tflite import read_file as read_tflite_file
+
+        return read_tflite_file(path)
+    if path.suffix == ".onnx":
+        from atonc.compiler.frontends.onnx_qdq import read_file as read_onnx_file
+
+        return read_onnx_file(path)
+    raise InputError("neither .tflite nor .onnx", where=str(path), remedy="give the model that was compiled")
+
+
+def layer_report(result: RunResult, graph: Graph) -> LayerReport:
+    """Each layer on the inputs that it really had, against exact arithmetic."""
+    buffers = [observed(s) for s in result.snapshots]
+    streams = [ObservedBuffer(s.unit, s.epoch, None, 0, s.data.shape, s.data) for s in result.streams]
+    return check_layers(graph, model_inputs(result, graph), [*buffers, *streams])
+
+
+def observed(snapshot: Snapshot) -> ObservedBuffer:
+    info = snapshot.info
+    data = tensors.channel_last(info, snapshot.data)
+    scale = info.scales[0] if len(info.scales) == 1 else None
+    offset = info.offsets[0] if len(info.offsets) == 1 else 0
+    return ObservedBuffer(info.name, snapshot.epoch, scale, offset, data.shape, data)
+
+
+def model_inputs(result: RunResult, graph: Graph) -> dict[str, Array]:
+    """The network's inputs in the types and layouts of the model's inputs, in order."""
+    values: dict[str, Array] = {}
+    if len(graph.inputs) != len(result.net.inputs):
+        raise InputError(f"the model has {count(len(graph.inputs), 'input')}, the network {len(result.net.inputs)}")
+    for name, info in zip(graph.inputs, result.net.inputs, strict=True):
+        values[name] = _as_model_input(result.inputs[info.name], info, graph, name)
+    return values
+
+
+def _as_model_input(value: Array, info: Any, graph: Graph, name: str) -> Array:
+    tensor = graph.tensors[name]
+    wanted = np.dtype(tensor.dtype)
+    value = _arranged(value, tensor.shape, name)
+    if value.dtype == wanted:
+        return value
+    scale, zero = (info.scales[0], info.offsets[0]) if info.scales else (1.0, 0)
+    real = value.astype(np.float64) if value.dtype.kind == "f" else (value.astype(np.float64) - zero) * scale
+    if wanted.kind == "f":
+        return real.astype(wanted)
+    quant = tensor.quant
+    if quant is None:
+        raise InputError(f"the model's input {name} has no quantisation to convert {value.dtype} data with")
+    codes = np.rint(real / float(quant.scales[0])) + int(quant.zero_points[0])
+    limits = np.iinfo(wanted)
+    converted: Array = np.clip(codes, limits.min, limits.max).astype(wanted)
+    return converted
+
+
+def _arranged(value: Array, shape: tuple[int, ...], name: str) -> Array:
+    """The same elements in the model's shape: equal up to axes of size one, or channel last against first."""
+    plain = tuple(d for d in value.shape if d != 1)
+    wanted = tuple(d for d in shape if d != 1)
+    if plain == wanted:
+        return value.reshape(shape)
+    if value.ndim == 4 and len(shape) == 4:
+        for axes in ((0, 3, 1, 2), (0, 2, 3, 1)):
+            if tuple(value.shape[a] for a in axes) == shape:
+                return np.ascontiguousarray(value.transpose(axes))
+    raise InputError(f"the network's input has shape {value.shape}, the model's input {name} {shape}")

@@ -2,13 +2,12 @@
 
     results = workers.run(units, "atonc.insight.sweeping.row:compute", scheduler="tcp://host:8786", cache=folder)
 
-A unit names files and options; a function of a module turns it into bytes. Whoever runs it (`local.py`: processes of
-this machine, `cluster.py`: Dask), however often a worker is lost on the way: the bytes are the same, in the order of
-the units. `cache.py` keeps them, so an interrupted run goes on where it was.
+A unit names files and options; a function of a module turns it into bytes. Whoever runs it (`processes.py`: those
+of this machine, or a Dask cluster), however often a worker is lost on the way: the bytes are the same, in the order of
+the units. They are kept, so an interrupted run goes on where it was.
 """
 
-from atonc.insight.workers.cache import Cache, default_folder
 from atonc.insight.workers.run import FinishedUnit, LostWorkerError, run, stream
-from atonc.insight.workers.unit import WorkUnit
+from atonc.insight.workers.unit import Cache, WorkUnit, default_folder
 
 __all__ = ["Cache", "FinishedUnit", "LostWorkerError", "WorkUnit", "default_folder", "run", "stream"]

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from atonc.insight.workers import cluster, local
-from atonc.insight.workers.cache import Cache
-from atonc.insight.workers.call import Answer, Function, answer, as_error, name_of
-from atonc.insight.workers.unit import WorkUnit, code_version
+from atonc.insight.workers.processes import LOCAL, Given, compute, compute_on_cluster, cores
+from atonc.insight.workers.unit import Answer, Cache, Function, WorkUnit, answer, as_error, code_version, name_of
 from atonc.machine.base.errors import AtoncError, InputError, ToolError
 from atonc.machine.base.frozen import dataclass
 
@@ -80,8 +78,11 @@ def stream(
             todo.setdefault(key, []).append(number)
         else:
             yield FinishedUnit(number, unit, found, True)
-    messages = {numbers[0]: _message(name, units[numbers[0]], digests[numbers[0]]) for numbers in todo.values()}
     keys = {numbers[0]: key for key, numbers in todo.items()}
+    messages: dict[int, dict[str, Any]] = {
+        first: {"function": name, "unit": units[first].as_document(digests[first]), "version": code_version()}
+        for first in keys
+    }
     for first, given in _compute(messages, scheduler, processes):
         result, failed = _result(units[first], given, on_failure)
         if kept is not None and not failed:
@@ -90,21 +91,15 @@ def stream(
             yield FinishedUnit(number, units[number], result, number != first)
 
 
-def _message(function: str, unit: WorkUnit, digests: tuple[str, ...]) -> dict[str, Any]:
-    return {"function": function, "unit": unit.as_document(digests), "version": code_version()}
-
-
-def _compute(
-    messages: dict[int, dict[str, Any]], scheduler: str | None, processes: int | None
-) -> Iterator[local.Given]:
+def _compute(messages: dict[int, dict[str, Any]], scheduler: str | None, processes: int | None) -> Iterator[Given]:
     if not messages:
         return iter(())
-    count = local.cores() if processes is None else processes
+    count = cores() if processes is None else processes
     if scheduler:
-        return cluster.compute(messages, scheduler, max(1, count))
+        return compute_on_cluster(messages, scheduler, max(1, count))
     if count == 0:
         return ((number, answer(m["function"], m["unit"], m["version"])) for number, m in messages.items())
-    return local.compute(messages, count)
+    return compute(messages, count)
 
 
 def _result(unit: WorkUnit, given: Answer | str, on_failure: OnFailure | None) -> tuple[bytes, bool]:
@@ -123,6 +118,6 @@ def _result(unit: WorkUnit, given: Answer | str, on_failure: OnFailure | None) -
 
 def require_scheduler(text: str) -> str:
     """An address as the command line takes it."""
-    if text == cluster.LOCAL or text.startswith(("tcp://", "tls://")):
+    if text == LOCAL or text.startswith(("tcp://", "tls://")):
         return text
     raise InputError(f"{text[:60]!r} is not the address of a Dask scheduler", remedy="give tcp://HOST:PORT, or local")

@@ -1,11 +1,13 @@
-"""A unit of work, and the key by which its result is known: everything that the result depends on, hashed."""
+"""A unit of work; the key by which its result is known: everything that the result depends on, hashed; a function by
+its name, and what calling it gave; and results by key, one file each: whole or not there."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -13,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.frontends.limits import data_files
+from atonc.machine.base import errors
 from atonc.machine.base.about import __version__, package_folder
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.disk import write_file
+from atonc.machine.base.errors import AtoncError, InputError, InternalError, ToolError
 from atonc.machine.base.frozen import dataclass
 
 # packages whose numbers end up in results
@@ -105,3 +109,91 @@ def _hashed(value: Any) -> str:
     except (TypeError, ValueError) as error:
         raise InputError(f"options of a unit of work must be plain JSON values: {error}") from None
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+Function = Callable[[WorkUnit], bytes]
+Answer = tuple[dict[str, Any], bytes]  # {} and the result, or {"error": ...} and nothing
+
+
+def name_of(function: Function | str) -> str:
+    """`module:function`, which another process can find."""
+    if isinstance(function, str):
+        return function
+    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    if not name.isidentifier() or module in ("", "__main__"):
+        raise InputError(f"workers cannot find {name or function!r}", remedy="give a function of an importable module")
+    return f"{module}:{name}"
+
+
+def find(name: str) -> Function:
+    module, _, attribute = name.partition(":")
+    try:
+        found: Function = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"workers cannot find {name}: {error}") from None
+    return found
+
+
+def answer(function: str, document: Mapping[str, Any], version: str) -> Answer:
+    """Never raises: whatever went wrong is part of the answer."""
+    try:
+        if version != code_version():
+            raise ToolError(
+                f"a worker has atonc {code_version()}, here is {version}",
+                remedy="install the same version of atonc and of its packages on every machine",
+            )
+        result = find(function)(from_document(document))
+        if not isinstance(result, bytes):
+            raise InternalError(f"{function} gave {type(result).__name__}, not bytes")
+        return {}, result
+    except AtoncError as error:
+        return {"error": error.as_dict()}, b""
+    except MemoryError:
+        return {"error": ToolError("needs more memory than there is", where=str(document["title"])).as_dict()}, b""
+    except Exception as error:
+        what = f"atonc itself failed: {type(error).__name__}: {str(error)[:300]}"
+        return {"error": InternalError(what, where=str(document["title"])).as_dict()}, b""
+
+
+def as_error(words: Mapping[str, Any]) -> AtoncError:
+    """The error of an answer, of its own kind where it is one of ours."""
+    kind = getattr(errors, str(words["kind"]), None)
+    known = kind if isinstance(kind, type) and issubclass(kind, AtoncError) else AtoncError
+    error = known(words["what"], where=words["where"], rule=words["rule"], remedy=words["remedy"])
+    error.details = tuple(words.get("details", ()))
+    error.exit_code = int(words["exit_code"])
+    return error
+
+
+_MARK = "atonc result 1"
+
+
+@dataclass(frozen=True)
+class Cache:
+    folder: Path
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            content = self._path(key).read_bytes()
+        except OSError:
+            return None
+        head, _, result = content.partition(b"\n")
+        return result if head == _head(key, result) else None
+
+    def put(self, key: str, result: bytes) -> None:
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, _head(key, result) + b"\n" + result)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / key
+
+
+def _head(key: str, result: bytes) -> bytes:
+    return f"{_MARK} {key} {hashlib.sha256(result).hexdigest()}".encode()
+
+
+def default_folder() -> Path:
+    """Where results are kept unless the user says another place."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "atonc" / "results"

@@ -1,6 +1,9 @@
-"""Verdicts for machines: JUnit and SARIF files, and annotations of GitHub.
+"""The reply of a command, and how the door shows it: a JSON document, lines for people, verdicts for machines.
 
-The same question gives the same bytes: no times, no names of machines.
+`--json`: every document begins alike, so that whoever reads it knows what it is and of which model. As long as `FORMAT`
+is the same, keys keep their names, meanings and types; new ones may come. The schemas in docs/reference/schemas say
+which keys are always there. JUnit and SARIF files, and annotations of GitHub: the same question gives the same bytes,
+no times, no names of machines.
 """
 
 from __future__ import annotations
@@ -9,18 +12,97 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from atonc.compiler.request.options import GATES
+from atonc.insight.report.terminal import show, show_paged
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import Takes, option
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import AtoncError, InputError, plain
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.progress import stage
 from atonc.machine.base.reasons import CheckResult
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class CommandReply:
+    """What a command found. Document and lines are made when one of them is asked for."""
+
+    kind: str = ""  # of the document: the verb, or the verb and what of it
+    data: Callable[[], Mapping[str, Any]] | None = None
+    lines: Callable[[], Iterable[str]] | None = None
+    model_sha256: str | None = None
+    raw: str = ""  # text that is printed as it is, instead of lines
+    loud: bool = False  # shown although `--quiet` is given
+    checks: Sequence[CheckResult] | None = None  # one that does not hold is a complaint and exit code 1
+    subject: Path = Path(".")  # what was checked
+    complain: bool = True  # the text does not say yet what does not hold
+    code: int = 0
+
+
+def give(reply: CommandReply, options: argparse.Namespace) -> int:
+    """Shows a reply as the user wants it; the exit code."""
+    if reply.data is not None and getattr(options, "json", False):
+        print_document(reply.kind, reply.data(), reply.model_sha256)
+    elif reply.loud or not getattr(options, "quiet", False):
+        print(reply.raw, end="")
+        if reply.lines is not None:
+            (show_paged if getattr(options, "pager", False) else show)(reply.lines())
+    if reply.checks is None:
+        return reply.code
+    broken = [check for check in reply.checks if not check.holds]
+    for check in broken if reply.complain else ():
+        print(f"atonc: {check.says}", file=sys.stderr)
+    if hasattr(options, "junit"):
+        report(options, reply.kind.partition("-")[0], reply.subject, reply.checks)
+    return 1 if broken else 0
+
+
+def note(text: str, options: argparse.Namespace) -> None:
+    if not options.quiet:
+        print(f"atonc: {text}", file=sys.stderr)
+
+
+def progress(options: argparse.Namespace, what: str = "epochs") -> Callable[[int, int], None]:
+    """For a verb that counts something itself; the command line decides whether anything is shown."""
+    return (lambda done, total: None) if options.quiet or options.json else partial(stage, what)
+
+
+def document(kind: str, data: Mapping[str, Any], model_sha256: str | None = None) -> dict[str, Any]:
+    """`kind`: the verb that made it; `model_sha256`: None where it is of no model, or of one that nobody hashed."""
+    head = {"format": FORMAT, "atonc": __version__, "document": kind, "model_sha256": model_sha256}
+    return {**head, **data}
+
+
+def print_document(kind: str, data: Mapping[str, Any], model_sha256: str | None = None) -> None:
+    print(json.dumps(document(kind, data, model_sha256), indent=1))
+
+
+def file_hash(model: Path) -> str | None:
+    """The SHA-256 of a model; None for a folder."""
+    import hashlib
+
+    return hashlib.sha256(model.read_bytes()).hexdigest() if model.is_file() else None
+
+
+def build_hash(folder: Path) -> str | None:
+    """The SHA-256 of the model that a folder was built from, where it tells."""
+    from atonc.compiler.compile.reproduce import MODEL_HASH
+    from atonc.insight.explain.saved import read_asked
+    from atonc.machine.emu.files.network_c import find_networks
+
+    place = folder if folder.is_dir() else folder.parent
+    told = [read_asked(place, c_file.stem) for c_file in find_networks(folder)]
+    found = {asked.reproduce.get(MODEL_HASH) for asked in told if asked is not None}
+    return found.pop() if len(found) == 1 else None
+
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _FILE = Takes(local=True, rare=True)
