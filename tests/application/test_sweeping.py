@@ -12,9 +12,9 @@ import pytest
 
 import atonc
 from atonc.delivery.application import building
-from atonc.delivery.application.figures import figures
+from atonc.delivery.application.comparing import sweep, unit_of
+from atonc.delivery.application.planning import figures
 from atonc.delivery.application.read import read_application
-from atonc.delivery.application.sweeping import sweep, unit_of
 from atonc.doors.cli.cli import main
 from atonc.insight.report import sweep_text
 from atonc.insight.report.document import lines

@@ -25,7 +25,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from atonc.delivery.application.sweeping import sweep
+    from atonc.delivery.application.comparing import sweep
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
     from atonc.insight.report.document import lines

@@ -116,12 +116,12 @@ def _validate_on_board(options: argparse.Namespace, model: Path) -> int:
 def _built_on_board(options: argparse.Namespace, model: Path) -> BoardValidation | None:
     """What was built from this model with what is asked for, if there is such a folder."""
     from atonc.compiler.compile.reproduce import asked
-    from atonc.delivery.trials import boarding, built
-    from atonc.delivery.trials.built_side import BuiltSide
+    from atonc.delivery.trials import boarding, targeting
+    from atonc.delivery.trials.targeting import BuiltSide
 
     given = compiler_options(options, verify=False)
-    looked = built.look(model, options.val_json, options.output)
-    chosen = built.of_model(looked, model, asked(given))
+    looked = targeting.look(model, options.val_json, options.output)
+    chosen = targeting.of_model(looked, model, asked(given))
     if chosen is None:
         if looked.found:
             validate_target.say_compiled(options, model, looked, "is of this model with these options")
