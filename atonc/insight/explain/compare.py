@@ -1,4 +1,13 @@
-"""Two builds of a network side by side: totals, and layer by layer where they can be paired."""
+"""Two builds of a network side by side: totals, and layer by layer where they can be paired.
+
+Which layers do the same work: by name, else operator by operator in the order of the model. ST's compiler numbers the
+operators of a model in the order of the file, cuts them into epochs of its own and often puts several into one. So
+operators are paired first: those with weights by kernel and order, the others by kind between two pairs of them. Layers
+that share paired operators then form a group, one or more on each side.
+
+Outputs for the same inputs: builds may differ in the types and the layout of their edges (float, uint8, channels
+first), so real values are compared.
+"""
 
 from __future__ import annotations
 

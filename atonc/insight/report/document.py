@@ -276,7 +276,7 @@ def table_lines(table: Table[Any]) -> Iterator[str]:
         yield Marked(mark, last, line[: len(line) - len(last)]) if mark else line
 
 
-MOST = 8
+MOST = 8  # rows of a summary, so that the last screen of a terminal has all of them
 NAME = 36  # characters of a layer's name
 _LABEL = 11  # columns
 _LARGE_SHARE = 0.1  # of the time: so much on the CPU is worth a look

@@ -1,7 +1,11 @@
 """Lines for people: plain text, and the same text in colour where it goes to a terminal.
 
 Colour only marks what the words already say, so nothing is lost in a pipe, in a file or for people who see no colours.
-`NO_COLOR` and dumb terminals are respected; `rich` is loaded only when it is needed."""
+`NO_COLOR` and dumb terminals are respected; `rich` is loaded only when it is needed.
+
+Progress is one line that is redrawn. Its first word comes before `rich` is loaded: people wait less when they see
+something.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""One row: a model compiled for a board. A pure function of files and options, so it can be kept and done anywhere."""
+"""One row: a model compiled for a board. A pure function of files and options, so it can be kept and done anywhere.
+
+`pareto`: how much time RAM buys one model (`atonc analyze --pareto`). The search with two objectives gives every
+program that no other beats in both. Each is finished as any other program is, and its decisions are saved:
+`generate --decisions FILE` builds it again.
+"""
 
 from __future__ import annotations
 

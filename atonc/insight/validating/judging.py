@@ -4,7 +4,7 @@
 2. Every layer of the program is within the error that the compiler declares, on the inputs that it really had.
 3. Every output is close to exact arithmetic by itself, or not further from it than the same network rounded in another
    correct way is: networks may be chaotic, and then every other way to round gives other outputs. Both are ours
-   (`own_kernels.py`), so the verdict does not depend on which kernels of others are installed. Where there are some,
+   (`OwnKernels`), so the verdict does not depend on which kernels of others are installed. Where there are some,
    the model as we read it is held against them in the same way: what fails there is misread.
 
 In a chaotic network few samples bring most of the distance, of the program as of the siblings, and not the same ones:

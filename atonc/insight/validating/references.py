@@ -1,7 +1,12 @@
 """The model's own kernels beside a compiled program: the yardstick, and how far the yardstick's own siblings are.
 
 TFLite comes with three sets of kernels that round differently, onnxruntime runs a graph as it is or optimised. What
-they differ by among themselves is what a model leaves open."""
+they differ by among themselves is what a model leaves open.
+
+Was the model read as it is meant? `check_reading`: every operator as we read it, on the inputs that the reference
+kernels really had, against what those kernels gave. This finds an attribute that was misunderstood by its layer,
+however little of it the outputs show.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,13 @@
 """`atonc validate`: the compiled program on the emulator against the reference kernels of the model.
 
 Both sides get the same inputs. Values are compared as real numbers; one code of the output's format is the unit in
-which percentages count. `judging.py` says what passes."""
+which percentages count. `judging.py` says what passes.
+
+The verdict rests on kernels that every installation has, because they are ours, so that it does not depend on which
+packages of others there are (`OwnKernels`). Those add a yardstick to look at, and say whether operators were read as
+they are meant. The yardstick is exact arithmetic of the model as it was read. Its sibling is the graph after folding
+and fusion, every layer rounded once: another correct way to round the same network, as kernels of others are.
+"""
 
 from __future__ import annotations
 
