@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from atonc.compiler.emit import relocs
+from atonc.compiler.emit import runs
 from atonc.compiler.emit.c.calls import tables_of
 from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.emit.program import Program
@@ -36,7 +36,7 @@ def code_constants_bytes(program: Program, graph: Graph) -> int:
 
 
 def _patched_bytes(program: Program) -> int:
-    stored = (relocs.container(program, run) for run in npu_runs(program))
+    stored = (runs.container(program, run) for run in npu_runs(program))
     return sum(copy_bytes(one) for one in stored if one.relocations)
 
 

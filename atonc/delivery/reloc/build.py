@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from atonc.delivery.firmware.building import Toolchain
-from atonc.delivery.reloc.abi import DEFAULT, Abi, abi_named, abi_of, dev_of
 from atonc.delivery.reloc.elf import file_bytes, read_linked
-from atonc.delivery.reloc.format import CPUS, HASH_BYTES, Flags
+from atonc.delivery.reloc.format import CPUS, DEFAULT, HASH_BYTES, Abi, Flags, abi_named, abi_of, dev_of
 from atonc.delivery.reloc.image import Image, read_image
-from atonc.delivery.reloc.link import link_image
+from atonc.delivery.reloc.link import ImageFacts, link_image
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.delivery.reloc.pools import PoolTable, check_modes, pool_table, pool_uses
-from atonc.delivery.reloc.sources import ImageFacts
 from atonc.machine.base.about import __version__
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass

@@ -165,7 +165,7 @@ def _files(view: CompileView, options: argparse.Namespace) -> Mapping[str, bytes
 
 def _release(options: argparse.Namespace) -> str:
     """The release of LL_ATON in full, if one was named."""
-    from atonc.delivery.reloc.abi import release_named
+    from atonc.delivery.reloc.format import release_named
 
     return release_named(options.runtime) if options.runtime else ""
 

@@ -78,7 +78,7 @@ def _wanted(options: argparse.Namespace) -> RelocOptions:
 
 
 def _build(options: argparse.Namespace) -> int:
-    from atonc.delivery.reloc.checks import checks
+    from atonc.delivery.reloc.image import checks
     from atonc.delivery.texts import reloc_text
     from atonc.delivery.trials import relocating
 
@@ -122,7 +122,7 @@ def _parse_only(options: argparse.Namespace) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    from atonc.delivery.reloc.checks import checks
+    from atonc.delivery.reloc.image import checks
     from atonc.delivery.texts import reloc_text
     from atonc.delivery.trials import relocating
 

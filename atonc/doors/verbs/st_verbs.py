@@ -21,7 +21,7 @@ def folder(options: argparse.Namespace) -> Path:
 
 def release(options: argparse.Namespace) -> str:
     """The release of LL_ATON that ST's packager reads, unless another one was named."""
-    from atonc.delivery.reloc.abi import release_for, release_named
+    from atonc.delivery.reloc.format import release_for, release_named
 
     return release_named(options.runtime) if options.runtime else release_for(options.st.core)
 

@@ -30,7 +30,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _install(options: argparse.Namespace) -> int:
     from atonc.delivery.generate import preflight
-    from atonc.delivery.generate.st_install import install
+    from atonc.delivery.generate.st_files import install
 
     preflight.check_folder(options.install)
     written = install(options.install.absolute(), RELEASE, options.runtime)
