@@ -5,6 +5,8 @@ supplies (`Program.user_io`) stand at addresses where the chip has no memory, po
 (`Program.relative`) at the base of the pool file. Every start and limit of an engine there becomes a symbol plus an
 offset, and the blob a container whose relocation table names these words: the loader adds the base of each symbol
 before it starts the epoch controller.
+
+And what a finished program takes from memory: its buffers, and what its C files keep in RAM besides.
 """
 
 from __future__ import annotations
@@ -13,8 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from atonc.compiler.emit.c.calls import tables_of
+from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.emit.program import Movable, Program, ProgramStep
+from atonc.compiler.ir import Graph
+from atonc.compiler.place.pools import banks_of
 from atonc.compiler.place.types import USER_BASE, USER_BYTES
+from atonc.compiler.place.usage import MemoryUse, memory_use
+from atonc.compiler.plan.types import CpuPlan
 from atonc.machine.base.errors import InternalError, ToolError
 from atonc.machine.hw import regs, tables
 from atonc.machine.hw.ec import (
@@ -30,6 +38,8 @@ from atonc.machine.hw.ec import (
     container_of,
     ec_program,
 )
+from atonc.machine.hw.limits import NPU_CACHE_LINE
+from atonc.machine.hw.mpool import MemoryPool
 
 MOST_WORDS = 116_383  # of a program, in an application that ST ships; several in a row occur as well
 
@@ -149,3 +159,30 @@ def _value(register: int, value: int, parts: Sequence[Movable]) -> int:
     if USER_BASE <= value < USER_BASE + USER_BYTES:
         raise ToolError(f"an engine is told {value:#x}, which belongs to no buffer of the application")
     return value
+
+
+def program_memory(
+    program: Program, graph: Graph, pools: Iterable[MemoryPool], epoch_controller: bool = True
+) -> MemoryUse:
+    """Kernels of the CPU add their constants, and no RAM: they work in the buffers that they are given and on the
+    stack."""
+    patched = _patched_bytes(program) if epoch_controller and program.movable else 0
+    return memory_use(program.placed.values(), banks_of(pools), patched, code_constants_bytes(program, graph))
+
+
+def code_constants_bytes(program: Program, graph: Graph) -> int:
+    """What CPU layers know beforehand, as NAME.c holds it: weights, biases, scales, steps of loops."""
+    ops = {op.name: op for op in graph.ops}
+    shifts = {name: home.buffer.offset for name, home in program.placed.items() if home.buffer.offset}
+    on_cpu = [ops[step.plan.op] for step in program.steps if isinstance(step.plan, CpuPlan)]
+    return sum(table.size_bytes for op in on_cpu for table in tables_of(cpu_calls(op, graph, shifts)))
+
+
+def _patched_bytes(program: Program) -> int:
+    stored = (container(program, run) for run in npu_runs(program))
+    return sum(copy_bytes(one) for one in stored if one.relocations)
+
+
+def copy_bytes(container: Container) -> int:
+    """A program in RAM, whose addresses are set there. Whole cache lines: nothing else shares the last one."""
+    return -(-4 * len(container.blob.words()) // NPU_CACHE_LINE) * NPU_CACHE_LINE

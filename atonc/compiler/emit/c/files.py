@@ -18,7 +18,7 @@ from atonc.compiler.emit import runs
 from atonc.compiler.emit.c import buffers_info, cpu_functions, kernels, memories, names, stai
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.emit.program import Movable, UserBuffer
-from atonc.compiler.emit.usage import copy_bytes
+from atonc.compiler.emit.runs import copy_bytes
 from atonc.compiler.place.types import Placed
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.machine.base.errors import InputError
