@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.engines import SHIFT_CODES
+from atonc.compiler.lower.conv.requantise import SHIFT_CODES
 from atonc.compiler.lower.move.copies import Move, Units, fill, wirings
 from atonc.compiler.lower.product.operands import Matrices
 from atonc.compiler.lower.product.terms import Kernels, ProductTerm

@@ -7,8 +7,8 @@ from math import inf
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.conv.reach import ends
 from atonc.compiler.lower.conv.requantise import Requantisation
+from atonc.compiler.lower.conv.weight_sums import ends
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.room import possible, room_seen
 from atonc.compiler.lower.semantics.sums import Layered, LoweredSums

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps, matters
-from atonc.compiler.lower.conv.typical_sums import Real, Shown
-from atonc.compiler.lower.conv.weight_sums import extreme_sums
+from atonc.compiler.lower.conv.weight_sums import Real, Shown, extreme_sums
 from atonc.compiler.lower.conv.wide_results import CODES, WideRequantisation
 from atonc.compiler.lower.semantics.arithmetic import Ints
 from atonc.compiler.lower.semantics.sums import Layered, LoweredSums, SumChain, sampled_windows

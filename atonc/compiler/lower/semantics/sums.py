@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.conv.kernel_parts import KeptResults, Part
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
-from atonc.compiler.lower.conv.wide_lines import INNER, LONG, WideLine
-from atonc.compiler.lower.conv.wide_results import WideEnd, WideRequantisation
+from atonc.compiler.lower.conv.wide_results import INNER, LONG, WideEnd, WideLine, WideRequantisation
 from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limited, shifted
 from atonc.compiler.plan.streams import Area
 from atonc.machine.base.frozen import dataclass

@@ -15,7 +15,7 @@ import numpy as np
 
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.wide_windows import SUM
+from atonc.compiler.lower.conv.wide import SUM
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, line

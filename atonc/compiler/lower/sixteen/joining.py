@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.compiler.lower.conv.wide import SUM
 from atonc.compiler.lower.conv.wide_results import SCALAR
-from atonc.compiler.lower.conv.wide_windows import SUM
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import limited
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST

@@ -15,8 +15,7 @@ import numpy as np
 
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.conv.layer_of import WideFeatures, layer_of
+from atonc.compiler.lower.conv.layer import ConvLayer, WideFeatures, layer_of
 from atonc.compiler.lower.conv.recipe import lower_layer
 from atonc.compiler.lower.conv.weight_sums import weight_sums
 from atonc.compiler.lower.registry import Refusal

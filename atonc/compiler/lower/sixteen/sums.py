@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.bias import bias_of
-from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.conv.layer_of import layer_of
-from atonc.compiler.lower.conv.transposed import met_together
+from atonc.compiler.lower.conv.kernel_parts import met_together
+from atonc.compiler.lower.conv.layer import ConvLayer, layer_of
+from atonc.compiler.lower.conv.requantise import bias_of
 from atonc.compiler.lower.conv.weight_sums import extreme_sums, magnitudes
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints
