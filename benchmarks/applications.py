@@ -22,12 +22,11 @@ from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import building, planning, updating
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.figures import figures
-from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
+from atonc.delivery.application.planning import ApplicationPlan, PlannedNetwork, figures
 from atonc.delivery.application.read import checked, of_models
 from atonc.delivery.application.types import Application, AppNetwork, LoadMode
 from atonc.delivery.generate.generating import c_network
-from atonc.delivery.trials import app_running, app_updating
+from atonc.delivery.trials import applications
 from atonc.machine.base.errors import AtoncError, CapacityError
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import ON_THE_BOARD, corpus_dir, models_in
@@ -115,11 +114,11 @@ def _tried(number: int, draw: random.Random, small: Sequence[Path], each: int) -
     second = application.networks[1]
     with tempfile.TemporaryDirectory() as folder:
         built = building.build(application, Path(folder))
-        found = [app_running.try_application(built, each)]
+        found = [applications.try_application(built, each)]
         if second.relocatable is not None:
             usual = replace(second, options=replace(second.options, numerics=Options().numerics))
             new = updating.update(_with_second(application, usual), second.name, Path(folder), None)
-            found.append(app_updating.try_update(new, each))
+            found.append(applications.try_update(new, each))
     cells = (application.board, ", ".join(model.stem[:28] for model in chosen), f"{built.figures.kept_bytes:,}")
     cells = (*cells, f"{built.figures.resident_bytes:,}", second.relocatable.value if second.relocatable else "-")
     sums = (sum(len(one.order) for one in found), f"{sum(one.bytes_compared for one in found):,}")

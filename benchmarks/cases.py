@@ -19,9 +19,8 @@ import numpy as np
 
 import atonc
 from atonc.delivery.deploy.app_config import ZOO, header_of, text_of
-from atonc.delivery.deploy.app_config.render import meaning
+from atonc.delivery.deploy.app_config.header import meaning, read_facts
 from atonc.delivery.deploy.config import read_config
-from atonc.delivery.deploy.model_facts import read_facts
 from atonc.insight.explain.types import LayerView
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import WRITE, Report

@@ -22,9 +22,8 @@ import numpy as np
 import yaml
 
 from atonc.delivery.deploy.app_config import CURRENT, ZOO, header_of, text_of
-from atonc.delivery.deploy.app_config.render import meaning
+from atonc.delivery.deploy.app_config.header import ModelFacts, meaning, read_facts
 from atonc.delivery.deploy.config import class_names, read_config
-from atonc.delivery.deploy.model_facts import ModelFacts, read_facts
 from atonc.machine.base.errors import AtoncError
 from benchmarks.shared import tables
 from benchmarks.shared.corpus import corpus_dir

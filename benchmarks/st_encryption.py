@@ -26,7 +26,7 @@ import numpy as np
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
-from atonc.delivery.wire import protobuf
+from atonc.delivery.wire import messages as protobuf
 from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec import instructions

@@ -20,7 +20,7 @@ from statistics import fmean, median
 from typing import Any
 
 from atonc.compiler.schedule.passes import ALL, Pass
-from atonc.delivery.recordings import collection
+from atonc.delivery.recordings import store
 from atonc.machine.cost.band import limits
 from atonc.machine.hw.board_file import board_names, find_board
 
@@ -317,7 +317,7 @@ def st_scripts_count() -> str:
 
 def recorded_times() -> str:
     """Every recording of the repository, recorded beside predicted."""
-    return collection.latency_table(RECORDINGS)
+    return store.latency_table(RECORDINGS)
 
 
 def energy_inside() -> str:

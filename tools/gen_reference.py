@@ -15,8 +15,8 @@ from pathlib import Path
 
 from atonc.compiler.request.options import Options
 from atonc.compiler.select import rules as mapping
-from atonc.delivery.application.options import AppOptions
-from atonc.delivery.recordings import collection
+from atonc.delivery.application.types import AppOptions
+from atonc.delivery.recordings import store
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.cli import cli
 from atonc.doors.verbs.flags import ST_ONLY, default_text
@@ -174,7 +174,7 @@ def _help(action: argparse.Action) -> str:
 def _silicon() -> Iterator[str]:
     features = evidence()
     yield "# What the silicon is known to do\n"
-    ran = collection.ran_on_a_board(figures.RECORDINGS)
+    ran = store.ran_on_a_board(figures.RECORDINGS)
     begins = "Boards ran few of our programs (see below)" if ran else "No board has run our programs"
     yield f"{begins}, so every form of them is compared with programs that ST's compiler made and"
     yield f"people published: {behind()} as working"
@@ -200,7 +200,7 @@ def _silicon() -> Iterator[str]:
     yield "## Recorded on boards\n"
     yield "From the folder `recordings` ([how to give one](recordings.md)). A byte that is not the emulator's is a"
     yield "doubt about the program, the emulator or the board.\n"
-    yield f"{collection.evidence_table(figures.RECORDINGS)}\n"
+    yield f"{store.evidence_table(figures.RECORDINGS)}\n"
     yield from _looks()
     yield "## Arguments\n"
     for argument in ARGUMENTS:

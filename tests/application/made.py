@@ -8,7 +8,7 @@ from pathlib import Path
 
 from atonc.compiler.request.options import Options, room
 from atonc.delivery.application import building, planning
-from atonc.delivery.application.plan_types import ApplicationPlan
+from atonc.delivery.application.planning import ApplicationPlan
 from atonc.delivery.application.read import checked
 from atonc.delivery.application.types import Application, AppNetwork, LoadMode
 
@@ -48,6 +48,4 @@ def plan_of(found: Application) -> ApplicationPlan:
 
 def alone(found: Application) -> Application:
     """Nothing survives anything."""
-    return replace(
-        found, networks=tuple(replace(one, inputs_survive=(), outputs_survive=()) for one in found.networks)
-    )
+    return replace(found, networks=tuple(replace(one, inputs_survive=(), outputs_survive=()) for one in found.networks))

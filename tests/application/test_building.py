@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import building, flash
-from atonc.delivery.application.figures import figures
-from atonc.delivery.application.options import AppOptions
+from atonc.delivery.application import building
+from atonc.delivery.application.planning import figures
+from atonc.delivery.application.types import AppOptions
 from atonc.delivery.firmware import building as toolchain
 from atonc.doors.cli.cli import main
 from atonc.machine.base.disk import write_files
@@ -35,7 +35,7 @@ def made() -> building.BuiltApplication:
 
 
 def test_the_image_has_every_network_in_its_slot(made: building.BuiltApplication) -> None:
-    base, image = flash.flash_image(made.output.contents)
+    base, image = building.flash_image(made.output.contents)
     assert image == made.output.files["app_flash.bin"] and base == made.output.contents[0].slot.start
     for one in made.output.contents:
         raw = made.output.files[f"{one.slot.network}_atonbuf.xSPI2.raw"]

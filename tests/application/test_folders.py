@@ -10,10 +10,9 @@ import pytest
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import building, planning, updating
-from atonc.delivery.application.figures import figures
 from atonc.delivery.application.memory import flash_of
-from atonc.delivery.application.options import AppOptions
-from atonc.delivery.application.types import Application, Reservation
+from atonc.delivery.application.planning import figures
+from atonc.delivery.application.types import Application, AppOptions, Reservation
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import CapacityError, InputError
 from tests.application.made import DIGITS, TFLITE, alone, application, plan, plan_of, with_image

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from atonc.delivery.application import building
-from atonc.delivery.application.figures import figures
-from atonc.delivery.application.options import AppOptions
-from atonc.delivery.application.types import OWNER
+from atonc.delivery.application.planning import figures
+from atonc.delivery.application.types import OWNER, AppOptions
 from atonc.machine.base.build_folder import read_whole, write_whole
 from atonc.machine.base.disk import HIDDEN
 from tests import killed

@@ -11,13 +11,12 @@ import pytest
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.resident import free_spans
-from atonc.compiler.plan.types import BufferKind
+from atonc.compiler.place.types import Placed
+from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import building, planning, residents
+from atonc.delivery.application import building, planning
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.bound import BufferLife, NetworkDemand, least_ram
-from atonc.delivery.application.figures import figures
-from atonc.delivery.application.plan_types import ApplicationPlan
+from atonc.delivery.application.planning import ApplicationPlan, NetworkDemand, figures, least_ram
 from atonc.delivery.application.read import checked, of_models
 from atonc.delivery.application.types import Application, FlashSlot, Reservation
 from atonc.machine.base.errors import CapacityError
@@ -31,7 +30,7 @@ def test_networks_share_what_need_not_stay() -> None:
     found = plan_of(alone(application()))
     told = figures(found)
     assert told.ram_bytes <= 1.02 * told.lower_bound_bytes and told.ram_bytes < told.ram_sum_bytes
-    assert all(one.latency_ms <= planning.SLOWER * one.alone_ms for one in told.networks)
+    assert all(one.latency_ms <= planning.SLOWER_TOGETHER * one.alone_ms for one in told.networks)
 
 
 def test_what_must_stay_has_its_place() -> None:
@@ -66,10 +65,10 @@ def test_who_runs_more_often_gets_the_ram() -> None:
     first, second = plan().networks
     free = [(0x3420_0000, 0x3424_0000)]
     often = [replace(one, network=replace(one.network, per_second=rate)) for one, rate in ((first, 1), (second, 1000))]
-    shares = residents._shares(often, free, 8192)
+    shares = planning._shares(often, free, 8192)
     assert shares.get("second", 0) > shares.get("first", 0)
     never = [replace(one, network=replace(one.network, per_second=0)) for one in often]
-    assert residents._shares(never, free, 8192) == {}
+    assert planning._shares(never, free, 8192) == {}
 
 
 def test_reserved_memory_is_left_alone() -> None:
@@ -109,9 +108,12 @@ def test_slots_of_an_earlier_build_stay() -> None:
 
 
 def test_the_least_ram_by_hand() -> None:
-    lives = BufferLife(0, 100, 0, 1), BufferLife(100, 50, 1, 2), BufferLife(0, 70, 2, 2)
+    def life(address: int, size: int, first: int, last: int) -> Placed:
+        return Placed(Buffer("any", size, BufferKind.ACTIVATION), address, "", first, last)
+
+    lives = life(0, 100, 0, 1), life(100, 50, 1, 2), life(0, 70, 2, 2)
     one = NetworkDemand("a", lives, 10, {"b": 8})
-    other = NetworkDemand("b", (BufferLife(0, 149, 0, 0),), 5)
+    other = NetworkDemand("b", (life(0, 149, 0, 0),), 5)
     assert least_ram([one]) == 160  # 100 + 50 in step 1, and 10 that stay
     assert least_ram([one, other]) == 15 + 157  # b beside the 8 bytes of a that survive it
     assert least_ram([]) == 0

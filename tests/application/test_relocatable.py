@@ -13,11 +13,10 @@ import pytest
 
 from atonc.compiler.plan.types import BufferKind
 from atonc.delivery.application import building, check, planning, updating
-from atonc.delivery.application.image_place import place_of, places, read_place
+from atonc.delivery.application.building import ways_out
 from atonc.delivery.application.read import read_application
-from atonc.delivery.application.relocatable import require_fits
+from atonc.delivery.application.relocatable import place_of, places, read_place, require_fits
 from atonc.delivery.application.types import Application, AppNetwork, Reservation
-from atonc.delivery.application.ways_out import ways_out
 from atonc.delivery.firmware import building as toolchain
 from atonc.doors.cli.cli import main
 from atonc.machine.base.disk import write_files
@@ -122,9 +121,7 @@ def test_the_same_model_gives_the_same_image(made: building.BuiltApplication, fo
     assert not list(tmp_path.glob("*.c")) and (tmp_path / "second_rel.hex").is_file()
 
 
-def test_an_update_that_touches_more_than_is_granted_is_found(
-    made: building.BuiltApplication, tmp_path: Path
-) -> None:
+def test_an_update_that_touches_more_than_is_granted_is_found(made: building.BuiltApplication, tmp_path: Path) -> None:
     write_files(tmp_path, made.output.all_files)
     board, place = find_board(made.plan.application.board), places(made.plan)[0]
     touched = check.touched_by(tmp_path, "second", board, made.output.images["second"])

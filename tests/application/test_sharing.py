@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from atonc.compiler.request.options import Options, room
-from atonc.delivery.application import building, check, flash
-from atonc.delivery.application.figures import figures
-from atonc.delivery.application.options import AppOptions
+from atonc.delivery.application import building, check
+from atonc.delivery.application.planning import figures
 from atonc.delivery.application.read import checked, read_application
-from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, SharedSlot
+from atonc.delivery.application.types import Application, AppNetwork, AppOptions, FlashSlot, SharedSlot
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.network import load
@@ -61,7 +60,7 @@ def test_both_read_the_same_bytes(tmp_path: Path) -> None:
     for name in part.networks:
         net = load(tmp_path, name)
         assert net.memory.read(part.start, len(part.data)).tobytes() == part.data
-    base, image = flash.flash_image(built().output.contents)
+    base, image = building.flash_image(built().output.contents)
     assert image[part.start - base :][: len(part.data)] == part.data
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from atonc.delivery.application import building
-from atonc.delivery.application.figures import figures
-from atonc.delivery.application.options import AppOptions
+from atonc.delivery.application.planning import figures
+from atonc.delivery.application.types import AppOptions
 from atonc.delivery.firmware import image as firmware
-from atonc.delivery.trials import app_running
+from atonc.delivery.trials import applications
 from atonc.delivery.trials.boarding import FirmwareError, Rig
 from atonc.insight.runs import runs
 from atonc.machine.base.disk import write_files
@@ -42,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture(scope="module")
 def rig(made: Made) -> Rig:
-    return app_running.make_rig(*made)
+    return applications.make_rig(*made)
 
 
 def runtime_of(rig: Rig, work: Path) -> list[Path]:
@@ -52,7 +52,7 @@ def runtime_of(rig: Rig, work: Path) -> list[Path]:
 
 def test_networks_in_turns_give_the_bytes_of_each_alone(made: Made, rig: Rig) -> None:
     built, folder, _ = made
-    found = app_running.run_in_turns(built, folder, rig, 4, seed=1)
+    found = applications.run_in_turns(built, folder, rig, 4, seed=1)
     assert found.equal, found.first_difference
     assert sorted(found.order) == ["first"] * 4 + ["second"] * 4 and found.order != tuple(sorted(found.order))
     assert found.bytes_compared == 200 and found.survivors_checked >= 4 and found.poisoned_bytes > 1000
@@ -71,8 +71,8 @@ def test_memory_that_the_application_brings(made: Made, rig: Rig, tmp_path: Path
     building.require_sound(found, output)
     brought = building.BuiltApplication(found, figures(found), output)
     write_files(tmp_path / "application", output.files)
-    other = app_running.make_rig(brought, tmp_path / "application", tmp_path / "build", runtime_of(rig, work))
-    tried = app_running.run_in_turns(brought, tmp_path / "application", other, 2, seed=3)
+    other = applications.make_rig(brought, tmp_path / "application", tmp_path / "build", runtime_of(rig, work))
+    tried = applications.run_in_turns(brought, tmp_path / "application", other, 2, seed=3)
     assert tried.equal, tried.first_difference
 
 
@@ -82,17 +82,17 @@ def test_memory_that_should_have_stayed_is_noticed(
 ) -> None:
     """The same turns, but the noise does not stop at weights in RAM, or at survivors."""
     built, folder, _ = made
-    usual = app_running.gaps
+    usual = applications.gaps
 
     def further(span: tuple[int, int], stay: list[tuple[int, int]]) -> list[tuple[int, int]]:
         left = [one for one in stay if one in copies] if what == "kept" else [one for one in stay if one not in copies]
         return list(usual(span, left))
 
-    networks = [app_running.load(folder, name).network for name in ("first", "second")]
+    networks = [applications.load(folder, name).network for name in ("first", "second")]
     copies = [(one.address, one.address + one.size_bytes) for network in networks for one in network.residents]
     before = {start: rig.board.memory.read(start, end - start).copy() for start, end in copies}
-    monkeypatch.setattr(app_running, "gaps", further)
-    found = app_running.run_in_turns(built, folder, rig, 3, seed=2)
+    monkeypatch.setattr(applications, "gaps", further)
+    found = applications.run_in_turns(built, folder, rig, 3, seed=2)
     assert not found.equal
     for address, value in before.items():
         rig.board.poke(address, value)
@@ -114,8 +114,8 @@ def test_networks_that_share_constants(made: Made, rig: Rig, tmp_path: Path) -> 
     built = shared_constants(resident="all")
     assert built.figures.saved_constants_bytes > 6_000 and built.figures.resident_bytes > 6_000
     write_files(tmp_path / "application", built.output.files)
-    other = app_running.make_rig(built, tmp_path / "application", tmp_path / "build", runtime_of(rig, made[2]))
-    tried = app_running.run_in_turns(built, tmp_path / "application", other, 2, seed=4)
+    other = applications.make_rig(built, tmp_path / "application", tmp_path / "build", runtime_of(rig, made[2]))
+    tried = applications.run_in_turns(built, tmp_path / "application", other, 2, seed=4)
     assert tried.equal, tried.first_difference
     other = Rig(tmp_path / "build" / "firmware.elf", [], start=False)
     for one in built.output.contents[:3]:

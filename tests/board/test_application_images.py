@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from atonc.delivery.application import building
-from atonc.delivery.application.image_place import places
+from atonc.delivery.application.relocatable import places
 from atonc.delivery.application.types import LoadMode, Reservation
 from atonc.delivery.firmware import building as toolchain
 from atonc.delivery.reloc.image import Image
-from atonc.delivery.trials import app_running, app_updating
-from atonc.delivery.trials.app_running import Turns
-from atonc.delivery.trials.app_updating import install
+from atonc.delivery.trials import applications
+from atonc.delivery.trials.applications import Turns, install
 from atonc.delivery.trials.boarding import FirmwareError, Rig
 from atonc.machine.base.disk import write_files
 from atonc.machine.emu.network import load
@@ -40,11 +39,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture(scope="module")
 def rig(made: Made) -> Rig:
-    return app_running.make_rig(*made)
+    return applications.make_rig(*made)
 
 
-def turns(made: Made, rig: Rig) -> app_running.ApplicationTrial:
-    return app_running.run_in_turns(made[0], made[1], rig, 2, seed=3)
+def turns(made: Made, rig: Rig) -> applications.ApplicationTrial:
+    return applications.run_in_turns(made[0], made[1], rig, 2, seed=3)
 
 
 def image_with_other_inputs() -> Image:
@@ -72,9 +71,9 @@ def test_a_new_image_takes_its_place_while_the_firmware_runs(made: Made, tmp_pat
     rounded = replace(second, options=replace(second.options, numerics="2.x"))
     asked = replace(found, networks=(first, rounded))
     write_files(tmp_path, made[0].output.files)
-    new = app_updating.update(asked, "second", tmp_path, None)
+    new = applications.update(asked, "second", tmp_path, None)
     assert new.image.data != made[0].output.images["second"].data
-    tried = app_updating.try_update(new, 2)
+    tried = applications.try_update(new, 2)
     assert tried.equal and tried.order.count("second") == 2 and tried.order.count("first") == 4, tried.first_difference
 
 

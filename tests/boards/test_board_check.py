@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import atonc
-from atonc.delivery.boards.checking import Checked, CheckRequest, check
-from atonc.delivery.boards.elf_map import read_elf_map
+from atonc.delivery.boards.checking import Checked, CheckRequest, check, read_elf_map
 from atonc.delivery.boards.mpool_text import mpool_document
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.delivery.boards.importing import import_board, same_pool
-from atonc.delivery.boards.linker_script import LinkerRegion, parse_regions
+from atonc.delivery.boards.importing import LinkerRegion, import_board, parse_regions, same_pool
 from atonc.delivery.boards.linker_text import linker_text
 from atonc.delivery.boards.mpool_text import mpool_text
 from atonc.doors.cli.cli import main
@@ -18,9 +17,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board_file import board_names, find_board, parse_board
 from atonc.machine.hw.mpool import parse_mpool
 
-CHOICES = [
-    (name, found) for name in board_names() if find_board(name).has_npu for found in find_board(name).pool_sets
-]
+CHOICES = [(name, found) for name in board_names() if find_board(name).has_npu for found in find_board(name).pool_sets]
 VISION_SCRIPT = """/* ORIGIN = 0 */
 _size = 1023K;
 MEMORY

@@ -14,7 +14,7 @@ B = np.array([[1, 3, 3], [4, 5, 7]], np.int8)
 
 def test_codes() -> None:
     assert metrics.lsb_histogram(A, B) == {-1: 2, 0: 3, 4: 1}
-    assert metrics.exact_percent(A, B) == 50.0
+    assert metrics.within_percent(A, B, 0) == 50.0
     assert metrics.within_percent(A, B) == pytest.approx(100 * 5 / 6)
 
 

@@ -17,7 +17,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.request.target import trust_of
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.probes import PROBES
-from atonc.delivery.probes.settle import features_of
+from atonc.delivery.probes.log import features_of
 from atonc.insight.report import parts
 from atonc.insight.report.html.network import _silicon
 from atonc.machine.base.errors import InputError

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from atonc.delivery.deploy.app_config import CURRENT, DIALECTS, ZOO, header_of, output_type_of, text_of
-from atonc.delivery.deploy.app_config.dialects import dialect_of
-from atonc.delivery.deploy.app_config.render import c_string, meaning
+from atonc.delivery.deploy.app_config.header import c_string, dialect_of, meaning, read_facts
 from atonc.delivery.deploy.config import read_config
-from atonc.delivery.deploy.model_facts import read_facts
 from atonc.machine.base.errors import AtoncError, InputError
 from tests.deploy.samples import SAMPLES, Sample
 

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from atonc.delivery.deploy import journal, tools
-from atonc.delivery.deploy.app_config.render import meaning
+from atonc.delivery.deploy import journal, steps, tools
+from atonc.delivery.deploy.app_config.header import meaning
 from atonc.delivery.deploy.config import read_config
 from atonc.delivery.deploy.deployment import Deployment
 from atonc.delivery.deploy.options import DeployOptions
-from atonc.delivery.deploy.plan import FinishedStep, deploy
-from atonc.delivery.deploy.steps import build
+from atonc.delivery.deploy.steps import FinishedStep, deploy
 from atonc.delivery.texts import deploy_text
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import InputError, ToolError, UnsupportedError
@@ -206,7 +205,7 @@ def test_a_tool_that_fails_is_named(config: Path, monkeypatch: pytest.MonkeyPatc
     signed = config.parent / "project" / FIRMWARE / "Project_signed.bin"
     signed.parent.mkdir(parents=True)
     signed.write_bytes(b"x")
-    monkeypatch.setattr(build, "_builder", lambda deployment: None)
+    monkeypatch.setattr(steps, "_builder", lambda deployment: None)
     with pytest.raises(ToolError, match=r"flashing .* failed") as error:
         run(config)
     assert any("No debug probe" in line for line in error.value.details)

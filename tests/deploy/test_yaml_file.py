@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.delivery.deploy import yaml_file
-from atonc.delivery.deploy.yaml_file import read_yaml
+from atonc.delivery.deploy import config
+from atonc.delivery.deploy.config import read_yaml
 from atonc.machine.base.errors import InputError
 
 
@@ -51,7 +51,7 @@ def _laughs() -> str:
         ("? [x]\n: 1\n", "a key must be a word"),
         (b"a: \xff\n", "config.yaml:1: is not UTF-8"),
         ("a: " + "[" * 5000, "config.yaml"),
-        ("#" * (yaml_file.MOST_BYTES + 1), "bytes"),
+        ("#" * (config.MOST_BYTES + 1), "bytes"),
     ],
 )
 def test_refusals(tmp_path: Path, text: str | bytes, said: str) -> None:

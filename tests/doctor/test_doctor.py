@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.delivery.doctor import packages, probes, programs
-from atonc.delivery.doctor.examine import STEPS, examine
-from atonc.delivery.doctor.types import DoctorItem, DoctorState, below, numbers
+from atonc.delivery.doctor import diagnosis
+from atonc.delivery.doctor.diagnosis import STEPS, DoctorItem, DoctorState, below, examine, numbers
 from atonc.delivery.texts.doctor_text import lines
 from atonc.doors.cli.cli import main
 
@@ -83,7 +82,7 @@ def test_with_everything_there_every_step_is_ready(tools: Path, system: Path) ->
     assert tuple(step.key for step in found.steps) == STEPS
     programmer = next(i for s in found.steps for i in s.needs if i.name == "STM32_Programmer_CLI")
     assert programmer.version == "2.20.0" and programmer.where == str(tools / "STM32_Programmer_CLI")
-    probe = next(i for s in found.steps for i in s.needs if i.name == probes.PROBE)
+    probe = next(i for s in found.steps for i in s.needs if i.name == diagnosis.PROBE)
     assert probe.version == "STLINK-V3\\x1b[31m"  # what a device calls itself does not act on the terminal
 
 
@@ -94,7 +93,7 @@ def test_with_nothing_there_each_step_says_what_and_how(tools: Path, tmp_path: P
     assert lacks["virtual-board"] == {"arm-none-eabi-gcc", "newlib for Arm"}
     assert lacks["build"] == {"arm-none-eabi-gcc", "newlib for Arm", "arm-none-eabi-objcopy", "make", "cmake"}
     assert lacks["sign"] == {"STM32_SigningTool_CLI"}
-    assert lacks["flash"] == {"STM32_Programmer_CLI", LOADER, probes.PROBE}
+    assert lacks["flash"] == {"STM32_Programmer_CLI", LOADER, diagnosis.PROBE}
     assert all(item.remedy for step in found.steps for item in step.lacks)
     said = "\n".join(lines(found))
     assert "one of make, cmake is enough" in said and "apt install gcc-arm-none-eabi" in said
@@ -124,7 +123,7 @@ def test_broken_tools_do_not_count(tools: Path, system: Path) -> None:
     found = {item.name: item for step in examine("dk", system).steps for item in (*step.needs, *step.one_of)}
     assert found["make"].state == DoctorState.BROKEN and found["STM32_SigningTool_CLI"].state == DoctorState.BROKEN
     fake(tools, "STM32_Programmer_CLI", "STM32CubeProgrammer version: 2.20.0", 1)  # ST's end so after their version
-    assert programs.look_for(programs.PROGRAMMER).good
+    assert diagnosis.look_for(diagnosis.PROGRAMMER).good
 
 
 def test_one_build_tool_is_enough(tools: Path, system: Path) -> None:
@@ -154,14 +153,14 @@ def test_tools_inside_the_ide(tools: Path, system: Path, tmp_path: Path) -> None
 def test_permissions_are_told_from_absence(tools: Path, system: Path) -> None:
     for path in (*system.glob("dev/bus/usb/*/*"), *system.glob("dev/serial/by-id/*")):
         path.chmod(0)
-    assert probes.probe(system).state == probes.port(system).state == DoctorState.BARRED
+    assert diagnosis.probe(system).state == diagnosis.port(system).state == DoctorState.BARRED
 
 
 def test_permissions_as_the_system_tells_them(
     system: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    probe, port = probes.probe(system), probes.port(system)
+    probe, port = diagnosis.probe(system), diagnosis.port(system)
     assert probe.state == port.state == DoctorState.BARRED
     assert "udev" in probe.remedy and "dialout" in port.remedy
 
@@ -178,14 +177,14 @@ def test_packages_too_old_too_new_and_absent(monkeypatch: pytest.MonkeyPatch) ->
 
     def version(name: str) -> str:
         if name not in versions:
-            raise packages.metadata.PackageNotFoundError(name)
+            raise diagnosis.metadata.PackageNotFoundError(name)
         return versions[name]
 
-    monkeypatch.setattr(packages.metadata, "version", version)
-    found = {item.name: item.state for item in packages.packages()}
+    monkeypatch.setattr(diagnosis.metadata, "version", version)
+    found = {item.name: item.state for item in diagnosis.packages()}
     assert found["numpy"] == DoctorState.OLD and found["rich"] == DoctorState.NEW
     assert found["tree-sitter"] == DoctorState.FOUND and found["tree-sitter-c"] == DoctorState.MISSING
-    assert packages.packages("no-such-extra")[0].state == DoctorState.BROKEN
+    assert diagnosis.packages("no-such-extra")[0].state == DoctorState.BROKEN
 
 
 def test_versions_compare_as_numbers() -> None:

@@ -24,7 +24,7 @@ from atonc.compiler.place.lifetimes import lifetimes
 from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, Planned
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
-from atonc.delivery.deploy.steps import generate as deploy_generate
+from atonc.delivery.deploy import steps
 from atonc.delivery.generate.generating import files_of
 from atonc.doors.cli.cli import main
 from atonc.insight.report import compile_text
@@ -347,7 +347,7 @@ def test_deploy_says_why_not(tmp_path: Path) -> None:
     profile.write_text('{"Profiles": {"default": {"options": "--enable-epoch-controller --encrypt-weights"}}}')
     deployment = types.SimpleNamespace(layout=types.SimpleNamespace(profile=str(profile)))
     with pytest.raises(InputError, match="deploy flashes what it makes"):
-        deploy_generate._options(deployment)  # type: ignore[arg-type]
+        steps._options(deployment)  # type: ignore[arg-type]
 
 
 # -------------------------------------------------------------------------------------------------------- what is told

@@ -14,8 +14,7 @@ from atonc.compiler.place.resident import free_spans
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options, room
 from atonc.compiler.verify.emulation import Emulation
-from atonc.delivery.boards.overlaps import find_overlaps
-from atonc.delivery.boards.spans import Kind, Span
+from atonc.delivery.boards.checking import Kind, Span, find_overlaps
 from atonc.insight.report import compile_text
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board_file import find_board

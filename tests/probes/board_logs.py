@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from atonc.delivery.probes import PROBES
+from atonc.delivery.probes.bench import Probe
 from atonc.delivery.probes.log import signed
-from atonc.delivery.probes.types import Probe
 
 BOARD = "stm32n6570-dk"
 CLOCKS = {"cpu_hz": 800_000_000, "npu_hz": 1_000_000_000, "ram_hz": 900_000_000}  # the usual ones

@@ -15,10 +15,8 @@ from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.delivery.probes import PROBES
-from atonc.delivery.probes.document import evidence_bytes
-from atonc.delivery.probes.log import parse_log
-from atonc.delivery.probes.settle import settle
-from atonc.delivery.probes.types import Probe
+from atonc.delivery.probes.bench import Probe
+from atonc.delivery.probes.log import evidence_bytes, parse_log, settle
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.cycles import doubts

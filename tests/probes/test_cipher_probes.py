@@ -15,10 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from atonc.compiler.place import board
-from atonc.delivery.probes import cipher
 from atonc.delivery.probes.build import DEFAULT_BOARD, build, build_all
-from atonc.delivery.probes.log import parse_log
-from atonc.delivery.probes.settle import settle
+from atonc.delivery.probes.engines import CIPHERS
+from atonc.delivery.probes.log import parse_log, settle
 from atonc.doors.cli.cli import main
 from atonc.insight.explain.ours import encryption_evidence
 from atonc.machine.base.errors import InputError, NotModelledError
@@ -81,7 +80,7 @@ CHIPS: dict[str, tuple[Toy, dict[str, str]]] = {
 
 @pytest.fixture(scope="module")
 def elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    built = list(build_all(cipher.PROBES, board(DEFAULT_BOARD)))
+    built = list(build_all(CIPHERS, board(DEFAULT_BOARD)))
     return firmware(tmp_path_factory.mktemp("cipher"), built, flags="")
 
 
@@ -95,25 +94,25 @@ def test_a_chip_says_what_its_cipher_does(name: str, elf: Path) -> None:
     assert answers["control-cipher-off"]["verdict"] == "pass"
     assert {probe: answers[probe]["verdict"] for probe in expected} == expected
     assert answers[CHANGES]["why"] == ("unchanged" if name == "none" else "other_bytes")
-    refuted = settle(parse_log("\n".join(lines) + "\n"), cipher.PROBES).evidence.refuted
+    refuted = settle(parse_log("\n".join(lines) + "\n"), CIPHERS).evidence.refuted
     assert (DECIPHERS in refuted) == (name != "a cipher")
 
 
 def test_the_emulator_knows_no_answer() -> None:
-    for probe in cipher.PROBES[1:]:
+    for probe in CIPHERS[1:]:
         made = build(probe)
         assert made.needs_keys and not made.emulated
         engines = [u for e in made.network.program.epochs for u in e.units.values() if isinstance(u, StrengConfig)]
         with pytest.raises(NotModelledError, match="not public"):
             for engine in engines:
                 check(engine, "STRENG")
-    assert not build(cipher.PROBES[0]).needs_keys
+    assert not build(CIPHERS[0]).needs_keys
 
 
 @pytest.mark.parametrize("failing", [READ_BACK, CHANGES, OTHER])
 def test_only_the_cipher_is_blamed(failing: str) -> None:
     answers = {failing: "wrong cycles=1 runs=1 first=0 got=00"}
-    found = settle(parse_log(log_text(answers, probes=cipher.PROBES)), cipher.PROBES).evidence
+    found = settle(parse_log(log_text(answers, probes=CIPHERS)), CIPHERS).evidence
     assert DECIPHERS in found.refuted and {one.name for one in found.refuted} == {"STRENG cipher"}
 
 
@@ -121,7 +120,7 @@ def test_only_the_cipher_is_blamed(failing: str) -> None:
 def test_a_board_that_refuted_it_gets_no_encrypted_weights(refused: bool, tmp_path: Path) -> None:
     log, file = tmp_path / "log.txt", tmp_path / "evidence.json"
     planted = {CHANGES: "wrong cycles=1 runs=1 first=0 got=00"} if refused else {}
-    log.write_text(log_text(planted, probes=cipher.PROBES))
+    log.write_text(log_text(planted, probes=CIPHERS))
     assert main(["probe", "read", str(log), "-o", str(file), "--quiet"]) == 0
     if not refused:
         view = digits(encrypt_weights=True, evidence=str(file))

@@ -13,10 +13,9 @@ from atonc import __version__
 from atonc.compiler.place import board
 from atonc.compiler.plan.streams import contiguous
 from atonc.delivery.probes import PROBES, Probe, with_controls
-from atonc.delivery.probes.bench import ProbeBuilder
+from atonc.delivery.probes.bench import INPUT, OUTPUT, Answer, ProbeBuilder, ProbeEpochs
 from atonc.delivery.probes.build import DEFAULT_BOARD, BuiltProbe, build, build_all, build_from
-from atonc.delivery.probes.folder import folder_files
-from atonc.delivery.probes.types import INPUT, OUTPUT, Answer, ProbeEpochs
+from atonc.delivery.probes.table import folder_files
 from atonc.doors.cli.cli import main
 from tests.board.programs import needs_compiler
 from tests.probes.virtual import Chip, answers_in, firmware, log_of, make

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from atonc.delivery.probes import PROBES
-from atonc.delivery.probes.log import parse_log
-from atonc.delivery.probes.narrow import KERNELS_DEEP, KERNELS_READ
-from atonc.delivery.probes.settle import Outcome, Settled, features_of, settle, unpublished
-from atonc.delivery.probes.types import Probe
+from atonc.delivery.probes.bench import Probe
+from atonc.delivery.probes.convolutions import KERNELS_DEEP, KERNELS_READ
+from atonc.delivery.probes.log import Outcome, Settled, features_of, parse_log, settle, unpublished
 from atonc.delivery.texts import probe_text
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from atonc.compiler.place import board
-from atonc.delivery.probes.build import DEFAULT_BOARD, BuiltProbe
-from atonc.delivery.probes.folder import FLASH_IMAGE, folder_files
-from atonc.delivery.probes.places import FLASH
+from atonc.delivery.probes.build import DEFAULT_BOARD, FLASH, BuiltProbe
+from atonc.delivery.probes.table import FLASH_IMAGE, folder_files
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.npu import Execute
 from atonc.machine.hw.machine import Machine, stm32n6

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.delivery.recordings import power, power_windows
+from atonc.delivery.recordings import power
 from atonc.delivery.recordings.power import PowerOptions
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import InputError
@@ -37,7 +37,7 @@ def meter(folder: Path, head: str = "time (ms),power (mW),mark", **changes: str)
 
 
 def test_marks_say_where_inferences_run(tmp_path: Path) -> None:
-    found = power_windows.measure(power.read(meter(tmp_path), PLAIN))
+    found = power.measure(power.read(meter(tmp_path), PLAIN))
     assert len(found.windows) == 3 and found.uj == pytest.approx(300.0)
     assert found.milliseconds == pytest.approx(1.0) and found.milliwatts == pytest.approx(300.0)
     assert found.within_uj == pytest.approx(3.0)  # one sample of 10 us at 0.3 W; the three are equal
@@ -47,7 +47,7 @@ def test_units_of_the_header_and_voltage_of_the_user(tmp_path: Path) -> None:
     path = tmp_path / "meter.csv"
     rows = [f"{1e6 * t:.1f};{1e6 * w / 3.3:.3f};{m}".replace(".", ",") for t, w, m in samples()]
     path.write_text("\n".join(["Timestamp(us);Main current (uA);D0", *rows]))
-    found = power_windows.measure(power.read(path, PowerOptions(volts=3.3, efficiency=0.5)))
+    found = power.measure(power.read(path, PowerOptions(volts=3.3, efficiency=0.5)))
     assert found.uj == pytest.approx(150.0, rel=1e-4)
 
 
@@ -56,7 +56,7 @@ def test_files_of_st_script_are_known_by_their_columns(tmp_path: Path) -> None:
     names = {0: "nn_buffer copy", 1: "nn_inference"}
     rows = [f"{t:.6f},{w:g},0,1,{names[m]}" for t, w, m in samples()]
     path.write_text("\n".join(["time,VDDCORE,seq_changed,seq_idx,seq_name", *rows]))
-    assert power_windows.measure(power.read(path, PLAIN)).uj == pytest.approx(300.0)
+    assert power.measure(power.read(path, PLAIN)).uj == pytest.approx(300.0)
     path.write_text(path.read_text().replace("nn_inference", "nn_inference_800MHz", 100))
     with pytest.raises(InputError, match="several kinds"):
         power.read(path, PLAIN)
@@ -64,17 +64,17 @@ def test_files_of_st_script_are_known_by_their_columns(tmp_path: Path) -> None:
 
 def test_without_marks_the_times_of_a_recording_say_where(tmp_path: Path) -> None:
     trace = power.read(meter(tmp_path, "time (ms),power (mW),other"), PLAIN)
-    found = power_windows.measure(trace, (1.0, 1.01, 0.99))
+    found = power.measure(trace, (1.0, 1.01, 0.99))
     assert found.uj == pytest.approx(300.0) and found.found_by == "times of the recording"
     with pytest.raises(InputError, match="3 bursts"):
-        power_windows.measure(trace, (1.0, 1.0))
+        power.measure(trace, (1.0, 1.0))
     with pytest.raises(InputError, match="nothing says where"):
-        power_windows.measure(trace)
+        power.measure(trace)
 
 
 def test_the_spread_of_inferences_is_in_the_interval(tmp_path: Path) -> None:
     louder = {f"row{k}": f"{k * STEP * 1e3:.6f},400,1" for k in range(60, 160)}
-    found = power_windows.measure(power.read(meter(tmp_path, **louder), PLAIN))
+    found = power.measure(power.read(meter(tmp_path, **louder), PLAIN))
     assert found.uj == pytest.approx(1000 / 3) and found.within_uj > 60
 
 
@@ -108,7 +108,7 @@ def test_samples_that_are_missing_inside_an_inference_are_seen(tmp_path: Path) -
     path = tmp_path / "meter.csv"
     path.write_text("\n".join(["time (ms),power (mW),mark", *lines]))
     with pytest.raises(InputError, match="samples are missing"):
-        power_windows.measure(power.read(path, PLAIN))
+        power.measure(power.read(path, PLAIN))
 
 
 def test_a_probe_the_wrong_way_round_is_not_an_answer(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_probe_the_wrong_way_round_is_not_an_answer(tmp_path: Path) -> None:
     rows = [f"{1e3 * t:.6f},{-1e3 * w:g},{m}" for t, w, m in samples()]
     path.write_text("\n".join(["time (ms),power (mW),mark", *rows]))
     with pytest.raises(InputError, match="turn the probe round"):
-        power_windows.measure(power.read(path, PLAIN))
+        power.measure(power.read(path, PLAIN))
 
 
 def test_an_inference_between_two_samples_is_refused(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_an_inference_between_two_samples_is_refused(tmp_path: Path) -> None:
     lines = [f"{k},300,{int(k in (5, 6))}" for k in range(12)]
     path.write_text("\n".join(["time (ms),power (mW),mark", *lines]))
     with pytest.raises(InputError, match="sample faster"):
-        power_windows.measure(power.read(path, PLAIN))
+        power.measure(power.read(path, PLAIN))
 
 
 def test_sessions_of_a_monitor_are_told_from_csv(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_whatever_is_in_a_file_it_is_read_or_refused(tmp_path: Path) -> None:
             stored[place : place + dice.randrange(3)] = dice.randbytes(dice.randrange(3))
         path.write_bytes(stored)
         try:
-            found = power_windows.measure(power.read(path, PLAIN))
+            found = power.measure(power.read(path, PLAIN))
         except InputError:
             refused += 1
         else:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.delivery.recordings import checks, collection, comparing, files
-from atonc.delivery.recordings.recording import (
+from atonc.delivery.recordings import making, store
+from atonc.delivery.recordings.store import (
     VIRTUAL,
     RanWith,
     RecordedBlock,
@@ -40,15 +40,15 @@ def made(**other: Any) -> Recording:
 
 
 def written(folder: Path, recording: Recording, name: str = "one.npz") -> Path:
-    files.write(folder / name, recording)
+    store.write(folder / name, recording)
     return folder / name
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
     path = written(tmp_path, made())
-    found = files.read(path)
+    found = store.read(path)
     assert found.manifest() == made().manifest() and not found.different
-    assert not checks.faults(found) and not checks.gaps(found)
+    assert not store.faults(found) and not store.gaps(found)
     assert path.read_bytes() == written(tmp_path, found, "two.npz").read_bytes()
     with np.load(path) as plain:  # as any script reads it
         assert plain["c_outputs_1"].tolist() == made().arrays["c_outputs_1"].tolist()
@@ -123,7 +123,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(content)
     with pytest.raises(InputError):
-        files.read(path)
+        store.read(path)
 
 
 def _ran(**other: Any) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def test_what_cannot_be_true_is_told(tmp_path: Path, other: dict[str, Any], rule
     out = capsys.readouterr().out
     assert "not true" in out and rule in out
     with pytest.raises(InputError):
-        collection.add(path, tmp_path / "all")
+        store.add(path, tmp_path / "all")
     assert not (tmp_path / "all").exists()
 
 
@@ -166,7 +166,7 @@ def test_a_collection_has_a_table_of_all(tmp_path: Path, capsys: Any) -> None:
     emulated = written(tmp_path, made(stated=Statement(VIRTUAL, "MIT")), "two.npz")
     for path in (on_board, emulated, on_board):  # the same one twice is one
         assert cli.main(["recordings", "add", str(path), "--to", str(folder)]) == 0
-    rows = [line for line in (folder / collection.TABLE).read_text().splitlines() if line.startswith("| ")][1:]
+    rows = [line for line in (folder / store.TABLE).read_text().splitlines() if line.startswith("| ")][1:]
     assert len(rows) == 2 == len(list(folder.glob("*.npz")))
     assert "stm32n6570-dk | abababababab | 600 / 800 MHz | 2 | 1.000 ms | 0 | CC0-1.0" in rows[0]
     assert "virtual board (emulated)" in rows[1]
@@ -178,12 +178,12 @@ def test_two_recordings_beside_each_other(tmp_path: Path) -> None:
     arrays["c_outputs_1"][0, 2] ^= 4
     slower = tuple(replace(block, core=2 * block.core) for block in one.blocks)
     other = made(arrays=arrays, blocks=slower, program="ef" * 16)
-    found = comparing.compare(one, written(tmp_path, other))
+    found = making.compare(one, written(tmp_path, other))
     assert (found.samples, found.compared, found.different, found.same_program) == (2, 8, 1, False)
     assert [round(block.ratio, 2) for block in found.blocks] == [0.5, 1.0]
     stranger = made(arrays=one.arrays | {"c_inputs_1": one.arrays["c_inputs_1"] + 50})
     with pytest.raises(InputError, match="no sample"):
-        comparing.compare(one, written(tmp_path, stranger))
+        making.compare(one, written(tmp_path, stranger))
 
 
 def test_the_hash_is_of_the_bytes() -> None:
@@ -193,14 +193,14 @@ def test_the_hash_is_of_the_bytes() -> None:
 def test_pages_take_their_rows_from_the_folder(tmp_path: Path) -> None:
     """docs/latency.md and docs/silicon.md: a bundle that is added is a row, an emulated one no evidence."""
     shared = tmp_path / "recordings"
-    assert collection.latency_table(shared) == "No recording has been given yet."
-    assert collection.evidence_table(shared) == "No recording of a board has been given yet."
-    collection.add(written(tmp_path, made(stated=Statement(VIRTUAL, "CC0-1.0"))), shared)
-    assert "(emulated)" in collection.latency_table(shared) and not collection.ran_on_a_board(shared)
-    assert "1 recording of the virtual board shows nothing" in collection.evidence_table(shared)
-    board = collection.add(written(tmp_path, made()), shared)
-    row = next(line for line in collection.latency_table(shared).splitlines() if board.name in line)
+    assert store.latency_table(shared) == "No recording has been given yet."
+    assert store.evidence_table(shared) == "No recording of a board has been given yet."
+    store.add(written(tmp_path, made(stated=Statement(VIRTUAL, "CC0-1.0"))), shared)
+    assert "(emulated)" in store.latency_table(shared) and not store.ran_on_a_board(shared)
+    assert "1 recording of the virtual board shows nothing" in store.evidence_table(shared)
+    board = store.add(written(tmp_path, made()), shared)
+    row = next(line for line in store.latency_table(shared).splitlines() if board.name in line)
     assert "stm32n6570-dk" in row and "| 1.000 | 1.000 | 1.00 |" in row  # recorded, predicted by its blocks, ratio
-    evidence = collection.evidence_table(shared)
+    evidence = store.evidence_table(shared)
     assert board.name in evidence and "| 5 | 2 | 0 |" in evidence and "virtual" not in evidence
-    assert collection.ran_on_a_board(shared)
+    assert store.ran_on_a_board(shared)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.delivery.recordings import checks, files
-from atonc.delivery.recordings.recording import digest
+from atonc.delivery.recordings import store
+from atonc.delivery.recordings.store import digest
 from atonc.doors.cli.cli import main
 from tests.board.programs import needs_compiler
 from tests.reloc import images
@@ -36,8 +36,8 @@ def test_on_the_virtual_board(
     record = split_image.with_name("recorded.npz")
     assert main(["load-and-run", "-i", str(split_image), "--mode", "xip", "--json", "--record", str(record)]) == 0
     found = json.loads(capsys.readouterr().out)
-    recorded = files.read(record)
-    assert recorded.virtual and not checks.faults(recorded) and not recorded.expects
+    recorded = store.read(record)
+    assert recorded.virtual and not store.faults(recorded) and not recorded.expects
     assert [digest(recorded.arrays["c_outputs_1"])] == found["outputs"]
     assert [epoch["kind"] for epoch in found["epochs"]] == ["EC", "SW"]
     controller = found["epochs"][0]

@@ -10,7 +10,7 @@ import pytest
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
-from atonc.delivery.trials import image_edges
+from atonc.delivery.trials import loading
 from atonc.doors.cli.cli import main
 from atonc.insight.runs import edge_inputs, runs
 from tests.board.programs import needs_compiler
@@ -57,7 +57,7 @@ def test_several_inputs_of_one_shape(tmp_path: Path) -> None:
 
     values = make_values([NaturalInput((1, 4), "int8"), NaturalInput((1, 4), "int8")], SEED)
     assert not np.array_equal(*values)
-    info = image_edges.told([f"ATONC EDGE IN 7 8 0 2 0 0 0 1 4 {name}" for name in "ab"])
+    info = loading.told([f"ATONC EDGE IN 7 8 0 2 0 0 0 1 4 {name}" for name in "ab"])
     assert [v.tolist() for v in edge_inputs.made(info.inputs, SEED).values()] == [v.tolist() for v in values]
 
 

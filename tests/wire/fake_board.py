@@ -8,10 +8,8 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
-from atonc.delivery.wire import messages, protobuf
-from atonc.delivery.wire.messages import TensorInfo
-from atonc.delivery.wire.packets import MORE, PAYLOAD, WIDE, Dialect
-from atonc.delivery.wire.protobuf import number, real, text
+from atonc.delivery.wire import messages
+from atonc.delivery.wire.messages import MORE, PAYLOAD, WIDE, Dialect, TensorInfo, number, real, text
 
 CPU_HZ, NPU_HZ = 600_000_000, 800_000_000
 INT8 = 1 << 23 | 2 << 17 | 8 << 7 | 64
@@ -203,15 +201,15 @@ class FakeBoard:
 
 def _numbers(message: bytes) -> dict[int, int] | None:
     try:
-        return {key: value for key, value in protobuf.fields(message) if isinstance(value, int)}
-    except protobuf.DecodeError:
+        return {key: value for key, value in messages.fields(message) if isinstance(value, int)}
+    except messages.DecodeError:
         return None
 
 
 def _content(message: bytes) -> bytes | None:
     try:
-        return next((v for k, v in protobuf.fields(message) if k == 4 and isinstance(v, bytes)), None)
-    except protobuf.DecodeError:
+        return next((v for k, v in messages.fields(message) if k == 4 and isinstance(v, bytes)), None)
+    except messages.DecodeError:
         return None
 
 

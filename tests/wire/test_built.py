@@ -11,9 +11,7 @@ import pytest
 
 from atonc.compiler.compile import compile_view
 from atonc.compiler.request.options import Options
-from atonc.delivery.trials.built import look
-from atonc.delivery.trials.built_side import BuiltSide
-from atonc.delivery.trials.targeting import CompiledSide
+from atonc.delivery.trials.targeting import BuiltSide, CompiledSide, look
 from atonc.doors.cli import cli
 from atonc.insight.validating.validating import synthetic_samples
 from tests.board.programs import needs_compiler

@@ -9,7 +9,7 @@ import pytest
 
 from atonc.delivery.trials.targeting import ExpectedSide, TargetValidation, validate_target
 from atonc.delivery.wire.client import Client, TargetError
-from atonc.delivery.wire.packets import NARROW, WIDE
+from atonc.delivery.wire.messages import NARROW, WIDE
 from atonc.machine.cost.network import StepCost
 
 from .fake_board import CPU_HZ, INPUT_BYTES, LAYERS, NPU_HZ, OUTPUT_BYTES, BadLine, FakeBoard, compute, script

@@ -21,7 +21,7 @@ from atonc.delivery.trials.boarding import stored_input
 from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import BoardRunResult, Client
 from atonc.delivery.wire.links import open_link
-from atonc.delivery.wire.packets import NARROW
+from atonc.delivery.wire.messages import NARROW
 from atonc.doors.cli import cli
 from atonc.insight.validating.validating import synthetic_samples
 from atonc.machine.base.errors import InputError
@@ -147,9 +147,7 @@ def test_sources_of_a_network_with_constants_in_flash(folder: Path, home: Path) 
         (["-o", "a.elf", "--baud", "12"], "12 is no speed of this UART"),
     ],
 )
-def test_wrong_build_options(
-    folder: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_build_options(folder: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["board", "build", str(folder), *options]) == 2
     assert words in capsys.readouterr().err
 

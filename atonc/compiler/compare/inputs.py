@@ -148,14 +148,11 @@ def make_values(inputs: Sequence[NaturalInput], seed: int, kind: str = "auto") -
 def make_noise(like: Mapping[str, Array], seed: int) -> dict[str, Array]:
     """Every value at random, over all codes of its format or the range of a natural input."""
     rng = np.random.default_rng(seed)
-    limits = {name: _limits(v) for name, v in like.items()}
-    return {name: rng.uniform(*limits[name], size=v.shape).astype(v.dtype) for name, v in like.items()}
-
-
-def _limits(values: Array) -> tuple[float, float]:
-    if not values.size:
-        return 0.0, 0.0
-    return CODES.get(str(values.dtype)) or (float(values.min()), float(values.max()))
+    found = {}
+    for name, v in like.items():
+        low, high = CODES.get(str(v.dtype)) or (float(v.min()), float(v.max())) if v.size else (0.0, 0.0)
+        found[name] = rng.uniform(low, high, size=v.shape).astype(v.dtype)
+    return found
 
 
 def make_input(
@@ -296,19 +293,13 @@ Signs = NDArray[np.bool_]  # True: the upper end
 def make_extremes(graph: Graph, seed: int = 0) -> dict[str, Array]:
     """One value per graph input, in its own number format; states as in the first run."""
     states = {state.input for state in graph.states}
-    driven = [name for name in graph.inputs if name not in states and _has_ends(graph.tensors[name])]
-    found = {name: _extreme(graph, graph.tensors[name], seed) for name in driven}
-    natural = make_inputs(graph, seed) if len(driven) < len(graph.inputs) else {}  # a picture takes its time
+    found = {}
+    for tensor in (graph.tensors[name] for name in graph.inputs if name not in states):
+        if (tensor.is_float or tensor.dtype in CODES) and tensor.elements > 0:
+            low, high = float_range(graph, tensor.name) if tensor.is_float else tensor.code_range
+            found[tensor.name] = np.where(_signs(graph, tensor, seed), high, low).astype(tensor.dtype)
+    natural = make_inputs(graph, seed) if len(found) < len(graph.inputs) else {}  # a picture takes its time
     return {name: found[name] if name in found else natural[name] for name in graph.inputs}
-
-
-def _has_ends(tensor: Tensor) -> bool:
-    return (tensor.is_float or tensor.dtype in CODES) and tensor.elements > 0
-
-
-def _extreme(graph: Graph, tensor: Tensor, seed: int) -> Array:
-    low, high = float_range(graph, tensor.name) if tensor.is_float else tensor.code_range
-    return np.where(_signs(graph, tensor, seed), high, low).astype(tensor.dtype)
 
 
 def _signs(graph: Graph, tensor: Tensor, seed: int) -> Signs:

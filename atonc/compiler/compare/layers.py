@@ -9,7 +9,7 @@ holds a tensor: quantisation and size must agree, the values decide.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
@@ -271,13 +271,8 @@ class Matcher:
 
 
 WEIGHTED = ("conv", "dense", "transpose_conv")
-CONVERSIONS = ("quantize", "dequantize", "requantize", "identity")
+CONVERSIONS = ("quantize", "dequantize", "requantize", "identity")  # whose output may be the very buffer of the input
 MAX_STEPS = 64
-
-
-def keeps_values(kind: str) -> bool:
-    """True if the output may be the very buffer of the input."""
-    return kind in CONVERSIONS or is_move(kind)
 
 
 def code_size(graph: Graph, tensor: Tensor, values: Array) -> float:
@@ -314,12 +309,9 @@ def observed_ancestors(graph: Graph, name: str, observed: set[str]) -> tuple[tup
 
 def computed_ops(graph: Graph, names: tuple[str, ...]) -> int:
     """How many of these operators compute; the others only move values or shapes."""
-    wanted = set(names)
-    return sum(op.name in wanted and not is_move(op.kind) and not _is_shape_arithmetic(graph, op) for op in graph.ops)
-
-
-def _is_shape_arithmetic(graph: Graph, op: Op) -> bool:
-    return all(graph.tensors[o].quant is None and not graph.tensors[o].is_float for o in op.outputs if o)
+    computing = [op for op in graph.ops if op.name in names and not is_move(op.kind)]
+    outputs = [[graph.tensors[name] for name in op.outputs if name] for op in computing]
+    return sum(any(tensor.quant is not None or tensor.is_float for tensor in made) for made in outputs)
 
 
 def weighted_consumers(graph: Graph, name: str) -> list[tuple[Op, ...]]:
@@ -332,13 +324,10 @@ def weighted_consumers(graph: Graph, name: str) -> list[tuple[Op, ...]]:
             if len(after) != 1:
                 break
             chain.append(after[0])
-        if chain[-1].kind in WEIGHTED and all(_has_one_input(graph, link) for link in chain):
+        live = [sum(not graph.tensors[i].is_constant for i in link.inputs if i) for link in chain]
+        if chain[-1].kind in WEIGHTED and set(live) == {1} and all(len(link.outputs) == 1 for link in chain):
             found.append(tuple(chain))
     return found
-
-
-def _has_one_input(graph: Graph, op: Op) -> bool:
-    return sum(not graph.tensors[i].is_constant for i in op.inputs if i) == 1 and len(op.outputs) == 1
 
 
 def parts_of_concats(graph: Graph, matches: Mapping[str, Match]) -> dict[str, Match]:
@@ -384,6 +373,12 @@ class Lowering:
     step_codes: Real  # output codes per accumulator step, per channel
     multiplier: Real  # the integer multiplier, per channel
 
+    @property
+    def saturated(self) -> tuple[Array, Array]:
+        """Where a stage saturates for certain, and where else a partial sum may."""
+        certain = (self.accumulator > LIMIT) | (self.intermediate > LIMIT)
+        return certain, ~certain & (self.one_sided > LIMIT)
+
 
 def lowering(graph: Graph, op: Op, values: Mapping[str, Array]) -> Lowering | None:
     """None for operators that are not lowered to a convolution."""
@@ -393,7 +388,13 @@ def lowering(graph: Graph, op: Op, values: Mapping[str, Array]) -> Lowering | No
     target = graph.tensors[op.outputs[0]]
     if x.tensor.is_float or weights.tensor.is_float or target.quant is None:
         return None
-    run = _runner(op)
+
+    def run(w: Real, v: Real) -> Real:
+        """Sums of products in channel-last order."""
+        if op.kind == "dense":
+            return v.reshape(-1, w.shape[1]) @ w.T
+        return accumulate(channel_last(v, op.attrs["layout"]), w, op.attrs)
+
     outputs, reach = weights.codes.shape[0], weights.codes.shape[1:]
     scale = np.broadcast_to(x.scales * weights.scales, (outputs,))
     sums = weights.centred.reshape(outputs, -1).sum(axis=1)
@@ -420,10 +421,12 @@ def explain(graph: Graph, op: Op, values: Mapping[str, Array], difference: Array
     found = lowering(graph, op, values)
     if found is None:
         return ""
-    error = np.abs(_last(op, difference))
+    conv = op.kind == "conv"
+    error = np.abs(
+        channel_last(difference, op.attrs["layout"]) if conv else difference.reshape(-1, difference.shape[-1])
+    )
     bad = error > 1
-    saturated = (found.accumulator > LIMIT) | (found.intermediate > LIMIT)
-    partial = ~saturated & (found.one_sided > LIMIT)
+    saturated, partial = found.saturated
     rounded = ~saturated & ~partial & (error <= 1 + found.rounding)
     cases = {
         "saturate a 16-bit stage": saturated,
@@ -440,8 +443,7 @@ def saturation(graph: Graph, op: Op, values: Mapping[str, Array]) -> str:
     found = lowering(graph, op, values)
     if found is None:
         return ""
-    saturated = (found.accumulator > LIMIT) | (found.intermediate > LIMIT)
-    partial = ~saturated & (found.one_sided > LIMIT)
+    saturated, partial = found.saturated
     counts = {"saturate a 16-bit stage": int(saturated.sum()), "may saturate in a partial sum": int(partial.sum())}
     said = [f"{number} of {saturated.size} values of {op.name} {what}" for what, number in counts.items() if number]
     return ", ".join(said)
@@ -453,17 +455,6 @@ def _loss(found: Lowering, mask: Array) -> str:
         return "rounded"
     coarsest, smallest = found.step_codes[channels].max(), found.multiplier[channels].min()
     return f"rounded in the lowering (accumulator steps up to {coarsest:.2f} codes, multipliers from {smallest:.0f})"
-
-
-def _last(op: Op, values: Array) -> Array:
-    return channel_last(values, op.attrs["layout"]) if op.kind == "conv" else values.reshape(-1, values.shape[-1])
-
-
-def _runner(op: Op) -> Callable[[Real, Real], Real]:
-    """Sums of products in channel-last order."""
-    if op.kind == "dense":
-        return lambda w, v: v.reshape(-1, w.shape[1]) @ w.T
-    return lambda w, v: accumulate(channel_last(v, op.attrs["layout"]), w, op.attrs)
 
 
 MAX_TRIALS = 6  # buffers that are tried in place of a tensor that no buffer resembles
@@ -590,7 +581,9 @@ class _GraphWalk:
         self.epochs[tensor.name] = earliest
         if tensor.quant is None and not tensor.is_float:
             return  # shape arithmetic
-        match = self._find(tensor, result, earliest, keeps_values(op.kind)) or self.known.get(tensor.name)
+        match = self._find(tensor, result, earliest, op.kind in CONVERSIONS or is_move(op.kind)) or self.known.get(
+            tensor.name
+        )
         match = match or self._by_its_consumers(tensor, result, earliest)
         if match is None:
             self.unmatched.append(Unmatched(tensor.name, op.kind, self._reason(tensor, result, earliest)))

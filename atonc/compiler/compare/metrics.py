@@ -35,29 +35,9 @@ def lsb_histogram(a: Array, b: Array) -> dict[int, int]:
     return {int(step): int(count) for step, count in zip(steps, counts, strict=True)}
 
 
-def exact_percent(a: Array, b: Array) -> float:
-    return within_percent(a, b, 0)
-
-
 def within_percent(a: Array, b: Array, codes: float = 1) -> float:
     x, y = _pair(a, b)
     return 100.0 * float(np.mean(np.abs(x - y) <= codes)) if x.size else 100.0
-
-
-def rmse(reference: Array, result: Array) -> float:
-    x, y = _pair(reference, result)
-    return float(np.sqrt(np.mean(np.square(x - y))))
-
-
-def mae(reference: Array, result: Array) -> float:
-    x, y = _pair(reference, result)
-    return float(np.mean(np.abs(x - y)))
-
-
-def l2r(reference: Array, result: Array) -> float:
-    """Relative L2 error: |difference| / |reference|."""
-    x, y = _pair(reference, result)
-    return float(np.linalg.norm(x - y) / (np.linalg.norm(x) + np.finfo(np.float32).eps))
 
 
 def nse(reference: Array, result: Array) -> float:
@@ -103,9 +83,9 @@ def measure(reference: Array, result: Array, scale: float = 1.0) -> Metrics:
     half = 0.5 * scale  # real values of equal codes may differ in the last float digits
     return Metrics(
         acc=acc(reference, result),
-        rmse=rmse(reference, result),
-        mae=mae(reference, result),
-        l2r=l2r(reference, result),
+        rmse=float(np.sqrt(np.mean(np.square(difference)))),
+        mae=float(np.mean(np.abs(difference))),
+        l2r=float(np.linalg.norm(difference) / (np.linalg.norm(x) + np.finfo(np.float32).eps)),  # relative to |x|
         mean=float(difference.mean()),
         std=float(difference.std()),
         nse=nse(reference, result),

@@ -124,8 +124,11 @@ def run_onnx(path: Path, inputs: Mapping[str, Array], all_tensors: bool = False)
 
 def _open_tflite(path: Path, kernels: str, tensors: Wanted) -> Kernels:
     interpreter = _interpreter(path, kernels, tensors is not None)
-    names, wanted_names = _unique_names(interpreter), frozenset(tensors or ())
-    keeps = _has_variables(path)
+    listed = sorted((d["index"], d["name"]) for d in interpreter.get_tensor_details())
+    taken = set[str]()  # as our front end calls the tensors: files may give several tensors one name
+    names, wanted_names = {i: unique_name(name, i, taken) for i, name in listed}, frozenset(tensors or ())
+    codes = root(limits.read_bytes(path), b"TFL3").tables(ModelField.OPERATOR_CODES)
+    keeps = "CALL_ONCE" in map(operator_name, codes)
 
     def run(inputs: Values) -> dict[str, Array]:
         nonlocal interpreter
@@ -147,18 +150,6 @@ def _open_tflite(path: Path, kernels: str, tensors: Wanted) -> Kernels:
         return {name: value for name, value in found.items() if value is not None}
 
     return run
-
-
-def _has_variables(path: Path) -> bool:
-    codes = root(limits.read_bytes(path), b"TFL3").tables(ModelField.OPERATOR_CODES)
-    return "CALL_ONCE" in map(operator_name, codes)
-
-
-def _unique_names(interpreter: Any) -> dict[int, str]:
-    """As our front end calls the tensors: files may give several tensors one name."""
-    taken: set[str] = set()
-    listed = sorted((d["index"], d["name"]) for d in interpreter.get_tensor_details())
-    return {index: unique_name(name, index, taken) for index, name in listed}
 
 
 def _content(path: Path, kernels: str) -> bytes:

@@ -25,16 +25,10 @@ from atonc.compiler.place import BoardMemory, Layout
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.options import Options
-from atonc.compiler.request.target import MOST_VERIFIED, given_inputs, spread
-from atonc.compiler.request.target import machine_of as machine_of
-from atonc.compiler.request.target import memories as memories
-from atonc.compiler.request.target import target_of as target_of
-from atonc.compiler.request.target import with_asked_clocks as with_asked_clocks
+from atonc.compiler.request.target import MOST_VERIFIED, given_inputs, memories, spread, target_of
 from atonc.compiler.search import silicon
-from atonc.compiler.search.build import Watch as Watch
-from atonc.compiler.search.build import no_watch as no_watch
-from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Setting
-from atonc.compiler.search.candidate import Scheduled as Scheduled
+from atonc.compiler.search.build import Watch, no_watch
+from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Scheduled, Setting
 from atonc.compiler.search.generators import FRONT, GENERATORS
 from atonc.compiler.search.known import known_graph
 from atonc.compiler.search.log import Attempt, Verdict
@@ -210,9 +204,13 @@ def finish(
     findings = silicon.require_safe(best.found, setting.target.trust)
     seconds = time.perf_counter() - started
     report = _verified(made.program, setting.graph, made.mapped, setting.options, setting.memory, given)
-    ciphered = _ciphered(made.program, best, setting) if setting.options.encrypt_weights else None
     pools, target = setting.memory.pools, setting.target
-    graded = silicon.inspect(ciphered, pools, target.trust, target.by_controller) if ciphered else best.found
+    ciphered, graded = None, best.found
+    if setting.options.encrypt_weights:  # after the verification, of the plain program: only the cipher is different
+        ciphered = encrypt(made.program, pools)
+        check_encryption.require_sound(ciphered)
+        silicon.require_only_cipher(best.found, ciphered, pools, target.trust)
+        graded = silicon.inspect(ciphered, pools, target.trust, target.by_controller)
     return Compiled(
         source,
         setting.graph,
@@ -231,14 +229,6 @@ def finish(
         priced=(made.program, best.cost),
         ciphered=ciphered,
     )
-
-
-def _ciphered(program: Program, best: Candidate, setting: Setting) -> Program:
-    """After the verification, which is of the plain program: nothing but the cipher is different."""
-    ciphered = encrypt(program, setting.memory.pools)
-    check_encryption.require_sound(ciphered)
-    silicon.require_only_cipher(best.found, ciphered, setting.memory.pools, setting.target.trust)
-    return ciphered
 
 
 def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:

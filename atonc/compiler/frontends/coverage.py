@@ -58,10 +58,10 @@ def coverage(graph: Graph) -> Coverage:
             continue
         why = "" if set(op.outputs) <= fused else _why_float(op, graph)
         if why:
-            nodes.append(FloatNode(op.name, op.kind, _elements(op, graph) * 4, why))
-        elif any(tensor.quant is not None for tensor in _live(op, graph)):
+            nodes.append(FloatNode(op.name, op.kind, sum(t.elements for t in _tensors(op, graph)) * 4, why))
+        elif any(t.quant is not None and not t.is_constant for t in _tensors(op, graph)):
             quantised += 1
-            quantised_bytes += _elements(op, graph)
+            quantised_bytes += sum(t.elements for t in _tensors(op, graph))
     return Coverage(quantised, quantised_bytes, tuple(nodes))
 
 
@@ -72,7 +72,9 @@ def _fused(graph: Graph) -> set[str]:
         if op.kind != "quantize" and not (op.kind in CLAMPS and graph.tensors[op.outputs[0]].quant is not None):
             continue
         way, name = [op.outputs[0]], op.inputs[0]
-        while (maker := graph.producers.get(name)) is not None and _read_once(graph, name):
+        while (maker := graph.producers.get(name)) is not None:
+            if len(graph.consumers.get(name, ())) != 1 or name in graph.outputs:
+                break  # others want the real values
             if graph.tensors[name].quant is not None:
                 break  # codes already, computed by a step of their own
             way.append(name)
@@ -90,17 +92,8 @@ def _takes_codes(op: Op, graph: Graph) -> bool:
     return bool(live) and all(tensor.quant is not None for tensor in (*live, *weights))
 
 
-def _read_once(graph: Graph, name: str) -> bool:
-    return len(graph.consumers.get(name, ())) == 1 and name not in graph.outputs
-
-
-def _live(op: Op, graph: Graph) -> list[Tensor]:
-    names = [name for name in (*op.inputs, *op.outputs) if name]
-    return [graph.tensors[name] for name in names if not graph.tensors[name].is_constant]
-
-
-def _elements(op: Op, graph: Graph) -> int:
-    return sum(graph.tensors[name].elements for name in dict.fromkeys((*op.inputs, *op.outputs)) if name)
+def _tensors(op: Op, graph: Graph) -> list[Tensor]:
+    return [graph.tensors[name] for name in dict.fromkeys((*op.inputs, *op.outputs)) if name]
 
 
 def _why_float(op: Op, graph: Graph) -> str:

@@ -16,6 +16,7 @@ from math import isfinite
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from atonc.compiler.ir.types import MAX_DIM
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError
 
@@ -23,9 +24,6 @@ MAX_FILE_BYTES = 512 << 20
 MAX_TENSORS = 100_000
 MAX_OPS = 50_000
 MAX_OPERANDS = 4_096
-MAX_RANK = 8
-MAX_DIM = 1 << 24
-MAX_ELEMENTS = 1 << 31
 MAX_TOTAL_CONSTANT_BYTES = 1 << 30
 MAX_NAME = 4_096
 
@@ -51,20 +49,6 @@ def count(number: int, limit: int, what: str) -> int:
     return number
 
 
-def shape(dims: tuple[int, ...], where: str) -> tuple[int, ...]:
-    """A shape whose product is safe to allocate."""
-    if len(dims) > MAX_RANK:
-        raise ModelError(f"{len(dims)} dimensions, at most {MAX_RANK} are supported", where=where)
-    elements = 1
-    for dim in dims:
-        if not 0 <= dim <= MAX_DIM:
-            raise ModelError(f"shape {dims} has an impossible dimension", where=where)
-        elements *= dim
-    if elements > MAX_ELEMENTS:
-        raise ModelError(f"{elements} elements, at most {MAX_ELEMENTS} are supported", where=where)
-    return dims
-
-
 MAX_TEXT = 4_096
 PAIR = re.compile(r"\s*([^=:,{}\[\]'\"]+?)\s*[=:]\s*(\d+)\s*")
 
@@ -75,7 +59,13 @@ def parse_fixed_shapes(text: str) -> dict[str, int]:
         return {}
     if len(text) > MAX_TEXT:
         raise InputError("the list of fixed shapes is too long", where="--fix-parametric-shapes")
-    found = _literal(text) if text.strip().startswith("{") else _pairs(text)
+    if text.strip().startswith("{"):
+        found = _literal(text)
+    else:
+        matches = [PAIR.fullmatch(part) for part in text.split(",")]
+        if not all(matches):
+            raise _unreadable(text)
+        found = {match[1]: int(match[2]) for match in matches if match}
     for name, size in found.items():
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_DIM:
             raise InputError(f"{name!r} cannot have the size {size!r}", where="--fix-parametric-shapes")
@@ -106,13 +96,6 @@ def _literal(text: str) -> dict[str, int]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise _unreadable(text)
     return value
-
-
-def _pairs(text: str) -> dict[str, int]:
-    matches = [PAIR.fullmatch(part) for part in text.split(",")]
-    if not all(matches):
-        raise _unreadable(text)
-    return {match[1]: int(match[2]) for match in matches if match}
 
 
 def _unreadable(text: str) -> InputError:
@@ -147,29 +130,18 @@ def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedEr
     """The error for an operator that has no translation; `computed` are the tensors that it works on."""
     cut = f"{CUT} {','.join(computed)}" if 0 < len(computed) <= MOST_NAMED else CUT
     if kind in STATEFUL or kind.endswith("LSTM"):
-        return UnsupportedError(
-            f"{kind} keeps a state between its steps and is not supported",
-            where=where,
-            rule="operators are functions of their inputs",
-            remedy="use convolutions over time instead, or cut the model before it",
-        )
-    if kind in CONTROL:
-        return UnsupportedError(
-            f"{kind} runs other graphs and is not supported",
-            where=where,
-            rule="the order of operators is fixed when the model is compiled",
-            remedy="export the model without control flow",
-        )
-    if kind in DYNAMIC:
-        return UnsupportedError(
-            f"{kind} chooses scales at run time and is not supported",
-            where=where,
-            rule="the NPU needs scales that are known when the model is compiled",
-            remedy="quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)",
-        )
-    if kind.startswith("CUSTOM"):
-        return UnsupportedError(f"{kind} is an operator of the user and is not supported", where=where, remedy=cut)
-    return UnsupportedError(f"{kind} is not supported", where=where, remedy=cut)
+        does, rule = "keeps a state between its steps and", "operators are functions of their inputs"
+        cut = "use convolutions over time instead, or cut the model before it"
+    elif kind in CONTROL:
+        does, rule = "runs other graphs and", "the order of operators is fixed when the model is compiled"
+        cut = "export the model without control flow"
+    elif kind in DYNAMIC:
+        does, rule = "chooses scales at run time and", "the NPU needs scales that are known when the model is compiled"
+        cut = "quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)"
+    else:
+        does, rule = "is an operator of the user and" if kind.startswith("CUSTOM") else "", ""
+    what = f"{kind} {does} is not supported" if does else f"{kind} is not supported"
+    return UnsupportedError(what, where=where, rule=rule, remedy=cut)
 
 
 MOST_NAME = 1024  # characters

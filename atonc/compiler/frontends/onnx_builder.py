@@ -20,8 +20,9 @@ import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
-from atonc.compiler.ir.types import FLOAT_TYPES
+from atonc.compiler.ir.types import FLOAT_TYPES, check_shape
 from atonc.compiler.ops import evaluate, is_move, moved_inputs
+from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.ops.values import same_codes
@@ -65,7 +66,7 @@ class Builder:
         name = tensor.name
         while name in self.tensors:
             name += "'"
-        limits.shape(tensor.shape, name)
+        check_shape(tensor.shape, name)
         limits.count(len(self.tensors), limits.MAX_TENSORS, "tensors")
         self.tensors[name] = tensor = replace(tensor, name=name)
         return tensor
@@ -276,17 +277,13 @@ def unformatted(builder: Builder, tensor: Tensor) -> set[str] | None:
 
 def give_format(builder: Builder, names: set[str], quant: Quantisation) -> None:
     for name in sorted(names):
-        builder.tensors[name] = replace(builder.tensors[name], quant=quant)
+        builder.tensors[name] = tensor = replace(builder.tensors[name], quant=quant)
         builder.codes.update(builder.held.get(name, ()))
         index = builder.writer.get(name)
-        if index is not None and builder.ops[index].kind == "pad":
-            builder.ops[index] = _padded_with_codes(builder.ops[index], builder.tensors[name])
-
-
-def _padded_with_codes(op: Op, tensor: Tensor) -> Op:
-    """The padding was given as an integer, its attribute is a real value."""
-    value = (op.attrs.get("value", 0.0) - tensor.zero_point) * tensor.scale
-    return replace(op, attrs={**op.attrs, "value": value})
+        if index is not None and (op := builder.ops[index]).kind == "pad":
+            # the padding was given as an integer, its attribute is a real value
+            value = (op.attrs.get("value", 0.0) - tensor.zero_point) * tensor.scale
+            builder.ops[index] = replace(op, attrs={**op.attrs, "value": value})
 
 
 def numbers(builder: Builder, tensor: Tensor) -> Tensor:
@@ -301,14 +298,13 @@ def as_codes(builder: Builder, tensor: Tensor, quant: Quantisation, node: str) -
     """Integers that were computed, or that have another format, taken as codes of this format."""
     plain = tensor if tensor.quant is None else numbers(builder, tensor)
     rank = len(plain.shape)
-    zero, scale = (_constant(builder, node, quant.along(values, rank)) for values in (quant.zero_points, quant.scales))
+    zero, scale = (
+        builder.constant(f"{node}:format", quant.along(values, rank).astype(np.float32))
+        for values in (quant.zero_points, quant.scales)
+    )
     centred = builder.emit("sub", node, [plain, zero], [Tensor(f"{node}:centred", plain.shape, "float32")], {})[0]
     kept = (plain.dtype, quant) if quant.is_per_tensor and plain.dtype in ("int8", "uint8") else ("float32", None)
     return builder.emit("mul", node, [centred, scale], [Tensor(f"{node}:codes", plain.shape, *kept)], {})[0]
-
-
-def _constant(builder: Builder, node: str, values: Array) -> Tensor:
-    return builder.constant(f"{node}:format", values.astype(np.float32))
 
 
 NARROW = ("int8", "uint8", "int16", "uint16")  # plain integers, whose sums and products int64 holds
@@ -407,28 +403,19 @@ class Node:
         zeros = self.constant(zero, "zero point") if self.has(zero) else None
         return per_tensor_or_axis(self.constant(scale, "scale"), zeros, axis, rank, self.name)
 
-    def result(
-        self,
-        kind: str,
-        inputs: Sequence[Tensor | None],
-        attrs: Mapping[str, Any] | None = None,
-        shape: tuple[int, ...] | None = None,
-        dtype: str | None = None,
-        quant: Quantisation | None = None,
-    ) -> Tensor:
-        """Emits the operator that gives the (first) output."""
-        made = self.step(kind, inputs, attrs or {}, shape, dtype, quant)
-        self.bind(self.outputs[0], made)
-        return made
+    def codes(self, index: int, axis: int = 1, rank: int = 1) -> Tensor:
+        """The codes of an input, which scale and zero point follow."""
+        quant = self.quantisation(index + 1, index + 2, axis, rank)
+        return self.builder.give_quantisation(self.inputs[index], quant, self.name)
 
     def step(
         self,
         kind: str,
-        inputs: Sequence[Tensor | None],
-        attrs: Mapping[str, Any],
+        *inputs: Tensor | None,
         shape: tuple[int, ...] | None = None,
         dtype: str | None = None,
         quant: Quantisation | None = None,
+        **attrs: Any,
     ) -> Tensor:
         """Emits an operator with one output. The type follows the inputs: movers keep codes, others give floats."""
         if shape is None:
@@ -438,9 +425,23 @@ class Node:
         if dtype is None:
             dtype, quant = self.type_of(kind, inputs)
             if kind in OVERFLOWING and dtype in NARROW and quant is None:
-                return self._wrapped(self.step(kind, inputs, attrs, shape, "int64"), dtype)
+                return self._wrapped(self.step(kind, *inputs, shape=shape, dtype="int64", **attrs), dtype)
         made = Tensor(f"{self.outputs[0]}{STEP}", shape, dtype, quant)
         return self.builder.emit(kind, self.name, inputs, [made], attrs)[0]
+
+    def reshaped(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        return x if x.shape == shape else self.step("reshape", x, shape=shape)
+
+    def sliced(self, x: Tensor, windows: Sequence[slice]) -> Tensor:
+        """What Python's slices, one for each axis, leave of a tensor."""
+        return self.step(
+            "slice",
+            x,
+            shape=tuple(len(range(*window.indices(size))) for window, size in zip(windows, x.shape, strict=True)),
+            starts=tuple(window.start for window in windows),
+            stops=tuple(window.stop for window in windows),
+            steps=tuple(1 if window.step is None else window.step for window in windows),
+        )
 
     def _wrapped(self, wide: Tensor, dtype: str) -> Tensor:
         """Integers that do not fit begin again at the other end, as processors count."""
@@ -449,8 +450,8 @@ class Node:
             self.builder.constant(f"{self.name}:limits", np.array(value, np.int64))
             for value in (limits.min, int(limits.max) - int(limits.min) + 1)
         )
-        above = self.step("floor_mod", [self.step("sub", [wide, low], {}), size], {})
-        return self.step("add", [above, low], {}, dtype=dtype)
+        above = self.step("floor_mod", self.step("sub", wide, low), size)
+        return self.step("add", above, low, dtype=dtype)
 
     def bind(self, name: str, tensor: Tensor) -> None:
         """The name means codes if the node reads or makes codes. A last step takes the name for itself."""
@@ -481,13 +482,9 @@ class Node:
         return None if kind in ("concat", "pack") else 1
 
 
-Translator = Callable[[Node], None]
+Translator = Callable[[Node], Tensor | None]  # the first output, or nothing where it bound all of them itself
 TRANSLATORS: dict[str, Translator] = {}
 
 
 def translates(*kinds: str) -> Callable[[Translator], Translator]:
-    def register(function: Translator) -> Translator:
-        TRANSLATORS.update(dict.fromkeys(kinds, function))
-        return function
-
-    return register
+    return filed(TRANSLATORS, *kinds)

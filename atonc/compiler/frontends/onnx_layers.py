@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from atonc.compiler.frontends.onnx_builder import Node, translates
-from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, number, powers, root
+from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, exponentials, number, powers, root
 from atonc.compiler.frontends.onnx_moves import padded
 from atonc.compiler.ir import Quantisation, Tensor
 from atonc.compiler.ops.shapes import infer_shape
@@ -134,27 +133,24 @@ def plain_bias(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None) -> T
 
 
 @translates("Conv")
-def conv(node: Node) -> None:
+def conv(node: Node) -> Tensor:
     x, weights = node.input(0), node.input(1)
     attrs = conv_attrs(node, x, weights)
     kernel = conv_weights(node, weights)
-    node.result("conv", [x, kernel, plain_bias(node, x, kernel, node.optional(2))], attrs)
+    return node.step("conv", x, kernel, plain_bias(node, x, kernel, node.optional(2)), **attrs)
 
 
 @translates("QLinearConv")
-def qlinear_conv(node: Node) -> None:
+def qlinear_conv(node: Node) -> Tensor:
     """The bias counts in accumulator units, as a bias without quantisation does here."""
-    builder = node.builder
-    x = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    quant = node.quantisation(4, 5, 0, len(node.stored(3).shape))
-    weights = builder.give_quantisation(node.inputs[3], quant, node.name)
+    x, weights = node.codes(0), node.codes(3, 0, len(node.stored(3).shape))
     attrs = conv_attrs(node, x, weights)
     inputs = [x, conv_weights(node, weights), node.optional(8)]
-    node.result("conv", inputs, attrs, dtype=node.input(7).dtype, quant=node.quantisation(6, 7))
+    return node.step("conv", *inputs, dtype=node.input(7).dtype, quant=node.quantisation(6, 7), **attrs)
 
 
 @translates("ConvTranspose")
-def conv_transpose(node: Node) -> None:
+def conv_transpose(node: Node) -> Tensor:
     """Weights [in, out/groups, height, width] -> [out, height, width, in/groups]."""
     x, weights = node.input(0), node.input(1)
     if weights.data is None:
@@ -173,7 +169,7 @@ def conv_transpose(node: Node) -> None:
         quant = Quantisation(quant.scales, quant.zero_points, 0)
     kernel = node.builder.constant(f"{weights.name}:ohwi", np.ascontiguousarray(made), quant)
     shape = (x.shape[0], kernel.shape[0], *sizes)
-    node.result("transpose_conv", [x, kernel, node.optional(2)], attrs, shape=shape)
+    return node.step("transpose_conv", x, kernel, node.optional(2), shape=shape, **attrs)
 
 
 def _transposed_sizes(node: Node, x: Tensor, attrs: dict[str, Any], kernel: Pair) -> tuple[int, ...]:
@@ -213,7 +209,7 @@ def _transposed_sizes(node: Node, x: Tensor, attrs: dict[str, Any], kernel: Pair
 
 
 @translates("MaxPool", "AveragePool")
-def pool(node: Node) -> None:
+def pool(node: Node) -> Tensor:
     x = node.stored(0) if node.kind == "MaxPool" else node.input(0)
     kernel = node.ints("kernel_shape", ())
     attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node)}
@@ -224,9 +220,10 @@ def pool(node: Node) -> None:
             raise UnsupportedError("MaxPool with indices", where=node.name)
         keep = x.quant is None or x.quant.is_per_tensor  # the largest code is the largest value
         shape = infer_shape("max_pool", attrs, [x.shape])
-        node.result("max_pool", [x], attrs, shape, x.dtype if keep else "float32", x.quant if keep else None)
-        return
-    node.result("average_pool", [averaged(node, x, attrs)], attrs)
+        return node.step(
+            "max_pool", x, shape=shape, dtype=x.dtype if keep else "float32", quant=x.quant if keep else None, **attrs
+        )
+    return node.step("average_pool", averaged(node, x, attrs), **attrs)
 
 
 def _require_padding(node: Node, x: Tensor, attrs: dict[str, Any]) -> None:
@@ -254,22 +251,22 @@ def averaged(node: Node, x: Tensor, attrs: dict[str, Any]) -> Tensor:
 
 
 @translates("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(node: Node) -> None:
+def global_pool(node: Node) -> Tensor:
     x = node.input(0)
     kind = "mean" if node.kind == "GlobalAveragePool" else "reduce_max"
-    node.result(kind, [x], {"axes": tuple(range(2, len(x.shape))), "keepdims": True})
+    return node.step(kind, x, axes=tuple(range(2, len(x.shape))), keepdims=True)
 
 
 @translates("LpPool")
-def lp_pool(node: Node) -> None:
+def lp_pool(node: Node) -> Tensor:
     """A mean of powers times the number of values in a window; padding is zero."""
     x, power, kernel = node.input(0), node.integer("p", 2), node.ints("kernel_shape", ())
     if power < 1:
         raise ModelError(f"LpPool with p = {power}", where=node.name)
     attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node), "count_include_pad": True}
     ceil_mode(node, x, attrs, as_pair(kernel, node))
-    mean = node.step("average_pool", [powers(node, x, power)], attrs)
-    node.bind(node.outputs[0], root(node, node.step("mul", [mean, number(node, math.prod(kernel), mean)], {}), power))
+    mean = node.step("average_pool", powers(node, x, power), **attrs)
+    return root(node, node.step("mul", mean, number(node, math.prod(kernel), mean)), power)
 
 
 def dense_weights(node: Node, weights: Tensor, transposed: bool) -> Tensor:
@@ -286,28 +283,30 @@ def dense_weights(node: Node, weights: Tensor, transposed: bool) -> Tensor:
     return node.builder.constant(f"{weights.name}:dense", np.ascontiguousarray(data), quant)
 
 
-def dense(node: Node, x: Tensor, weights: Tensor, transposed: bool, bias: Tensor | None, **type_of: Any) -> None:
+def dense(node: Node, x: Tensor, weights: Tensor, transposed: bool, bias: Tensor | None, **type_of: Any) -> Tensor:
     made = dense_weights(node, weights, transposed)
     bias = plain_bias(node, x, made, bias)
     if not x.shape or x.shape[-1] != made.shape[1]:
         raise ModelError(f"{x.shape} cannot be multiplied by weights {weights.shape}", where=node.name)
-    node.result("dense", [x, made, bias], {}, shape=(*x.shape[:-1], made.shape[0]), **type_of)
+    return node.step("dense", x, made, bias, shape=(*x.shape[:-1], made.shape[0]), **type_of)
 
 
 @translates("Gemm")
-def gemm(node: Node) -> None:
+def gemm(node: Node) -> Tensor:
     """alpha * a @ b + beta * c; one operator where the matrix is constant and nothing is scaled."""
     alpha, beta, bias = node.number("alpha", 1.0), node.number("beta", 1.0), node.optional(2)
     a, b, transposed = node.input(0), node.input(1), bool(node.integer("transB", 0))
     if node.integer("transA", 0):
-        a = node.step("transpose", [a], {"perm": (1, 0)})
+        a = node.step("transpose", a, perm=(1, 0))
     if beta == 0.0:
         beta, bias = 1.0, None
-    if alpha == beta == 1.0 and _is_layer(a, b, transposed) and _is_per_output(bias, b.shape[0 if transposed else 1]):
-        dense(node, a, b, transposed, bias)
-        return
+    if alpha == beta == 1.0 and _is_layer(a, b, transposed):
+        outputs = b.shape[0 if transposed else 1]
+        fits = bias is None or (bias.elements in (1, outputs) and bias.shape[-1:] in ((), (outputs,)))
+        if fits and (bias is None or bias.is_constant):
+            return dense(node, a, b, transposed, bias)
     made = _scaled(node, product(node, a, b, transposed), alpha)
-    node.bind(node.outputs[0], made if bias is None else node.step("add", [made, _scaled(node, bias, beta)], {}))
+    return made if bias is None else node.step("add", made, _scaled(node, bias, beta))
 
 
 def _is_layer(x: Tensor, weights: Tensor, transposed: bool) -> bool:
@@ -317,10 +316,6 @@ def _is_layer(x: Tensor, weights: Tensor, transposed: bool) -> bool:
     return weights.is_constant and len(weights.shape) == 2 and len(x.shape) > 1 and plain
 
 
-def _is_per_output(bias: Tensor | None, outputs: int) -> bool:
-    return bias is None or (bias.is_constant and bias.elements in (1, outputs) and bias.shape[-1:] in ((), (outputs,)))
-
-
 def product(node: Node, a: Tensor, b: Tensor, transposed: bool = False) -> Tensor:
     """Multiplies two tensors with at least two axes; the scales of the second may run along its last axis only."""
     last = len(b.shape) - (2 if transposed else 1)
@@ -328,66 +323,59 @@ def product(node: Node, a: Tensor, b: Tensor, transposed: bool = False) -> Tenso
         a = node.builder.unquantised(a)
     if b.quant is not None and not b.quant.is_per_tensor and b.quant.axis != last:
         b = node.builder.unquantised(b)
-    return node.step("matmul", [a, b], {"transpose_b": True} if transposed else {})
+    return node.step("matmul", a, b, transpose_b=True) if transposed else node.step("matmul", a, b)
 
 
 def _scaled(node: Node, x: Tensor, factor: float) -> Tensor:
     if factor == 1.0:
         return x
     dtype = x.dtype if x.is_float else "float32"
-    return node.step("mul", [x, node.builder.constant(f"{node.name}:factor", np.array(factor, dtype))], {})
+    return node.step("mul", x, node.builder.constant(f"{node.name}:factor", np.array(factor, dtype)))
 
 
 @translates("MatMul")
-def matmul(node: Node) -> None:
+def matmul(node: Node) -> Tensor:
     a, b = node.input(0), node.input(1)
     if _is_layer(a, b, False):
-        dense(node, a, b, False, None)
-        return
+        return dense(node, a, b, False, None)
     rows, columns = len(a.shape) > 1, len(b.shape) > 1  # a vector counts as one row, or as one column
-    left = a if rows else node.step("reshape", [a], {}, (1, *a.shape))
-    right = b if columns else node.step("reshape", [b], {}, (*b.shape, 1))
+    left = a if rows else node.step("reshape", a, shape=(1, *a.shape))
+    right = b if columns else node.step("reshape", b, shape=(*b.shape, 1))
     made = product(node, left, right)
     shape = made.shape[:-2] + made.shape[-2:-1] * rows + made.shape[-1:] * columns
-    node.bind(node.outputs[0], made if rows and columns else node.step("reshape", [made], {}, shape))
+    return made if rows and columns else node.step("reshape", made, shape=shape)
 
 
 @translates("QLinearMatMul")
-def qlinear_matmul(node: Node) -> None:
-    builder = node.builder
-    a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    rank = len(node.stored(3).shape)
-    b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5, rank - 1, rank), node.name)
+def qlinear_matmul(node: Node) -> Tensor:
+    a, rank = node.codes(0), len(node.stored(3).shape)
+    b = node.codes(3, rank - 1, rank)
     kind = {"dtype": node.input(7).dtype, "quant": node.quantisation(6, 7)}
     if b.is_constant and rank == 2:
-        dense(node, a, b, False, None, **kind)
-    else:
-        node.result("matmul", [a, b], {}, **kind)  # type: ignore[arg-type]
+        return dense(node, a, b, False, None, **kind)
+    return node.step("matmul", a, b, **kind)  # type: ignore[arg-type]
 
 
 @translates("com.microsoft.QGemm")
-def qgemm(node: Node) -> None:
+def qgemm(node: Node) -> Tensor:
     if node.integer("transA", 0) or node.number("alpha", 1.0) != 1.0 or not node.has(8):
         raise UnsupportedError("QGemm with transA, alpha or float output", where=node.name)
-    builder, transposed = node.builder, bool(node.integer("transB", 0))
-    a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5, 0 if transposed else 1, 2), node.name)
+    transposed = bool(node.integer("transB", 0))
+    a, b = node.codes(0), node.codes(3, 0 if transposed else 1, 2)
     kind = {"dtype": node.input(8).dtype, "quant": node.quantisation(7, 8)}
-    dense(node, a, b, transposed, node.optional(6), **kind)
+    return dense(node, a, b, transposed, node.optional(6), **kind)
 
 
 @translates("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
-def qlinear_binary(node: Node) -> None:
-    builder = node.builder
-    a = builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
-    b = builder.give_quantisation(node.inputs[3], node.quantisation(4, 5), node.name)
+def qlinear_binary(node: Node) -> Tensor:
+    a, b = node.codes(0), node.codes(3)
     kind = "add" if node.kind.endswith("Add") else "mul"
-    node.result(kind, [a, b], {}, dtype=a.dtype, quant=node.quantisation(6, 7))
+    return node.step(kind, a, b, dtype=a.dtype, quant=node.quantisation(6, 7))
 
 
 @translates("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearGlobalAveragePool")
-def qlinear_unary(node: Node) -> None:
-    x = node.builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+def qlinear_unary(node: Node) -> Tensor:
+    x = node.codes(0)
     kind, attrs = "logistic", dict[str, Any]()
     if node.kind.endswith("LeakyRelu"):
         kind, attrs = "leaky_relu", {"alpha": node.number("alpha", 0.01)}
@@ -395,42 +383,33 @@ def qlinear_unary(node: Node) -> None:
         if node.integer("channels_last", 0):
             raise UnsupportedError("QLinearGlobalAveragePool with channels last", where=node.name)
         kind, attrs = "mean", {"axes": tuple(range(2, len(x.shape))), "keepdims": True}
-    node.result(kind, [x], attrs, dtype=x.dtype, quant=node.quantisation(3, 4))
+    return node.step(kind, x, dtype=x.dtype, quant=node.quantisation(3, 4), **attrs)
 
 
 @translates("com.microsoft.QLinearSoftmax")
-def qlinear_softmax(node: Node) -> None:
+def qlinear_softmax(node: Node) -> Tensor:
     """Its attribute `opset` says which Softmax it was made of; before 13 that goes over all axes from the given one."""
-    x = node.builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    x = node.codes(0)
     axis = node.axis(node.integer("axis", -1), len(x.shape))
     quant = node.quantisation(3, 4)
-    if node.integer("opset", 13) >= 13 or all(dim == 1 for dim in x.shape[axis + 1 :]):
-        node.result("softmax", [x], {"axis": axis, "beta": 1.0}, dtype=x.dtype, quant=quant)
-        return
-    rows = prod(x.shape[:axis])
-    flat = node.step("reshape", [x], {}, (rows, x.elements // max(1, rows)))
-    made = node.step("softmax", [flat], {"axis": 1, "beta": 1.0}, dtype=x.dtype, quant=quant)
-    node.bind(node.outputs[0], node.step("reshape", [made], {}, x.shape))
+    return exponentials(node, "softmax", x, axis, node.integer("opset", 13), dtype=x.dtype, quant=quant)
 
 
 @translates("com.microsoft.QLinearAveragePool")
-def qlinear_average_pool(node: Node) -> None:
+def qlinear_average_pool(node: Node) -> Tensor:
     if node.integer("channels_last", 0):
         raise UnsupportedError("QLinearAveragePool with channels last", where=node.name)
-    x = node.builder.give_quantisation(node.inputs[0], node.quantisation(1, 2), node.name)
+    x = node.codes(0)
     kernel = node.ints("kernel_shape", ())
     attrs = window_attrs(node, x, kernel) | {"window": as_pair(kernel, node)}
     source = averaged(node, x, attrs)
-    node.result("average_pool", [source], attrs, dtype=x.dtype, quant=node.quantisation(3, 4))
+    return node.step("average_pool", source, dtype=x.dtype, quant=node.quantisation(3, 4), **attrs)
 
 
 @translates("com.microsoft.QLinearConcat")
-def qlinear_concat(node: Node) -> None:
-    parts = []
-    for first in range(2, len(node.inputs), 3):
-        quant = node.quantisation(first + 1, first + 2)
-        parts.append(node.builder.give_quantisation(node.inputs[first], quant, node.name))
+def qlinear_concat(node: Node) -> Tensor:
+    parts = [node.codes(first) for first in range(2, len(node.inputs), 3)]
     if not parts:
         raise ModelError("QLinearConcat joins nothing", where=node.name)
     axis = node.axis(node.integer("axis", 0), len(parts[0].shape))
-    node.result("concat", parts, {"axis": axis}, dtype=parts[0].dtype, quant=node.quantisation(0, 1))
+    return node.step("concat", *parts, dtype=parts[0].dtype, quant=node.quantisation(0, 1), axis=axis)

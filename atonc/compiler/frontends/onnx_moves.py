@@ -26,7 +26,7 @@ INT64_EDGE = (1 << 63) - 2
 
 
 @translates("Constant")
-def constant(node: Node) -> None:
+def constant(node: Node) -> Tensor:
     value = next((node.attrs[key] for key in ("value", "value_float", "value_int", "value_floats", "value_ints")
                   if key in node.attrs), None)  # fmt: skip
     if value is None:
@@ -34,53 +34,52 @@ def constant(node: Node) -> None:
     data = np.asarray(value)
     if data.dtype == np.float64:
         data = data.astype(np.float32)
-    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], data))
+    return node.builder.constant(node.outputs[0], data)
 
 
 @translates("ConstantOfShape")
-def constant_of_shape(node: Node) -> None:
+def constant_of_shape(node: Node) -> Tensor:
     shape = tuple(node.integers(0, "shape"))
     value = np.asarray(node.attrs.get("value", np.zeros(1, np.float32))).reshape(-1)
     if min(shape, default=0) < 0 or int(np.prod(shape, dtype=np.float64)) > 1 << 24 or value.size != 1:
         raise ModelError(f"constant of shape {shape}", where=node.name)
-    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], np.full(shape, value[0])))
+    return node.builder.constant(node.outputs[0], np.full(shape, value[0]))
 
 
 @translates("Shape")
-def shape_of(node: Node) -> None:
+def shape_of(node: Node) -> Tensor:
     dims = node.stored(0).shape
     dims = dims[slice(node.integer("start", 0), node.attrs.get("end"))]
-    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], np.array(dims, np.int64)))
+    return node.builder.constant(node.outputs[0], np.array(dims, np.int64))
 
 
 @translates("Size")
-def size_of(node: Node) -> None:
-    count = np.array(node.stored(0).elements, np.int64)
-    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], count))
+def size_of(node: Node) -> Tensor:
+    return node.builder.constant(node.outputs[0], np.array(node.stored(0).elements, np.int64))
 
 
 @translates("Range")
-def number_range(node: Node) -> None:
+def number_range(node: Node) -> Tensor:
     start, limit, delta = (node.constant(k, "bounds").reshape(-1)[0] for k in range(3))
     count = max(0, math.ceil((float(limit) - float(start)) / float(delta))) if delta else -1
     if not 0 <= count <= 1 << 24:
         raise ModelError(f"Range from {start} to {limit} in steps of {delta}", where=node.name)
     values = (start + np.arange(count) * delta).astype(start.dtype)
-    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], values))
+    return node.builder.constant(node.outputs[0], values)
 
 
 @translates("EyeLike")
-def eye_like(node: Node) -> None:
+def eye_like(node: Node) -> Tensor:
     x = node.stored(0)
     dtype = ELEMENT_TYPES.get(node.integer("dtype", 0), x.dtype if x.quant is None else "float32")
     if len(x.shape) != 2 or x.elements > 1 << 24:
         raise ModelError(f"EyeLike of shape {x.shape}", where=node.name)
     values = np.eye(*x.shape, k=node.integer("k", 0), dtype=dtype)
-    node.builder.bind(node.outputs[0], node.builder.constant(node.outputs[0], values))
+    return node.builder.constant(node.outputs[0], values)
 
 
 @translates("Trilu")
-def triangle(node: Node) -> None:
+def triangle(node: Node) -> Tensor:
     """Zeros below a diagonal, or above it."""
     x = node.input(0)
     if len(x.shape) < 2:
@@ -90,78 +89,73 @@ def triangle(node: Node) -> None:
     mask = node.builder.constant(f"{node.name}:mask", cut(np.ones(x.shape[-2:], np.bool_), k))
     dtype, _ = node.type_of("select", [x])
     zero = node.builder.constant(f"{node.name}:zero", np.zeros((), dtype))
-    node.result("select", [mask, x, zero], dtype=dtype)
+    return node.step("select", mask, x, zero, dtype=dtype)
 
 
 @translates("Reshape")
-def reshape(node: Node) -> None:
+def reshape(node: Node) -> Tensor:
     x = node.stored(0)
     wanted = node.integers_of("shape", 1)
     if wanted is None:
         raise ModelError("Reshape without a shape", where=node.name)
     if not node.integer("allowzero", 0):
         wanted = [x.shape[i] if dim == 0 and i < len(x.shape) else dim for i, dim in enumerate(wanted)]
-    _reshaped(node, x, wanted)
+    return _reshaped(node, x, wanted)
 
 
-def _reshaped(node: Node, x: Tensor, wanted: list[int]) -> None:
-    known = 1
-    for dim in wanted:
-        known *= dim if dim != -1 else 1
+def _reshaped(node: Node, x: Tensor, wanted: list[int]) -> Tensor:
+    known = math.prod(dim for dim in wanted if dim != -1)
     if wanted.count(-1) == 1 and known > 0:
         wanted = [x.elements // known if dim == -1 else dim for dim in wanted]
-    total = 1
-    for dim in wanted:
-        total *= dim
-    if total != x.elements or min(wanted, default=0) < 0:
+    if math.prod(wanted) != x.elements or min(wanted, default=0) < 0:
         raise ModelError(f"{x.shape} cannot become {tuple(wanted)}", where=node.name)
-    node.result("reshape", [x], {}, shape=tuple(wanted))
+    return node.step("reshape", x, shape=tuple(wanted))
 
 
 @translates("Flatten")
-def flatten(node: Node) -> None:
+def flatten(node: Node) -> Tensor:
     x = node.stored(0)
     axis = node.integer("axis", 1)
     axis = axis + len(x.shape) if axis < 0 else axis
     rows = int(np.prod(x.shape[:axis], dtype=np.int64))
-    _reshaped(node, x, [rows, -1])
+    return _reshaped(node, x, [rows, -1])
 
 
 @translates("Squeeze")
-def squeeze(node: Node) -> None:
+def squeeze(node: Node) -> Tensor:
     x = node.stored(0)
     axes = node.integers_of("axes", 1)
     drop = (
         {i for i, dim in enumerate(x.shape) if dim == 1} if axes is None else {node.axis(a, len(x.shape)) for a in axes}
     )
-    _reshaped(node, x, [dim for i, dim in enumerate(x.shape) if i not in drop])
+    return _reshaped(node, x, [dim for i, dim in enumerate(x.shape) if i not in drop])
 
 
 @translates("Unsqueeze")
-def unsqueeze(node: Node) -> None:
+def unsqueeze(node: Node) -> Tensor:
     x = node.stored(0)
     axes = node.integers_of("axes", 1, ())
     rank = len(x.shape) + len(axes or ())
     places = {node.axis(a, rank) for a in axes or ()}
     dims = iter(x.shape)
-    _reshaped(node, x, [1 if i in places else next(dims) for i in range(rank)])
+    return _reshaped(node, x, [1 if i in places else next(dims) for i in range(rank)])
 
 
 @translates("Transpose")
-def transpose(node: Node) -> None:
+def transpose(node: Node) -> Tensor:
     x = node.stored(0)
     perm = node.ints("perm", tuple(reversed(range(len(x.shape)))))
     if sorted(perm) != list(range(len(x.shape))):
         raise ModelError(f"{perm} is not a permutation", where=node.name)
-    node.result("transpose", [x], {"perm": perm})
+    return node.step("transpose", x, perm=perm)
 
 
 @translates("Concat")
-def concat(node: Node) -> None:
+def concat(node: Node) -> Tensor:
     parts = node.joined()
     if not parts:
         raise ModelError("Concat joins nothing", where=node.name)
-    node.result("concat", parts, {"axis": node.axis(node.integer("axis", 0), len(parts[0].shape))})
+    return node.step("concat", *parts, axis=node.axis(node.integer("axis", 0), len(parts[0].shape)))
 
 
 @translates("Split")
@@ -176,18 +170,15 @@ def split(node: Node) -> None:
     if len(sizes) != parts or sum(sizes) != x.shape[axis] or min(sizes) < (0 if given else 1):
         raise ModelError(f"{x.shape} cannot be split into {sizes} along axis {axis}", where=node.name)
     dtype, quant = node.type_of("split", [x])
-    tensors = [
-        Tensor(name, (*x.shape[:axis], part, *x.shape[axis + 1 :]), dtype, quant)
-        for name, part in zip(node.outputs, sizes, strict=True)
-    ]
-    for name, made in zip(
-        node.outputs, node.builder.emit("split", node.name, [x], tensors, {"axis": axis}), strict=True
-    ):
-        node.bind(name, made)
+    shapes = [(*x.shape[:axis], part, *x.shape[axis + 1 :]) for part in sizes]
+    tensors = [Tensor(name, shape, dtype, quant) for name, shape in zip(node.outputs, shapes, strict=True)]
+    made = node.builder.emit("split", node.name, [x], tensors, {"axis": axis})
+    for name, part in zip(node.outputs, made, strict=True):
+        node.bind(name, part)
 
 
 @translates("Slice")
-def slice_values(node: Node) -> None:
+def slice_values(node: Node) -> Tensor:
     x = node.stored(0)
     rank = len(x.shape)
     starts, stops = node.integers_of("starts", 1), node.integers_of("ends", 2)
@@ -200,13 +191,7 @@ def slice_values(node: Node) -> None:
     windows: list[slice] = [slice(None)] * rank
     for start, stop, axis, step in zip(starts, stops, axes, steps, strict=True):
         windows[node.axis(axis, rank)] = slice(_bound(start), _bound(stop), step)
-    shape = tuple(len(range(*window.indices(dim))) for window, dim in zip(windows, x.shape, strict=True))
-    attrs = {
-        "starts": tuple(w.start for w in windows),
-        "stops": tuple(w.stop for w in windows),
-        "steps": tuple(1 if w.step is None else w.step for w in windows),
-    }
-    node.result("slice", [x], attrs, shape=shape)
+    return node.sliced(x, windows)
 
 
 def _bound(value: int) -> int | None:
@@ -215,11 +200,11 @@ def _bound(value: int) -> int | None:
 
 
 @translates("Gather")
-def gather(node: Node) -> None:
+def gather(node: Node) -> Tensor:
     x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     _require_inside(node, node.input(1), (x.shape[axis],))
-    node.result("gather", [x, node.input(1)], {"axis": axis})
+    return node.step("gather", x, node.input(1), axis=axis)
 
 
 def _require_inside(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> None:
@@ -231,7 +216,7 @@ def _require_inside(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> None
 
 
 @translates("GatherElements")
-def gather_elements(node: Node) -> None:
+def gather_elements(node: Node) -> Tensor:
     """Every index picks along one axis, at its own place along all others: positions in the flat tensor."""
     x, indices = node.stored(0), node.input(1)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
@@ -248,17 +233,17 @@ def gather_elements(node: Node) -> None:
         node.builder.constant(f"{node.name}:{what}", np.array(value, np.int64))
         for what, value in (("size", x.shape[axis]), ("step", steps[axis]), ("zero", 0))
     )
-    wide = node.step("cast", [indices], {}, dtype="int64")
-    negative = node.step("less", [wide, zero], {}, dtype="bool")  # counts from the end
-    inside = node.step("select", [negative, node.step("add", [wide, size], {}), wide], {}, dtype="int64")
+    wide = node.step("cast", indices, dtype="int64")
+    negative = node.step("less", wide, zero, dtype="bool")  # counts from the end
+    inside = node.step("select", negative, node.step("add", wide, size), wide, dtype="int64")
     offset = node.builder.constant(f"{node.name}:places", np.asarray(places, np.int64))
-    at = node.step("add", [node.step("mul", [inside, step], {}), offset], {})
-    flat = node.step("reshape", [x], {}, (x.elements,))
-    node.result("gather", [flat, at], {"axis": 0})
+    at = node.step("add", node.step("mul", inside, step), offset)
+    flat = node.step("reshape", x, shape=(x.elements,))
+    return node.step("gather", flat, at, axis=0)
 
 
 @translates("GatherND")
-def gather_nd(node: Node) -> None:
+def gather_nd(node: Node) -> Tensor:
     x, indices = node.stored(0), node.input(1)
     if not indices.shape:
         raise ModelError("GatherND with a single number as indices", where=node.name)
@@ -268,7 +253,7 @@ def gather_nd(node: Node) -> None:
         raise ModelError(f"indices {indices.shape} for shape {x.shape}", where=node.name)
     _require_inside(node, indices, x.shape[: indices.shape[-1]])
     shape = (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
-    node.result("gather_nd", [x, indices], {}, shape=shape)
+    return node.step("gather_nd", x, indices, shape=shape)
 
 
 def _with_batches(node: Node, x: Tensor, indices: Tensor, batches: int) -> Tensor:
@@ -280,27 +265,26 @@ def _with_batches(node: Node, x: Tensor, indices: Tensor, batches: int) -> Tenso
     grid = np.ascontiguousarray(np.moveaxis(places, 0, -1).astype(indices.dtype))
     if indices.data is not None:
         return node.builder.constant(f"{node.name}:indices", np.concatenate([grid, indices.data], axis=-1))
-    attrs = {"axis": len(rows)}
-    return node.step("concat", [node.builder.constant(f"{node.name}:batches", grid), indices], attrs)
+    return node.step("concat", node.builder.constant(f"{node.name}:batches", grid), indices, axis=len(rows))
 
 
 @translates("Expand")
-def expand(node: Node) -> None:
+def expand(node: Node) -> Tensor:
     x = node.stored(0)
     shape = tuple(int(d) for d in np.broadcast_shapes(x.shape, tuple(node.integers(1, "shape"))))
-    node.result("expand", [x], {}, shape=shape)
+    return node.step("expand", x, shape=shape)
 
 
 @translates("Tile")
-def tile(node: Node) -> None:
+def tile(node: Node) -> Tensor:
     x, repeats = node.stored(0), node.integers(1, "repeats")
     if len(repeats) != len(x.shape) or min(repeats, default=0) < 0:
         raise ModelError(f"{repeats} repeats of shape {x.shape}", where=node.name)
-    node.result("tile", [x], {}, shape=tuple(n * r for n, r in zip(x.shape, repeats, strict=True)))
+    return node.step("tile", x, shape=tuple(n * r for n, r in zip(x.shape, repeats, strict=True)))
 
 
 @translates("Pad")
-def pad(node: Node) -> None:
+def pad(node: Node) -> Tensor:
     x = node.stored(0)
     rank = len(x.shape)
     flat = node.integers_of("pads", 1) or []
@@ -312,14 +296,13 @@ def pad(node: Node) -> None:
         pads[node.axis(axis, rank)] = (flat[i], flat[i + len(axes)])
     mode = node.text("mode", "constant")
     if mode == "wrap":
-        node.bind(node.outputs[0], _wrapped(node, x, pads))
-    elif mode in ("reflect", "edge"):
-        node.result("pad", [x], {"pads": tuple(pads), "mode": mode})
-    elif mode == "constant":
-        value = float(node.constant(2, "value").reshape(-1)[0]) if node.has(2) else node.number("value", 0.0)
-        node.bind(node.outputs[0], padded(node, x, pads, value))
-    else:
+        return _wrapped(node, x, pads)
+    if mode in ("reflect", "edge"):
+        return node.step("pad", x, pads=tuple(pads), mode=mode)
+    if mode != "constant":
         raise UnsupportedError(f"Pad in mode {mode}", where=node.name)
+    value = float(node.constant(2, "value").reshape(-1)[0]) if node.has(2) else node.number("value", 0.0)
+    return padded(node, x, pads, value)
 
 
 def padded(node: Node, x: Tensor, pads: Sequence[tuple[int, int]], value: float) -> Tensor:
@@ -329,7 +312,7 @@ def padded(node: Node, x: Tensor, pads: Sequence[tuple[int, int]], value: float)
     dtype, quant = node.type_of("pad", [x])
     if x.quant is not None and real != 0.0 and not codes:
         dtype, quant = "float32", None
-    return node.step("pad", [x], {"pads": tuple(pads), "mode": "constant", "value": real}, dtype=dtype, quant=quant)
+    return node.step("pad", x, dtype=dtype, quant=quant, pads=tuple(pads), mode="constant", value=real)
 
 
 def _wrapped(node: Node, x: Tensor, pads: Sequence[tuple[int, int]]) -> Tensor:
@@ -339,17 +322,17 @@ def _wrapped(node: Node, x: Tensor, pads: Sequence[tuple[int, int]]) -> Tensor:
             kept = np.arange(x.shape[axis])[max(0, -before) : x.shape[axis] + min(0, after)]
             index = kept[np.arange(-max(0, before), kept.size + max(0, after)) % max(1, kept.size)]
             picked = node.builder.constant(f"{node.name}:index", index)
-            x = node.step("gather", [x, picked], {"axis": axis})
+            x = node.step("gather", x, picked, axis=axis)
     return x
 
 
 @translates("DepthToSpace", "SpaceToDepth")
-def space_depth(node: Node) -> None:
-    attrs = {"block": node.integer("blocksize", 1), "layout": "NCHW", "order": node.text("mode", "DCR")}
-    if attrs["block"] < 1:  # type: ignore[operator]
-        raise ModelError(f"block size {attrs['block']}", where=node.name)
+def space_depth(node: Node) -> Tensor:
+    block, order = node.integer("blocksize", 1), node.text("mode", "DCR")
+    if block < 1:
+        raise ModelError(f"block size {block}", where=node.name)
     kind = "depth_to_space" if node.kind == "DepthToSpace" else "space_to_depth"
-    node.result(kind, [node.stored(0)], attrs)
+    return node.step(kind, node.stored(0), block=block, layout="NCHW", order=order)
 
 
 PLAIN = ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn")
@@ -374,7 +357,7 @@ class ResizeAxis:
 
 
 @translates("Resize", "Upsample")
-def resize(node: Node) -> None:
+def resize(node: Node) -> Tensor:
     old = node.kind == "Upsample" or node.opset < 11
     mode = node.text("mode", "nearest")
     coordinates = "asymmetric" if old else node.text("coordinate_transformation_mode", "half_pixel")
@@ -389,7 +372,7 @@ def resize(node: Node) -> None:
         raise UnsupportedError(f"Resize in mode {mode}", where=node.name)
     if coordinates == "tf_crop_and_resize":
         made = _extrapolated(node, made, axes)
-    node.bind(node.outputs[0], made)
+    return made
 
 
 # --- sizes and positions -------------------------------------------------------------------------------------------
@@ -494,12 +477,13 @@ def _nearest(node: Node, x: Tensor, axes: list[ResizeAxis], coordinates: str, ro
     scales = [1.0] * len(x.shape)
     for axis in axes:
         scales[axis.number] = axis.scale
-    attrs = {"coordinates": coordinates, "scales": tuple(scales), "rounding": rounding.replace("simple", "floor")}
+    plain = rounding.replace("simple", "floor")
+    attrs: dict[str, Any] = {"coordinates": coordinates, "scales": tuple(scales), "rounding": plain}
     if all(np.array_equal(indices[axis.number], _by_operator(axis, attrs)) for axis in axes):
-        return node.step("resize_nearest", [x], attrs, shape)
+        return node.step("resize_nearest", x, shape=shape, **attrs)
     for number, index in indices.items():
         picked = node.builder.constant(f"{node.name}:pixels", index)
-        x = node.step("gather", [x, picked], {"axis": number})
+        x = node.step("gather", x, picked, axis=number)
     return x
 
 
@@ -536,13 +520,14 @@ def _blended(node: Node, x: Tensor, axes: list[ResizeAxis], coordinates: str, mo
         shape, scales = list(x.shape), [1.0] * len(x.shape)
         for axis in axes:
             shape[axis.number], scales[axis.number] = axis.size_out, axis.scale
-        attrs = {"coordinates": coordinates, "scales": tuple(scales)}
-        made = node.step("resize_linear", [x], attrs, tuple(shape), dtype)
+        made = node.step(
+            "resize_linear", x, shape=tuple(shape), dtype=dtype, coordinates=coordinates, scales=tuple(scales)
+        )
     else:
         made = x
         for axis in axes:
             made = _product(node, made, axis, _weights(node, axis, coordinates, mode), dtype)
-    return node.step("cast", [made], {}, dtype=x.dtype) if integers and axes else made
+    return node.step("cast", made, dtype=x.dtype) if integers and axes else made
 
 
 def _product(node: Node, x: Tensor, axis: ResizeAxis, weights: Array, dtype: str) -> Tensor:
@@ -550,9 +535,9 @@ def _product(node: Node, x: Tensor, axis: ResizeAxis, weights: Array, dtype: str
     before, behind = x.shape[: axis.number], x.shape[axis.number + 1 :]
     outer, inner = (int(np.prod(part, dtype=np.int64)) for part in (before, behind))
     matrix = node.builder.constant(f"{node.name}:weights", weights.astype(np.float32))
-    columns = node.step("reshape", [x], {}, (outer, axis.size_in, inner))
-    made = node.step("matmul", [matrix, columns], {}, dtype=dtype)
-    return node.step("reshape", [made], {}, (*before, axis.size_out, *behind))
+    columns = node.step("reshape", x, shape=(outer, axis.size_in, inner))
+    made = node.step("matmul", matrix, columns, dtype=dtype)
+    return node.step("reshape", made, shape=(*before, axis.size_out, *behind))
 
 
 def _weights(node: Node, axis: ResizeAxis, coordinates: str, mode: str) -> Array:
@@ -590,17 +575,15 @@ def _cubic(distance: NDArray[np.float64], a: float) -> NDArray[np.float64]:
 
 def _extrapolated(node: Node, x: Tensor, axes: list[ResizeAxis]) -> Tensor:
     """Pixels outside the picture have a value of their own; they lie in front of the others and behind them."""
-    starts, stops, pads = [0] * len(x.shape), list(x.shape), [(0, 0)] * len(x.shape)
+    windows, pads = [slice(0, size) for size in x.shape], [(0, 0)] * len(x.shape)
     for axis in axes:
         at = positions(axis, "tf_crop_and_resize", node.name)
         inside = np.flatnonzero((at >= 0) & (at <= axis.size_in - 1))
         if not inside.size:
             raise UnsupportedError("Resize of a region outside its input", where=node.name)
         first, last = int(inside[0]), int(inside[-1]) + 1
-        starts[axis.number], stops[axis.number] = first, last
+        windows[axis.number] = slice(first, last)
         pads[axis.number] = (first, axis.size_out - last)
     if not any(sum(both) for both in pads):
         return x
-    attrs = {"starts": tuple(starts), "stops": tuple(stops), "steps": (1,) * len(starts)}
-    shape = tuple(stop - start for start, stop in zip(starts, stops, strict=True))
-    return padded(node, node.step("slice", [x], attrs, shape), pads, node.number("extrapolation_value", 0.0))
+    return padded(node, node.sliced(x, windows), pads, node.number("extrapolation_value", 0.0))

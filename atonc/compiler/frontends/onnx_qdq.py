@@ -17,6 +17,7 @@ from atonc.compiler.frontends.onnx_builder import TRANSLATORS, Builder, Node
 from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, type_name
 from atonc.compiler.frontends.operands import check_operands, check_work
 from atonc.compiler.ir import Array, Graph, Tensor, check
+from atonc.compiler.ir.types import check_shape
 from atonc.compiler.ops.run import REPORT, said
 from atonc.machine.base.errors import AtoncError, InputError, ModelError, ToolError, UnsupportedError, plain
 from atonc.machine.base.words import count, instead
@@ -222,7 +223,7 @@ def _input_shape(value: Any, fixed_shapes: Mapping[str, int]) -> tuple[int, ...]
                 remedy=size_of if label else "export the model with a fixed size",
             )
         dims.append(max(size, 1))
-    return limits.shape(tuple(dims), value.name)
+    return check_shape(tuple(dims), value.name)
 
 
 def constant_data(proto: Any) -> Array:
@@ -237,7 +238,7 @@ def constant_data(proto: Any) -> Array:
         )
     if proto.data_type not in ELEMENT_TYPES and proto.data_type not in HALF_BYTES:
         raise UnsupportedError(f"element type {type_name(proto.data_type)} is not supported", where=proto.name[:200])
-    shape = limits.shape(tuple(int(dim) for dim in proto.dims), proto.name[:200])
+    shape = check_shape(tuple(int(dim) for dim in proto.dims), proto.name[:200])
     elements = int(np.prod(shape, dtype=np.int64))
     _check_stored(proto, -(-elements // 2) if proto.data_type in HALF_BYTES else elements)
     try:
@@ -313,7 +314,9 @@ def _translate(node: Node) -> None:
     if node.kind not in TRANSLATORS:
         raise refuse(node.kind, node.name)
     try:
-        TRANSLATORS[node.kind](node)
+        made = TRANSLATORS[node.kind](node)
+        if made is not None:
+            node.bind(node.outputs[0], made)
     except AtoncError as error:
         error.where = error.where or node.name
         raise

@@ -49,11 +49,11 @@ class RecurrentLayer:
         bias = self.recurrent_bias[some] if biased else np.zeros(1)
         made = None
         if state is not None:
-            made = self.node.step("matmul", [state, self._constant(self.recurrent[:, some], like)], {})
+            made = self.node.step("matmul", state, self._constant(self.recurrent[:, some], like))
         if not bias.any():
             return made
         added = self._constant(np.broadcast_to(bias, (self.batch, bias.size)), like)
-        return added if made is None else self.node.step("add", [made, added], {})
+        return added if made is None else self.node.step("add", made, added)
 
     def _constant(self, data: Array, like: Tensor) -> Tensor:
         dtype = like.dtype if like.is_float else "float32"
@@ -82,19 +82,19 @@ def _lstm_step(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]
     """Gates in the order input, output, forget, cell; biases of both kinds are in what was given."""
     node, (hidden, cell) = layer.node, states
     kept = layer.product(hidden, 0, 4, given, biased=False)
-    total = given if kept is None else node.step("add", [given, kept], {})
-    enter, leave, forget = (node.step("logistic", [layer.gate(total, k)], {}) for k in range(3))
-    new = node.step("mul", [enter, node.step("tanh", [layer.gate(total, 3)], {})], {})
+    total = given if kept is None else node.step("add", given, kept)
+    enter, leave, forget = (node.step("logistic", layer.gate(total, k)) for k in range(3))
+    new = node.step("mul", enter, node.step("tanh", layer.gate(total, 3)))
     if cell is not None:
-        new = node.step("add", [node.step("mul", [forget, cell], {}), new], {})
-    return [node.step("mul", [leave, node.step("tanh", [new], {})], {}), new]
+        new = node.step("add", node.step("mul", forget, cell), new)
+    return [node.step("mul", leave, node.step("tanh", new)), new]
 
 
 def _gru_step(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
     """Gates in the order update, reset, hidden; the state is reset before its product."""
     node, (hidden,) = layer.node, states
     update, reset = _gru_gates(layer, given, hidden)
-    old = None if hidden is None else node.step("mul", [reset, hidden], {})
+    old = None if hidden is None else node.step("mul", reset, hidden)
     kept = layer.product(old, 2, 1, given, biased=True)
     return [_gru_result(layer, layer.gate(given, 2), kept, update, hidden)]
 
@@ -104,15 +104,15 @@ def _gru_step_after(layer: RecurrentLayer, given: Tensor, states: list[Tensor | 
     node, (hidden,) = layer.node, states
     update, reset = _gru_gates(layer, given, hidden)
     kept = layer.product(hidden, 2, 1, given, biased=True)
-    kept = None if kept is None else node.step("mul", [reset, kept], {})
+    kept = None if kept is None else node.step("mul", reset, kept)
     return [_gru_result(layer, layer.gate(given, 2), kept, update, hidden)]
 
 
 def _gru_gates(layer: RecurrentLayer, given: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
     node, kept = layer.node, layer.product(hidden, 0, 2, given, biased=True)
     total = layer.gate(given, 0, 2)
-    total = total if kept is None else node.step("add", [total, kept], {})
-    update, reset = (node.step("logistic", [layer.gate(total, k)], {}) for k in range(2))
+    total = total if kept is None else node.step("add", total, kept)
+    update, reset = (node.step("logistic", layer.gate(total, k)) for k in range(2))
     return update, reset
 
 
@@ -120,9 +120,9 @@ def _gru_result(
     layer: RecurrentLayer, given: Tensor, kept: Tensor | None, update: Tensor, hidden: Tensor | None
 ) -> Tensor:
     node = layer.node
-    new = node.step("tanh", [given if kept is None else node.step("add", [given, kept], {})], {})
-    made = node.step("mul", [node.step("sub", [number(node, 1.0, update), update], {}), new], {})
-    return made if hidden is None else node.step("add", [made, node.step("mul", [update, hidden], {})], {})
+    new = node.step("tanh", given if kept is None else node.step("add", given, kept))
+    made = node.step("mul", node.step("sub", number(node, 1.0, update), update), new)
+    return made if hidden is None else node.step("add", made, node.step("mul", update, hidden))
 
 
 # ------------------------------------------------------------------------------------------------------ all directions
@@ -138,7 +138,10 @@ def _unroll(node: Node, step: Step, states: int) -> None:
         raise ModelError(f"{node.kind} of {x.shape} with weights {weights.shape}, {recurrent.shape}", where=node.name)
     if recurrent.shape != (count, gates * hidden, hidden):
         raise ModelError(f"{node.kind} with recurrent weights {recurrent.shape}", where=node.name)
-    _require_whole_sequences(node, x.shape)
+    if x.shape[0] > MOST_STEPS:
+        raise refusal(node, f"{x.shape[0]} steps, at most {MOST_STEPS}")
+    if node.has(4) and any(length != x.shape[0] for length in node.integers(4, "lengths")):
+        raise refusal(node, "sequences of different lengths")
     biases = _reals(node, 3, "biases") if node.has(3) else np.zeros((count, 2 * gates * hidden))
     if biases.shape != (count, 2 * gates * hidden):
         raise ModelError(f"{node.kind} with biases {biases.shape}", where=node.name)
@@ -158,12 +161,13 @@ def _layer(
     given_bias, state_bias = np.split(biases.astype(np.float64), 2)
     if node.kind == "LSTM":
         given_bias, state_bias = given_bias + state_bias, np.zeros_like(state_bias)
-    flat = node.step("reshape", [x], {}, (steps * batch, inputs))
+    flat = node.step("reshape", x, shape=(steps * batch, inputs))
     dtype = x.dtype if x.is_float else "float32"
-    given = node.step("matmul", [flat, node.builder.constant(f"{node.name}:weights", _turned(weights, dtype))], {})
+    turned = np.ascontiguousarray(weights.T.astype(dtype))
+    given = node.step("matmul", flat, node.builder.constant(f"{node.name}:weights", turned))
     if given_bias.any():
         added = node.builder.constant(f"{node.name}:biases", given_bias.astype(dtype))
-        given = node.step("add", [given, added], {})
+        given = node.step("add", given, added)
     return RecurrentLayer(node, given, steps, batch, recurrent.shape[1], recurrent.T, state_bias, start)
 
 
@@ -181,12 +185,12 @@ def _bind(node: Node, found: list[tuple[list[Tensor], list[Tensor]]], sizes: tup
     """Y [steps, directions, batch, hidden], then the last states [directions, batch, hidden]; unused ones are left."""
     steps, batch, hidden = sizes
     if node.outputs and node.outputs[0]:
-        rows = [part_shape(node, shown[k], (1, 1, batch, hidden)) for k in range(steps) for shown, _ in found]
+        rows = [node.reshaped(shown[k], (1, 1, batch, hidden)) for k in range(steps) for shown, _ in found]
         whole = joined(node, rows, 0)
-        node.bind(node.outputs[0], part_shape(node, whole, (steps, len(found), batch, hidden)))
+        node.bind(node.outputs[0], node.reshaped(whole, (steps, len(found), batch, hidden)))
     for k, name in enumerate(node.outputs[1 : 1 + states]):
         if name:
-            last = [part_shape(node, end[k], (1, batch, hidden)) for _, end in found]
+            last = [node.reshaped(end[k], (1, batch, hidden)) for _, end in found]
             node.builder.bind(name, joined(node, last, 0))
 
 
@@ -204,13 +208,6 @@ def _directions(node: Node) -> tuple[bool, ...]:
     return directions
 
 
-def _require_whole_sequences(node: Node, shape: tuple[int, ...]) -> None:
-    if shape[0] > MOST_STEPS:
-        raise refusal(node, f"{shape[0]} steps, at most {MOST_STEPS}")
-    if node.has(4) and any(length != shape[0] for length in node.integers(4, "lengths")):
-        raise refusal(node, "sequences of different lengths")
-
-
 def _start(node: Node, index: int, direction: int, shape: tuple[int, int]) -> Tensor | None:
     """A state before the first step; None where it is zero."""
     if not node.has(index):
@@ -218,7 +215,7 @@ def _start(node: Node, index: int, direction: int, shape: tuple[int, int]) -> Te
     state = node.input(index)
     if state.data is not None and not np.any(node.constant(index, "state")):
         return None
-    return part_shape(node, part(node, state, 0, direction, 1), shape)
+    return node.reshaped(part(node, state, 0, direction, 1), shape)
 
 
 def refusal(node: Node, what: str) -> UnsupportedError:
@@ -232,21 +229,12 @@ def refusal(node: Node, what: str) -> UnsupportedError:
 
 def part(node: Node, x: Tensor, axis: int, first: int, count: int) -> Tensor:
     """Some positions along an axis."""
-    starts, stops = (list[int | None]([None] * len(x.shape)) for _ in range(2))
-    starts[axis], stops[axis] = first, first + count
-    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    if shape == x.shape:
-        return x
-    attrs = {"starts": tuple(starts), "stops": tuple(stops), "steps": (1,) * len(x.shape)}
-    return node.step("slice", [x], attrs, shape)
-
-
-def part_shape(node: Node, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return x if x.shape == shape else node.step("reshape", [x], {}, shape)
+    windows = [slice(first, first + count) if k == axis else slice(None) for k in range(len(x.shape))]
+    return x if count == x.shape[axis] else node.sliced(x, windows)
 
 
 def joined(node: Node, parts: list[Tensor], axis: int) -> Tensor:
-    return parts[0] if len(parts) == 1 else node.step("concat", parts, {"axis": axis})
+    return parts[0] if len(parts) == 1 else node.step("concat", *parts, axis=axis)
 
 
 def _reals(node: Node, index: int, what: str) -> Array:
@@ -255,7 +243,3 @@ def _reals(node: Node, index: int, what: str) -> Array:
         raise refusal(node, f"no {what}")
     tensor = node.input(index)
     return node.constant(index, what) if tensor.data is None else Arg(tensor, tensor.data).real
-
-
-def _turned(weights: Array, dtype: str) -> Array:
-    return np.ascontiguousarray(weights.T.astype(dtype))

@@ -17,6 +17,7 @@ from atonc.machine.base.words import count
 MOST_PRODUCTS = 1 << 36
 MOST_PIXELS = 1 << 26  # of a picture with its border
 
+Shape = tuple[int, ...]
 Inputs = Sequence[Tensor | None]
 Check = Callable[[Op, Inputs, Sequence[Tensor]], bool]
 
@@ -24,7 +25,6 @@ SEVERAL_OUTPUTS = ("split", "unpack")
 INPUTS = {"select": 3, "conv": 2, "transpose_conv": 2, "dense": 2, "matmul": 2, "prelu": 2, "gather": 2, "gather_nd": 2,
           "lstm": 4}  # fmt: skip
 INPUTS |= dict.fromkeys(BINARY, 2)
-_checks: dict[str, Check] = {}
 
 
 def check_operands(graph: Graph) -> Graph:
@@ -64,15 +64,7 @@ def _check_activation(op: Op, tensor: Tensor | None) -> None:
         raise UnsupportedError(f"{tensor.name!r} is computed and has a scale per channel", where=op.name)
 
 
-def _needs(*kinds: str) -> Callable[[Check], Check]:
-    def register(check: Check) -> Check:
-        _checks.update(dict.fromkeys(kinds, check))
-        return check
-
-    return register
-
-
-def _shape(inputs: Inputs, index: int = 0) -> tuple[int, ...]:
+def _shape(inputs: Inputs, index: int = 0) -> Shape:
     found = inputs[index]
     return () if found is None else found.shape
 
@@ -85,12 +77,10 @@ def _layer_fits(inputs: Inputs, channels: int) -> bool:
     return weights.quant is None or weights.quant.is_per_tensor or weights.quant.axis == 0
 
 
-@_needs("conv")
 def _conv(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     return _layer_fits(inputs, _shape(inputs, 1)[0]) and _shape(inputs, 1)[0] % op.attrs.get("groups", 1) == 0
 
 
-@_needs("max_pool", "average_pool")
 def _pool(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     """Every window sees the picture: the border is narrower than the window."""
     window = op.attrs["window"] if len(op.attrs["window"]) == 2 else (1, *op.attrs["window"])
@@ -99,7 +89,6 @@ def _pool(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     return all(0 <= border < size for border, size in zip(op.attrs["padding"], (*reach, *reach), strict=True))
 
 
-@_needs("transpose_conv")
 def _transpose_conv(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     """Weights [out / groups x groups, height, width, in / groups] as `ops.conv` takes them."""
     x, weights, y = _shape(inputs), _shape(inputs, 1), outputs[0].shape
@@ -110,7 +99,6 @@ def _transpose_conv(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     return given == weights[3] * groups and made == weights[0] and x[0] == y[0] and _layer_fits(inputs, made)
 
 
-@_needs("dense")
 def _dense(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     x, weights = prod(_shape(inputs)), _shape(inputs, 1)
     if len(weights) != 2 or x % weights[1] or outputs[0].shape[-1:] != weights[:1]:
@@ -118,56 +106,21 @@ def _dense(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     return outputs[0].elements == x // weights[1] * weights[0] and _layer_fits(inputs, weights[0])
 
 
-@_needs("reshape", "squeeze", "expand_dims", "flatten")
-def _same_elements(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
-    return prod(_shape(inputs)) == outputs[0].elements
-
-
-@_needs("expand")
-def _expand(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
-    return broadcast([_shape(inputs), outputs[0].shape]) == outputs[0].shape
-
-
-@_needs("tile")
-def _tile(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
-    x, y = _shape(inputs), outputs[0].shape
-    return len(x) == len(y) and all(b % a == 0 for a, b in zip(x, y, strict=True))
-
-
-@_needs("slice")
 def _slice(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     parts = starmap(slice, zip(op.attrs["starts"], op.attrs["stops"], op.attrs["steps"], strict=True))
     sizes = [len(range(*part.indices(size))) for part, size in zip(parts, _shape(inputs), strict=True)]
     return prod(sizes) == outputs[0].elements
 
 
-@_needs("split")
 def _split(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     x, axis = _shape(inputs), op.attrs["axis"]
     rest = x[:axis] + x[axis + 1 :]
+    if op.kind == "unpack":
+        return len(outputs) == x[axis] and all(y.shape == rest for y in outputs)
     same = all(len(y.shape) == len(x) and y.shape[:axis] + y.shape[axis + 1 :] == rest for y in outputs)
     return same and sum(y.shape[axis] for y in outputs) == x[axis]
 
 
-@_needs("unpack")
-def _unpack(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
-    x, axis = _shape(inputs), op.attrs["axis"]
-    return len(outputs) == x[axis] and all(y.shape == x[:axis] + x[axis + 1 :] for y in outputs)
-
-
-@_needs("resize_linear", "resize_nearest")
-def _resize(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
-    x, y = _shape(inputs), outputs[0].shape
-    pictures = len(x) != 4 or op.attrs.get("scales") or (x[0] == y[0])
-    return len(x) == len(y) and bool(pictures)
-
-
-@_needs("arg_max", "arg_min")
-def _arg(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
-    return outputs[0].elements * _shape(inputs)[op.attrs["axis"]] == prod(_shape(inputs))
-
-
-@_needs("gather")
 def _gather(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     indices, size = inputs[1], _shape(inputs)[op.attrs["axis"]]
     if indices is None or indices.dtype not in ("int32", "int64", "uint8", "int8", "int16", "bool"):
@@ -175,10 +128,37 @@ def _gather(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     return indices.data is None or bool(((indices.data >= -size) & (indices.data < size)).all())
 
 
-@_needs("gather_nd")
-def _gather_nd(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
-    x, indices = _shape(inputs), _shape(inputs, 1)
-    return bool(indices) and outputs[0].shape == indices[:-1] + x[indices[-1] :] and indices[-1] <= len(x)
+def _of_shapes(fits: Callable[[Op, Shape, Shape], bool]) -> Check:
+    """Where the shapes of the first input and of the result decide."""
+    return lambda op, inputs, outputs: fits(op, _shape(inputs), outputs[0].shape)
+
+
+_same_elements = _of_shapes(lambda op, x, y: prod(x) == prod(y))
+_resized = _of_shapes(lambda op, x, y: len(x) == len(y) and bool(len(x) != 4 or op.attrs.get("scales") or x[0] == y[0]))
+_reduced = _of_shapes(lambda op, x, y: prod(y) * x[op.attrs["axis"]] == prod(x))
+_checks: dict[str, Check] = {
+    "conv": _conv,
+    "max_pool": _pool,
+    "average_pool": _pool,
+    "transpose_conv": _transpose_conv,
+    "dense": _dense,
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims", "flatten"), _same_elements),
+    "expand": _of_shapes(lambda op, x, y: broadcast([x, y]) == y),
+    "tile": _of_shapes(lambda op, x, y: len(x) == len(y) and all(b % a == 0 for a, b in zip(x, y, strict=True))),
+    "slice": _slice,
+    "split": _split,
+    "unpack": _split,
+    "resize_linear": _resized,
+    "resize_nearest": _resized,
+    "arg_max": _reduced,
+    "arg_min": _reduced,
+    "gather": _gather,
+    "gather_nd": lambda op, inputs, outputs: _gathered(_shape(inputs), _shape(inputs, 1), outputs[0].shape),
+}
+
+
+def _gathered(x: Shape, indices: Shape, y: Shape) -> bool:
+    return bool(indices) and y == indices[:-1] + x[indices[-1] :] and indices[-1] <= len(x)
 
 
 # ---------------------------------------------------------------------------------------------------------------- work
@@ -198,7 +178,7 @@ def check_work(graph: Graph) -> Graph:
     return graph
 
 
-def _check_border(op: Op, x: tuple[int, ...]) -> None:
+def _check_border(op: Op, x: Shape) -> None:
     sizes = x[2:] if op.attrs["layout"] == "NCHW" else x[1:-1]
     sizes = (1, *sizes) if len(sizes) == 1 else sizes
     top, left, bottom, right = op.attrs["padding"]

@@ -36,7 +36,9 @@ from atonc.compiler.frontends.tflite_file import (
 )
 from atonc.compiler.frontends.tflite_ops import Source, axis_of
 from atonc.compiler.ir import Array, CarriedState, Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.ir.types import check_shape
 from atonc.compiler.ops import rounding, run_op
+from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.run import REPORT, RULE, said
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError, plain
@@ -87,10 +89,7 @@ def _first_values(data: bytes, model: FlatTable, codes: list[str]) -> dict[str, 
 
 
 def _carry(
-    variables: Sequence[Variable],
-    first: Mapping[str, Array],
-    tensors: _Tensors,
-    edges: list[list[int]],
+    variables: Sequence[Variable], first: Mapping[str, Array], tensors: _Tensors, edges: list[list[int]]
 ) -> None:
     """Variables are inputs and outputs; constants where nobody assigns to them."""
     for variable in variables:
@@ -144,6 +143,16 @@ class _Tensors:
             raise UnsupportedError(f"{self.unreadable[index]} is not supported", where=self.listed[index].name)
         return self.listed[index]
 
+    def mend(self, index: int, computed: Shape, where: str) -> None:
+        """Gives a tensor the shape that its operator computes, where the file leaves it open. The batch may be wrong
+        too: files whose batch was set to 1 by hand keep others inside."""
+        declared, free = self.at(index).shape, self.free.get(index, frozenset())
+        pairs = enumerate(zip(declared, computed, strict=False))
+        same = all(k == 0 or k in free or a == b for k, (a, b) in pairs)
+        if not (same if len(declared) == len(computed) else declared[1:] == computed[1:]):
+            raise ModelError(f"result has shape {declared}, the operator computes {computed}", where=where)
+        self.listed[index] = replace(self.at(index), shape=check_shape(computed, where))
+
     def add(self, tensor: Tensor) -> None:
         self.made[tensor.name] = tensor
 
@@ -161,9 +170,9 @@ class _Tensors:
             self.unreadable[index] = OTHER_TYPES.get(code, f"element type {code}")
             return Tensor(name, (), "int8")
         dtype = ELEMENT_TYPES[code]
-        shape = limits.shape(tuple(int(d) for d in table.array(TensorField.SHAPE, "<i4")), name)
+        shape = check_shape(tuple(int(d) for d in table.array(TensorField.SHAPE, "<i4")), name)
         data = self._constant(table.uint32(TensorField.BUFFER), dtype, shape, name, table.table(TensorField.SPARSITY))
-        if free := free_axes(table):
+        if free := frozenset(np.flatnonzero(table.array(TensorField.SIGNATURE, "<i4") == FREE).tolist()):
             self.free[index] = free
         quant = _quantisation(table, dtype, shape)
         if data is not None and quant is not None and quant.axis is not None:
@@ -297,7 +306,7 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
             raise ModelError(f"the name {tensor.name!r} is taken", where=name)
         tensors.add(tensor)
     for output, shape in zip(operands[1], done.shapes, strict=False):
-        tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(shape, name))
+        tensors.listed[output] = replace(tensors.at(output), shape=check_shape(shape, name))
     outputs = tuple(tensor.name for tensor in source.outputs)
     attrs = {**done.attrs, **rounding.attribute(done.kind)}
     op = Op(done.kind, name, tuple(done.inputs), outputs, attrs, (name,))
@@ -321,14 +330,12 @@ def _densified(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
 
 
 def _resolved(source: tflite_ops.Source, outputs: list[int], tensors: _Tensors) -> tflite_ops.Source:
-    """Its outputs with the shapes that they get when TFLite runs it."""
-    shapes = computed_shapes(source)
+    """Its outputs with the shapes that they get when TFLite runs it, where operands other than shapes decide: the rules
+    of operators work out the others."""
+    shapes = _rules[source.code](source) if source.code in _rules else ()
     for output, shape in zip(outputs, shapes, strict=False):
-        if not same_but_free(tensors.at(output).shape, shape, tensors.free.get(output, frozenset())):
-            declared = tensors.at(output).shape
-            raise ModelError(f"result has shape {declared}, the operator computes {shape}", where=source.name)
-        tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(shape, source.name))
-    return with_shapes(source, shapes)
+        tensors.mend(output, shape, source.name)
+    return replace(source, outputs=[tensors.at(output) for output in outputs])
 
 
 def _folded(op: Op, outputs: list[int], tensors: _Tensors) -> bool:
@@ -350,12 +357,8 @@ def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:
     except (IndexError, ValueError) as error:
         what = f"{op.kind} on impossible shapes: {', '.join(map(str, shapes))}{said(error)}"
         raise ModelError(what, where=op.name, rule=RULE, remedy=REPORT) from error
-    declared = tensors.at(output).shape
-    if expected is None or expected == declared:
-        return
-    if not same_but_free(declared, expected, tensors.free.get(output, frozenset())):
-        raise ModelError(f"result has shape {declared}, the operator computes {expected}", where=op.name)
-    tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(expected, op.name))
+    if expected is not None and expected != tensors.at(output).shape:
+        tensors.mend(output, expected, op.name)
 
 
 INITIALISE, HANDLE, READ, ASSIGN = VARIABLE_CODES = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
@@ -519,25 +522,6 @@ Rule = Callable[[Source], Sequence[Shape]]
 FREE = -1
 WHOLE = ("int32", "int64", "bool")
 MOST_NUMBERS = 1 << 12  # of a constant that follows from shapes
-_rules: dict[str, Rule] = {}
-
-
-def free_axes(table: FlatTable) -> frozenset[int]:
-    """Finds the axes of a tensor in the file whose stored size says nothing."""
-    return frozenset(k for k, size in enumerate(table.array(TensorField.SIGNATURE, "<i4")) if int(size) == FREE)
-
-
-def same_but_free(declared: Shape, computed: Shape, free: frozenset[int]) -> bool:
-    """The batch may be wrong too: files whose batch was set to 1 by hand keep others inside."""
-    if len(declared) != len(computed):
-        return declared[1:] == computed[1:]
-    return all(k == 0 or k in free or a == b for k, (a, b) in enumerate(zip(declared, computed, strict=True)))
-
-
-def computed_shapes(source: Source) -> Sequence[Shape]:
-    """Works out all output shapes where operands other than shapes decide; none where the operator's rule does so."""
-    rule = _rules.get(source.code)
-    return () if rule is None else rule(source)
 
 
 def fold_numbers(op: Op, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Array] | None:
@@ -554,23 +538,38 @@ def fold_numbers(op: Op, inputs: Sequence[Tensor | None], outputs: Sequence[Tens
     return [np.ascontiguousarray(r.codes.astype(t.dtype)) for r, t in zip(results, outputs, strict=True)]
 
 
-def with_shapes(source: Source, shapes: Sequence[Shape]) -> Source:
-    outputs = [replace(t, shape=shape) for t, shape in zip(source.outputs, shapes, strict=False)]
-    return replace(source, outputs=[*outputs, *source.outputs[len(outputs) :]])
-
-
 # ---------------------------------------------------------------------------------------------------- by operator
 
 
-def _gives(*codes: str) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
-        _rules.update(dict.fromkeys(codes, rule))
-        return rule
-
-    return register
+def _without(shape: Shape, axis: int) -> Shape:
+    return (*shape[:axis], *shape[axis + 1 :])
 
 
-@_gives("RESHAPE")
+def _index_shape(source: Source) -> Sequence[Shape]:
+    x = source.input(0)
+    return [_without(x.shape, source.axis(source.integers(1, "an axis that is")[0], x))]
+
+
+def _expand_dims(source: Source) -> Sequence[Shape]:
+    shape = source.input(0).shape
+    axis = axis_of(source.integers(1, "an axis that is")[0], len(shape) + 1, source.name)
+    return [(*shape[:axis], 1, *shape[axis:])]
+
+
+_rules: dict[str, Rule] = {
+    "EXPAND_DIMS": _expand_dims,
+    "BROADCAST_TO": lambda source: [tuple(source.integers(1, "a shape that is"))],
+    "FILL": lambda source: [tuple(source.integers(0, "a shape that is"))],
+    "TRANSPOSE_CONV": lambda source: [tuple(source.integers(0, "a shape that is"))],
+    "ARG_MAX": _index_shape,
+    "ARG_MIN": _index_shape,
+    "UNPACK": lambda source: (
+        [_without(source.input(0).shape, source.axis(source.options.int32(1), source.input(0)))] * len(source.outputs)
+    ),
+}
+
+
+@filed(_rules, "RESHAPE")
 def _reshape(source: Source) -> Sequence[Shape]:
     elements = source.input(0).elements
     if len(source.inputs) > 1 and source.inputs[1] is not None:
@@ -583,7 +582,7 @@ def _reshape(source: Source) -> Sequence[Shape]:
     return [tuple(elements // rest if size == FREE else size for size in wanted)]
 
 
-@_gives("SQUEEZE")
+@filed(_rules, "SQUEEZE")
 def _squeeze(source: Source) -> Sequence[Shape]:
     shape = source.input(0).shape
     axes = [axis_of(int(a), len(shape), source.name) for a in source.options.array(0, "<i4")]
@@ -591,14 +590,7 @@ def _squeeze(source: Source) -> Sequence[Shape]:
     return [tuple(size for k, size in enumerate(shape) if k not in gone)]
 
 
-@_gives("EXPAND_DIMS")
-def _expand_dims(source: Source) -> Sequence[Shape]:
-    shape = source.input(0).shape
-    axis = axis_of(source.integers(1, "an axis that is")[0], len(shape) + 1, source.name)
-    return [(*shape[:axis], 1, *shape[axis:])]
-
-
-@_gives("FULLY_CONNECTED")
+@filed(_rules, "FULLY_CONNECTED")
 def _dense(source: Source) -> Sequence[Shape]:
     x, weights = source.input(0), source.input(1)
     if len(weights.shape) != 2 or not weights.shape[1] or x.elements % weights.shape[1]:
@@ -608,7 +600,7 @@ def _dense(source: Source) -> Sequence[Shape]:
     return [(x.elements // weights.shape[1], weights.shape[0])]
 
 
-@_gives("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+@filed(_rules, "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
 def _windows(source: Source) -> Sequence[Shape]:
     """Batch, height and width; the channels are those of the weights, which are no placeholder."""
     x, y, options = source.input(0).shape, source.output().shape, source.options
@@ -629,7 +621,7 @@ def _windows(source: Source) -> Sequence[Shape]:
     return [(x[0], sizes[0], sizes[1], channels)]
 
 
-@_gives("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+@filed(_rules, "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 def _resize(source: Source) -> Sequence[Shape]:
     x, size = source.input(0).shape, source.integers(1, "a size that is")
     if len(x) != 4 or len(size) != 2:
@@ -637,7 +629,7 @@ def _resize(source: Source) -> Sequence[Shape]:
     return [(x[0], *size, x[3])]
 
 
-@_gives("TILE")
+@filed(_rules, "TILE")
 def _tile(source: Source) -> Sequence[Shape]:
     x, times = source.input(0).shape, source.integers(1, "multiples that are")
     if len(times) != len(x):
@@ -645,17 +637,7 @@ def _tile(source: Source) -> Sequence[Shape]:
     return [tuple(size * count for size, count in zip(x, times, strict=True))]
 
 
-@_gives("BROADCAST_TO")
-def _broadcast(source: Source) -> Sequence[Shape]:
-    return [tuple(source.integers(1, "a shape that is"))]
-
-
-@_gives("FILL")
-def _fill(source: Source) -> Sequence[Shape]:
-    return [tuple(source.integers(0, "a shape that is"))]
-
-
-@_gives("SPLIT")
+@filed(_rules, "SPLIT")
 def _split(source: Source) -> Sequence[Shape]:
     x, parts = source.input(1).shape, len(source.outputs)
     axis = axis_of(source.integers(0, "an axis that is")[0], len(x), source.name)
@@ -664,26 +646,7 @@ def _split(source: Source) -> Sequence[Shape]:
     return [(*x[:axis], x[axis] // parts, *x[axis + 1 :])] * parts
 
 
-@_gives("UNPACK")
-def _unpack(source: Source) -> Sequence[Shape]:
-    x = source.input(0).shape
-    axis = axis_of(source.options.int32(1), len(x), source.name)
-    return [(*x[:axis], *x[axis + 1 :])] * len(source.outputs)
-
-
-@_gives("ARG_MAX", "ARG_MIN")
-def _arg(source: Source) -> Sequence[Shape]:
-    x = source.input(0).shape
-    axis = axis_of(source.integers(1, "an axis that is")[0], len(x), source.name)
-    return [(*x[:axis], *x[axis + 1 :])]
-
-
-@_gives("TRANSPOSE_CONV")
-def _transpose_conv(source: Source) -> Sequence[Shape]:
-    return [tuple(source.integers(0, "a shape that is"))]
-
-
-@_gives("RANGE")
+@filed(_rules, "RANGE")
 def _range(source: Source) -> Sequence[Shape]:
     first, end, step = (source.constant(k, "bounds that are").reshape(-1)[0] for k in range(3))
     if not step:

@@ -18,6 +18,7 @@ import numpy as np
 from atonc.compiler.frontends.tflite_file import ACTIVATIONS, FlatTable
 from atonc.compiler.ir import Array, Op, Quantisation, Tensor
 from atonc.compiler.ops.recurrent import GATES, MOST_CELLS
+from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.rounding import Multiplier
 from atonc.machine.base.errors import ModelError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
@@ -123,6 +124,9 @@ class Source:
     def integers(self, index: int, what: str) -> list[int]:
         return [int(v) for v in self.constant(index, what).reshape(-1)]
 
+    def axis(self, value: int, tensor: Tensor) -> int:
+        return axis_of(value, len(tensor.shape), self.name)
+
     def activation(self, number: int) -> str:
         return ACTIVATIONS.get(self.options.int8(number), "unknown")
 
@@ -146,11 +150,7 @@ TRANSLATORS: dict[str, Translator] = {}
 
 
 def translates(*codes: str) -> Callable[[Translator], Translator]:
-    def register(function: Translator) -> Translator:
-        TRANSLATORS.update(dict.fromkeys(codes, function))
-        return function
-
-    return register
+    return filed(TRANSLATORS, *codes)
 
 
 def names(tensors: list[Tensor | None]) -> list[str]:
@@ -251,12 +251,6 @@ def fully_connected(source: Source) -> Translated:
     return Translated("dense", inputs, {"activation": source.activation(0)})
 
 
-@translates("BATCH_MATMUL")
-def batch_matmul(source: Source) -> Translated:
-    attrs = {"transpose_a": bool(source.options.uint8(0)), "transpose_b": bool(source.options.uint8(1))}
-    return Translated("matmul", names(source.inputs[:2]), attrs)
-
-
 @translates("MAX_POOL_2D", "AVERAGE_POOL_2D")
 def pool(source: Source) -> Translated:
     window = strides(source, 3, 4)
@@ -274,18 +268,43 @@ SAME_NAME = (
     "LOGICAL_NOT", "MINIMUM", "MAXIMUM", "POW", "SQUARED_DIFFERENCE", "GATHER_ND", "SHAPE",
     "RANGE",
 )  # fmt: skip
+# data operands (one of them, or several), and attributes
+ROWS: dict[str, tuple[str, int | slice, Callable[[Source], dict[str, Any]]]] = {
+    **{code: (code.lower(), slice(None), lambda source: {}) for code in SAME_NAME},
+    "SELECT_V2": ("select", slice(None), lambda source: {}),
+    "BATCH_MATMUL": ("matmul", slice(2), lambda source: {
+        "transpose_a": bool(source.options.uint8(0)), "transpose_b": bool(source.options.uint8(1)),
+    }),
+    "LEAKY_RELU": ("leaky_relu", 0, lambda source: {"alpha": source.options.float32(0)}),
+    "ELU": ("elu", 0, lambda source: {"alpha": 1.0}),
+    "GELU": ("gelu", 0, lambda source: {"approximate": bool(source.options.uint8(0))}),
+    "L2_NORMALIZATION": ("l2_norm", 0, lambda source: {}),
+    "TILE": ("tile", 0, lambda source: {}),
+    "BROADCAST_TO": ("expand", 0, lambda source: {}),
+    "FILL": ("fill", 1, lambda source: {}),
+    "PACK": ("pack", slice(None), lambda source: {"axis": source.axis(source.options.int32(1), source.output())}),
+    "UNPACK": ("unpack", 0, lambda source: {"axis": source.axis(source.options.int32(1), source.input(0))}),
+    "SPLIT": ("split", 1, lambda source: {"axis": source.axis(source.integers(0, "axis")[0], source.input(1))}),
+    "REVERSE_V2": ("reverse", 0, lambda source: {
+        "axes": tuple(source.axis(axis, source.input(0)) for axis in source.integers(1, "axes")),
+    }),
+    "RESIZE_BILINEAR": ("resize_linear", 0, lambda source: {"coordinates": _coordinates(source, 2)}),
+}  # fmt: skip
 
 
-@translates(*SAME_NAME)
-def plain(source: Source) -> Translated:
-    return Translated(source.code.lower(), names(source.inputs), {})
+@translates(*ROWS)
+def by_row(source: Source) -> Translated:
+    kind, data, attrs_of = ROWS[source.code]
+    attrs = attrs_of(source)
+    inputs = names(source.inputs[data]) if isinstance(data, slice) else [source.input(data).name]
+    return Translated(kind, inputs, attrs)
 
 
 @translates("FLOOR_DIV", "FLOOR_MOD")
 def whole_quotient(source: Source) -> Translated:
     if any(tensor is not None and tensor.quant is not None for tensor in source.inputs):
         raise UnsupportedError(f"{source.code} of values with a scale: TFLite divides their codes", where=source.name)
-    return plain(source)
+    return Translated(source.code.lower(), names(source.inputs), {})
 
 
 @translates("CAST")
@@ -293,7 +312,7 @@ def cast(source: Source) -> Translated:
     """Codes are numbers here, on both sides."""
     x, y = source.input(0), source.output()
     if y.quant is None:
-        return plain(source)
+        return Translated("cast", names(source.inputs), {})
     if x.dtype == y.dtype:
         return Translated("recode", [x.name], {})
     raise UnsupportedError(f"CAST from {x.dtype} to {y.dtype} with a scale", where=source.name, remedy="use QUANTIZE")
@@ -306,37 +325,17 @@ def arithmetic(source: Source) -> Translated:
     return Translated(source.code.lower(), names(source.inputs[:2]), {"activation": source.activation(0)})
 
 
-@translates("SELECT_V2")
-def select(source: Source) -> Translated:
-    return Translated("select", names(source.inputs), {})
-
-
 @translates("SELECT")
 def select_rows(source: Source) -> Translated:
     """The first version knows no broadcasting: a condition of one dimension chooses whole rows of the first axis."""
     condition, rank = source.input(0), len(source.input(1).shape)
     if len(condition.shape) != 1 or rank < 2:
-        return select(source)
+        return Translated("select", names(source.inputs), {})
     rows = replace(condition, name=f"{condition.name}:rows of {source.name}", data=None,
                    shape=(*condition.shape, *(1,) * (rank - 1)))  # fmt: skip
     source.made.append(rows)
     turned = Op("reshape", f"{source.name}:rows", (condition.name,), (rows.name,), {}, (source.name,))
     return Translated("select", [rows.name, *names(source.inputs[1:])], {}, before=(turned,))
-
-
-@translates("LEAKY_RELU")
-def leaky_relu(source: Source) -> Translated:
-    return Translated("leaky_relu", [source.input(0).name], {"alpha": source.options.float32(0)})
-
-
-@translates("ELU")
-def elu(source: Source) -> Translated:
-    return Translated("elu", [source.input(0).name], {"alpha": 1.0})
-
-
-@translates("GELU")
-def gelu(source: Source) -> Translated:
-    return Translated("gelu", [source.input(0).name], {"approximate": bool(source.options.uint8(0))})
 
 
 @translates("SOFTMAX", "LOG_SOFTMAX")
@@ -363,11 +362,6 @@ def _require_probabilities(source: Source) -> None:
         )
 
 
-@translates("L2_NORMALIZATION")
-def l2_norm(source: Source) -> Translated:
-    return Translated("l2_norm", [source.input(0).name], {})
-
-
 REDUCTIONS = {"MEAN": "mean", "SUM": "sum", "REDUCE_MAX": "reduce_max", "REDUCE_MIN": "reduce_min",
               "REDUCE_PROD": "reduce_prod"}  # fmt: skip
 
@@ -392,26 +386,8 @@ def transpose(source: Source) -> Translated:
 def concat(source: Source) -> Translated:
     if source.activation(1) != "none":
         raise UnsupportedError("CONCATENATION with a fused activation", where=source.name)
-    axis = axis_of(source.options.int32(0), len(source.output().shape), source.name)
+    axis = source.axis(source.options.int32(0), source.output())
     return Translated("concat", names(source.inputs), {"axis": axis})
-
-
-@translates("PACK")
-def pack(source: Source) -> Translated:
-    axis = axis_of(source.options.int32(1), len(source.output().shape), source.name)
-    return Translated("pack", names(source.inputs), {"axis": axis})
-
-
-@translates("UNPACK")
-def unpack(source: Source) -> Translated:
-    axis = axis_of(source.options.int32(1), len(source.input(0).shape), source.name)
-    return Translated("unpack", [source.input(0).name], {"axis": axis})
-
-
-@translates("SPLIT")
-def split(source: Source) -> Translated:
-    axis = axis_of(source.integers(0, "axis")[0], len(source.input(1).shape), source.name)
-    return Translated("split", [source.input(1).name], {"axis": axis})
 
 
 @translates("SPLIT_V")
@@ -495,17 +471,11 @@ def _slice(source: Source, starts: list[Any], stops: list[Any], steps: list[int]
     return Translated("slice", [source.input(0).name], attrs, (kept,))
 
 
-@translates("TILE", "BROADCAST_TO")
-def tile(source: Source) -> Translated:
-    kind = "tile" if source.code == "TILE" else "expand"
-    return Translated(kind, [source.input(0).name], {})
-
-
 @translates("GATHER")
 def gather(source: Source) -> Translated:
     if source.options.int32(1):
         raise UnsupportedError("GATHER with batch dimensions", where=source.name)
-    axis = axis_of(source.options.int32(0), len(source.input(0).shape), source.name)
+    axis = source.axis(source.options.int32(0), source.input(0))
     indices, size = source.input(1).data, source.input(0).shape[axis]
     if indices is not None and indices.size and not 0 <= indices.min() <= indices.max() < size:
         raise UnsupportedError(
@@ -514,18 +484,6 @@ def gather(source: Source) -> Translated:
             rule="TFLite's kernel wants indices from 0 to one below the size",
         )
     return Translated("gather", names(source.inputs[:2]), {"axis": axis})
-
-
-@translates("REVERSE_V2")
-def reverse(source: Source) -> Translated:
-    rank = len(source.input(0).shape)
-    axes = tuple(axis_of(a, rank, source.name) for a in source.integers(1, "axes"))
-    return Translated("reverse", [source.input(0).name], {"axes": axes})
-
-
-@translates("FILL")
-def fill(source: Source) -> Translated:
-    return Translated("fill", [source.input(1).name], {})
 
 
 @translates(*REDUCTIONS)
@@ -542,11 +500,6 @@ def arg_extreme(source: Source) -> Translated:
     axis = axis_of(source.integers(1, "axis")[0], len(shape), source.name)
     found = shape[:axis] + shape[axis + 1 :]  # whatever the file says: TFLite works it out too
     return Translated(source.code.lower(), [source.input(0).name], {"axis": axis}, (found,))
-
-
-@translates("RESIZE_BILINEAR")
-def resize_bilinear(source: Source) -> Translated:
-    return Translated("resize_linear", [source.input(0).name], {"coordinates": _coordinates(source, 2)})
 
 
 @translates("RESIZE_NEAREST_NEIGHBOR")
@@ -615,11 +568,12 @@ def unidirectional_lstm(source: Source) -> Translated:
     biases = np.concatenate([sums[0] + given, sums[1]])
     if np.abs(biases).max() > np.iinfo(np.int32).max:
         raise UnsupportedError("biases beyond 32 bits", where=source.name)
-    bits = _cell_bits(cell, source.name)
+    to_codes = _pair(2.0**-15 / float(np.float32(y.scale)) * 2.0**-15)  # of products of 30 bits
+    clip = source.options.float32(1)
     attrs = {
-        "multipliers": (*_gates(source, WEIGHTS, x), *_gates(source, RECURRENT, state), _result(y)),
-        "cell_bits": bits,
-        "cell_clip": _cell_clip(source.options.float32(1), cell),
+        "multipliers": (*_gates(source, WEIGHTS, x), *_gates(source, RECURRENT, state), to_codes),
+        "cell_bits": _cell_bits(cell, source.name),
+        "cell_clip": int(min(clip / cell.scale, 32767.0)) if clip > 0 else 0,  # in steps of the cell; 0: bounds nothing
     }
     like = source.input(WEIGHTS + 3)
     made = [
@@ -675,11 +629,6 @@ def _gates(source: Source, first: int, x: Tensor) -> tuple[tuple[int, int], ...]
     return tuple(_pair(np.float32(x.scale) * np.float32(w.scale) / GATE_SCALE) for w in tensors)
 
 
-def _result(y: Tensor) -> tuple[int, int]:
-    """Finds the multiplier from products of 30 bits to codes."""
-    return _pair(2.0**-15 / float(np.float32(y.scale)) * 2.0**-15)
-
-
 def _pair(factor: float | np.floating) -> tuple[int, int]:  # type: ignore[type-arg]
     found = Multiplier.of(factor)
     return round(found.mantissa * 2.0**31), round(found.exponent)
@@ -694,11 +643,6 @@ def _cell_bits(cell: Tensor, where: str) -> int:
             rule="TFLite's kernel wants a power of two between 2^-15 and 2^-9, and zero 0",
         )
     return 15 + round(exponent)
-
-
-def _cell_clip(clip: float, cell: Tensor) -> int:
-    """Gives the clip in steps of the cell; 0 where it bounds nothing."""
-    return 0 if not clip > 0 else int(min(clip / cell.scale, 32767.0))
 
 
 REFUSING = (
@@ -725,21 +669,23 @@ def on_codes(code: str, op: Op, tensor: Named, add: Add) -> list[Op]:
         return [op]
     if code == "CONCATENATION" and tensors[0].dtype == "uint8":
         return [op]  # this one kernel converts
-    if code not in BLIND or not _can_change(tensors):
+    first = tensors[0]
+    can_change = all(t.dtype in BYTES and t.dtype == first.dtype and t.quant is not None for t in tensors)
+    if code not in BLIND or not can_change:
         raise UnsupportedError(
-            f"{code} between tensors of different formats ({_formats(tensors)})",
+            f"{code} between tensors of different formats ({', '.join(dict.fromkeys(map(_format, tensors)))})",
             where=op.name,
             rule="TFLite's kernel wants the same scale and zero point everywhere",
             remedy="quantise the model again, or put a QUANTIZE in front of the operator",
         )
-    first = tensors[0]
-    before = [_recoded(name, first, op, tensor, add) for name in data[1:]]
-    renamed = dict(zip(data[1:], (change.outputs[0] for change in before), strict=True))
-    inputs = tuple(renamed.get(name, name) for name in op.inputs)
-    moved = [replace(tensor(name), name=f"{name}:codes", quant=first.quant) for name in op.outputs]
-    for made in moved:
-        add(made)
-    outputs = tuple(made.name for made in moved)
+    recoded = {name: f"{name}:as {op.name}" for name in data[1:]}
+    before = [Op("recode", f"{op.name}:{name}", (name,), (recoded[name],), {}, op.origin) for name in data[1:]]
+    inputs = tuple(recoded.get(name, name) for name in op.inputs)
+    outputs = tuple(f"{name}:codes" for name in op.outputs)
+    for name, made in recoded.items():
+        add(replace(tensor(name), name=made, quant=first.quant, data=None))
+    for name, made in zip(op.outputs, outputs, strict=True):
+        add(replace(tensor(name), name=made, quant=first.quant))
     plain = replace(op, inputs=inputs, outputs=outputs, attrs=_plain(op, first, tensor(op.outputs[0])))
     activation = {"activation": op.attrs["activation"]} if "activation" in op.attrs else {}
     after = [
@@ -757,24 +703,10 @@ def _differ(tensors: Sequence[Tensor]) -> bool:
     return any(not first.same_as(t.quant) if first is not None else t.quant is not None for t in tensors[1:])
 
 
-def _can_change(tensors: Sequence[Tensor]) -> bool:
-    return all(t.dtype in BYTES and t.dtype == tensors[0].dtype and t.quant is not None for t in tensors)
-
-
-def _formats(tensors: Sequence[Tensor]) -> str:
-    return ", ".join(dict.fromkeys(_format(t) for t in tensors))
-
-
 def _format(tensor: Tensor) -> str:
     if tensor.quant is None:
         return f"{tensor.dtype} without a scale"
     return f"{tensor.dtype} scale {tensor.scale:.6g} zero {tensor.zero_point}"
-
-
-def _recoded(name: str, first: Tensor, op: Op, tensor: Named, add: Add) -> Op:
-    made = replace(tensor(name), name=f"{name}:as {op.name}", quant=first.quant, data=None)
-    add(made)
-    return Op("recode", f"{op.name}:{name}", (name,), (made.name,), {}, op.origin)
 
 
 def _plain(op: Op, x: Tensor, y: Tensor) -> dict[str, object]:

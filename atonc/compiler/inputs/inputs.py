@@ -44,22 +44,25 @@ def by_name(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, Array]:
     missing, unknown = [n for n in names if n not in given], [n for n in given if n not in names]
     if not missing and not unknown:
         return {name: np.asarray(given[name]) for name in names}
-    sentences = [f"the network has no input {name!r}{_suggestion(name, names)}" for name in unknown]
+    sentences = []
+    for name in unknown:
+        near = get_close_matches(str(name), names, n=1, cutoff=0.5)
+        suggestion = f" (did you mean {near[0]!r}?)" if near else ""
+        sentences.append(f"the network has no input {name!r}{suggestion}")
     sentences += [f"no value for input {name!r}" for name in missing]
     remedy = f"the inputs are {', '.join(map(repr, names))}"
     raise InputError("; ".join(sentences), rule="every input has exactly one value", remedy=remedy)
 
 
-def _suggestion(name: object, names: Sequence[str]) -> str:
-    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""
-
-
 def compiled_inputs(compiled: Compiled, given: Mapping[str, Any]) -> dict[str, Array]:
     """For a program of ours, in the formats and the order that it was compiled for."""
-    graph = compiled.graph
-    found = {}
-    for name, value in by_name(graph.inputs, _without_pictures(graph, given)).items():
+    graph, found = compiled.graph, {}
+    if isinstance(
+        given, Mapping
+    ):  # files and Pillow images become codes by `pixel_codes`, or floats of the whole range
+        known = set(graph.inputs)
+        given = {name: pixels(graph, name, v) if name in known and is_picture(v) else v for name, v in given.items()}
+    for name, value in by_name(graph.inputs, given).items():
         tensor = graph.tensors[name]
         tensors.require_shape(name, value.shape, tensor.shape)
         found[name] = as_input(tensor, value).reshape(tensor.shape)
@@ -75,14 +78,6 @@ def given_by_name(names: Sequence[str], value: Any, named: Mapping[str, Any]) ->
             f"the network has {len(names)} inputs", remedy=f"give a dictionary with {', '.join(map(repr, names))}"
         )
     return {names[0]: value}
-
-
-def _without_pictures(graph: Graph, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Files and Pillow images become codes: codes by `pixel_codes`, floats the whole range."""
-    if not isinstance(given, Mapping):
-        return given
-    known = set(graph.inputs)
-    return {name: pixels(graph, name, v) if name in known and is_picture(v) else v for name, v in given.items()}
 
 
 def is_picture(value: Any) -> bool:
@@ -196,7 +191,7 @@ def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> lis
     samples: list[Sample] = []
     for arrays, where in _files(files, source):
         named = _named(arrays, source.inputs, "in", where)
-        samples += _split(source, named, where)
+        samples += _each({name: _rows(source.tensors[name], value, where) for name, value in named.items()})
     return samples[:limit] if limit else samples
 
 
@@ -214,8 +209,7 @@ def read_real_samples(source: Graph, files: Sequence[Path], limit: int | None) -
                 what = f"shape {value.shape} does not hold finite inputs of shape {tensor.shape}"
                 raise InputError(what, where=where)
             rows[name] = list(value.astype(np.float64).reshape(-1, *tensor.shape))
-        count = min(len(value) for value in rows.values())
-        samples += [{name: value[k] for name, value in rows.items()} for k in range(count)]
+        samples += _each(rows)
     return samples[:limit] if limit else samples
 
 
@@ -230,8 +224,7 @@ def read_outputs(graph: Graph, files: Sequence[Path]) -> list[Mapping[str, Array
                 raise InputError(f"shape {value.shape} does not hold outputs of shape {tensor.shape}", where=where)
             values = value.reshape(-1, *tensor.shape)
             rows[name] = real(tensor, values) if value.dtype.kind in "iu" else values.astype(np.float64)
-        count = min(len(value) for value in rows.values())
-        found += [{name: value[k] for name, value in rows.items()} for k in range(count)]
+        found += _each(rows)
     return found
 
 
@@ -256,9 +249,9 @@ def _together(read: Sequence[tuple[dict[str, Array], str]], count: int) -> Itera
 
 def _named(arrays: Mapping[str, Array], names: Sequence[str], side: str, where: str) -> dict[str, Array]:
     """Matches arrays to edges: by their names, by ST's, or in order."""
-    found = {}
+    found, only = {}, (f"{side}puts", f"m_{side}puts") if len(names) == 1 else ()
     for k, name in enumerate(names):
-        known = (name, f"m_{side}puts_{k + 1}", f"c_{side}puts_{k + 1}", f"{side}_{k}", *_only(side, names))
+        known = (name, f"m_{side}puts_{k + 1}", f"c_{side}puts_{k + 1}", f"{side}_{k}", *only)
         if (key := next((key for key in known if key in arrays), None)) is not None:
             found[name] = arrays[key]
     if len(found) == len(names):
@@ -270,10 +263,6 @@ def _named(arrays: Mapping[str, Array], names: Sequence[str], side: str, where: 
             remedy=f"name the arrays after the {side}puts",
         )
     return dict(zip(names, arrays.values(), strict=True))
-
-
-def _only(side: str, names: Sequence[str]) -> tuple[str, ...]:
-    return (f"{side}puts", f"m_{side}puts") if len(names) == 1 else ()
 
 
 def read_labels(files: Sequence[Path]) -> list[int]:
@@ -288,11 +277,9 @@ def read_labels(files: Sequence[Path]) -> list[int]:
     return found
 
 
-def _split(source: Graph, named: Mapping[str, Array], where: str) -> Iterator[Sample]:
-    rows = {name: _rows(source.tensors[name], value, where) for name, value in named.items()}
-    count = min(len(value) for value in rows.values())
-    for k in range(count):
-        yield {name: value[k] for name, value in rows.items()}
+def _each(rows: Mapping[str, Sequence[Array] | Array]) -> list[Sample]:
+    """Sample by sample, as many as all edges have."""
+    return [{name: value[k] for name, value in rows.items()} for k in range(min(map(len, rows.values())))]
 
 
 def _rows(tensor: Tensor, value: Array, where: str) -> list[Array]:

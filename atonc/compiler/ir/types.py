@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cache, cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -97,10 +98,7 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        count = 1
-        for dim in self.shape:
-            count *= dim
-        return count
+        return prod(self.shape)
 
     @property
     def code_range(self) -> tuple[int, int]:
@@ -192,19 +190,21 @@ def check_tensor(tensor: Tensor) -> None:
         raise ModelError("a tensor has no name")
     if tensor.dtype not in TYPES:
         raise ModelError(f"element type {tensor.dtype!r} is not known", where=tensor.name)
-    _check_shape(tensor)
+    check_shape(tensor.shape, tensor.name)
     _check_quantisation(tensor)
     if tensor.data is not None and tensor.data.shape != tensor.shape:
         raise ModelError(f"constant has shape {tensor.data.shape}, declared {tensor.shape}", where=tensor.name)
 
 
-def _check_shape(tensor: Tensor) -> None:
-    if len(tensor.shape) > MAX_RANK:
-        raise ModelError(f"{len(tensor.shape)} dimensions, at most {MAX_RANK} are supported", where=tensor.name)
-    if any(not 0 <= dim <= MAX_DIM for dim in tensor.shape):
-        raise ModelError(f"shape {tensor.shape} has an impossible dimension", where=tensor.name)
-    if tensor.elements > MAX_ELEMENTS:
-        raise ModelError(f"{tensor.elements} elements, at most {MAX_ELEMENTS} are supported", where=tensor.name)
+def check_shape(shape: tuple[int, ...], where: str) -> tuple[int, ...]:
+    """Returns a shape whose product is safe to allocate, or raises a ModelError."""
+    if len(shape) > MAX_RANK:
+        raise ModelError(f"{len(shape)} dimensions, at most {MAX_RANK} are supported", where=where)
+    if any(not 0 <= dim <= MAX_DIM for dim in shape):
+        raise ModelError(f"shape {shape} has an impossible dimension", where=where)
+    if prod(shape) > MAX_ELEMENTS:
+        raise ModelError(f"{prod(shape)} elements, at most {MAX_ELEMENTS} are supported", where=where)
+    return shape
 
 
 def _check_quantisation(tensor: Tensor) -> None:

@@ -102,10 +102,10 @@ def binary(call: OpCall) -> list[Real]:
     return [fused_activation(values, call)]
 
 
-@computes("quantize", "dequantize", "requantize", "identity")
-def convert(call: OpCall) -> list[Real]:
-    """The real value stays; only the number format of the output differs."""
-    return [call.arg(0).real]
+# the real value stays, only the number format of the output differs; at shifted edges code and zero point move by 128
+CONVERSIONS = ("quantize", "dequantize", "requantize", "identity", "uint8_to_int8", "int8_to_uint8")
+computes(*CONVERSIONS)(lambda call: [call.arg(0).real])
+computes("select")(lambda call: [np.where(call.arg(0).codes, call.arg(1).real, call.arg(2).real)])
 
 
 @computes("cast")
@@ -113,11 +113,6 @@ def cast(call: OpCall) -> list[Real]:
     """Numbers, not codes: a cast ignores quantisation and truncates towards zero."""
     values = call.arg(0).codes.astype(np.float64)
     return [values if call.out.is_float or call.out.dtype == "bool" else np.trunc(values)]
-
-
-@computes("select")
-def select(call: OpCall) -> list[Real]:
-    return [np.where(call.arg(0).codes, call.arg(1).real, call.arg(2).real)]
 
 
 @computes("batch_norm")
@@ -152,12 +147,6 @@ def recode(call: OpCall) -> list[Real]:
     """The same codes in another format: what a kernel gives that looks at codes only; an activation limits them."""
     codes = call.arg(0).codes.astype(np.float64)
     return [fused_activation((codes - call.out.zero_point) * call.out.scale, call)]
-
-
-@computes("uint8_to_int8", "int8_to_uint8")
-def shift_edge(call: OpCall) -> list[Real]:
-    """The same real values: the scale stays, code and zero point move by 128."""
-    return [call.arg(0).real]
 
 
 @computes("affine")

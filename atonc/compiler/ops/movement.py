@@ -12,25 +12,14 @@ from atonc.compiler.ops.registry import computes, moves
 from atonc.compiler.ops.values import OpCall, Real
 from atonc.machine.base.errors import UnsupportedError
 
-
-@moves("reshape", "squeeze", "expand_dims", "flatten", data_inputs=1)
-def reshape(call: OpCall, data: list[Array]) -> list[Array]:
-    return [data[0].reshape(call.out.shape)]
-
-
-@moves("transpose", data_inputs=1)
-def transpose(call: OpCall, data: list[Array]) -> list[Array]:
-    return [np.transpose(data[0], call.attrs["perm"])]
-
-
-@moves("concat")
-def concat(call: OpCall, data: list[Array]) -> list[Array]:
-    return [np.concatenate(data, axis=call.attrs["axis"])]
-
-
-@moves("pack")
-def pack(call: OpCall, data: list[Array]) -> list[Array]:
-    return [np.stack(data, axis=call.attrs["axis"])]
+moves("reshape", "squeeze", "expand_dims", "flatten", data_inputs=1)(
+    lambda call, data: [data[0].reshape(call.out.shape)]
+)
+moves("transpose", data_inputs=1)(lambda call, data: [np.transpose(data[0], call.attrs["perm"])])
+moves("concat")(lambda call, data: [np.concatenate(data, axis=call.attrs["axis"])])
+moves("pack")(lambda call, data: [np.stack(data, axis=call.attrs["axis"])])
+moves("reverse", data_inputs=1)(lambda call, data: [np.flip(data[0], axis=call.attrs["axes"])])
+moves("expand", data_inputs=1)(lambda call, data: [np.broadcast_to(data[0], call.out.shape)])
 
 
 @moves("unpack", data_inputs=1)
@@ -69,10 +58,8 @@ def pad(call: OpCall, data: list[Array]) -> list[Array]:
     return [np.pad(data[0], pads, constant_values=fill)]
 
 
-@moves("tile", "expand", data_inputs=1)
+@moves("tile", data_inputs=1)
 def tile(call: OpCall, data: list[Array]) -> list[Array]:
-    if call.op.kind == "expand":
-        return [np.broadcast_to(data[0], call.out.shape)]
     return [np.tile(data[0], [o // i for o, i in zip(call.out.shape, data[0].shape, strict=True)])]
 
 
@@ -158,11 +145,6 @@ def gather_nd(call: OpCall, data: list[Array]) -> list[Array]:
     return [data[0][tuple(_inside(column, size) for column, size in zip(columns, sizes, strict=True))]]
 
 
-@moves("reverse", data_inputs=1)
-def reverse(call: OpCall, data: list[Array]) -> list[Array]:
-    return [np.flip(data[0], axis=call.attrs["axes"])]
-
-
 def source_positions(size_in: int, size_out: int, scale: float, coordinates: str) -> Real:
     """For every output index the real position in the input. `scale` is output per input."""
     index = np.arange(size_out, dtype=np.float64)
@@ -216,25 +198,16 @@ def resize_linear(call: OpCall) -> list[Real]:
     values = call.arg(0).real
     for axis, size_in, size_out, scale in _axes(call):
         positions = source_positions(size_in, size_out, scale, call.attrs["coordinates"])
-        values = _blend(values, axis, np.clip(positions, 0, size_in - 1))
+        positions = np.clip(positions, 0, size_in - 1)
+        low = np.floor(positions).astype(np.int64)
+        high = np.minimum(low + 1, values.shape[axis] - 1)
+        weight: Any = (positions - low).reshape(tuple(-1 if i == axis else 1 for i in range(values.ndim)))
+        values = np.take(values, low, axis=axis) * (1.0 - weight) + np.take(values, high, axis=axis) * weight
     return [values]
 
 
-def _blend(values: Real, axis: int, positions: Real) -> Real:
-    low = np.floor(positions).astype(np.int64)
-    high = np.minimum(low + 1, values.shape[axis] - 1)
-    weight: Any = (positions - low).reshape(tuple(-1 if i == axis else 1 for i in range(values.ndim)))
-    return np.take(values, low, axis=axis) * (1.0 - weight) + np.take(values, high, axis=axis) * weight
-
-
-@computes("shape")
-def shape(call: OpCall) -> list[Real]:
-    return [np.array(call.arg(0).codes.shape, np.float64)]
-
-
-@computes("fill")
-def fill(call: OpCall) -> list[Real]:
-    return [np.full(call.out.shape, float(call.arg(0).real.reshape(-1)[0]))]
+computes("shape")(lambda call: [np.array(call.arg(0).codes.shape, np.float64)])
+computes("fill")(lambda call: [np.full(call.out.shape, float(call.arg(0).real.reshape(-1)[0]))])
 
 
 @computes("range")

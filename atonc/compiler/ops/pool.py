@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def reduce(call: OpCall) -> list[Real]:
     if call.op.kind in ("mean", "sum"):
         exact = ordered_sum(x.centred, axes) if x.tensor.is_float else x.centred.sum(axis=axes)
         total = _kept(exact, axes, keep) * x.scales[0]
-        return [total / _extent(x.codes.shape, axes) if call.op.kind == "mean" else total]
+        return [total / prod(x.codes.shape[axis] for axis in axes) if call.op.kind == "mean" else total]
     if call.op.kind in EXTREMES and not x.tensor.is_float:  # codes have no -0.0 and no NaN: any order will do
         return [_kept(EXTREMES[call.op.kind].reduce(x.real, axis=axes), axes, keep)]
     return [_kept(_folded(call.op.kind, x.real, axes), axes, keep)]
@@ -89,13 +90,6 @@ def _folded(kind: str, values: Real, axes: tuple[int, ...]) -> Real:
     for part in front.reshape(-1, *rest):
         result = fold(result, part)
     return result
-
-
-def _extent(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    count = 1
-    for axis in axes:
-        count *= shape[axis]
-    return count
 
 
 @computes("arg_max", "arg_min")

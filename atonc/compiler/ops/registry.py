@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from atonc.compiler.ops.rounding import is_counted, rounding_of
 from atonc.compiler.ops.values import Arg, ConvSums, OpCall, OpResult, Real, finish, same_codes, to_codes
 from atonc.machine.base.errors import UnsupportedError
 
+Filed = TypeVar("Filed")
 RealKernel = Callable[[OpCall], Sequence[Real | ConvSums]]
 CountKernel = Callable[[OpCall], Real]
 MoveKernel = Callable[[OpCall, list[Array]], list[Array]]
@@ -22,24 +24,24 @@ _count: dict[str, CountKernel] = {}
 _move: dict[str, tuple[MoveKernel, int | None]] = {}
 
 
-def computes(*kinds: str) -> Callable[[RealKernel], RealKernel]:
-    """Registers a kernel that returns real numbers, or the sums that they follow from."""
+def filed(table: dict[str, Filed], *keys: str) -> Callable[[Filed], Filed]:
+    """Files a function in a table under these keys."""
 
-    def register(kernel: RealKernel) -> RealKernel:
-        _real.update(dict.fromkeys(kinds, kernel))
-        return kernel
+    def register(function: Filed) -> Filed:
+        table.update(dict.fromkeys(keys, function))
+        return function
 
     return register
+
+
+def computes(*kinds: str) -> Callable[[RealKernel], RealKernel]:
+    """Registers a kernel that returns real numbers, or the sums that they follow from."""
+    return filed(_real, *kinds)
 
 
 def counts(*kinds: str) -> Callable[[CountKernel], CountKernel]:
     """Registers a kernel in whole numbers beside the exact one: codes of the output, without its zero point."""
-
-    def register(kernel: CountKernel) -> CountKernel:
-        _count.update(dict.fromkeys(kinds, kernel))
-        return kernel
-
-    return register
+    return filed(_count, *kinds)
 
 
 def moves(*kinds: str, data_inputs: int | None = None) -> Callable[[MoveKernel], MoveKernel]:
@@ -80,18 +82,12 @@ def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[OpRes
             results = [finish(real, tensor, rounding) for real, tensor in reals]
             if is_counted(op, tensors, call.out):
                 results = [replace(results[0], codes=to_codes(_count[op.kind](call), call.out))]
-            return _clipped(results, op)
-        if op.kind in _move:
-            return _clipped(_run_move(call, *_move[op.kind]), op)
-    raise UnsupportedError(f"operator {op.kind} has no reference kernel", where=op.name)
-
-
-def _clipped(results: list[OpResult], op: Op) -> list[OpResult]:
-    """A fused activation of the canonical graph: `clip` = (low, high) in codes of the output."""
-    if "clip" not in op.attrs:
-        return results
-    low, high = op.attrs["clip"]
-    return [result.clipped(low, high) for result in results]
+        elif op.kind in _move:
+            results = _run_move(call, *_move[op.kind])
+        else:
+            raise UnsupportedError(f"operator {op.kind} has no reference kernel", where=op.name)
+        # a fused activation of the canonical graph: `clip` = (low, high) in codes of the output
+        return [result.clipped(*op.attrs["clip"]) for result in results] if "clip" in op.attrs else results
 
 
 def _run_move(call: OpCall, kernel: MoveKernel, data_inputs: int | None) -> list[OpResult]:

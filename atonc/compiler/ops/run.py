@@ -123,7 +123,10 @@ def start_values(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     for name in graph.inputs:
         if name not in inputs:
             raise InputError(f"no value for input {name!r}", where=graph.name)
-        values[name] = _fit(inputs[name], graph.tensors[name])
+        value, tensor = inputs[name], graph.tensors[name]
+        if value.shape != tensor.shape:
+            raise InputError(f"input has shape {value.shape}, the model wants {tensor.shape}", where=tensor.name)
+        values[name] = value.astype(np.float64) if tensor.is_float else value.astype(tensor.dtype)
     return values
 
 
@@ -134,9 +137,3 @@ def run_op(graph: Graph, op: Op, values: Mapping[str, Array]) -> list[OpResult]:
         raise
     except (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError, MemoryError) as error:
         raise impossible(graph, op, "cannot be computed", error) from error
-
-
-def _fit(value: Array, tensor: Tensor) -> Array:
-    if value.shape != tensor.shape:
-        raise InputError(f"input has shape {value.shape}, the model wants {tensor.shape}", where=tensor.name)
-    return value.astype(np.float64) if tensor.is_float else value.astype(tensor.dtype)

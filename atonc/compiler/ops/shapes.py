@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.compiler.ops.registry import filed
 from atonc.machine.base.errors import ModelError
 
 Shape = tuple[int, ...]
@@ -38,11 +39,7 @@ def infer_shape(kind: str, attrs: Mapping[str, Any], inputs: Sequence[Shape]) ->
 
 
 def rule(*kinds: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        _rules.update(dict.fromkeys(kinds, function))
-        return function
-
-    return register
+    return filed(_rules, *kinds)
 
 
 def keeps_shape(kind: str, along_axis: bool) -> Callable[[Kernel], Kernel]:
@@ -64,9 +61,8 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     return tuple(result)
 
 
-@rule(*BINARY, "select")
-def _broadcasting(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-    return broadcast(inputs)
+rule(*BINARY, "select")(lambda attrs, inputs: broadcast(inputs))
+rule("transpose")(lambda attrs, inputs: tuple(inputs[0][axis] for axis in attrs["perm"]))
 
 
 @rule(
@@ -133,11 +129,6 @@ def _concat(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
 def _pack(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
     axis = attrs["axis"]
     return (*inputs[0][:axis], len(inputs), *inputs[0][axis:])
-
-
-@rule("transpose")
-def _transpose(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
-    return tuple(inputs[0][axis] for axis in attrs["perm"])
 
 
 @rule("pad")

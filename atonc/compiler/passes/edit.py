@@ -7,13 +7,13 @@ it, a list replaces it; what the rule appends itself stands before that. What no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor, check
-from atonc.compiler.ops.values import same_codes
+from atonc.compiler.ops.values import Arg, Real, same_codes
 
 Rule = Callable[[Op, "Editor"], Sequence[Op] | None]
 Pass = Callable[[Graph], Graph]
@@ -116,17 +116,13 @@ class Editor:
 
     def _rename(self, inner: str, output: str) -> bool:
         """The producer of `inner` writes the graph output itself; formats must be the same."""
-        producer = self.producer(inner)
-        if producer is None or inner in self.outputs or inner in self.graph.inputs:
+        if inner not in self._index or inner in self.outputs or inner in self.graph.inputs:
             return False
         if self.tensors[inner].shape != self.tensors[output].shape:
             return False
         self.tensors[output] = replace(self.tensors[inner], name=output)
-        index = self._index[inner]
-        self.ops[index] = replace(producer, outputs=_renamed(producer.outputs, inner, output))
-        self._index[output] = index
-        self.ops = [replace(op, inputs=_renamed(op.inputs, inner, output)) if inner in op.inputs else op
-                    for op in self.ops]  # fmt: skip
+        self.ops = list(renamed(self.ops, {inner: output}))
+        self._index[output] = self._index[inner]
         self.readers[output] += self.readers[inner] - 1
         self.moved[inner] = output
         return True
@@ -144,8 +140,17 @@ class Editor:
         return check(replace(self.graph, tensors=tensors, ops=tuple(kept)), self.graph.tensors)
 
 
-def _renamed(names: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
-    return tuple(new if name == old else name for name in names)
+def renamed(ops: Iterable[Op], names: Mapping[str, str]) -> tuple[Op, ...]:
+    """Operators that read and write the same tensors under other names."""
+
+    def new(listed: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(names.get(name, name) for name in listed)
+
+    return tuple(
+        op if names.keys().isdisjoint((*op.inputs, *op.outputs))
+        else replace(op, inputs=new(op.inputs), outputs=new(op.outputs))
+        for op in ops
+    )  # fmt: skip
 
 
 def rewrite(graph: Graph, rule: Rule) -> Graph:
@@ -180,6 +185,13 @@ def is_int8(tensor: Tensor) -> bool:
 def same_format(x: Tensor, y: Tensor) -> bool:
     """True if values move from one to the other as they are."""
     return x.dtype == y.dtype and same_codes(x, y)
+
+
+def real_data(tensor: Tensor) -> Real:
+    """The values of a constant as real numbers."""
+    if tensor.data is None:
+        raise ValueError(tensor.name)
+    return Arg(tensor, tensor.data).real
 
 
 def real_value(tensor: Tensor) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.rounding import AS_CODES, AS_UINT8, ATTRIBUTE, SINGLE, TWICE
-from atonc.compiler.passes.edit import Editor, rewrite, rewrites, same_format, with_attrs
+from atonc.compiler.passes.edit import Editor, real_data, renamed, rewrite, rewrites, same_format, with_attrs
 from atonc.compiler.passes.layers import WEIGHTED, bias_values
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count
@@ -26,24 +26,19 @@ def name_conversions(graph: Graph) -> Graph:
 
 
 def _named_by_formats(op: Op, editor: Editor) -> list[Op] | None:
-    if op.kind == "cast" and _is_plain_cast(op, editor.graph):
-        return [replace(op, kind="dequantize")]
-    if op.kind not in ("quantize", "dequantize", "requantize", "identity"):
+    if op.kind not in ("cast", "quantize", "dequantize", "requantize", "identity"):
         return None
-    kind = conversion_kind(editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0]))
-    return [replace(op, kind=kind)]
+    x, y = editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])
+    if op.kind != "cast":
+        return [replace(op, kind=conversion_kind(x, y))]
+    unit = x.quant is not None and x.quant.is_per_tensor and x.scale == 1.0 and x.zero_point == 0
+    return [replace(op, kind="dequantize")] if y.is_float and unit else None
 
 
 def conversion_kind(x: Tensor, y: Tensor) -> str:
     if x.quant is not None:
         return "requantize" if y.quant is not None else "dequantize"
     return "quantize" if y.quant is not None else "identity"
-
-
-def _is_plain_cast(op: Op, graph: Graph) -> bool:
-    x, y = graph.tensors[op.inputs[0]], graph.tensors[op.outputs[0]]
-    unit = x.quant is not None and x.quant.is_per_tensor and x.scale == 1.0 and x.zero_point == 0
-    return y.is_float and unit
 
 
 def _give_scale_to_bytes(graph: Graph) -> Graph:
@@ -184,9 +179,13 @@ def quantise_earlier(graph: Graph) -> Graph:
     network: DequantizeLinear - Concat - Reshape - Transpose - QuantizeLinear. From the last operator to the first, so
     that whole chains change.
     """
-    tensors, readers = dict(graph.tensors), _readers(graph)
+    tensors, readers = dict(graph.tensors), graph.consumers
+
+    def is_inner(name: str) -> bool:
+        return tensors[name].is_float and not tensors[name].is_constant and name not in graph.outputs
+
     for op in reversed(graph.ops):
-        if is_move(op.kind) and all(_is_inner(graph, tensors[name]) for name in op.outputs):
+        if is_move(op.kind) and all(map(is_inner, op.outputs)):
             wanted = [_wanted(reader, name, tensors) for name in op.outputs for reader in readers.get(name, ())]
             found = _common(wanted)
             for name in op.outputs if found else ():
@@ -200,18 +199,6 @@ def quantise_earlier(graph: Graph) -> Graph:
         for op in graph.ops
     ]
     return replace(graph, tensors=tensors, ops=tuple(ops))
-
-
-def _readers(graph: Graph) -> dict[str, list[Op]]:
-    found: dict[str, list[Op]] = {}
-    for op in graph.ops:
-        for name in dict.fromkeys(op.inputs):
-            found.setdefault(name, []).append(op)
-    return found
-
-
-def _is_inner(graph: Graph, tensor: Tensor) -> bool:
-    return tensor.is_float and not tensor.is_constant and tensor.name not in graph.outputs
 
 
 def _wanted(reader: Op, name: str, tensors: Mapping[str, Tensor]) -> Format | None:
@@ -321,18 +308,9 @@ def _real_input(name: str, op: Op, editor: Editor) -> str:
     if tensor.quant is None:
         return name
     if tensor.data is not None:
-        return editor.once(name, "real", lambda: editor.constant(f"{name}:real", real_data(tensor)))
+        return editor.once(name, "real", lambda: editor.constant(f"{name}:real", real_data(tensor).astype(np.float32)))
     real = Tensor(f"{name}:real", tensor.shape, "float32")
     return editor.derived(name, real, "dequantize", f"{op.name}:real", op.origin)
-
-
-def real_data(tensor: Tensor) -> np.ndarray:
-    """The values of a constant as float32."""
-    if tensor.data is None or tensor.quant is None:
-        raise ValueError(tensor.name)
-    rank, quant = tensor.data.ndim, tensor.quant
-    centred = tensor.data.astype(np.float64) - quant.along(quant.zero_points, rank)
-    return np.asarray((centred * quant.along(quant.scales, rank)).astype(np.float32))
 
 
 TYPES = ("float32", "int8", "uint8", "int16")
@@ -354,15 +332,12 @@ def set_edge_types(graph: Graph, input_type: str, output_type: str) -> Graph:
     for name, wanted in outputs.items():
         graph = _set_output(graph, name, wanted)
     notes = [
-        f"{name} stays {graph.tensors[name].dtype}: it holds no {_codes_of(wanted)} that could be given as {wanted}"
+        f"{name} stays {graph.tensors[name].dtype}: it holds no "
+        f"{f'{BITS[wanted]}-bit codes' if wanted in BITS else 'codes'} that could be given as {wanted}"
         for name, wanted in (*inputs.items(), *outputs.items())
         if graph.tensors[name].dtype != wanted
     ]
     return check(replace(graph, notes=(*graph.notes, *notes)))
-
-
-def _codes_of(dtype: str) -> str:
-    return f"{BITS[dtype]}-bit codes" if dtype in BITS else "codes"
 
 
 def _may_be(codes: Tensor, dtype: str) -> bool:
@@ -412,17 +387,13 @@ def _set_input(graph: Graph, name: str, dtype: str) -> Graph:
         return replace(graph, tensors={**graph.tensors, name: codes})
     inner = f"{name}:codes"
     kind = "quantize" if dtype == "float32" else ("uint8_to_int8" if dtype == "uint8" else "int8_to_uint8")
-    ops = [replace(op, inputs=tuple(inner if n == name else n for n in op.inputs)) for op in graph.ops]
+    ops = renamed(graph.ops, {name: inner})
     tensors = {**graph.tensors, name: _other(codes, name, dtype), inner: replace(codes, name=inner)}
     return replace(graph, ops=(Op(kind, inner, (name,), (inner,)), *ops), tensors=tensors)
 
 
 def _without(graph: Graph, op: Op, gone: str, kept: str) -> Graph:
-    ops = tuple(
-        replace(other, inputs=tuple(kept if n == gone else n for n in other.inputs))
-        for other in graph.ops
-        if other is not op
-    )
+    ops = renamed((other for other in graph.ops if other is not op), {gone: kept})
     tensors = {n: t for n, t in graph.tensors.items() if n != gone}
     outputs = tuple(kept if n == gone else n for n in graph.outputs)
     tensors[kept] = replace(graph.tensors[gone], name=kept)
@@ -443,14 +414,7 @@ def _set_output(graph: Graph, name: str, dtype: str) -> Graph:
         return graph
     inner = f"{name}:codes"
     kind = "dequantize" if dtype == "float32" else ("int8_to_uint8" if dtype == "uint8" else "uint8_to_int8")
-    ops = [
-        replace(
-            op,
-            inputs=tuple(inner if n == name else n for n in op.inputs),
-            outputs=tuple(inner if n == name else n for n in op.outputs),
-        )
-        for op in graph.ops
-    ]
+    ops = renamed(graph.ops, {name: inner})
     tensors = {**graph.tensors, name: _other(codes, name, dtype), inner: replace(codes, name=inner)}
     return replace(graph, ops=(*ops, Op(kind, f"{name}:{dtype}", (inner,), (name,))), tensors=tensors)
 
@@ -460,18 +424,7 @@ def _peel_output(graph: Graph, producer: Op, name: str) -> Graph:
     codes = producer.inputs[0]
     if codes in graph.outputs or codes in graph.inputs or graph.consumers.get(name):
         return graph
-    ops = tuple(
-        replace(
-            op,
-            inputs=tuple(name if n == codes else n for n in op.inputs),
-            outputs=tuple(name if n == codes else n for n in op.outputs),
-        )
-        for op in graph.ops
-        if op is not producer
-    )
-    tensors = {n: t for n, t in graph.tensors.items() if n != codes}
-    tensors[name] = replace(graph.tensors[codes], name=name)
-    return replace(graph, ops=ops, tensors=tensors)
+    return _without(graph, producer, codes, name)
 
 
 def round_once(graph: Graph) -> Graph:

@@ -11,7 +11,7 @@ from atonc.compiler.ops import rounding
 from atonc.compiler.ops.functions import RANGES
 from atonc.compiler.ops.rounding import round_half_away
 from atonc.compiler.ops.values import Real
-from atonc.compiler.passes.edit import Editor, real_value, rewrites, same_format, with_attrs
+from atonc.compiler.passes.edit import Editor, real_data, real_value, rewrites, same_format, with_attrs
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTED = ("conv", "dense", "transpose_conv")
@@ -38,8 +38,7 @@ def fuse_affine(op: Op, editor: Editor) -> list[Op] | None:
     x_name, function = found
     producer = editor.producer(x_name)
     x = editor.tensor(x_name)
-    alone = producer is not None and x.is_float and editor.read_once(x_name) and _is_open(producer)
-    if alone and producer is not None:
+    if producer is not None and x.is_float and editor.read_once(x_name) and not is_clamped(producer):
         if producer.kind in WEIGHTED:
             joined = into_weights(producer, function, editor)
             if joined is not None:
@@ -51,18 +50,16 @@ def fuse_affine(op: Op, editor: Editor) -> list[Op] | None:
     return [_operator(op, x_name, function, op.outputs, editor)] if op.kind == "batch_norm" else None
 
 
+def is_clamped(op: Op) -> bool:
+    return "clip" in op.attrs or op.attrs.get("activation", "none") != "none" or len(op.outputs) != 1
+
+
 def _replace(producer: Op, joined: Op, op: Op, editor: Editor) -> list[Op]:
-    editor.replace_op(producer, replace(joined, origin=(*producer.origin, *op.origin), attrs=_attrs(joined, op)))
-    return []
-
-
-def _attrs(joined: Op, op: Op) -> dict[str, object]:
     """The clamp of the later operator stays."""
-    return {**joined.attrs, **{key: op.attrs[key] for key in ("clip", "activation") if key in op.attrs}}
-
-
-def _is_open(op: Op) -> bool:
-    return "clip" not in op.attrs and op.attrs.get("activation", "none") == "none" and len(op.outputs) == 1
+    clamp = {key: op.attrs[key] for key in ("clip", "activation") if key in op.attrs}
+    origin = (*producer.origin, *op.origin)
+    editor.replace_op(producer, replace(joined, origin=origin, attrs={**joined.attrs, **clamp}))
+    return []
 
 
 def _operator(op: Op, x: str, function: GainOffset, outputs: tuple[str, ...], editor: Editor) -> Op:
@@ -76,7 +73,7 @@ def _operator(op: Op, x: str, function: GainOffset, outputs: tuple[str, ...], ed
 def affine_of(op: Op, editor: Editor) -> tuple[str, GainOffset] | None:
     """The input and the function of an operator that is x * gain + offset along the last axis."""
     if op.kind == "affine":
-        return op.inputs[0], GainOffset(*(_real(editor.tensor(name)) for name in op.inputs[1:3]))
+        return op.inputs[0], GainOffset(*(real_data(editor.tensor(name)) for name in op.inputs[1:3]))
     if op.kind == "batch_norm":
         return _batch_norm(op, editor)
     if op.kind not in ("mul", "div", "add", "sub") or len(op.inputs) != 2:
@@ -108,19 +105,9 @@ def _batch_norm(op: Op, editor: Editor) -> tuple[str, GainOffset] | None:
     constants = [editor.tensor(name) for name in op.inputs[1:5]]
     if op.attrs["axis"] != len(x.shape) - 1 or any(not c.is_constant for c in constants):
         return None
-    gain, offset, mean, variance = (_real(c).reshape(-1) for c in constants)
+    gain, offset, mean, variance = (real_data(c).reshape(-1) for c in constants)
     factor = gain / np.sqrt(variance + op.attrs["epsilon"])
     return x.name, GainOffset(factor, offset - mean * factor)
-
-
-def _real(tensor: Tensor) -> Real:
-    if tensor.data is None:
-        raise ValueError(tensor.name)
-    values = tensor.data.astype(np.float64)
-    quant = tensor.quant
-    if quant is None:
-        return values
-    return np.asarray((values - quant.along(quant.zero_points, values.ndim)) * quant.along(quant.scales, values.ndim))
 
 
 def _vector(constant: Tensor, x: Tensor) -> Real | None:
@@ -128,9 +115,9 @@ def _vector(constant: Tensor, x: Tensor) -> Real | None:
     if not constant.is_float and constant.quant is None:
         return None
     if constant.elements == 1:
-        return _real(constant).reshape(1)
+        return real_data(constant).reshape(1)
     if constant.shape and x.shape and constant.elements == constant.shape[-1] == x.shape[-1]:
-        return _real(constant).reshape(-1)
+        return real_data(constant).reshape(-1)
     return None
 
 
@@ -161,7 +148,7 @@ def bias_values(bias: Tensor | None, x: Tensor, weights: Tensor) -> Real:
         return np.zeros(1)
     if bias.quant is None and not bias.is_float:
         return np.asarray(bias.data.astype(np.float64).reshape(-1) * accumulator_units(x, weights))
-    return _real(bias).reshape(-1)
+    return real_data(bias).reshape(-1)
 
 
 def accumulator_units(x: Tensor, weights: Tensor) -> Real:

@@ -15,8 +15,9 @@ import numpy as np
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.shapes import ALONG_AXIS
-from atonc.compiler.passes.edit import Editor, rewrite, rewrites, same_format
+from atonc.compiler.passes.edit import Editor, renamed, rewrite, rewrites, same_format
 from atonc.machine.base.errors import InputError
 
 Order = tuple[int, ...]
@@ -209,11 +210,7 @@ RULES: dict[str, LayoutRule] = {}
 
 
 def lays_out(*kinds: str) -> Callable[[LayoutRule], LayoutRule]:
-    def register(function: LayoutRule) -> LayoutRule:
-        RULES.update(dict.fromkeys(kinds, function))
-        return function
-
-    return register
+    return filed(RULES, *kinds)
 
 
 def _leave_plain(state: _Layouts, op: Op) -> None:
@@ -429,18 +426,15 @@ def _move(op: Op, editor: Editor) -> list[Op] | None:
     if source is None or source.kind not in ELEMENTWISE or not editor.read_once(op.inputs[0]):
         return None
     x, middle, y = (editor.tensor(name) for name in (source.inputs[0], op.inputs[0], op.outputs[0]))
-    if not _gets_smaller(x, middle) or x.is_constant or len(source.inputs) != 1:
+    per_tensor = x.quant is None or x.quant.is_per_tensor
+    # real numbers, or the bytes of an edge: above them are codes, or real numbers on their way from codes
+    gets_smaller = (middle.is_float or middle.dtype == "uint8") and x.dtype not in ("float64", "int64")
+    if not (per_tensor and gets_smaller) or x.is_constant or len(source.inputs) != 1:
         return None
     shape = permuted(x.shape, op.attrs["perm"]) if op.kind == "transpose" else y.shape
     inner = editor.like(x.name, "moved", shape=shape)
     editor.readers[x.name] += 1
     return [replace(op, inputs=(x.name,), outputs=(inner,)), replace(source, inputs=(inner,), outputs=op.outputs)]
-
-
-def _gets_smaller(x: Tensor, middle: Tensor) -> bool:
-    """Real numbers, or the bytes of an edge: above them are codes, or real numbers on their way from codes."""
-    per_tensor = x.quant is None or x.quant.is_per_tensor
-    return per_tensor and (middle.is_float or middle.dtype == "uint8") and x.dtype not in ("float64", "int64")
 
 
 POSITIONS = ("chfirst", "chlast")
@@ -482,9 +476,8 @@ def _turn_input(graph: Graph, name: str, position: str) -> Graph:
     first = f"{name}:last"
     shape = permuted(tensor.shape, channel_first(rank))
     tensors = {**graph.tensors, name: replace(tensor, shape=shape), first: replace(tensor, name=first)}
-    ops = tuple(replace(op, inputs=tuple(first if n == name else n for n in op.inputs)) for op in graph.ops)
     turn = Op("transpose", first, (name,), (first,), {"perm": channel_last(rank)})
-    return replace(graph, tensors=tensors, ops=(turn, *ops))
+    return replace(graph, tensors=tensors, ops=(turn, *renamed(graph.ops, {name: first})))
 
 
 def _chain(graph: Graph, name: str) -> list[Op]:
@@ -505,10 +498,7 @@ def _without_input_transpose(graph: Graph, name: str, chain: list[Op]) -> Graph:
     tensors = dict(graph.tensors)
     for before in (name, *(op.outputs[0] for op in chain[:-1])):
         tensors[before] = replace(tensors[before], shape=permuted(tensors[before].shape, perm))
-    gone, kept = last.outputs[0], last.inputs[0]
-    ops = tuple(
-        replace(op, inputs=tuple(kept if n == gone else n for n in op.inputs)) for op in graph.ops if op is not last
-    )
+    ops = renamed((op for op in graph.ops if op is not last), {last.outputs[0]: last.inputs[0]})
     return replace(graph, tensors=tensors, ops=ops)
 
 
@@ -534,6 +524,5 @@ def _turn_output(graph: Graph, name: str, position: str) -> Graph:
     last = f"{name}:last"
     tensors[last] = replace(tensor, name=last)
     tensors[name] = replace(tensor, shape=permuted(tensor.shape, channel_first(rank)))
-    ops = tuple(replace(op, outputs=tuple(last if n == name else n for n in op.outputs)) for op in graph.ops)
     turn = Op("transpose", f"{name}:first", (last,), (name,), {"perm": channel_first(rank)})
-    return replace(graph, tensors=tensors, ops=(*ops, turn))
+    return replace(graph, tensors=tensors, ops=(*renamed(graph.ops, {name: last}), turn))

@@ -47,7 +47,9 @@ def make_tables(graph: Graph) -> Graph:
 def _tabulate(op: Op, editor: Editor, functions: _Functions) -> list[Op] | None:
     inputs, y = editor.tensors_of(op.inputs), editor.tensor(op.outputs[0])
     live = [tensor for tensor in inputs if not tensor.is_constant]
-    if op.kind not in POINTWISE or not live or not _is_pointwise(inputs, y):
+    if op.kind not in POINTWISE or not live:
+        return None
+    if not all(tensor.elements == 1 if tensor.is_constant else tensor.shape == y.shape for tensor in inputs):
         return None
     sources = [functions.of(tensor) for tensor in live]
     common = [root for root in sources[0] if all(root in source for source in sources)][-MAX_ROOTS:]
@@ -56,19 +58,15 @@ def _tabulate(op: Op, editor: Editor, functions: _Functions) -> list[Op] | None:
     if not values:
         return None
     functions.known[y.name] = values
-    if y.dtype == "float32" and op.kind not in FORMATS and np.isfinite(values[common[-1]]).all():
-        root = common[-1]
-        floats = tuple(float(value) for value in values[root])
-        return [Op("table", op.name, (root,), op.outputs, {"table": floats}, _origin(op, root, editor))]
-    if not is_int8(y) or (op.kind in NATIVE and len({t.name for t in live}) == 1 and is_int8(live[0])):
-        return None
     root = common[-1]  # the nearest one
-    table = tuple(int(code) for code in values[root])
+    table: tuple[float, ...]
+    if y.dtype == "float32" and op.kind not in FORMATS and np.isfinite(values[root]).all():
+        table = tuple(float(value) for value in values[root])
+    elif not is_int8(y) or (op.kind in NATIVE and len({t.name for t in live}) == 1 and is_int8(live[0])):
+        return None
+    else:
+        table = tuple(int(code) for code in values[root])
     return [Op("table", op.name, (root,), op.outputs, {"table": table}, _origin(op, root, editor))]
-
-
-def _is_pointwise(inputs: list[Tensor], y: Tensor) -> bool:
-    return all(tensor.elements == 1 if tensor.is_constant else tensor.shape == y.shape for tensor in inputs)
 
 
 def _evaluate(op: Op, editor: Editor, inputs: list[Tensor], values: dict[str, Array]) -> Array:

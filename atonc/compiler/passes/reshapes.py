@@ -15,14 +15,9 @@ from atonc.compiler.passes.layout import BROADCASTING, ELEMENTWISE
 def lower_packs(op: Op, editor: Editor) -> list[Op] | None:
     """Pack, unpack, gather of regular indices and slices with open ends, in terms of reshape, concat, split and
     slice."""
-    lowering = {
-        "pack": _pack,
-        "unpack": _unpack,
-        "gather": _gather,
-        "slice": _slice,
-        "split": _split,
-        "expand": _expand,
-    }
+    lowering = {"pack": _pack, "unpack": _unpack, "gather": _gather, "slice": _slice, "expand": _expand}
+    if op.kind == "split" and len(op.outputs) == 1:  # a single part is no split
+        return [replace(op, kind="identity", attrs={})]
     return lowering[op.kind](op, editor) if op.kind in lowering else None
 
 
@@ -52,11 +47,6 @@ def _unpack(op: Op, editor: Editor) -> list[Op]:
     inner = tuple(editor.like(name, "part", shape=part) for name in op.outputs)
     ends = [_reshape(op, source, target) for source, target in zip(inner, op.outputs, strict=True)]
     return [replace(op, kind="split", outputs=inner), *ends]
-
-
-def _split(op: Op, editor: Editor) -> list[Op] | None:
-    """Parts of size 1 along the whole: nothing to do; a single part is no split."""
-    return [replace(op, kind="identity", attrs={})] if len(op.outputs) == 1 else None
 
 
 def _expand(op: Op, editor: Editor) -> list[Op] | None:

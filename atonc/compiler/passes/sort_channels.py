@@ -14,7 +14,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
+from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.passes.edit import Editor, is_int8, rewrite
 from atonc.machine.base.frozen import dataclass
 
@@ -224,8 +224,8 @@ def _best_order(makers: list[Maker]) -> Order | None:
     """By the reach of the accumulators of one layer, or of one and inside it of another; None where nothing helps
     much."""
     size = makers[0].scale.size
-    keys = [_ranks(values) for maker in makers for values in (maker.needed, maker.scale)]
-    candidates = [np.argsort(key, kind="stable") for key in keys]
+    candidates = [np.argsort(values, kind="stable") for maker in makers for values in (maker.needed, maker.scale)]
+    keys = [np.argsort(order, kind="stable") for order in candidates]  # ranks
     for major, minor in list(permutations(range(0, len(keys), 2), 2))[:MOST_ORDERS]:
         bins = keys[major] * BINS // size
         turned = np.where(bins % 2 == 1, -keys[minor], keys[minor])  # so that the ends of bins meet
@@ -237,10 +237,6 @@ def _best_order(makers: list[Maker]) -> Order | None:
     wide = np.sum([maker.wide for maker in makers], axis=0)
     order = order[np.argsort(wide[order], kind="stable")]  # those that need more units at the end
     return None if np.array_equal(order, np.arange(size)) else order
-
-
-def _ranks(values: Real) -> Order:
-    return np.argsort(np.argsort(values, kind="stable"), kind="stable")
 
 
 def _costs(maker: Maker, orders: Order) -> Real:
@@ -294,10 +290,7 @@ def _moved(editor: Editor, name: str, order: Order | None, axis: int) -> str:
     tensor = editor.tensor(name)
     assert tensor.data is not None
     data: Array = np.ascontiguousarray(np.take(tensor.data, order, axis=axis))
-    return editor.constant(f"{name}:sorted", data, _moved_quant(tensor.quant, order, axis), tensor.dtype)
-
-
-def _moved_quant(quant: Quantisation | None, order: Order, axis: int) -> Quantisation | None:
-    if quant is None or quant.is_per_tensor or axis != quant.axis:
-        return quant
-    return replace(quant, scales=quant.scales[order], zero_points=quant.zero_points[order])
+    quant = tensor.quant
+    if quant is not None and not quant.is_per_tensor and axis == quant.axis:
+        quant = replace(quant, scales=quant.scales[order], zero_points=quant.zero_points[order])
+    return editor.constant(f"{name}:sorted", data, quant, tensor.dtype)

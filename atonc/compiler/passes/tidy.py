@@ -9,7 +9,7 @@ import numpy as np
 
 from atonc.compiler.ir import Graph, Op, Tensor, check
 from atonc.compiler.ops import run_op
-from atonc.compiler.passes.edit import Editor, rewrite, rewrites, same_format
+from atonc.compiler.passes.edit import Editor, renamed, rewrite, rewrites, same_format
 
 MAX_ELEMENTS = 1 << 25  # in all; what goes beyond stays computed
 
@@ -62,10 +62,9 @@ def merge_constants(graph: Graph) -> Graph:
     for name, tensor in graph.tensors.items():
         if tensor.data is not None and name not in graph.outputs:
             moved[name] = first.setdefault(_content(tensor), name)
-    ops = tuple(replace(op, inputs=tuple(moved.get(name, name) for name in op.inputs)) for op in graph.ops)
     gone = {name for name, kept in moved.items() if kept != name}
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name not in gone}
-    return check(replace(graph, ops=ops, tensors=tensors), graph.tensors)
+    return check(replace(graph, ops=renamed(graph.ops, moved), tensors=tensors), graph.tensors)
 
 
 def _content(tensor: Tensor) -> tuple[object, ...]:
@@ -153,9 +152,8 @@ def write_constant_outputs(graph: Graph) -> Graph:
     for name, inner in constants.items():
         tensors[inner] = replace(tensors[name], name=inner)
         tensors[name] = replace(tensors[name], data=None)
-    ops = [replace(op, inputs=tuple(constants.get(name, name) for name in op.inputs)) for op in graph.ops]
     copies = [Op("identity", f"{name}:copy", (inner,), (name,), {}, (name,)) for name, inner in constants.items()]
-    return replace(graph, tensors=tensors, ops=(*ops, *copies))
+    return replace(graph, tensors=tensors, ops=(*renamed(graph.ops, constants), *copies))
 
 
 def name_uniquely(graph: Graph) -> Graph:

@@ -150,7 +150,9 @@ def merge_dilation(op: Op, editor: Editor) -> list[Op] | None:
     if op.kind != "batch_to_space":
         return None
     conv = editor.producer(op.inputs[0])
-    if conv is None or conv.kind != "conv" or not editor.read_once(op.inputs[0]) or not _is_dense(conv):
+    if conv is None or conv.kind != "conv" or not editor.read_once(op.inputs[0]):
+        return None
+    if (*conv.attrs["stride"], *conv.attrs.get("dilation", (1, 1))) != (1, 1, 1, 1):
         return None
     spread = editor.producer(conv.inputs[0])
     if spread is None or spread.kind != "space_to_batch" or spread.attrs["blocks"] != op.attrs["blocks"]:
@@ -164,10 +166,6 @@ def merge_dilation(op: Op, editor: Editor) -> list[Op] | None:
     merged = replace(conv, inputs=(x.name, *conv.inputs[1:]), outputs=op.outputs, origin=origin)
     editor.readers[x.name] += 1
     return [with_attrs(merged, dilation=tuple(op.attrs["blocks"]), padding=padding)]
-
-
-def _is_dense(conv: Op) -> bool:
-    return tuple(conv.attrs["stride"]) == (1, 1) and tuple(conv.attrs.get("dilation", (1, 1))) == (1, 1)
 
 
 def _padding(spread: Op, conv: Op, gather: Op) -> tuple[int, int, int, int] | None:
@@ -192,7 +190,10 @@ def join_batch(op: Op, editor: Editor) -> list[Op] | None:
     if op.kind != "conv" or op.attrs["layout"] != "NHWC" or not _row_by_row(op, editor):
         return None
     x, y = editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])
-    rows, result = (editor.like(tensor.name, "rows", shape=_as_rows(tensor)) for tensor in (x, y))
+    rows, result = (
+        editor.like(tensor.name, "rows", shape=(1, tensor.shape[0] * tensor.shape[1], *tensor.shape[2:]))
+        for tensor in (x, y)
+    )
     before = Op("reshape", f"{op.name}:rows", (x.name,), (rows,), {}, op.origin)
     joined = replace(op, inputs=(rows, *op.inputs[1:]), outputs=(result,))
     return [before, joined, Op("reshape", f"{op.name}:batch", (result,), op.outputs, {}, op.origin)]
@@ -204,11 +205,6 @@ def _row_by_row(op: Op, editor: Editor) -> bool:
         return False
     top, _, bottom, _ = op.attrs["padding"]
     return bool(op.attrs["stride"][0] == 1 and top == bottom == 0)
-
-
-def _as_rows(tensor: Tensor) -> tuple[int, ...]:
-    batch, height, *rest = tensor.shape
-    return (1, batch * height, *rest)
 
 
 @rewrites

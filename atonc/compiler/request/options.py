@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
 from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
 from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, did_you_mean, option
 from atonc.machine.base.errors import ConflictError, InputError
@@ -11,6 +15,7 @@ from atonc.machine.base.room import room as room
 from atonc.machine.base.room import size as size
 from atonc.machine.hw.four_bits import PROBABILITY
 
+Number = TypeVar("Number", int, float)
 MODEL = "the model"
 EDGES = "inputs and outputs"
 MEMORY = "board and memory"
@@ -44,35 +49,24 @@ def unproven(text: str) -> tuple[str, ...]:
     return found
 
 
+def _number(text: str, read: Callable[[str], Number], fits: Callable[[Number], bool], what: str) -> Number:
+    with suppress(ValueError):
+        if fits(value := read(text)):
+            return value
+    raise InputError(f"{text[:60]!r} is not {what}")
+
+
 def positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise InputError(f"{text[:60]!r} is not a number above zero and below 1e9")
-    return value
+    return _number(text, float, lambda value: 0 < value < 1e9, "a number above zero and below 1e9")
 
 
 def whole(text: str) -> int:
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise InputError(f"{text[:60]!r} is not a whole number from 0 on")
-    return value
+    return _number(text, lambda given: int(given, 0), lambda value: value >= 0, "a whole number from 0 on")
 
 
 def share(text: str) -> float:
     """A cosine that is asked for."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise InputError(f"{text[:60]!r} is not a number from 0 to 1")
-    return value
+    return _number(text, float, lambda value: 0 <= value <= 1, "a number from 0 to 1")
 
 
 def require_passes(without: tuple[str, ...], extra: tuple[str, ...]) -> None:
@@ -258,22 +252,10 @@ class Options:
         takes=Takes(local=True, rare=True),
     )
     schedule_without: tuple[str, ...] = option(
-        (),
-        "--schedule-without",
-        MAPPING,
-        help_without(),
-        metavar="PASSES",
-        parse=names,
-        takes=RARE,
+        (), "--schedule-without", MAPPING, help_without(), metavar="PASSES", parse=names, takes=RARE
     )
     schedule_with: tuple[str, ...] = option(
-        (),
-        "--schedule-with",
-        MAPPING,
-        help_with(),
-        metavar="PASSES",
-        parse=names,
-        takes=RARE,
+        (), "--schedule-with", MAPPING, help_with(), metavar="PASSES", parse=names, takes=RARE
     )
     decisions: str = option(
         "",
@@ -369,9 +351,7 @@ def _require_encryptable(options: Options) -> None:
     for asked, flag, why in reasons:
         if asked:
             raise ConflictError(
-                f"--encrypt-weights does not go with {flag}",
-                rule=why,
-                remedy=f"leave out {flag} or --encrypt-weights",
+                f"--encrypt-weights does not go with {flag}", rule=why, remedy=f"leave out {flag} or --encrypt-weights"
             )
 
 

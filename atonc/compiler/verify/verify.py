@@ -338,9 +338,10 @@ def verify(
         got = emulation.run(inputs, observe=True)
         layers += judge.check(inputs, got, semantics=number == 0)
         require_right(layers)
-        expected = _outputs(graph, inputs)
+        expected = run_graph(graph, inputs)
         for name in graph.outputs:
             pairs[name].append((got[name], expected[name]))
+        del expected  # all tensors of the network, before the next input
     worst = max((layer.max_diff for layer in layers), default=0.0)
     outputs = tuple(_check(name, pairs[name]) for name in graph.outputs)
     compared = len(layers) // len(samples)
@@ -397,12 +398,6 @@ def _remedy(layer: LayerCheck) -> str:
     wrong = "nothing was written, because the program would compute wrong numbers"
     elsewhere = "" if layer.on_cpu else f"compile with --on cpu {layer.node}, and "
     return f"{elsewhere}report the model: {wrong}"
-
-
-def _outputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Computes the model's outputs; everything else is forgotten before the next input."""
-    values = run_graph(graph, inputs)
-    return {name: values[name] for name in graph.outputs}
 
 
 def _check(name: str, pairs: list[tuple[Array, Array]]) -> OutputCheck:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.delivery.application.flash import SlotContents
-from atonc.delivery.application.image_place import ImageEdge, ImagePlace, places
-from atonc.delivery.application.plan_types import ApplicationPlan
+from atonc.delivery.application.planning import ApplicationPlan
 from atonc.delivery.application.read import SHARED
-from atonc.delivery.application.types import AppNetwork
+from atonc.delivery.application.relocatable import ImageEdge, ImagePlace, places
+from atonc.delivery.application.types import AppNetwork, SlotContents
 from atonc.machine.base.about import __version__
 from atonc.machine.base.templates import Words, render
 

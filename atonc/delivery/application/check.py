@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -59,19 +59,18 @@ def touched_by(folder: Path, name: str, board: Board, image: Image | None = None
     images = tuple((part.address, bytes(part.data)) for part in load_initialisers(network, None))
     constants = tuple(("constants", (start, start + len(data))) for start, data in images)
     copies = tuple(("weights in RAM", (one.address, one.address + one.size_bytes)) for one in network.residents)
-    others = (*buffers[2], *_params(found), *_engines(found), *_calls(found, board))
+    params = [
+        (f"constant {one.name}", (one.address, one.address + one.size_bytes))
+        for one in network.params
+        if one.size_bytes
+    ]
+    others = (*buffers[2], *params, *_engines(found), *_calls(found, board))
     pools = tuple(
         (f"pool {pool.name} of the image", (pool.destination, pool.destination + pool.size_bytes))
         for pool in (image.pools if image is not None else ())
         if pool.destination and pool.size_bytes  # those without an address get one from the loader
     )
     return TouchedMemory(name, constants, copies, buffers[0], buffers[1], others, images, pools)
-
-
-def _params(found: EmulatedNetwork) -> Iterator[Named]:
-    for one in found.network.params:
-        if one.size_bytes:
-            yield f"constant {one.name}", (one.address, one.address + one.size_bytes)
 
 
 def _engines(found: EmulatedNetwork) -> Iterator[Named]:
@@ -94,11 +93,8 @@ def _calls(found: EmulatedNetwork, board: Board) -> Iterator[Named]:
 def _numbers(value: Any) -> Iterator[int]:
     if isinstance(value, int) and not isinstance(value, bool):
         yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _numbers(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
+    elif isinstance(value, (dict, list, tuple)):
+        for inner in value.values() if isinstance(value, dict) else value:
             yield from _numbers(inner)
 
 
@@ -120,7 +116,7 @@ def check(
     return [
         *(Finding("every network has its files", name, "none found") for name in missing),
         *_slots([*slots, *named], board),
-        *(finding for one in touched for finding in _of_one(one, application, _Flash(known, shared, one), board)),
+        *(found for one in touched for found in _of_one(one, application, known.get(one.network), shared, board)),
         *(finding for pair in combinations(touched, 2) for finding in _of_two(*pair, shared)),
         *(finding for one in shared for finding in _same_bytes(one, touched)),
         *(finding for one in application.networks if one.name in by_name for finding in _survivors(one, by_name)),
@@ -129,10 +125,10 @@ def check(
 
 def outside(touched: TouchedMemory, granted: Sequence[Span]) -> Iterator[Finding]:
     """What a new version of one network touches besides what the firmware grants it."""
-    for what, (start, end) in touched.everything:
-        if not any(low <= start and end <= high for low, high in granted):
+    for what, span in touched.everything:
+        if not _inside(span, granted):
             rule = "an update touches only what the firmware grants its network"
-            yield Finding(rule, touched.network, f"{what} {_text((start, end))}")
+            yield Finding(rule, touched.network, f"{what} {_text(span)}")
 
 
 def require_sound(findings: Sequence[Finding]) -> None:
@@ -142,83 +138,57 @@ def require_sound(findings: Sequence[Finding]) -> None:
 
 
 def _slots(slots: Sequence[FlashSlot], board: Board) -> Iterator[Finding]:
-    for slot in slots:
+    named = [(f"slot of {slot.network}", (slot.start, slot.end)) for slot in slots]
+    for slot, own in zip(slots, named, strict=True):
         memory = board.memory_at(slot.start)
         if memory is None or memory.kind != FLASH or not memory.holds(slot.start, slot.end):
-            yield Finding("slots lie in flash", slot.network, _text((slot.start, slot.end)))
+            yield Finding("slots lie in flash", slot.network, _text(own[1]))
         for area in board.areas:
             if area.user != "npu" and area.memory == (memory.name if memory else "") and not area.at_boot:
-                yield from _meet(
-                    "slots leave the other images in flash alone",
-                    (f"slot of {slot.network}", (slot.start, slot.end)),
-                    (area.name, (area.base, area.end)),
-                )
-    for one, other in combinations(slots, 2):
-        yield from _meet(
-            "every network has a slot of its own",
-            (f"slot of {one.network}", (one.start, one.end)),
-            (f"slot of {other.network}", (other.start, other.end)),
-        )
+                other = (area.name, (area.base, area.end))
+                yield from _meet("slots leave the other images in flash alone", own, other)
+    for one, two in combinations(named, 2):
+        yield from _meet("every network has a slot of its own", one, two)
 
 
-class _Flash:
-    """The flash that a network may read."""
-
-    def __init__(self, slots: Mapping[str, FlashSlot], shared: Sequence[SharedSlot], one: TouchedMemory) -> None:
-        self.slot = slots.get(one.network)
-        own = [(self.slot.start, self.slot.end)] if self.slot else []
-        self.spans = [*own, *((part.start, part.end) for part in shared if one.network in part.networks)]
-
-    def holds(self, start: int, end: int) -> bool:
-        return any(low <= start and end <= high for low, high in self.spans)
+def _inside(span: Span, outer: Sequence[Span]) -> bool:
+    return any(low <= span[0] and span[1] <= high for low, high in outer)
 
 
-def _of_one(one: TouchedMemory, application: Application, flash: _Flash, board: Board) -> Iterator[Finding]:
-    slot = flash.slot
+def _of_one(
+    one: TouchedMemory, application: Application, slot: FlashSlot | None, shared: Sequence[SharedSlot], board: Board
+) -> Iterator[Finding]:
     if slot is None:
         yield Finding("every network has a slot of its own", one.network, "none")
-    for what, (start, end) in one.constants:
-        if slot is not None and not flash.holds(start, end):
-            yield Finding("constants lie in the slot of their network", one.network, f"{what} {_text((start, end))}")
-    for what, (start, end) in one.everything:
-        memory = board.memory_at(start)
-        if memory is None or board.memory_at(end - 1) is None:
-            yield Finding("buffers lie in memories of the board", one.network, f"{what} {_text((start, end))}")
-        elif memory.kind == FLASH and slot is not None and not flash.holds(start, end):
-            yield Finding("networks read only their own slot", one.network, f"{what} {_text((start, end))}")
-        for reservation in application.reserved:
-            yield from _meet(
-                "what is reserved is the application's",
-                (f"{what} of {one.network}", (start, end)),
-                (reservation.name, (reservation.start, reservation.end)),
-            )
+    flash = [(part.start, part.end) for part in shared if one.network in part.networks]
+    flash += [(slot.start, slot.end)] if slot else []
+    for what, span in one.constants:
+        if slot is not None and not _inside(span, flash):
+            yield Finding("constants lie in the slot of their network", one.network, f"{what} {_text(span)}")
+    for what, span in one.everything:
+        memory = board.memory_at(span[0])
+        if memory is None or board.memory_at(span[1] - 1) is None:
+            yield Finding("buffers lie in memories of the board", one.network, f"{what} {_text(span)}")
+        elif memory.kind == FLASH and slot is not None and not _inside(span, flash):
+            yield Finding("networks read only their own slot", one.network, f"{what} {_text(span)}")
+        for taken in application.reserved:
+            area = (taken.name, (taken.start, taken.end))
+            yield from _meet("what is reserved is the application's", (f"{what} of {one.network}", span), area)
+    copies = [span for _, span in one.residents]  # engines read them where they lie, which writes nothing
+    written = [(what, span) for what, span in one.others if not _inside(span, copies)]
     for copy in one.residents:
-        for other in (*one.inputs, *one.outputs, *_written(one)):
-            yield from _meet("weights in RAM stay as they are", copy, (f"{other[0]} of {one.network}", other[1]))
-
-
-def _written(one: TouchedMemory) -> Iterator[Named]:
-    """What is not a read of the copies themselves: engines read them where they lie."""
-    copies = [span for _, span in one.residents]
-    for what, (start, end) in one.others:
-        if not any(low <= start and end <= high for low, high in copies):
-            yield what, (start, end)
+        for what, span in (*one.inputs, *one.outputs, *written):
+            yield from _meet("weights in RAM stay as they are", copy, (f"{what} of {one.network}", span))
 
 
 def _of_two(one: TouchedMemory, other: TouchedMemory, shared: Sequence[SharedSlot]) -> Iterator[Finding]:
     both = [(s.start, s.end) for s in shared if {one.network, other.network} <= set(s.networks)]
     for mine, theirs in ((one, other), (other, one)):
-        for kind, rule in (
-            (mine.constants, "constants are nobody else's"),
-            (mine.residents, "weights in RAM stay as they are"),
-        ):
-            for what, span in kind:
-                if any(low <= span[0] and span[1] <= high for low, high in both):
-                    continue
-                for named, touched in theirs.everything:
-                    yield from _meet(
-                        rule, (f"{what} of {mine.network}", span), (f"{named} of {theirs.network}", touched)
-                    )
+        owned = [("constants are nobody else's", named) for named in mine.constants]
+        owned += [("weights in RAM stay as they are", named) for named in mine.residents]
+        for rule, (what, span) in owned:
+            for named, touched in theirs.everything if not _inside(span, both) else ():
+                yield from _meet(rule, (f"{what} of {mine.network}", span), (f"{named} of {theirs.network}", touched))
 
 
 def _same_bytes(slot: SharedSlot, touched: Sequence[TouchedMemory]) -> Iterator[Finding]:
@@ -236,14 +206,10 @@ def _same_bytes(slot: SharedSlot, touched: Sequence[TouchedMemory]) -> Iterator[
 def _survivors(network: AppNetwork, by_name: Mapping[str, TouchedMemory]) -> Iterator[Finding]:
     own = by_name[network.name]
     for edges, survives in ((own.inputs, network.inputs_survive), (own.outputs, network.outputs_survive)):
-        for what, span in edges:
-            for other in survives:
-                for named, touched in by_name[other].everything if other in by_name else ():
-                    yield from _meet(
-                        f"what must survive {other} is left alone by it",
-                        (f"{what} of {network.name}", span),
-                        (f"{named} of {other}", touched),
-                    )
+        for (what, span), other in product(edges, survives):
+            rule, mine = f"what must survive {other} is left alone by it", (f"{what} of {network.name}", span)
+            for named, touched in by_name[other].everything if other in by_name else ():
+                yield from _meet(rule, mine, (f"{named} of {other}", touched))
     common = set(network.inputs_survive) & set(network.outputs_survive)
     for one in own.inputs if common else ():
         for two in own.outputs:
@@ -258,4 +224,3 @@ def _meet(rule: str, one: Named, other: Named) -> Iterator[Finding]:
 
 def _text(span: Span) -> str:
     return f"{span[0]:#010x}..{span[1]:#010x}"
-

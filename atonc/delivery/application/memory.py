@@ -88,25 +88,22 @@ def only_on_chip(memory: BoardMemory, wanted: Sequence[Span]) -> BoardMemory:
     return _cut(memory, lambda span: [span] if outside_chip(span[0]) else inside(span, wanted), least=1)
 
 
-def _cut(
-    memory: BoardMemory, pieces: Callable[[Span], Iterable[Span]], least: int = _LEAST_BYTES
-) -> BoardMemory:
+def _cut(memory: BoardMemory, pieces: Callable[[Span], Iterable[Span]], least: int = _LEAST_BYTES) -> BoardMemory:
     pools: list[MemoryPool] = []
     for pool in memory.pools:
         if not pool.writable:
             pools.append(pool)
             continue
-        found = [one for one in pieces((pool.base, pool.base + pool.size_bytes)) if _worth(one, memory, least)]
+        homes = memory.pinned.values()
+        found = [  # large enough for a buffer, or the place of one
+            (start, end)
+            for start, end in pieces((pool.base, pool.base + pool.size_bytes))
+            if end - start >= least or any(start <= low and high <= end for low, high in homes)
+        ]
         for number, (start, end) in enumerate(found, 1):
             name = pool.name if number == 1 else f"{pool.name}_{number}"
             pools.append(replace(pool, name=name, base=start, size_bytes=end - start))
     return replace(memory, pools=tuple(pools))
-
-
-def _worth(piece: Span, memory: BoardMemory, least: int) -> bool:
-    """Large enough for a buffer, or the place of one."""
-    homes = memory.pinned.values()
-    return piece[1] - piece[0] >= least or any(piece[0] <= low and high <= piece[1] for low, high in homes)
 
 
 def with_flash(memory: BoardMemory, start: int, end: int) -> BoardMemory:

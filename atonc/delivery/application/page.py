@@ -10,9 +10,13 @@ import numpy as np
 from atonc.compiler.place.pools import outside_chip
 from atonc.compiler.plan.types import BufferKind
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.bound import live_bytes
-from atonc.delivery.application.figures import ApplicationFigures, demand_of
-from atonc.delivery.application.plan_types import ApplicationPlan, PlannedNetwork
+from atonc.delivery.application.planning import (
+    ApplicationFigures,
+    ApplicationPlan,
+    PlannedNetwork,
+    demand_of,
+    live_bytes,
+)
 from atonc.delivery.application.types import Application, AppNetwork, Span
 from atonc.delivery.generate.generating import page_name
 from atonc.insight.report.html.page import plain_page, table

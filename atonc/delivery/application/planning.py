@@ -2,37 +2,255 @@
 
 Networks take turns on the NPU, so all of them may work in the same RAM. Only three things have a place of their own:
 what the application reserves, inputs and outputs that must survive the runs of others (`Kept`, pinned to the end of the
-NPU's RAM), and weights that stay in RAM (`residents.py`). Every network is compiled for what the others leave of the
-board. Then those that take less RAM are compiled again for what the larger ones take anyway, and stay there unless that
-makes them slower.
+NPU's RAM), and weights that stay in RAM. Every network is compiled for what the others leave of the board. Then those
+that take less RAM are compiled again for what the larger ones take anyway, and stay there unless that makes them
+slower. Weights go into what is left then, and equal constants of several networks to one place of the flash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories, read_quantised, verified
+from atonc.compiler.emit.program import Program
 from atonc.compiler.frontends.read import in_file
+from atonc.compiler.ir import Graph
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.passes import order
 from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.constants import constant_room
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.place.pools import movable_outside
+from atonc.compiler.place.types import Placed
+from atonc.compiler.plan.types import Buffer, BufferKind, EpochPlan
 from atonc.compiler.request.options import Options
+from atonc.compiler.search.generators.resident import outlook
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.bound import least_ram
-from atonc.delivery.application.figures import demand_of
-from atonc.delivery.application.plan_types import ApplicationPlan, AppSource, Kept, PlannedNetwork
+from atonc.delivery.application.memory import joined
 from atonc.delivery.application.types import ERASED_BYTES, Application, AppNetwork, FlashSlot, Span
 from atonc.machine.base import progress
-from atonc.machine.base.errors import AtoncError, CapacityError
+from atonc.machine.base.errors import AtoncError, CapacityError, InputError, ModelError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.room import NO_ROOM, Room
 from atonc.machine.hw.limits import PREFETCH_BYTES
+from atonc.machine.hw.machine import FLASH
+
+
+@dataclass(frozen=True)
+class AppSource:
+    """A network as it was read."""
+
+    network: AppNetwork
+    source: Graph
+    graph: Graph  # canonical
+
+    @property
+    def name(self) -> str:
+        return self.network.name
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An input or output in a place that the networks of `survives` leave alone."""
+
+    network: str
+    tensor: str
+    span: Span
+    survives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlannedNetwork:
+    network: AppNetwork
+    compiled: Compiled
+    alone: Compiled = field(repr=False)  # with all the RAM that the others leave
+    slot: FlashSlot
+
+    @property
+    def name(self) -> str:
+        return self.network.name
+
+    def homes(self, *kinds: BufferKind) -> list[Placed]:
+        """Its buffers in RAM; of some kinds, or of all but constants."""
+        wanted = kinds or tuple(kind for kind in BufferKind if kind != BufferKind.CONSTANT)
+        placed = self.compiled.program.placed.values()
+        return [home for home in placed if not home.user_allocated and home.buffer.kind in wanted]
+
+    def spans(self, *kinds: BufferKind) -> list[Span]:
+        homes = self.homes(*kinds)
+        return joined((home.address, home.address + max(home.reserved_bytes, home.size_bytes)) for home in homes)
+
+
+@dataclass(frozen=True)
+class SharedConstants:
+    """A part of the flash that some networks read, every constant of it."""
+
+    networks: tuple[str, ...]
+    start: int
+    end: int  # with what engines may read ahead
+    addresses: Mapping[bytes, int] = field(repr=False)  # SHA-256 of a constant -> where it lies
+    data: bytes = field(repr=False)
+
+    @property
+    def saved_bytes(self) -> int:
+        return len(self.data) * (len(self.networks) - 1)
+
+
+@dataclass(frozen=True)
+class ApplicationPlan:
+    application: Application
+    memory: BoardMemory  # of the board, without what is reserved
+    networks: tuple[PlannedNetwork, ...]
+    kept: tuple[Kept, ...] = ()
+    private: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)  # network -> RAM for weights that stay there
+    shared: tuple[SharedConstants, ...] = ()
+
+    @property
+    def ram(self) -> list[Span]:
+        """Everything that the networks take of RAM, at whatever time."""
+        return joined([*(span for one in self.networks for span in one.spans()), *(one.span for one in self.kept)])
+
+
+# ------------------------------------------ the least RAM of any plan of the same programs, from lives of buffers alone
+
+
+@dataclass(frozen=True)
+class NetworkDemand:
+    name: str
+    buffers: tuple[Placed, ...]
+    resident_bytes: int = 0
+    kept: Mapping[str, int] | None = None  # bytes of this network that must survive: network -> bytes
+
+
+def least_ram(networks: Sequence[NetworkDemand]) -> int:
+    """While one network runs there are its live buffers, what must survive it, and all weights that stay in RAM."""
+    residents = sum(one.resident_bytes for one in networks)
+    running = []
+    for one in networks:
+        surviving = sum((other.kept or {}).get(one.name, 0) for other in networks if other is not one)
+        running.append(int(live_bytes(one.buffers).max(initial=0)) + surviving)
+    return residents + max(running, default=0)
+
+
+def live_bytes(buffers: Sequence[Placed]) -> NDArray[np.int64]:
+    """In every step; of buffers at one address that live together the largest counts: they are the same memory."""
+    at: dict[int, NDArray[np.int64]] = {}
+    steps = max((home.last for home in buffers), default=-1) + 1
+    for home in buffers:
+        part = at.setdefault(home.address, np.zeros(steps, np.int64))[home.first : home.last + 1]
+        np.maximum(part, home.size_bytes, out=part)
+    return sum(at.values(), np.zeros(steps, np.int64))
+
+
+@dataclass(frozen=True)
+class NetworkFigures:
+    name: str
+    latency_ms: float  # predicted
+    alone_ms: float  # with all the RAM that the others leave
+    per_second: float
+    load: float  # share of a second in which it runs
+    flash_bytes: int  # that engines ask of the flash in one inference
+    flash_load: float
+    ram_bytes: int
+    resident_bytes: int
+    slot_bytes: int
+    constants_bytes: int
+
+
+@dataclass(frozen=True)
+class ApplicationFigures:
+    networks: tuple[NetworkFigures, ...]
+    load: float
+    flash_load: float
+    ram_bytes: int  # of all networks together
+    ram_sum_bytes: int  # if each had its own
+    lower_bound_bytes: int
+    kept_bytes: int
+    resident_bytes: int
+    free_on_chip_bytes: int  # that no network uses at any time
+    free_flash_bytes: int
+    shared_constants_bytes: int = 0  # of flash that several networks read
+    saved_constants_bytes: int = 0  # that equal constants would have taken once more
+    image_ram_bytes: int = 0  # of relocatable images: their data, and code that is copied; besides the above
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def figures(found: ApplicationPlan) -> ApplicationFigures:
+    networks = tuple(_network(one) for one in found.networks)
+    flash = parts.flash_of(found.memory)
+    used_to = max((one.slot.end for one in found.networks), default=flash.base)
+    on_chip = [(pool.base, pool.base + pool.size_bytes) for pool in found.memory.on_chip]
+    return ApplicationFigures(
+        networks,
+        load=sum(one.load for one in networks),
+        flash_load=sum(one.flash_load for one in networks),
+        ram_bytes=parts.size_of(found.ram),
+        ram_sum_bytes=sum(one.ram_bytes for one in networks),
+        lower_bound_bytes=least_ram([demand_of(found, one) for one in found.networks]),
+        kept_bytes=parts.size_of([one.span for one in found.kept]),
+        resident_bytes=sum(one.resident_bytes for one in networks),
+        free_on_chip_bytes=sum(end - start for span in on_chip for start, end in parts.left_of(span, found.ram)),
+        free_flash_bytes=flash.base + flash.size_bytes - used_to,
+        shared_constants_bytes=sum(len(one.data) for one in found.shared),
+        saved_constants_bytes=sum(one.saved_bytes for one in found.shared),
+        image_ram_bytes=sum(one.end - one.start for one in found.application.reserved if one.image),
+    )
+
+
+def _network(one: PlannedNetwork) -> NetworkFigures:
+    cost, rate = one.compiled.cost, one.network.per_second
+    asked, seconds = _flash_demand(one.compiled)
+    return NetworkFigures(
+        one.name,
+        latency_ms=cost.latency_ms,
+        alone_ms=one.alone.cost.latency_ms,
+        per_second=rate,
+        load=cost.latency_ms * rate / 1000,
+        flash_bytes=asked,
+        flash_load=seconds * rate,
+        ram_bytes=parts.size_of(one.spans()),
+        resident_bytes=parts.size_of(one.spans(BufferKind.RESIDENT)),
+        slot_bytes=one.slot.end - one.slot.start,
+        constants_bytes=one.compiled.memory_use().weights_bytes,
+    )
+
+
+def _flash_demand(made: Compiled) -> tuple[int, float]:
+    """Bytes that engines ask of the flash in one inference, and the seconds that it needs for them."""
+    program, machine = made.program, made.target.machine
+    asked, cycles = 0, 0.0
+    plans = [step.plan for step in program.steps if isinstance(step.plan, EpochPlan)]
+    for use in (use for plan in plans for use in plan.engines.values() if not use.config.to_memory):
+        bank = machine.memory_at(program.placed[use.buffer].address)
+        if bank is not None and bank.kind == FLASH:
+            size = use.config.elements * use.config.element_bytes
+            asked += size
+            cycles += size * machine.external_cycles_per_byte(bank)
+    return asked, machine.milliseconds(round(cycles)) / 1000
+
+
+def demand_of(found: ApplicationPlan, one: PlannedNetwork) -> NetworkDemand:
+    working = tuple(home for home in one.homes() if home.buffer.kind != BufferKind.RESIDENT)
+    kept: dict[str, int] = {}
+    for place in found.kept:
+        if place.network == one.name:
+            for other in place.survives:
+                kept[other] = kept.get(other, 0) + one.compiled.program.placed[place.tensor].size_bytes
+    return NetworkDemand(one.name, working, parts.size_of(one.spans(BufferKind.RESIDENT)), kept)
+
 
 # How much slower a network may get so that it works in the RAM of a larger one. The prediction itself is off by more
 # than that; RAM that two networks share is there for a third one, or for frame buffers.
-SLOWER = 1.02
+SLOWER_TOGETHER = 1.02
 # And around what must survive, whose RAM is lost for every other network: there banks can be shared less well.
 SLOWER_AROUND_KEPT = 1.05
 # Shares of the lower bound that are tried, one after the other, for networks around what must survive.
@@ -42,7 +260,26 @@ GROWTH = 1.125
 
 
 def read_all(application: Application) -> list[AppSource]:
-    return [_read(network) for network in application.networks]
+    found = []
+    for network in application.networks:
+        with _about(network):
+            try:
+                source = read_quantised(network.model, network.options)
+                found.append(AppSource(network, source, order.run(source, network.options)))
+            except AtoncError as error:
+                raise in_file(network.model, error) from error.__cause__
+    return found
+
+
+@contextmanager
+def _about(network: AppNetwork) -> Iterator[None]:
+    """What goes wrong inside names the network that it is about."""
+    with progress.part(f"network {network.name}"):
+        try:
+            yield
+        except AtoncError as error:
+            error.where = f"network {network.name}" + (f", {error.where}" if error.where else "")
+            raise
 
 
 def plan(application: Application, sources: Sequence[AppSource]) -> ApplicationPlan:
@@ -61,27 +298,9 @@ def verify_all(found: ApplicationPlan) -> ApplicationPlan:
     """Every program on the emulator, layer by layer."""
     networks = []
     for one in found.networks:
-        with progress.part(f"network {one.name}"):
-            try:
-                networks.append(replace(one, compiled=verified(one.compiled, one.network.options)))
-            except AtoncError as error:
-                raise _of(one.network, error) from error.__cause__
+        with _about(one.network):
+            networks.append(replace(one, compiled=verified(one.compiled, one.network.options)))
     return replace(found, networks=tuple(networks))
-
-
-def _read(network: AppNetwork) -> AppSource:
-    with progress.part(f"network {network.name}"):
-        try:
-            source = read_quantised(network.model, network.options)
-            return AppSource(network, source, order.run(source, network.options))
-        except AtoncError as error:
-            raise _of(network, in_file(network.model, error)) from error.__cause__
-
-
-def _of(network: AppNetwork, error: AtoncError) -> AtoncError:
-    """The error with the network that it is about."""
-    error.where = f"network {network.name}" + (f", {error.where}" if error.where else "")
-    return error
 
 
 # ------------------------------------------------------------------------------------------------- places of their own
@@ -94,7 +313,7 @@ def _kept(
     what all share, so that it works in both as in one piece. `other_end`: those of the network that keeps second most
     lie from there on, at the other end of what all share, so that it does the same."""
     wanted = [
-        (_size(one, tensor), one.name, tensor, survives)
+        (one.graph.tensors[tensor].elements * item_bytes(one.graph.tensors[tensor]), one.name, tensor, survives)
         for one in sources
         for edges, survives, ours in (
             (one.graph.inputs, one.network.inputs_survive, one.network.options.inputs_allocation),
@@ -111,11 +330,6 @@ def _kept(
     places = parts.places_at_an_end(memory, [row[0] for row in wanted[: len(wanted) - len(moved)]], low)
     places += parts.places_from(other_end or 0, [row[0] for row in moved])
     return tuple(Kept(name, tensor, span, who) for (_, name, tensor, who), span in zip(wanted, places, strict=True))
-
-
-def _size(source: AppSource, tensor: str) -> int:
-    found = source.graph.tensors[tensor]
-    return found.elements * item_bytes(found)
 
 
 def room_for(found: ApplicationPlan, name: str, only: Sequence[Span] | None = None) -> BoardMemory:
@@ -143,13 +357,15 @@ def granted(found: ApplicationPlan, name: str) -> list[Span]:
 def compiled_for(source: AppSource, memory: BoardMemory, slot: FlashSlot, resident: Room = NO_ROOM) -> Compiled:
     options = replace(source.network.options, verify=False, resident=resident)
     memory = movable_outside(memory) if options.relocatable else memory
-    with progress.part(f"network {source.name}"):
-        try:
-            return compile_canonical(
-                source.source, source.graph, options, parts.with_flash(memory, slot.start, slot.end)
-            )
-        except AtoncError as error:
-            raise _of(source.network, error) from error.__cause__
+    with _about(source.network):
+        return compile_canonical(source.source, source.graph, options, parts.with_flash(memory, slot.start, slot.end))
+
+
+def _if_it_fits(source: AppSource, memory: BoardMemory, slot: FlashSlot, resident: Room = NO_ROOM) -> Compiled | None:
+    try:
+        return compiled_for(source, memory, slot, resident)
+    except (PlacementError, CapacityError):
+        return None
 
 
 def _each_alone(begun: ApplicationPlan, sources: Sequence[AppSource]) -> list[PlannedNetwork]:
@@ -170,15 +386,11 @@ def _each_alone(begun: ApplicationPlan, sources: Sequence[AppSource]) -> list[Pl
     return found
 
 
-def _constants_end(made: Compiled) -> int:
-    flash = parts.flash_of(made.memory)
-    inside = [home.end for home in made.program.placed.values() if flash.base <= home.address]
-    return max((end for end in inside if end <= flash.base + flash.size_bytes), default=flash.base)
-
-
 def slot_for(network: AppNetwork, room: FlashSlot, made: Compiled) -> FlashSlot:
     """From the start of the room: what was asked for, or what is used and room to grow."""
-    used = _constants_end(made) - room.start
+    flash = parts.flash_of(made.memory)
+    ends = [home.end for home in made.program.placed.values() if flash.base <= home.address]
+    used = max((end for end in ends if end <= flash.base + flash.size_bytes), default=flash.base) - room.start
     size = network.slot_bytes or round(used * GROWTH) + parts.BEHIND
     if size < used + parts.BEHIND:
         raise CapacityError(
@@ -203,17 +415,18 @@ def erased(address: int) -> int:
 # -------------------------------------------------------------------------------------------------------------- sharing
 
 
-def _share(
-    begun: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence[PlannedNetwork]
-) -> ApplicationPlan:
+def _share(begun: ApplicationPlan, sources: Sequence[AppSource], alone: Sequence[PlannedNetwork]) -> ApplicationPlan:
     """The one that takes most RAM stays where it is, and the others come to it."""
     by_name = {source.name: source for source in sources}
     taken: list[Span] = []
     chosen: dict[str, PlannedNetwork] = {}
     for one in sorted(alone, key=lambda one: (-parts.size_of(working(begun, one)), one.name)):
-        better = _moved(begun, by_name[one.name], one, taken) if taken else one
-        chosen[one.name] = better
-        taken = parts.joined([*taken, *working(begun, better)])
+        if taken and any(True for span in working(begun, one) for _ in parts.left_of(span, taken)):
+            made = compiled_within(begun, by_name[one.name], one.slot, taken)
+            if made is not None and made.cost.cycles <= SLOWER_TOGETHER * one.compiled.cost.cycles:
+                one = replace(one, compiled=made)
+        chosen[one.name] = one
+        taken = parts.joined([*taken, *working(begun, one)])
     return replace(begun, networks=tuple(chosen[one.name] for one in alone))
 
 
@@ -264,13 +477,9 @@ def _settled(found: ApplicationPlan, sources: Sequence[AppSource]) -> Applicatio
     for source, one in zip(sources, found.networks, strict=True):
         pins = {kept.tensor: kept.span for kept in found.kept if kept.network == one.name}
         memory = granted_memory(found.application.board, granted(found, one.name), pins)
-        try:
-            made = compiled_for(source, memory, one.slot)
-        except (PlacementError, CapacityError):
-            networks.append(one)
-            continue
-        most = one.compiled.cost.cycles * (SLOWER if one.network.relocatable is not None else 1)
-        networks.append(replace(one, compiled=made) if made.cost.cycles <= most else one)
+        made = _if_it_fits(source, memory, one.slot)
+        most = one.compiled.cost.cycles * (SLOWER_TOGETHER if one.network.relocatable is not None else 1)
+        networks.append(replace(one, compiled=made) if made is not None and made.cost.cycles <= most else one)
     return replace(found, networks=tuple(networks))
 
 
@@ -292,40 +501,179 @@ def working(found: ApplicationPlan, one: PlannedNetwork) -> list[Span]:
     return [piece for span in one.spans() for piece in parts.left_of(span, own)]
 
 
-def _moved(
-    begun: ApplicationPlan, source: AppSource, one: PlannedNetwork, taken: Sequence[Span]
-) -> PlannedNetwork:
-    """Inside what larger networks take, if it fits there and is not slower."""
-    if is_within(working(begun, one), taken):
-        return one
-    found = compiled_within(begun, source, one.slot, taken)
-    fine = found is not None and found.cost.cycles <= SLOWER * one.compiled.cost.cycles
-    return replace(one, compiled=found) if found is not None and fine else one
-
-
 def compiled_within(
     begun: ApplicationPlan, source: AppSource, slot: FlashSlot, taken: Sequence[Span]
 ) -> Compiled | None:
     """Nothing where it does not fit."""
     memory = room_for(begun, source.name, taken)
-    if not any(pool.writable for pool in memory.pools):
-        return None
-    try:
-        return compiled_for(source, memory, slot)
-    except (PlacementError, CapacityError):
-        return None
+    return _if_it_fits(source, memory, slot) if any(pool.writable for pool in memory.pools) else None
 
 
-def compiled_with_copies(
-    begun: ApplicationPlan, source: AppSource, slot: FlashSlot, shared: Sequence[Span], own: Sequence[Span]
-) -> Compiled | None:
-    """With weights in RAM of its own, which stay while others work in the shared RAM."""
-    memory = replace(room_for(begun, source.name, [*shared, *own]), overwritten=tuple(parts.joined(shared)))
-    try:
-        return compiled_for(source, memory, slot, Room(parts.size_of(own)))
-    except (PlacementError, CapacityError):
-        return None
+# ------------------------------------------------------------------------------------------------------ weights in RAM
+# What the shared plan leaves free on the chip goes to the networks in steps, each to the one that saves most time of a
+# second with it: cycles by the outlook of `--resident`, times how often the network runs. Gains shrink as a network
+# gets more, but a large kernel may need several steps at once, so the best average over any number of steps counts.
+# Then each network is compiled for the shared RAM and its own part, and keeps that if it is faster.
+
+STEPS = 24  # parts of the free RAM that are given away one after the other: some 100 KiB of what the chip has
+_LEAST_BYTES = 4096
 
 
-def is_within(inner: Iterable[Span], outer: Sequence[Span]) -> bool:
-    return not any(True for span in inner for _ in parts.left_of(span, outer))
+def with_residents(found: ApplicationPlan, sources: Sequence[AppSource]) -> ApplicationPlan:
+    """The plan with weights in RAM; the same where the application asks for none."""
+    free = _free(found)
+    budget = min(found.application.resident, sum(end - start for start, end in free))
+    if budget < _LEAST_BYTES:
+        return found
+    private = _places(_shares(found.networks, free, budget), free)
+    planned = replace(found, private=private)
+    shared = [span for one in found.networks for span in working(found, one)]
+    networks, used = [], {}
+    by_name = {source.name: source for source in sources}
+    for one in found.networks:
+        if own := private.get(one.name, ()):  # its weights stay there while others work in the shared RAM
+            memory = room_for(planned, one.name, [*shared, *own])
+            memory = replace(memory, overwritten=tuple(parts.joined(shared)))
+            made = _if_it_fits(by_name[one.name], memory, one.slot, Room(parts.size_of(own)))
+            if made is not None and made.cost.cycles < one.compiled.cost.cycles:
+                one = replace(one, compiled=made)
+        networks.append(one)
+        if one.name in private and any(home.copy_of for home in one.compiled.program.placed.values()):
+            used[one.name] = own
+    return replace(planned, networks=tuple(networks), private=used)
+
+
+def _free(found: ApplicationPlan) -> list[Span]:
+    """RAM of the chip that no network uses at any time; the fastest first."""
+    pools = sorted(found.memory.on_chip, key=lambda pool: (not found.memory.is_npu_ram(pool), pool.base))
+    free = [span for pool in pools for span in parts.left_of((pool.base, pool.base + pool.size_bytes), found.ram)]
+    return [(start, end) for start, end in free if end - start >= _LEAST_BYTES]
+
+
+def _shares(networks: Sequence[PlannedNetwork], free: Sequence[Span], budget: int) -> dict[str, int]:
+    """Bytes for each network."""
+    step = max(_LEAST_BYTES, budget // STEPS // parts.LINE * parts.LINE)
+    count = budget // step
+    curves = {one.name: _curve(one, free, step, count) for one in networks}
+    given = dict.fromkeys(curves, 0)
+    left = count
+    while left:
+        gain, fewer, name = max(
+            ((curve[given[name] + more] - curve[given[name]]) / more, -more, name)
+            for name, curve in curves.items()
+            for more in range(1, min(left, len(curve) - 1 - given[name]) + 1)
+        )
+        if gain <= 0:
+            break
+        given[name] -= fewer
+        left += fewer
+    return {name: steps * step for name, steps in given.items() if steps}
+
+
+def _curve(one: PlannedNetwork, free: Sequence[Span], step: int, count: int) -> list[float]:
+    """Cycles of a second that are saved with so many steps of RAM."""
+    made, rate = one.compiled, one.network.per_second
+    if not rate:
+        return [0.0] * (count + 1)
+    found = [0.0]
+    for steps in range(1, count + 1):
+        saved, _ = outlook(made.program, free, steps * step, made.target)
+        found.append(max(found[-1], saved * rate))
+    return found
+
+
+def _places(shares: Mapping[str, int], free: Sequence[Span]) -> dict[str, tuple[Span, ...]]:
+    """The free RAM cut into pieces, one behind the other."""
+    left = list(free)
+    found: dict[str, tuple[Span, ...]] = {}
+    for name, size in sorted(shares.items(), key=lambda row: (-row[1], row[0])):
+        own: list[Span] = []
+        while size >= _LEAST_BYTES and left:
+            start, end = left.pop(0)
+            cut = min(end, start + size // parts.LINE * parts.LINE)
+            own.append((start, cut))
+            size -= cut - start
+            if end - cut >= _LEAST_BYTES:
+                left.insert(0, (cut, end))
+        found[name] = tuple(own)
+    return found
+
+
+# ------------------------------------------------------- constants that several networks have, stored once
+# Networks of one backbone, or one model with two kinds of inputs, have weights with the same bytes. For every set of
+# networks that have constants in common there is a part of the flash in front of the slots, and those networks read it
+# where it lies. Programs stay as they are but for addresses; the price is that none of these networks can be replaced
+# alone, so slots are not kept then.
+
+_LEAST_CONSTANT = 64  # a smaller constant is not worth a look
+
+
+def with_shared_constants(found: ApplicationPlan, sources: Sequence[AppSource]) -> ApplicationPlan:
+    """The plan with equal constants in one place; the same where the application does not ask, or has none."""
+    if not found.application.share_constants:
+        return found
+    if found.application.slots:
+        raise InputError(
+            "share_constants with slots of an earlier build",
+            where=found.application.file,
+            rule="a network that reads constants of others cannot be replaced without them",
+            remedy="leave out share_constants, or build without --keep-slots",
+        )
+    shared = _laid_out(found)
+    if not shared:
+        return found
+    flash = parts.flash_of(found.memory)
+    cursor, networks = erased(shared[-1].end), []
+    for source, one in zip(sources, found.networks, strict=True):
+        room = FlashSlot(one.name, cursor, flash.base + flash.size_bytes)
+        own = [part for part in shared if one.name in part.networks]
+        known = {digest: place for part in own for digest, place in part.addresses.items()}
+        # the same program in the same RAM, with some of its constants elsewhere
+        memory = parts.with_flash(one.compiled.memory, room.start, room.end)
+        memory = parts.with_shared(memory, [(part.start, part.end) for part in own], known)
+        made = compiled_for(source, memory, room, Room(parts.size_of(found.private.get(one.name, ()))))
+        slot = slot_for(one.network, room, made)
+        networks.append(replace(one, compiled=made, slot=slot))
+        cursor = slot.end
+    for one in networks:  # reads all of a part that it shares: so the files of each have the same image of it
+        places = {home.address for _, home in _constants(one.compiled.program)}
+        for part in shared:
+            if one.name in part.networks and not places.issuperset(part.addresses.values()):
+                raise ModelError("other constants than before they were shared", where=f"network {one.name}")
+    return replace(found, networks=tuple(networks), shared=tuple(shared))
+
+
+def _laid_out(found: ApplicationPlan) -> list[SharedConstants]:
+    """A part of the flash for every set of networks, one behind the other."""
+    buffers: dict[bytes, Buffer] = {}
+    users: dict[bytes, list[str]] = {}
+    for one in found.networks:
+        if one.network.relocatable is not None:  # an image has all of its constants in itself
+            continue
+        for digest, home in _constants(one.compiled.program):
+            buffers.setdefault(digest, home.buffer)
+            users.setdefault(digest, []).append(one.name)
+    sets: dict[tuple[str, ...], list[bytes]] = {}
+    for digest, readers in users.items():
+        if len(readers) > 1:
+            sets.setdefault(tuple(readers), []).append(digest)
+    cursor, parts_found = parts.flash_of(found.memory).base, []
+    for names, digests in sorted(sets.items()):
+        start = erased(cursor)
+        addresses, image = {}, bytearray()
+        for digest in digests:
+            addresses[digest] = start + len(image)
+            image += buffers[digest].data.ljust(constant_room(buffers[digest]), b"\0")
+        cursor = start + len(image) + parts.BEHIND
+        parts_found.append(SharedConstants(names, start, cursor, addresses, bytes(image)))
+    return parts_found
+
+
+def _constants(program: Program) -> Iterator[tuple[bytes, Placed]]:
+    """Contents of each constant once, in the order of their addresses."""
+    homes = [home for home in program.placed.values() if home.buffer.kind == BufferKind.CONSTANT]
+    found: dict[bytes, Placed] = {}
+    for home in sorted(homes, key=lambda home: (home.address, home.buffer.name)):
+        if home.size_bytes >= _LEAST_CONSTANT and len(home.buffer.data) == home.size_bytes:
+            found.setdefault(hashlib.sha256(home.buffer.data).digest(), home)
+    yield from found.items()

@@ -1,16 +1,16 @@
-"""The application file, read strictly; and its short form, a list of models."""
+"""The application file, read strictly, and its short form, a list of models; and app.json, the map of a build."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from atonc.compiler.emit.write import check_name
 from atonc.compiler.request.options import Options, room
-from atonc.delivery.application.app_map import read_map
 from atonc.delivery.application.types import (
     AppChanges,
     Application,
@@ -27,6 +27,24 @@ from atonc.machine.base.room import NO_ROOM
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board, split_choice
 from atonc.machine.hw.toml_table import MAX_BYTES, TomlTable, parse_toml
+
+MAP = WholeFile.MAP.value
+MAP_FORMAT = "atonc application 1"
+_MOST_BYTES = 1 << 22
+_T = TypeVar("_T")
+
+
+def read_map(path: Path, parse: Callable[[Mapping[str, Any]], _T]) -> _T:
+    """What `parse` makes of it; what it stumbles over is no map."""
+    text = read_text(path, _MOST_BYTES)
+    try:
+        data = json.loads(text)
+        if data["format"] != MAP_FORMAT:
+            raise ValueError(data["format"])
+        return parse(data)
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError):
+        raise InputError("is not the map of an application", where=str(path), rule=f"{MAP} of a build") from None
+
 
 MOST_NETWORKS = 16
 SHARED = "app_shared"  # parts of the flash that several networks read
@@ -53,7 +71,9 @@ def read_application(path: Path, changes: AppChanges | None = None) -> Applicati
     table.finish(_KEYS)
     folder = path.absolute().parent
     name = table.text("board") if table.has("board") else Options().board
-    board_name = changes.board or _board_name(folder, name)
+    if (place := split_choice(name)[1]).endswith(".toml"):  # files of boards are named from where this file is
+        name = name.removesuffix(place) + str(folder / place)
+    board_name = changes.board or name
     board = find_board(board_name).require_npu()
     tables = table.tables("network")
     if not tables:
@@ -91,19 +111,19 @@ def of_models(models: Sequence[Path], options: Options | None = None) -> Applica
 
 def checked(application: Application) -> Application:
     """What cannot be is refused: names twice, runs after itself or nobody, survivors of unknown networks."""
-    names = [one.name for one in application.networks]
+    names, file = [one.name for one in application.networks], application.file
     if not 1 <= len(names) <= MOST_NETWORKS:
-        raise InputError(f"{len(names)} networks", where=application.file, rule=f"1 to {MOST_NETWORKS}")
+        raise InputError(f"{len(names)} networks", where=file, rule=f"1 to {MOST_NETWORKS}")
     for name in names:
         check_name(name)
         if name.lower().startswith(SHARED):
-            raise InputError(f"a network called {name!r}", where=application.file, rule=f"{SHARED}... is ours")
-        _require_own(name, names, application.file)
+            raise InputError(f"a network called {name!r}", where=file, rule=f"{SHARED}... is ours")
+        _require_own(name, names, file)
     for one in application.networks:
         if one.options.encrypt_weights:
             raise InputError(
                 "encrypted weights",
-                where=f"{application.file}, network {one.name!r}",
+                where=f"{file}, network {one.name!r}",
                 rule="the firmware checks the hash of every slot at start, and a board encrypts bytes after the build",
                 remedy="leave out encrypt_weights, or generate this network by itself",
             )
@@ -136,15 +156,6 @@ def _linked(network: AppNetwork, application: Application, names: Sequence[str])
                 where=f"{application.file}, network {network.name!r}",
                 remedy=did_you_mean(word, others, f"the others are {', '.join(others) or 'none'}"),
             )
-    _require_no_circle(network, application)
-    inputs, outputs = (
-        tuple(other for other in others if other in asked or EVERYTHING in asked)
-        for asked in (network.inputs_survive, network.outputs_survive)
-    )
-    return replace(network, inputs_survive=inputs, outputs_survive=outputs)
-
-
-def _require_no_circle(network: AppNetwork, application: Application) -> None:
     after = {one.name: one.after for one in application.networks}
     seen, name = [network.name], network.after
     while name:
@@ -152,6 +163,11 @@ def _require_no_circle(network: AppNetwork, application: Application) -> None:
             raise InputError(f"{' after '.join([*seen, name])}: a circle", where=application.file)
         seen.append(name)
         name = after.get(name, "")
+    inputs, outputs = (
+        tuple(other for other in others if other in asked or EVERYTHING in asked)
+        for asked in (network.inputs_survive, network.outputs_survive)
+    )
+    return replace(network, inputs_survive=inputs, outputs_survive=outputs)
 
 
 # ------------------------------------------------------------------------------------------------------------ networks
@@ -163,31 +179,26 @@ def _network(table: TomlTable, folder: Path, board: str, changes: AppChanges) ->
     if table.has("exec_ram") and mode is None:
         raise table.wrong("exec_ram", "only relocatable images need it", remedy='relocatable = "xip", or leave it out')
     options = replace(_options(table, folder, board, changes.options), relocatable=mode is not None)
-    after = table.text("after") if table.has("after") else ""
-    return AppNetwork(
-        table.text("name"),
-        _below(table, "model", table.text("model"), folder),
-        options,
-        _per_second(table) if table.has("per_second") else 1.0,
-        after,
-        _names(table, "inputs_survive"),
-        _names(table, "outputs_survive"),
-        table.size("slot") if table.has("slot") else 0,
-        relocatable=mode,
-        exec_bytes=table.size("exec_ram") if table.has("exec_ram") else 0,
-    )
-
-
-def _per_second(table: TomlTable) -> float:
-    found = table.number("per_second", 0, _MOST_PER_SECOND)
-    if not found:
+    per_second = table.number("per_second", 0, _MOST_PER_SECOND) if table.has("per_second") else 1.0
+    if not per_second:
         raise table.wrong(
             "per_second",
             "a network that never runs",
             rule="loads, and who gets RAM for weights, follow from how often a network runs",
             remedy="say how often it runs at most (0.01: once in 100 seconds), or leave the network out",
         )
-    return found
+    return AppNetwork(
+        table.text("name"),
+        _below(table, "model", table.text("model"), folder),
+        options,
+        per_second,
+        table.text("after") if table.has("after") else "",
+        _names(table, "inputs_survive"),
+        _names(table, "outputs_survive"),
+        table.size("slot") if table.has("slot") else 0,
+        relocatable=mode,
+        exec_bytes=table.size("exec_ram") if table.has("exec_ram") else 0,
+    )
 
 
 def _rate(name: str, said: Mapping[str, float], after: Mapping[str, str]) -> float:
@@ -253,12 +264,6 @@ def _names(table: TomlTable, key: str) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _board_name(folder: Path, name: str) -> str:
-    """Files of boards are named from where the application file is."""
-    place = split_choice(name)[1]
-    return name.removesuffix(place) + str(folder / place) if place.endswith(".toml") else name
-
-
 # -------------------------------------------------------------------------------------------------------- reservations
 
 
@@ -288,16 +293,15 @@ def _reservation(table: TomlTable, board: Board) -> Reservation:
 
 def with_slots_of(application: Application, path: Path) -> Application:
     """`path`: app.json of an earlier build, whose slots stay; networks that it does not have get new ones."""
-    return replace(application, slots=read_map(path, lambda data: tuple(_slot(row) for row in data["slots"])))
 
+    def slot(row: Any) -> FlashSlot:
+        found = FlashSlot(check_name(str(row["network"])), int(row["start"]), int(row["end"]))
+        if not 0 <= found.start < found.end < 1 << 32:
+            raise ValueError("slot")
+        return found
 
-def _slot(row: Any) -> FlashSlot:
-    slot = FlashSlot(check_name(str(row["network"])), int(row["start"]), int(row["end"]))
-    if not 0 <= slot.start < slot.end < 1 << 32:
-        raise ValueError("slot")
-    return slot
+    return replace(application, slots=read_map(path, lambda data: tuple(slot(row) for row in data["slots"])))
 
 
 def slots_rows(slots: Sequence[FlashSlot]) -> Iterator[dict[str, Any]]:
     yield from ({"network": one.network, "start": one.start, "end": one.end} for one in slots)
-

@@ -2,25 +2,33 @@
 
 How large an image is and how much RAM it takes is known when it is linked. So each is built before the plan is made,
 compiled with all RAM of the board: its slot, and a part of the RAM that no network uses, have these sizes with room to
-grow. The image that ships is built of the planned network, and has to fit into both.
-"""
+grow. The image that ships is built of the planned network, and has to fit into both."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
+from typing import Any
 
 from atonc.compiler.compile.compile_view import CompileView, view_of
-from atonc.compiler.compile.pipeline import memories
+from atonc.compiler.compile.pipeline import Compiled, memories
 from atonc.compiler.emit.c.files import files
 from atonc.compiler.place import BoardMemory
+from atonc.compiler.place.pools import outside_chip
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.image_place import ImagePlace
-from atonc.delivery.application.plan_types import AppSource
-from atonc.delivery.application.planning import GROWTH, compiled_for, erased
+from atonc.delivery.application.memory import inside
+from atonc.delivery.application.planning import (
+    GROWTH,
+    ApplicationPlan,
+    AppSource,
+    PlannedNetwork,
+    compiled_for,
+    erased,
+    granted,
+)
 from atonc.delivery.application.types import Application, AppNetwork, FlashSlot, LoadMode, Reservation, Span
 from atonc.delivery.firmware.building import find_toolchain
 from atonc.delivery.generate.generating import c_network
@@ -30,7 +38,121 @@ from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base import progress
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.room import NO_ROOM, Room
+
+
+@dataclass(frozen=True)
+class ImageEdge:
+    """An input or output as the application knows it."""
+
+    size_bytes: int
+    dtype: str
+    scale: float
+    zero_point: int
+    kept: Span | None = None  # its place, where it must survive the runs of others
+
+
+@dataclass(frozen=True)
+class ImagePlace:
+    network: str
+    mode: LoadMode
+    slot: FlashSlot
+    exec_ram: Span  # data of the image, and code that is copied
+    ram: tuple[Span, ...]  # in which it works
+    resident: tuple[Span, ...] = ()  # of that: for weights that stay there
+    external: Span = (0, 0)  # what its loader is given of the RAM outside the chip
+    inputs: tuple[ImageEdge, ...] = field(default=())
+    outputs: tuple[ImageEdge, ...] = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "network": self.network,
+            "mode": self.mode.value,
+            "slot": _span(self.slot.start, self.slot.end),
+            "exec_ram": _span(*self.exec_ram),
+            "ram": [_span(*span) for span in self.ram],
+            "resident": [_span(*span) for span in self.resident],
+            "external": _span(*self.external),
+            "inputs": [_edge(one) for one in self.inputs],
+            "outputs": [_edge(one) for one in self.outputs],
+        }
+
+
+def places(found: ApplicationPlan) -> list[ImagePlace]:
+    return [place_of(found, one) for one in found.networks if one.network.relocatable is not None]
+
+
+def place_of(found: ApplicationPlan, one: PlannedNetwork) -> ImagePlace:
+    assert one.network.relocatable is not None
+    graph, ram = one.compiled.graph, found.application.exec_ram(one.name)
+    kept = {place.tensor: place.span for place in found.kept if place.network == one.name}
+    inputs, outputs = (
+        tuple(edge_of(one.compiled, name, kept.get(name)) for name in edges) for edges in (graph.inputs, graph.outputs)
+    )
+    works_in, own = granted(found, one.name), found.private.get(one.name, ())
+    return ImagePlace(
+        *(one.name, one.network.relocatable, one.slot, (ram.start, ram.end)),
+        ram=tuple(works_in),
+        resident=tuple(piece for span in works_in for piece in inside(span, own)),
+        external=_external(found, one),
+        inputs=inputs,
+        outputs=outputs,
+    )
+
+
+def edge_of(made: Compiled, name: str, kept: Span | None = None) -> ImageEdge:
+    tensor = made.graph.tensors[name]
+    return ImageEdge(made.program.placed[name].size_bytes, tensor.dtype, tensor.scale, tensor.zero_point, kept)
+
+
+def _external(found: ApplicationPlan, one: PlannedNetwork) -> Span:
+    """From the start of the pool, as the program counts, to the end of what any network has there."""
+    for pool in one.compiled.memory.pools:
+        if pool.writable and outside_chip(pool.base):
+            ends = [end for start, end in found.ram if pool.base <= start < pool.base + pool.size_bytes]
+            if ends:
+                return pool.base, max(ends)
+    return 0, 0
+
+
+# ---------------------------------------------------------------------------------------------------------------- JSON
+
+
+def _span(start: int, end: int) -> dict[str, int]:
+    return {"start": start, "end": end}
+
+
+def _edge(one: ImageEdge) -> dict[str, Any]:
+    codes = {"bytes": one.size_bytes, "type": one.dtype, "scale": one.scale, "zero_point": one.zero_point}
+    return codes | {"kept": _span(*one.kept) if one.kept else None}
+
+
+def read_place(row: Mapping[str, Any]) -> ImagePlace:
+    """What is not as `as_dict` gives it raises one of LookupError, TypeError, ValueError."""
+    name = str(row["network"])
+    inputs, outputs = (tuple(_read_edge(one) for one in row[side]) for side in ("inputs", "outputs"))
+    return ImagePlace(
+        *(name, LoadMode(row["mode"]), FlashSlot(name, *_read_span(row["slot"])), _read_span(row["exec_ram"])),
+        ram=tuple(_read_span(one) for one in row["ram"]),
+        resident=tuple(_read_span(one) for one in row["resident"]),
+        external=_read_span(row["external"]),
+        inputs=inputs,
+        outputs=outputs,
+    )
+
+
+def _read_span(row: Mapping[str, Any]) -> Span:
+    start, end = row["start"], row["end"]
+    if not (isinstance(start, int) and isinstance(end, int) and 0 <= start <= end < 1 << 32):
+        raise ValueError("span")
+    return start, end
+
+
+def _read_edge(row: Mapping[str, Any]) -> ImageEdge:
+    kept = _read_span(row["kept"]) if row["kept"] is not None else None
+    return ImageEdge(int(row["bytes"]), str(row["type"]), float(row["scale"]), int(row["zero_point"]), kept)
+
 
 _TOLD = (".json", ".txt", ".html")  # files about a network; the others are in its image
 
@@ -46,7 +168,11 @@ def with_images(application: Application, sources: Sequence[AppSource]) -> tuple
             rooms = dict.fromkeys((NO_ROOM, application.resident))
             images = [_first_image(source, free, resident) for resident in rooms]
             reserved.append(_exec_ram(network, images, free))
-            network = replace(network, slot_bytes=network.slot_bytes or _slot_bytes(images))
+            network = replace(
+                network,
+                slot_bytes=network.slot_bytes
+                or erased(round(max(len(image.data) for image in images) * GROWTH) + parts.BEHIND),
+            )
         networks.append(network)
     asked = replace(application, networks=tuple(networks), reserved=tuple(reserved))
     return asked, [replace(one, network=network) for one, network in zip(sources, networks, strict=True)]
@@ -104,10 +230,6 @@ def _first_image(source: AppSource, memory: BoardMemory, resident: Room) -> Imag
     made = compiled_for(source, memory, whole, resident)
     with progress.part(f"network {source.name}"):
         return image_of(view_of(made, network.model, network.options, source.name))
-
-
-def _slot_bytes(images: Sequence[Image]) -> int:
-    return erased(round(max(len(image.data) for image in images) * GROWTH) + parts.BEHIND)
 
 
 def _exec_ram(network: AppNetwork, images: Sequence[Image], memory: BoardMemory) -> Reservation:

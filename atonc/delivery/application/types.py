@@ -1,15 +1,19 @@
-"""What an application asks for: a board, memory that is somebody else's, and networks that take turns on the NPU."""
+"""What an application asks for: a board, memory that is somebody else's, and networks that take turns on the NPU; and
+what `atonc app build` and `atonc app update` are asked for besides the application file."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.request.options import Options
+from atonc.compiler.request.options import CHECKS, GATES, OUTPUT, Options, positive, whole
 from atonc.machine.base.build_folder import BuildKind, Owner
+from atonc.machine.base.declare import Takes, option
+from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.room import NO_ROOM, Room
 
@@ -26,7 +30,7 @@ def owner_of(update: str) -> Owner:
 
 
 class WholeFile(Enum):
-    """The files of an application that belong to no single network; `whole_files.py` makes them."""
+    """The files of an application that belong to no single network; `building.whole_files` makes them."""
 
     REPORT = "app_report.html"
     HEADER = "app_networks.h"
@@ -86,6 +90,18 @@ class FlashSlot:
 
 
 @dataclass(frozen=True)
+class SlotContents:
+    """The constants of a network, from the start of its slot."""
+
+    slot: FlashSlot
+    data: bytes
+
+    @property
+    def crc32(self) -> int:
+        return zlib.crc32(self.data)
+
+
+@dataclass(frozen=True)
 class SharedSlot:
     """Flash that several networks read."""
 
@@ -107,6 +123,10 @@ class Application:
     def network(self, name: str) -> AppNetwork:
         return next(one for one in self.networks if one.name == name)
 
+    def with_network(self, network: AppNetwork) -> Application:
+        """In the place of the one of its name."""
+        return replace(self, networks=tuple(network if one.name == network.name else one for one in self.networks))
+
     def exec_ram(self, name: str) -> Reservation:
         """RAM of the image of a relocatable network."""
         return next(one for one in self.reserved if one.image == name)
@@ -120,3 +140,59 @@ class AppChanges:
     resident: str | None = None
     share_constants: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # of every network
+
+
+_MOST_TRIALS = 10_000
+
+
+def _trial(what: str) -> Any:
+    said = f"also run the firmware on the virtual board: N inferences of {what}, in random order"
+    return option(0, "--try", CHECKS, said, metavar="N", parse=whole)
+
+
+def _require_trials(count: int) -> None:
+    if not 0 <= count <= _MOST_TRIALS:
+        raise InputError(f"--try {count}", rule=f"0 to {_MOST_TRIALS} inferences of every network")
+
+
+@dataclass(frozen=True)
+class AppOptions:
+    stai: bool = option(False, "--stai", OUTPUT, "also the ST-AI interface of every network (stai_NAME.c)")
+    keep_slots: Path | None = option(
+        None,
+        "--keep-slots",
+        OUTPUT,
+        "app.json of an earlier build: its slots of the flash stay where they are",
+        metavar="FILE",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    trial: int = _trial("every network")
+    max_load: float = option(
+        0.0,
+        "--max-load",
+        GATES,
+        "of the NPU: percent of the time in which networks run (default: any)",
+        metavar="PERCENT",
+        parse=positive,
+    )
+
+    def __post_init__(self) -> None:
+        _require_trials(self.trial)
+
+
+@dataclass(frozen=True)
+class AppUpdateOptions:
+    built: Path = option(
+        Path("build"),
+        "--built",
+        OUTPUT,
+        "folder that `atonc app build` wrote for the firmware that is out (default build)",
+        metavar="DIR",
+        parse=Path,
+        takes=Takes(local=True),
+    )
+    trial: int = _trial("the new network and of those that the firmware has in itself")
+
+    def __post_init__(self) -> None:
+        _require_trials(self.trial)

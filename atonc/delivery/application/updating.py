@@ -16,14 +16,22 @@ from atonc.compiler.compile.compile_view import view_of
 from atonc.compiler.compile.pipeline import Compiled, memories, verified
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.request.options import Options
-from atonc.delivery.application import check, flash, planning
+from atonc.delivery.application import building, check, planning
 from atonc.delivery.application import memory as parts
-from atonc.delivery.application.app_map import MAP, read_map
-from atonc.delivery.application.flash import SlotContents
-from atonc.delivery.application.image_place import ImageEdge, ImagePlace, edge_of, read_place
-from atonc.delivery.application.plan_types import AppSource
-from atonc.delivery.application.relocatable import exec_bytes, image_board, image_of, require_fits, split_files
-from atonc.delivery.application.types import Application, owner_of
+from atonc.delivery.application.planning import AppSource
+from atonc.delivery.application.read import MAP, read_map
+from atonc.delivery.application.relocatable import (
+    ImageEdge,
+    ImagePlace,
+    edge_of,
+    exec_bytes,
+    image_board,
+    image_of,
+    read_place,
+    require_fits,
+    split_files,
+)
+from atonc.delivery.application.types import Application, SlotContents, owner_of
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.reloc.image import Image
 from atonc.machine.base.build_folder import write_whole
@@ -85,9 +93,7 @@ def update(application: Application, name: str, built: Path, folder: Path | None
     place = _place(application, found, name)
     network = application.network(name)
     network = replace(network, relocatable=place.mode, options=replace(network.options, relocatable=True))
-    application = replace(
-        application, networks=tuple(network if one.name == name else one for one in application.networks)
-    )
+    application = application.with_network(network)
     source = planning.read_all(replace(application, networks=(network,)))[0]
     made = verified(_compiled(source, place), network.options)
     news = tuple(_news(place, made, name))
@@ -96,7 +102,7 @@ def update(application: Application, name: str, built: Path, folder: Path | None
     require_fits(network, image, place.slot, place.exec_ram)
     told, inside = split_files(files_of(view), name, image)
     contents = [SlotContents(place.slot, image.data)]
-    told[f"{name}_rel.hex"] = flash.hex_text(contents, parts.flash_of(memories(Options(board=application.board))))
+    told[f"{name}_rel.hex"] = building.hex_text(contents, parts.flash_of(memories(Options(board=application.board))))
     _require_sound(application, place, image, {**told, **inside})
     written = write_whole(folder, told, owner_of(name)) if folder is not None else []
     files = tuple(map(str, written))

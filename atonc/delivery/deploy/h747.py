@@ -1,7 +1,7 @@
 """The STM32H747I-DISCO applications: camera, activation buffers and pictures where a model needs them.
 
 `update_activation_c_code` is the function of the model zoo, with its arguments. It changes three files together or none
-(`journal.py`), and only what belongs to it (`c_text.py`).
+(`journal.py`), and only what belongs to it: bytes, line ends, comments and what people wrote stay.
 """
 
 from __future__ import annotations
@@ -12,12 +12,61 @@ from pathlib import Path
 from typing import Any
 
 from atonc.delivery.deploy import journal
-from atonc.delivery.deploy.c_text import replace_generated, set_define, set_section
-from atonc.delivery.deploy.model_facts import read_facts
+from atonc.delivery.deploy.app_config.header import read_facts
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.tolerant_json import read_json
+
+START = b"/*** @GENERATED CODE START - DO NOT TOUCH@ ***/"
+STOP = b"/*** @GENERATED CODE STOP - DO NOT TOUCH@ ***/"
+
+
+def line_end(data: bytes) -> bytes:
+    """Finds the line end that most lines of the file have."""
+    return b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
+
+
+def replace_generated(data: bytes, lines: Sequence[str], where: str) -> bytes:
+    """What stands between the two marks; they stay."""
+    start, stop = (_line_of(data, mark, where) for mark in (START, STOP))
+    if stop[0] < start[1]:
+        raise _refused("the mark of the end of generated code stands before that of its start", where)
+    end = line_end(data)
+    return data[: start[1]] + b"".join(line.encode() + end for line in lines) + data[stop[0] :]
+
+
+def _line_of(data: bytes, mark: bytes, where: str) -> tuple[int, int]:
+    """Where the line with the mark begins and ends."""
+    found = list(re.finditer(rb"^[ \t]*" + re.escape(mark) + rb"[ \t]*(?:\r?\n|\Z)", data, re.MULTILINE))
+    if len(found) != 1:
+        count = "no line" if not found else f"{len(found)} lines"
+        raise _refused(f"{count} with the mark {mark.decode()}", where)
+    return found[0].start(), found[0].end()
+
+
+def set_define(data: bytes, name: str, value: str, where: str) -> bytes:
+    """The value of a macro, wherever it is defined; a comment behind it stays."""
+    pattern = rb"^([ \t]*#[ \t]*define[ \t]+" + name.encode() + rb")[ \t]+[^\r\n]*?([ \t]*(?://|/\*)[^\r\n]*)?(?=\r?$)"
+    changed, count = re.subn(pattern, rb"\g<1> " + value.encode() + rb"\2", data, flags=re.MULTILINE)
+    if not count:
+        raise _refused(f"#define {name} is not there", where)
+    return changed
+
+
+def set_section(data: bytes, variable: str, memory: str, where: str) -> bytes:
+    """The memory at the end of the name of a variable's section."""
+    pattern = rb'(__attribute__\s*\(\(\s*section\s*\(\s*"\.' + variable.encode() + rb"_)\w+"
+    changed, count = re.subn(pattern, rb"\g<1>" + memory.encode(), data)
+    if not count:
+        raise _refused(f"no section attribute of {variable}", where)
+    return changed
+
+
+def _refused(what: str, where: str) -> InputError:
+    remedy = "take the file from the application as published, and put your changes outside the generated parts"
+    return InputError(f"{what}; nothing was changed", where=where, remedy=remedy)
+
 
 MAIN_H = "Application/STM32H747I-DISCO/Inc/CM7/main.h"
 MAIN_C = "Application/STM32H747I-DISCO/Src/CM7/main.c"
@@ -73,7 +122,9 @@ def pools_of(document: Any, where: str) -> list[ActivationPool]:
     """Memories that the network writes, the smallest first: the order of ST's activation buffers."""
     try:
         found = [pool for pool in document["memory_pools"] if pool["rights"] == "ACC_WRITE" and pool["used_size_bytes"]]
-        inputs = _input_pools(document)
+        # those that hold inputs of the network
+        edges = {buffer for graph in document.get("graphs", [])[:1] for buffer in graph.get("inputs", [])}
+        inputs = {b.get("mpool_id") for b in document.get("buffers", []) if b.get("id") in edges} - {None}
         pools = [
             ActivationPool(str(pool["name"]), int(pool["used_size_bytes"]), pool.get("id") in inputs) for pool in found
         ]
@@ -85,12 +136,6 @@ def pools_of(document: Any, where: str) -> list[ActivationPool]:
         what = f"two memory pools give a buffer {wrong}, or its name is no C" if wrong else "no memory pool is written"
         raise InputError(what, where=where)
     return sorted(pools, key=lambda pool: pool.used_bytes)
-
-
-def _input_pools(document: Any) -> set[Any]:
-    """Ids of pools that hold inputs of the network."""
-    inputs = {buffer for graph in document.get("graphs", [])[:1] for buffer in graph.get("inputs", [])}
-    return {b.get("mpool_id") for b in document.get("buffers", []) if b.get("id") in inputs} - {None}
 
 
 def declarations(pools: Sequence[ActivationPool]) -> list[str]:
@@ -128,7 +173,11 @@ def patched(
     if channels not in (1, 3):
         raise UnsupportedError(f"the network takes {channels} channels", rule="the camera gives grey or RGB pictures")
     camera = camera_for(width, height, aspect_ratio)
-    _check_macros(files[INTERFACE_H], len(pools))
+    known = [int(n) for n in re.findall(rb"define[ \t]+AI_ACTIVATION_(\d+)_SIZE_BYTES\b", files[INTERFACE_H])]
+    if known and max(known) < len(pools):
+        knows = f"the application knows {max(known)}"
+        what = f"the network has {len(pools)} activation buffers, {knows}; nothing was changed"
+        raise CapacityError(what, where=INTERFACE_H, remedy="compile the network with fewer memory pools")
     main_h = files[MAIN_H]
     for name, value in (
         ("CAMERA_RESOLUTION", camera.resolution),
@@ -138,26 +187,15 @@ def patched(
         main_h = set_define(main_h, name, f"({value})", MAIN_H)
     left = available_axiram - sum(pool.used_bytes for pool in pools if pool.buffer == _AXIRAM)
     main_c = replace_generated(files[MAIN_C], declarations(pools), MAIN_C)
-    depth = _bytes_per_pixel(files[MAIN_H], channels)
+    # the applications declare two bytes a pixel, also for grey ones; others may know better
+    declared = re.search(rb"#[ \t]*define[ \t]+CAM_FRAME_BUFFER_SIZE[^\r\n]*RGB_565_BPP", files[MAIN_H])
+    depth = 2 if channels == 3 or declared else 1
     for variable, pixels in (("CapturedImage_Buffer", camera.pixels), ("RescaledImage_Buffer", height * width)):
         fits = pixels * depth < left
         left -= pixels * depth * fits
         main_c = set_section(main_c, variable, "AXIRAM" if fits else "SDRAM", MAIN_C)
     interface = replace_generated(files[INTERFACE_H], input_macros(pools), INTERFACE_H)
     return {MAIN_H: main_h, MAIN_C: main_c, INTERFACE_H: interface}
-
-
-def _bytes_per_pixel(main_h: bytes, channels: int) -> int:
-    """The applications declare two bytes a pixel, also for grey ones; others may know better."""
-    declared = re.search(rb"#[ \t]*define[ \t]+CAM_FRAME_BUFFER_SIZE[^\r\n]*RGB_565_BPP", main_h)
-    return 2 if channels == 3 or declared else 1
-
-
-def _check_macros(interface: bytes, pools: int) -> None:
-    known = {int(number) for number in re.findall(rb"define[ \t]+AI_ACTIVATION_(\d+)_SIZE_BYTES\b", interface)}
-    if known and max(known) < pools:
-        what = f"the network has {pools} activation buffers, the application knows {max(known)}; nothing was changed"
-        raise CapacityError(what, where=INTERFACE_H, remedy="compile the network with fewer memory pools")
 
 
 def read_project(root: Path) -> dict[str, bytes]:

@@ -134,7 +134,8 @@ def _finish(root: Path) -> list[str]:
     listed = folder / _LIST
     if listed.is_file():
         rows = {file: (folder / _STAGE / row[0], *row[1:]) for file, row in json.loads(listed.read_bytes()).items()}
-        waiting = {file: row[0] for file, row in rows.items() if _is_whole(row[0], row[1])}
+        whole = [file for file, row in rows.items() if row[0].is_file() and digest(row[0].read_bytes()) == row[1]]
+        waiting = {file: rows[file][0] for file in whole}
         for file in waiting:
             if _NEEDED in rows[file]:
                 (root / file).unlink(missing_ok=True)
@@ -148,10 +149,6 @@ def _finish(root: Path) -> list[str]:
         _sync(folder)
     shutil.rmtree(folder / _STAGE, ignore_errors=True)
     return done
-
-
-def _is_whole(waiting: Path, wanted: str) -> bool:
-    return waiting.is_file() and digest(waiting.read_bytes()) == wanted
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:

@@ -7,35 +7,24 @@ beside a control in a published form, with the bytes that the emulator expects.
 
 from __future__ import annotations
 
-from atonc.delivery.probes import (
-    arith,
-    cipher,
-    conv,
-    engines,
-    interfaces,
-    kernels,
-    narrow,
-    padding,
-    pool,
-    products,
-    side_by_side,
-    timing,
+from atonc.delivery.probes.bench import Probe
+from atonc.delivery.probes.convolutions import (
+    CONVOLUTIONS,
+    FOUR_BITS,
+    KERNELS,
+    PADDING,
+    PRODUCTS_A_CYCLE,
+    SIDE_BY_SIDE,
 )
-from atonc.delivery.probes.types import Probe
+from atonc.delivery.probes.engines import CIPHERS, ENGINES, INTERFACES
+from atonc.delivery.probes.timing import TIMING
+from atonc.delivery.probes.units import ARITH, POOL
 
 PROBES: tuple[Probe, ...] = (
-    *engines.PROBES,
-    *arith.PROBES,
-    *conv.PROBES,
-    *pool.PROBES,
-    *padding.PROBES,
-    *side_by_side.PROBES,
-    *kernels.PROBES,
-    *interfaces.PROBES,
-    *timing.PROBES,
-    *products.PROBES,
-    *narrow.PROBES,  # nobody has seen such a program
-    *cipher.PROBES,  # nor such a one
+    *(*ENGINES, *ARITH, *CONVOLUTIONS, *POOL, *PADDING, *SIDE_BY_SIDE, *KERNELS, *INTERFACES, *TIMING),
+    *PRODUCTS_A_CYCLE,
+    *FOUR_BITS,  # nobody has seen such a program
+    *CIPHERS,  # nor such a one
 )
 
 

@@ -1,9 +1,10 @@
-"""A bench for probes: numbered random bytes, buffers and one epoch at a time."""
+"""What a probe is, a small program in one form with the bytes that are expected of it; and a bench that builds one:
+numbered random bytes, buffers and one epoch at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -14,8 +15,59 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.task import ENGINE, EngineUse
 from atonc.compiler.plan.types import Buffer, BufferKind, EpochPlan
 from atonc.compiler.schedule.assign import assign_epoch
-from atonc.delivery.probes.types import INPUT, OUTPUT, Answer, ProbeEpochs
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
+
+INPUT, OUTPUT = "input", "output"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One outcome that the silicon may show, where the emulator does not know which."""
+
+    name: str  # a word with underscores
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ProbeEpochs:
+    """Epochs from one input to one output. What no writer touches of the output must survive, so it counts too."""
+
+    plans: tuple[EpochPlan, ...]
+    buffers: tuple[Buffer, ...]
+    stimulus: bytes = field(repr=False)  # contents of the input
+    keep_tables: bool = False  # coefficients that are still in a unit are not loaded again
+    homes: Mapping[str, str] = field(default_factory=dict)  # buffer -> memory, where it matters which
+    answers: tuple[Answer, ...] = ()  # instead of the emulator's, for settings that it does not model
+    must_differ: bool = False  # from the one answer: nobody knows which bytes come, only which must not
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One question to the silicon, and what its answer settles.
+
+    A timing constant follows from two probes: (cycles of this one - cycles of `baseline`) / `units`. A speed (a name
+    that ends in `_mb_per_s`) is the other way round: units are bytes, and it is units / cycles x NPU clock in MHz. What
+    no constant of the machine says is a `rate`: units a cycle, of which the model expects so many."""
+
+    name: str
+    form: str  # what the program does that the question is about
+    known: str  # what published programs show of it
+    build: Callable[[], ProbeEpochs]
+    control: str = ""  # the probe that must pass first, else this one says nothing
+    argument: str = ""  # the id of the argument of `docs/silicon.md` that stands or falls with it
+    measures: str = ""  # the constant of the machine's [timing] or [clocks] that its cycles give
+    units: float = 0  # how many of what that constant counts it has more than its baseline
+    baseline: str = ""  # the probe whose cycles are subtracted; empty: nothing is
+    rate: str = ""  # what its units are called
+    expects: float = 0
+
+    @property
+    def is_control(self) -> bool:
+        return not self.control
+
 
 _UNIT_BITS = 14  # of a factor of one, as published units have it
 _ONE, _NOTHING = np.array([1 << _UNIT_BITS], np.int64), np.zeros(1, np.int64)
@@ -60,19 +112,34 @@ class ProbeBuilder:
     def epoch(self, title: str) -> TaskBuilder:
         return TaskBuilder((title,), title)
 
-    def add(self, epoch: TaskBuilder, engines: Sequence[int] = ()) -> None:
+    def add(self, epoch: TaskBuilder, engines: Sequence[int] = ()) -> ProbeBuilder:
         """`engines`: numbers of the stream engines in the order in which the epoch took them, where they matter."""
         plan = assign_epoch([epoch.done()])
         self.plans.append(_on_engines(plan, epoch, engines) if engines else plan)
+        return self
+
+    def chain(
+        self,
+        title: str,
+        reader: StrengConfig,
+        writer: StrengConfig,
+        unit: UnitConfig | None = None,
+        source: str = INPUT,
+        target: str = OUTPUT,
+        engines: Sequence[int] = (),
+    ) -> ProbeBuilder:
+        """An epoch that reads, lets one unit compute or none, and writes."""
+        b = self.epoch(title)
+        stream = b.read(source, reader)
+        b.write(stream if unit is None else b.unit(unit, stream), target, writer)
+        return self.add(b, engines)
 
     def done(self) -> ProbeEpochs:
-        edges = (
-            Buffer(INPUT, self.stimulus.size, BufferKind.INPUT, INPUT),
-            Buffer(OUTPUT, self.output_bytes, BufferKind.OUTPUT, OUTPUT),
-        )
+        given = Buffer(INPUT, self.stimulus.size, BufferKind.INPUT, INPUT)
+        wanted = Buffer(OUTPUT, self.output_bytes, BufferKind.OUTPUT, OUTPUT)
         return ProbeEpochs(
             tuple(self.plans),
-            (*edges, *self.constants, *self.scratches),
+            (given, wanted, *self.constants, *self.scratches),
             self.stimulus.tobytes(),
             homes=self.homes,
             answers=tuple(self.answers),
@@ -85,18 +152,11 @@ def _on_engines(plan: EpochPlan, epoch: TaskBuilder, numbers: Sequence[int]) -> 
     for name, use in plan.engines.items():
         found.setdefault(use, []).append(name)
     names = {found[use].pop(0): f"{ENGINE}{n}" for use, n in zip(epoch.engines.values(), numbers, strict=True)}
-    return replace(
-        plan,
-        engines={names[name]: use for name, use in plan.engines.items()},
-        links=tuple(
-            replace(
-                link,
-                source=names.get(link.source, link.source),
-                destination=names.get(link.destination, link.destination),
-            )
-            for link in plan.links
-        ),
-    )
+    links = [
+        replace(one, source=names.get(one.source, one.source), destination=names.get(one.destination, one.destination))
+        for one in plan.links
+    ]
+    return replace(plan, engines={names[name]: use for name, use in plan.engines.items()}, links=tuple(links))
 
 
 def to_codes(shift: int, elements: int) -> ArithConfig:
@@ -104,10 +164,6 @@ def to_codes(shift: int, elements: int) -> ArithConfig:
     return affine_unit(Affine(_ONE, _NOTHING, _UNIT_BITS + shift), elements, in_bytes=2)
 
 
-def quarter_codes() -> ArithConfig:
-    return affine_unit(Affine(_ONE, _NOTHING, _UNIT_BITS + 2), 1)
-
-
-def same_codes() -> ArithConfig:
-    """Codes as they are: most published writers stand behind an ARITH."""
-    return affine_unit(Affine(_ONE, _NOTHING, _UNIT_BITS), 1)
+def same_codes(bits: int = 0) -> ArithConfig:
+    """Codes as they are, or so many bits smaller: most published writers stand behind an ARITH."""
+    return affine_unit(Affine(_ONE, _NOTHING, _UNIT_BITS + bits), 1)

@@ -1,27 +1,28 @@
-"""Questions about the stream engines: who may write where at the same time, alignment, loops, sizes."""
+"""Questions about the stream engines: who may write where at the same time, alignment, loops, sizes; what either bus
+interface (engines 0 to 4, 5 to 9) and a bank give to many of them; and the cipher between an engine and memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
-from atonc.delivery.probes.bench import ProbeBuilder, same_codes
-from atonc.delivery.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
+from atonc.delivery.probes.bench import INPUT, OUTPUT, Answer, Probe, ProbeBuilder, ProbeEpochs, same_codes
+from atonc.delivery.probes.build import CPU_RAM
+from atonc.machine.hw.fields import changed
+from atonc.machine.hw.units.stream_engine import CIPHER, StrengConfig
 
 _PIXELS = 256
 _SLICES = (16, 24, 32, 48, 64, 96, 128)  # bytes from one of two interleaved writers to the other
 
 
-def _copy(repeat: int = 0) -> ProbeEpochs:
+def _raster(channels: int = 16, offset: int = 0, repeat: int = 0) -> ProbeEpochs:
     """A picture with gaps, written as one raster; `repeat` is what FRAME_RPT says for that one frame."""
-    bench = ProbeBuilder(_PIXELS * 16, _PIXELS * 32)
-    b = bench.epoch("copy")
-    target = Area(16, 16, 16, 16 * 32, 32)
-    writer = replace(engine(target, write=True), frame_repeat=repeat)
-    b.write(b.unit(same_codes(), b.read(INPUT, contiguous(_PIXELS * 16))), OUTPUT, writer)
-    bench.add(b)
-    return bench.done()
+    bench = ProbeBuilder(_PIXELS * channels, _PIXELS * 32)
+    writer = replace(engine(Area(16, 16, channels, 16 * 32, 32, offset), write=True), frame_repeat=repeat)
+    return bench.chain("raster", contiguous(_PIXELS * channels), writer, same_codes()).done()
 
 
 def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2, lines: int = 16, gap: int = 0) -> ProbeEpochs:
@@ -33,83 +34,57 @@ def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2, lines: in
         target = Area(lines, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, writer * (slice_bytes + gap))
         stream = b.read(INPUT, contiguous(part, offset=writer * part))
         b.write(b.unit(same_codes(), stream), OUTPUT, engine(target, write=True))
-    bench.add(b)
-    return bench.done()
-
-
-def _offset_write(offset: int, channels: int) -> ProbeEpochs:
-    bench = ProbeBuilder(_PIXELS * channels, _PIXELS * 32)
-    b = bench.epoch("unaligned raster")
-    target = Area(16, 16, channels, 16 * 32, 32, offset)
-    b.write(b.unit(same_codes(), b.read(INPUT, contiguous(_PIXELS * channels))), OUTPUT, engine(target, write=True))
-    bench.add(b)
-    return bench.done()
+    return bench.add(b).done()
 
 
 def _odd_words(offset: int) -> ProbeEpochs:
     """Words of three bytes that begin at an odd address, four of them in a pixel, in two frames of eight lines."""
-    bench = ProbeBuilder(_PIXELS * 16 + 16, _PIXELS * 12)
-    b = bench.epoch("words of three bytes")
     source = Area(8, 16, 12, 16 * 16, 16, offset)
-    b.write(
-        b.read(INPUT, replace(engine(source, Frames(2, 8 * 16 * 16), word_bytes=3, depth=4, looped=True), raw_out=1)),
-        OUTPUT,
-        contiguous(_PIXELS * 12, write=True, word_bytes=3),
-    )
-    bench.add(b)
-    return bench.done()
+    reader = replace(engine(source, Frames(2, 8 * 16 * 16), word_bytes=3, depth=4, looped=True), raw_out=1)
+    writer = contiguous(_PIXELS * 12, write=True, word_bytes=3)
+    return ProbeBuilder(_PIXELS * 16 + 16, _PIXELS * 12).chain("words of three bytes", reader, writer).done()
 
 
 def _deep_pixels(depth: int) -> ProbeEpochs:
     """A raster of few pixels with many channels, which the compiler would cut into more pixels."""
-    bench = ProbeBuilder(4 * (depth + 16), 4 * depth)
-    b = bench.epoch("deep pixels")
     pixel = depth + 16
     small = engine(Area(1, 2, 1, 2 * pixel, pixel), Frames(2, 2 * pixel), looped=True)
-    b.write(b.read(INPUT, replace(small, depth=depth)), OUTPUT, contiguous(4 * depth, write=True))
-    bench.add(b)
-    return bench.done()
+    reader, writer = replace(small, depth=depth), contiguous(4 * depth, write=True)
+    return ProbeBuilder(4 * pixel, 4 * depth).chain("deep pixels", reader, writer).done()
 
 
 def _window() -> ProbeEpochs:
     """The middle of a picture: between its lines lie bytes that nobody wants."""
-    bench = ProbeBuilder(_PIXELS * 32, 8 * 8 * 16)
-    b = bench.epoch("window")
     source = engine(Area(4, 8, 16, 16 * 32, 32, 4 * 16 * 32 + 4 * 32), Frames(2, 4 * 16 * 32), looped=True)
-    b.write(b.read(INPUT, source), OUTPUT, contiguous(8 * 8 * 16, write=True))
-    bench.add(b)
-    return bench.done()
+    bench = ProbeBuilder(_PIXELS * 32, 8 * 8 * 16)
+    return bench.chain("window", source, contiguous(8 * 8 * 16, write=True)).done()
 
 
 def _beside() -> ProbeEpochs:
     """The left half of every pixel, then from there the right half, in one buffer."""
-    bench = ProbeBuilder(_PIXELS * 16, _PIXELS * 32)
-    halves = [Area(16, 16, 8, 16 * 32, 32, offset) for offset in (0, 16)]
+    left, right = (Area(16, 16, 8, 16 * 32, 32, offset) for offset in (0, 16))
     frames = Frames(2, 8)
-    b = bench.epoch("left halves")
-    left = engine(halves[0], frames, write=True, looped=True)
-    b.write(b.read(INPUT, contiguous(_PIXELS * 16)), OUTPUT, left)
-    bench.add(b)
-    b = bench.epoch("right halves")
-    source, target = engine(halves[0], frames, looped=True), engine(halves[1], frames, write=True, looped=True)
-    b.write(b.read(OUTPUT, source), OUTPUT, target)
-    bench.add(b)
-    return bench.done()
+    bench = ProbeBuilder(_PIXELS * 16, _PIXELS * 32)
+    bench.chain("left halves", contiguous(_PIXELS * 16), engine(left, frames, write=True, looped=True))
+    source, target = engine(left, frames, looped=True), engine(right, frames, write=True, looped=True)
+    return bench.chain("right halves", source, target, source=OUTPUT).done()
 
 
-PROBES = (
-    Probe("control-raster", "a copy into a picture with gaps, one frame", "published", partial(_copy, 0)),
+_ALONE = "published twice, else writers of one epoch have areas of their own; single writers fill pixels by slices"
+
+ENGINES = (
+    Probe("control-raster", "a copy into a picture with gaps, one frame", "published", _raster),
     Probe(
         "writer-repeat-1",
         "the same with FRAME_RPT = 1",
         "published writers of one frame have FRAME_RPT = 0",
-        partial(_copy, 1),
+        partial(_raster, repeat=1),
         "control-raster",
     ),
     Probe(
         "writers-interleaved",
         "two writers of one epoch, 8 bytes of every 16-byte pixel each",
-        "published twice, else writers of one epoch have areas of their own; single writers fill pixels by slices",
+        _ALONE,
         partial(_interleaved, 8, 16),
         "control-raster",
     ),
@@ -166,14 +141,14 @@ PROBES = (
         "raster-write-offset-8",
         "a raster of bytes written from 8 bytes behind a multiple of 16",
         "nearly all published writers begin at multiples of 16",
-        partial(_offset_write, 8, 16),
+        partial(_raster, 16, 8),
         "control-raster",
     ),
     Probe(
         "raster-write-offset-3",
         "a raster of bytes written from 3 bytes behind a multiple of 16",
         "6 published rasters of bytes and 80 other writers of bytes begin at odd addresses",
-        partial(_offset_write, 3, 13),
+        partial(_raster, 13, 3),
         "control-raster",
     ),
     Probe(
@@ -205,5 +180,176 @@ PROBES = (
         "published rasters have up to 256",
         partial(_deep_pixels, 512),
         "control-raster",
+    ),
+)
+
+# ------------------------------- copies side by side, three bytes a word: they ask the most of banks and bus interfaces
+
+WORD = 3  # bytes
+BEAT = 8
+_BESIDE = ("", "", "npuRAM5", "npuRAM6")  # "": parts of the input or output
+
+
+def copies(
+    words: int,
+    sources: Sequence[str] = _BESIDE,
+    targets: Sequence[str] = _BESIDE,
+    engines: Sequence[int] = (),
+    input_in: str = "",
+) -> ProbeEpochs:
+    """So many words from each source to its target: memories, or "" for the input and the output. `engines`: reader and
+    writer of each copy in turn."""
+    size = WORD * words
+    bench = ProbeBuilder(size * sources.count(""), size * targets.count(""))
+    if input_in:
+        bench.homes[INPUT] = input_in
+    b = bench.epoch("copies")
+    read = written = 0
+    for source, target in zip(sources, targets, strict=True):
+        data = bench.stimulus[:size].tobytes()
+        found = b.read(
+            bench.constant(data, source) if source else INPUT,
+            contiguous(size, word_bytes=WORD, offset=0 if source else read),
+        )
+        b.write(
+            found,
+            bench.scratch(size, target) if target else OUTPUT,
+            contiguous(size, write=True, word_bytes=WORD, offset=0 if target else written),
+        )
+        read += 0 if source else size
+        written += 0 if target else size
+    return bench.add(b, engines).done()
+
+
+_LONG, _SHORT = 8192, 2048  # words
+_MORE = 4 * (WORD * _LONG // BEAT - WORD * _SHORT // BEAT)  # beats of four copies
+_SPREAD = (0, 2, 1, 3, 5, 7, 6, 8)  # reader and writer of each copy
+_READERS = (0, 4, 1, 5, 2, 6, 3, 7)
+_WRITERS = (4, 0, 5, 1, 6, 2, 7, 3)
+_ONE_BANK = ("",) * 4
+_BOTH = "1,477 of 1,477 published epochs with two to five engines use both interfaces"
+_RATE = "rates of banks are fitted on whole networks"
+
+
+def _measured(name: str, what: str, known: str, constant: str, **how: Any) -> tuple[Probe, Probe]:
+    """Short and long copies: the cycles of what the long ones have more give the constant."""
+    short, long = (partial(copies, words, **how) for words in (_SHORT, _LONG))
+    return (
+        Probe(f"{name}-short", f"four short copies{what}", known, short, "engines-spread"),
+        Probe(
+            name,
+            f"four copies{what}",
+            known,
+            long,
+            "engines-spread",
+            measures=constant,
+            units=_MORE,
+            baseline=f"{name}-short",
+        ),
+    )
+
+
+INTERFACES = (
+    Probe(
+        "engines-spread",
+        "four copies, two readers and two writers on each bus interface",
+        _BOTH,
+        partial(copies, _LONG, engines=_SPREAD),
+        "control-raster",
+    ),
+    *_measured(
+        "engines-readers-together",
+        ", all readers on the first bus interface",
+        _BOTH,
+        "interface_beat",
+        engines=_READERS,
+    ),
+    Probe(
+        "engines-writers-together",
+        "four copies, all writers on the first bus interface",
+        _BOTH,
+        partial(copies, _LONG, engines=_WRITERS),
+        "engines-spread",
+    ),
+    *_measured(
+        "reads-of-one-bank",
+        " that read one bank and write into three",
+        _RATE,
+        "read_beat",
+        sources=_ONE_BANK,
+        engines=_SPREAD,
+    ),
+    *_measured(
+        "writes-to-one-bank",
+        " that read three banks and write into one",
+        _RATE,
+        "write_beat",
+        targets=_ONE_BANK,
+        engines=_SPREAD,
+    ),
+    *_measured(
+        "reads-of-cpu-ram",
+        " that read the CPU's RAM",
+        _RATE,
+        "noc_beat",
+        sources=_ONE_BANK,
+        engines=_SPREAD,
+        input_in=CPU_RAM,
+    ),
+)
+
+# -------------------------------------------------------------------------------------------------------- the cipher
+# Does an engine read back what another enciphered, and does the cipher change anything at all? It is not public, so
+# nobody knows the ciphertext; but it must undo itself at the same address, and it must not leave bytes as they are. The
+# firmware makes up a key when it runs, writes it into both bus interfaces and shows it to nobody.
+
+_COUNT = 512  # bytes
+# engines, reader and writer: one on each bus interface, as published copies have them
+_INTO_MEMORY, _SAME_INTERFACE, _OTHER_INTERFACE = (0, 5), (6, 1), (1, 6)
+
+
+def _through_memory(write: bool, read: bool, answer: str = "", back: tuple[int, int] = _SAME_INTERFACE) -> ProbeEpochs:
+    """The input into memory and from there into the output, with the cipher on the way in, on the way out, or both."""
+
+    def with_cipher(config: StrengConfig, on: bool) -> StrengConfig:
+        return changed(config, unmodelled=(CIPHER,)) if on else config
+
+    bench = ProbeBuilder(_COUNT, _COUNT)
+    between, reader, writer = bench.scratch(_COUNT), contiguous(_COUNT), contiguous(_COUNT, write=True)
+    bench.chain("into memory", reader, with_cipher(writer, write), target=between, engines=_INTO_MEMORY)
+    bench.chain("from memory", with_cipher(reader, read), writer, source=between, engines=back)
+    bench.answers = [Answer(answer, bench.stimulus.tobytes())] if answer else []
+    return replace(bench.done(), must_differ=write != read)
+
+
+_ENCIPHERED = "ST's encryption firmware enciphers so (LL_DmaCypherInit); no program with the cipher on is published"
+
+CIPHERS = (
+    Probe(
+        "control-cipher-off",
+        "512 bytes into the NPU's RAM and back, two epochs",
+        "published",
+        partial(_through_memory, False, False),
+    ),
+    Probe(
+        "cipher-read-back",
+        "the same, enciphered on the way in and deciphered on the way out: the bytes must come back",
+        _ENCIPHERED,
+        partial(_through_memory, True, True, "reads_back"),
+        "control-cipher-off",
+    ),
+    Probe(
+        "cipher-changes-bytes",
+        "the same, deciphered on the way out only: the bytes must not come back",
+        _ENCIPHERED,
+        partial(_through_memory, False, True, "unchanged"),
+        "cipher-read-back",
+    ),
+    Probe(
+        "cipher-other-interface",
+        "enciphered by an engine of the second bus interface, deciphered by one of the first, same key",
+        _ENCIPHERED,
+        partial(_through_memory, True, True, "reads_back", _OTHER_INTERFACE),
+        "cipher-read-back",
     ),
 )

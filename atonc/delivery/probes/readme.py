@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atonc.compiler.place import BoardMemory
-from atonc.delivery.probes.build import BuiltProbe
-from atonc.delivery.probes.places import FLASH
+from atonc.delivery.probes.build import FLASH, BuiltProbe
 from atonc.machine.base.templates import render
 
 

@@ -8,10 +8,9 @@ from functools import partial
 from atonc.compiler.lower.units.affine import Affine
 from atonc.compiler.lower.units.arith import affine_unit
 from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
-from atonc.delivery.probes.bench import ProbeBuilder, same_codes
-from atonc.delivery.probes.copies import WORD, copies
-from atonc.delivery.probes.places import FLASH, HYPERRAM
-from atonc.delivery.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
+from atonc.delivery.probes.bench import INPUT, OUTPUT, Probe, ProbeBuilder, ProbeEpochs, same_codes
+from atonc.delivery.probes.build import FLASH, HYPERRAM
+from atonc.delivery.probes.engines import WORD, copies
 from atonc.machine.hw.fields import changed
 
 _BYTES = 4096
@@ -27,10 +26,7 @@ def _table(rows: int, size: int = _BYTES) -> ProbeEpochs:
     bench = ProbeBuilder(size, size)
     factors, addends = bench.rng.integers(16384, 32768, rows), bench.rng.integers(-20, 20, rows) << 15
     unit = affine_unit(Affine(factors, addends, 15), size)
-    b = bench.epoch("table")
-    b.write(b.unit(unit, b.read(INPUT, contiguous(size))), OUTPUT, contiguous(size, write=True))
-    bench.add(b)
-    return bench.done()
+    return bench.chain("table", contiguous(size), contiguous(size, write=True), unit).done()
 
 
 def _epochs(count: int) -> ProbeEpochs:
@@ -38,33 +34,25 @@ def _epochs(count: int) -> ProbeEpochs:
     bench = ProbeBuilder(_EPOCH_BYTES, _EPOCH_BYTES)
     size = _EPOCH_BYTES // count
     for part in range(count):
-        b = bench.epoch("part")
-        codes = b.unit(same_codes(), b.read(INPUT, contiguous(size, offset=part * size)))
-        b.write(codes, OUTPUT, contiguous(size, write=True, offset=part * size))
-        bench.add(b)
+        reader, writer = contiguous(size, offset=part * size), contiguous(size, write=True, offset=part * size)
+        bench.chain("part", reader, writer, same_codes())
     return bench.done()
 
 
 def _frames(elements: int, step: int, count: int) -> ProbeEpochs:
     """Short frames in the NPU's RAM, `step` bytes from one to the next."""
-    bench = ProbeBuilder(step * count, elements * count)
-    b = bench.epoch("frames")
     reader = engine(Area(1, 1, elements, elements, elements), Frames(count, step))
-    b.write(b.unit(same_codes(), b.read(INPUT, reader)), OUTPUT, contiguous(elements * count, write=True))
-    bench.add(b)
-    return bench.done()
+    bench = ProbeBuilder(step * count, elements * count)
+    return bench.chain("frames", reader, contiguous(elements * count, write=True), same_codes()).done()
 
 
 def _scattered(lines: int) -> ProbeEpochs:
     """A word of three bytes from every beat, 128 beats a line."""
     pixels = 128
-    bench = ProbeBuilder(lines * pixels * 8, lines * pixels * WORD)
     reader = engine(Area(lines, pixels, WORD, pixels * 8, 8), word_bytes=WORD, depth=1)
-    b = bench.epoch("scattered words")
     writer = contiguous(lines * pixels * WORD, write=True, word_bytes=WORD)
-    b.write(b.read(INPUT, replace(reader, raw_out=1)), OUTPUT, writer)
-    bench.add(b)
-    return bench.done()
+    bench = ProbeBuilder(lines * pixels * 8, lines * pixels * WORD)
+    return bench.chain("scattered words", replace(reader, raw_out=1), writer).done()
 
 
 def _rereads(times: int) -> ProbeEpochs:
@@ -73,11 +61,8 @@ def _rereads(times: int) -> ProbeEpochs:
     bench = ProbeBuilder(16, times * lines * pixels)
     source = bench.constant(bench.codes(lines * pixels * 8).tobytes(), FLASH)
     reader = engine(Area(lines, pixels, 1, pixels * 8, 8), Frames(times, 0), looped=True)
-    b = bench.epoch("cached")
-    codes = b.unit(same_codes(), b.read(source, changed(reader, cache_allocate=1)))
-    b.write(codes, OUTPUT, contiguous(times * lines * pixels, write=True))
-    bench.add(b)
-    return bench.done()
+    writer = contiguous(times * lines * pixels, write=True)
+    return bench.chain("cached", changed(reader, cache_allocate=1), writer, same_codes(), source=source).done()
 
 
 def _stream(words: int, memory: str) -> ProbeEpochs:
@@ -153,7 +138,7 @@ def _turns(elements: int) -> tuple[Probe, ...]:
     )
 
 
-PROBES = (
+TIMING = (
     Probe(
         "few-words",
         f"an ARITH with a table of {_FEW_ROWS} rows",

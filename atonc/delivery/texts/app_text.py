@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.delivery.application.building import BuiltApplication
-from atonc.delivery.application.image_place import ImagePlace, places
-from atonc.delivery.application.relocatable import exec_bytes
+from atonc.delivery.application.relocatable import ImagePlace, exec_bytes, places
 from atonc.delivery.application.types import LoadMode
 from atonc.delivery.application.updating import BuiltUpdate
 from atonc.delivery.reloc.image import Image

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from atonc.delivery.deploy.plan import FinishedStep
+from atonc.delivery.deploy.steps import FinishedStep
 from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 from atonc.machine.base.words import count
 

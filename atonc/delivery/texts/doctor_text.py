@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atonc.delivery.doctor.types import Diagnosis, DoctorGoal, DoctorItem
+from atonc.delivery.doctor.diagnosis import Diagnosis, DoctorGoal, DoctorItem
 from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 
 

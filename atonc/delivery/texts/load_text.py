@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.delivery.trials.load_run import VIRTUAL, Loaded, LoadPlan
-from atonc.delivery.trials.loading import EpochTime
+from atonc.delivery.trials.loading import VIRTUAL, EpochTime, Loaded, LoadPlan
 
 
 def plan_lines(plan: LoadPlan) -> list[str]:

@@ -7,9 +7,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from atonc.delivery.probes.log import PASS
-from atonc.delivery.probes.settle import Outcome, Settled
-from atonc.delivery.probes.types import Probe
+from atonc.delivery.probes.bench import Probe
+from atonc.delivery.probes.log import PASS, Outcome, Settled
 from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 from atonc.machine.base.errors import plain
 from atonc.machine.base.words import count, shell

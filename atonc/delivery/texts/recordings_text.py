@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from atonc.delivery.recordings.checks import Fault
-from atonc.delivery.recordings.comparing import RecordingComparison
-from atonc.delivery.recordings.power import PowerTrace
-from atonc.delivery.recordings.power_windows import MeasuredEnergy
-from atonc.delivery.recordings.recording import Recording
+from atonc.delivery.recordings.making import RecordingComparison
+from atonc.delivery.recordings.power import MeasuredEnergy, PowerTrace
+from atonc.delivery.recordings.store import Fault, Recording
 from atonc.machine.base.words import count
 from atonc.machine.cost.energy import Between, EnergyEstimate, amount
 

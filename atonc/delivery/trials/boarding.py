@@ -28,6 +28,7 @@ from atonc.machine.hw.board_file import find_board
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
+    from atonc.compiler.compile.pipeline import Compiled
     from atonc.compiler.inputs.inputs import Array, Sample
     from atonc.compiler.verify.emulation import Emulation
 
@@ -261,19 +262,24 @@ def compare(
 
 
 def _expected(view: CompileView, samples: Sequence[Sample]) -> Iterator[Expectation]:
-    from atonc.compiler.inputs.inputs import program_inputs
     from atonc.compiler.verify.emulation import Emulation
 
-    compiled = view.compiled
-    emulation = Emulation(compiled.program, compiled.graph)
+    emulation = Emulation(view.compiled.program, view.compiled.graph)
     for turn, sample in enumerate(samples):
-        inputs = program_inputs(compiled, sample)
-        stored = tuple(stored_input(emulation, name, inputs[name]).tobytes() for name in compiled.graph.inputs)
-        emulation.run(inputs)
+        found = expectation(view.compiled, emulation, sample)
         stage("running on the virtual board", turn, len(samples))
-        placed, outputs = compiled.program.placed, compiled.graph.outputs
-        homes = [(placed[name].address, emulation.load(name).nbytes) for name in outputs]
-        yield stored, tuple(emulation.memory.read(*home).tobytes() for home in homes)
+        yield found
+
+
+def expectation(compiled: Compiled, emulation: Emulation, sample: Sample) -> Expectation:
+    """What the emulator makes of a sample."""
+    from atonc.compiler.inputs.inputs import program_inputs
+
+    inputs, graph = program_inputs(compiled, sample), compiled.graph
+    stored = tuple(stored_input(emulation, name, inputs[name]).tobytes() for name in graph.inputs)
+    emulation.run(inputs)
+    homes = [(compiled.program.placed[name].address, emulation.load(name).nbytes) for name in graph.outputs]
+    return stored, tuple(emulation.memory.read(*home).tobytes() for home in homes)
 
 
 def compare_turns(

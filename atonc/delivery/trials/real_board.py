@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from atonc.delivery.trials.load_run import LoadPlan
+from atonc.delivery.trials.loading import LoadPlan
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board_file import find_board

@@ -2,12 +2,15 @@
 
 Nothing that comes over the line is believed at once: who the board is and what it holds is asked twice; outputs count
 when they equal the emulator's, or when the board gives the same ones twice; times must agree with their own counters.
+What the board may hold is looked for in folders that were built before: the hash on the board decides, or where there
+is none what the build was asked for; never a folder's name alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,22 +19,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.inputs.inputs import Sample, program_inputs, real
+from atonc.compiler.compile.pipeline import read_model
+from atonc.compiler.compile.reproduce import MODEL_HASH, edges_of
+from atonc.compiler.frontends.limits import model_bytes
+from atonc.compiler.inputs.inputs import Sample, edge_values, real
+from atonc.compiler.ir import Graph
+from atonc.compiler.passes import order
+from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.firmware import image as firmware
-from atonc.delivery.trials.boarding import image_network, stored_input
+from atonc.delivery.trials.boarding import Expectation, expectation, image_network
 from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import BoardRunResult, Client, ReportedLayer, TargetError
-from atonc.delivery.wire.messages import ModelInfo, SystemInfo, TensorInfo
+from atonc.delivery.wire.messages import ModelInfo, SystemInfo
+from atonc.insight.explain.saved import BuildRequest, read_asked
 from atonc.insight.explain.types import Measured, MeasuredBlock
-from atonc.insight.validating.judging import Distance, OutputResult, distance, unit_of
+from atonc.insight.runs import runs
+from atonc.insight.validating.judging import OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
-from atonc.machine.base.errors import InputError
+from atonc.insight.validating.validate_options import FOLDER
+from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost import network as costs
 from atonc.machine.cost.band import band_of
 from atonc.machine.cost.network import StepCost
 from atonc.machine.emu import tensors
+from atonc.machine.emu.files.network_c import find_networks
 from atonc.machine.emu.files.types import BufferInfo
 from atonc.machine.emu.network import EmulatedNetwork
 
@@ -110,9 +123,7 @@ class TargetValidation:
 class ExpectedRun(Protocol):
     side: ExpectedSide
 
-    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        """The bytes of the inputs, and those that should come out."""
-        ...
+    def expect(self, sample: Sample) -> Expectation: ...
 
 
 class CompiledSide:
@@ -140,34 +151,33 @@ class CompiledSide:
         value = self._emulation.load(name)
         return name, value.nbytes, value.dtype.str
 
-    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        inputs = program_inputs(self._compiled, sample)
-        graph, emulation = self._compiled.graph, self._emulation
-        stored = tuple(stored_input(emulation, name, inputs[name]).tobytes() for name in graph.inputs)
-        emulation.run(inputs)
-        return stored, tuple(self._bytes(name) for name in graph.outputs)
-
-    def _bytes(self, name: str) -> bytes:
-        home = self._emulation.program.placed[name]
-        return self._emulation.memory.read(home.address, self._emulation.load(name).nbytes).tobytes()
+    def expect(self, sample: Sample) -> Expectation:
+        return expectation(self._compiled, self._emulation, sample)
 
     def figures(self, references: References, samples: Sequence[Sample], turns: Sequence[Turn]) -> list[OutputResult]:
-        """ST's figures: what the board computed against the model's own kernels."""
-        graph, emulation = self._compiled.graph, self._emulation
-        mine: list[list[NDArray[Any]]] = [[] for _ in graph.outputs]
-        theirs: list[list[NDArray[Any]]] = [[] for _ in graph.outputs]
-        for sample, turn in zip(samples, turns, strict=True):
-            expected = references.outputs(self._compiled, sample)[references.yardstick]
-            for k, name in enumerate(graph.outputs):
-                emulation.memory.write(emulation.program.placed[name].address, np.frombuffer(turn.outputs[k], np.uint8))
-                mine[k].append(real(graph.tensors[name], emulation.load(name)).astype(np.float32))
-                theirs[k].append(expected[k].astype(np.float32))
-        found = []
-        for k, name in enumerate(graph.outputs):
-            reference = np.stack(theirs[k])
-            one: Distance = distance("board", reference, np.stack(mine[k]), unit_of(graph, name, reference))
-            found.append(OutputResult(name, one.metrics, one.max_lsb))
-        return found
+        expected = [references.outputs(self._compiled, sample)[references.yardstick] for sample in samples]
+        return _figures(self._compiled.graph, expected, turns, self._real)
+
+    def _real(self, k: int, data: bytes) -> NDArray[Any]:
+        emulation, name = self._emulation, self._compiled.graph.outputs[k]
+        emulation.memory.write(emulation.program.placed[name].address, np.frombuffer(data, np.uint8))
+        return real(self._compiled.graph.tensors[name], emulation.load(name))
+
+
+def _figures(
+    graph: Graph,
+    expected: Sequence[Sequence[NDArray[Any]]],
+    turns: Sequence[Turn],
+    real_of: Callable[[int, bytes], NDArray[Any]],
+) -> list[OutputResult]:
+    """ST's figures: what the board computed against the model's own kernels. `real_of`: numbers from bytes."""
+    found = []
+    for k, name in enumerate(graph.outputs):
+        theirs = np.stack([values[k].astype(np.float32) for values in expected])
+        mine = np.stack([real_of(k, turn.outputs[k]).astype(np.float32) for turn in turns])
+        one = distance("board", theirs, mine, unit_of(graph, name, theirs))
+        found.append(OutputResult(name, one.metrics, one.max_lsb))
+    return found
 
 
 class FolderSide:
@@ -189,10 +199,10 @@ class FolderSide:
             looked=looked,
         )
 
-    def expect(self, sample: Sample) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    def expect(self, sample: Sample) -> Expectation:
         return self.run([sample[info.name] for info in self.net.inputs])
 
-    def run(self, values: Sequence[NDArray[Any]]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    def run(self, values: Sequence[NDArray[Any]]) -> Expectation:
         net = self.net
         for index, value in enumerate(values):
             net.write_input(index, value)
@@ -275,12 +285,9 @@ def differences(side: ExpectedSide, model: ModelInfo) -> list[str]:
             continue
         for (name, size, dtype), tensor in zip(ours, theirs, strict=True):
             if (size, dtype) != (tensor.size_bytes, tensor.dtype.str):
-                found.append(f"{what} {tensor.name} is {_told(tensor)} where {name} is {size} bytes of {dtype}")
+                told = f"{tensor.size_bytes} bytes of {tensor.dtype.str}"
+                found.append(f"{what} {tensor.name} is {told} where {name} is {size} bytes of {dtype}")
     return found
-
-
-def _told(tensor: TensorInfo) -> str:
-    return f"{tensor.size_bytes} bytes of {tensor.dtype.str}"
 
 
 def confirmed(
@@ -360,9 +367,7 @@ def _source(system: SystemInfo, line: str) -> str:
 
 
 def _block(side: ExpectedSide, layer: ReportedLayer, system: SystemInfo) -> MeasuredBlock:
-    first, last = layer.operator.id & 0xFFFF, layer.operator.id >> 16
-    last = last if first <= last < 0x8000 else first
-    before, core, after = (*layer.operator.cycles, 0, 0, 0)[:3]
+    (first, last), (before, core, after) = layer.epochs, layer.cycles
     steps = [cost for number, cost in side.costs if first <= number <= last]
     took_ms = 1e3 * (before + core + after) / system.cpu_hz
     predicted_ms = sum(side.predicted_ms(cost, system.cpu_hz, system.npu_hz) for cost in steps)
@@ -378,3 +383,167 @@ def _block(side: ExpectedSide, layer: ReportedLayer, system: SystemInfo) -> Meas
         predicted_cycles=round(predicted_ms * system.npu_hz / 1e3) if system.npu_hz else sum(c.cycles for c in steps),
         bound_by=max(steps, key=lambda cost: cost.cycles).bound_by if steps else "",
     )
+
+
+_DESCRIBED = "_c_info.json"
+
+
+@dataclass(frozen=True)
+class BuiltNetwork:
+    """A network in a folder; what it was made from where the folder tells (ours do)."""
+
+    c_file: Path
+    signature: str
+    asked: BuildRequest | None
+
+    def __str__(self) -> str:
+        return f"{self.c_file} (hash {self.signature})"
+
+    def is_of(self, model: Path) -> bool | None:
+        """None: nobody knows."""
+        told = self.asked.reproduce.get(MODEL_HASH) if self.asked else None
+        return None if told is None else told == hashlib.sha256(model_bytes(model)).hexdigest()
+
+    def suits(self, given: Mapping[str, str]) -> bool:
+        """Whether all that is asked for now was asked for then; who validates need not repeat everything."""
+        return self.asked is not None and all(self.asked.options.get(flag) == text for flag, text in given.items())
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was found where; `named`: the user said which folder, and nothing else will do."""
+
+    found: tuple[BuiltNetwork, ...]
+    unreadable: tuple[str, ...]  # folders with the reason
+    empty: tuple[str, ...]  # folders without a network
+    named: bool
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        none = [f"no compiled network in {', '.join(self.empty)}"] if self.empty else []
+        return *map(str, self.found), *self.unreadable, *none
+
+
+def look(model: Path, val_json: Path | None, output: Path | None) -> Looked:
+    """`--val-json` says where; else the folder of -o, those that `generate` writes by default here and beside the
+    model, the model's own, and this one."""
+    if val_json is not None:
+        return _named(val_json)
+    found, unreadable, empty = list[BuiltNetwork](), list[str](), list[str]()
+    beside = model.absolute().parent
+    asked = [*([output] if output else []), FOLDER, beside / FOLDER, beside, Path()]
+    once = {folder.resolve(): folder for folder in reversed(asked)}  # by the first of its names
+    for folder in reversed(once.values()):
+        try:
+            networks = list(_networks(folder)) if folder.is_dir() else []
+        except AtoncError as error:
+            unreadable.append(f"{folder}: {error}")
+            continue
+        found += networks
+        empty += [] if networks else [str(folder)]
+    return Looked(tuple(found), tuple(unreadable), tuple(empty), named=False)
+
+
+def _named(val_json: Path) -> Looked:
+    if not val_json.exists():
+        raise InputError(
+            "there is no such file",
+            where=f"--val-json {val_json}",
+            remedy="name NAME_c_info.json of the folder that `generate` wrote",
+        )
+    folder = val_json if val_json.is_dir() else val_json.parent
+    stem = val_json.name.removesuffix(_DESCRIBED)
+    networks = list(_networks(folder, stem if (folder / f"{stem}.c").is_file() else None))
+    if not networks:
+        raise InputError(
+            "no compiled network lies beside it",
+            where=f"--val-json {val_json}",
+            remedy="name NAME_c_info.json of the folder that `generate` wrote",
+        )
+    return Looked(tuple(networks), (), (), named=True)
+
+
+def _networks(folder: Path, stem: str | None = None) -> Iterator[BuiltNetwork]:
+    for c_file in find_networks(folder):
+        if stem in (None, c_file.stem):
+            network = firmware.network_in(folder, c_file.stem)
+            yield BuiltNetwork(c_file, firmware.signature(network), read_asked(folder, c_file.stem))
+
+
+# ------------------------------------------------------------------------------------------------------------- choosing
+
+
+def on_board(looked: Looked, models: Sequence[ModelInfo], model: Path) -> BuiltNetwork | None:
+    """The one whose hash the board tells. A board that tells none leaves it to `of_model`."""
+    told = {one.signature for one in models if one.signature}
+    same = next((built for built in looked.found if built.signature in told), None)
+    if same is not None and same.is_of(model) is False:
+        raise InputError(
+            f"the board holds what was built as {same}, from another model ({_title(same)})",
+            where=str(model),
+            rule="outputs are compared with the model that they came from",
+            remedy="name that model, or flash what was built from this one",
+        )
+    return same
+
+
+def of_model(looked: Looked, model: Path, given: Mapping[str, str]) -> BuiltNetwork | None:
+    """The first that was made from this model and that has all that is asked for; any that the user named."""
+    for built in looked.found:
+        if looked.named and built.is_of(model) is not False:
+            return built
+        if built.is_of(model) and built.suits(given):
+            return built
+    if looked.named:
+        raise InputError(
+            f"what was built as {looked.found[0]} comes from another model ({_title(looked.found[0])})",
+            where=str(model),
+            remedy="name the model that it was built from",
+        )
+    return None
+
+
+def _title(built: BuiltNetwork) -> str:
+    return built.asked.model if built.asked else "unknown"
+
+
+class BuiltSide(FolderSide):
+    """`source` and `graph` are the model as `References` want it; nothing is compiled."""
+
+    def __init__(self, built: BuiltNetwork, model: Path, given: Options, looked: tuple[str, ...] = ()) -> None:
+        """`given`: where the folder does not tell the options of its edges, the user must."""
+        super().__init__(runs.load(runs.RunOptions(built.c_file.parent, built.c_file.stem)), looked)
+        self.built = built
+        edges = edges_of(built.asked.options) if built.asked else given
+        self.source = read_model(model, edges)
+        self.graph = order.run(self.source, edges)
+        self._require(self.graph.inputs, self.net.inputs, "inputs")
+        self._require(self.graph.outputs, self.net.outputs, "outputs")
+
+    def _require(self, names: Sequence[str], infos: Sequence[BufferInfo], what: str) -> None:
+        ours = [_text(self.graph.tensors[name].elements, np.dtype(self.graph.tensors[name].dtype)) for name in names]
+        theirs = [_text(int(np.prod(tensors.io_shape(info))), tensors.dtype_of(info)) for info in infos]
+        if ours != theirs:
+            raise InputError(
+                f"its {what} are {', '.join(theirs)}, those of {self.source.name or 'the model'} {', '.join(ours)}",
+                where=str(self.built.c_file),
+                rule="a folder is validated against the model that it was built from",
+                remedy="name that model; give --input-data-type and --output-data-type as for the build",
+            )
+
+    def expect(self, sample: Sample) -> Expectation:
+        values = edge_values(self.source, self.graph, sample)
+        return self.run([values[name] for name in self.graph.inputs])
+
+    def figures(self, references: References, samples: Sequence[Sample], turns: Sequence[Turn]) -> list[OutputResult]:
+        expected = [references.outputs(self, sample)[references.yardstick] for sample in samples]
+        return _figures(self.graph, expected, turns, self._real)
+
+    def _real(self, k: int, data: bytes) -> NDArray[Any]:
+        tensor = self.graph.tensors[self.graph.outputs[k]]
+        codes = np.frombuffer(data, tensors.dtype_of(self.net.outputs[k]))[: tensor.elements].reshape(tensor.shape)
+        return real(tensor, codes)
+
+
+def _text(elements: int, dtype: np.dtype[Any]) -> str:
+    return f"{elements:,} x {dtype.name}"

@@ -1,20 +1,96 @@
-"""The messages, as a client sends and reads them. Field numbers are those of the published protocol 3.1 and 3.2.
+"""The messages, as a client sends and reads them, in as much of protocol buffers as they need and in packets of fixed
+size. Field numbers are those of the published protocol 3.1 and 3.2.
 
 A message that lacks a field that it must have, or has one twice, is refused: the line carries no checksum, so what can
-be checked is.
+be checked is. Which of the two forms of packets a board speaks shows in its first answer.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
+from functools import partial
 
 import numpy as np
 
-from atonc.delivery.wire import protobuf
-from atonc.delivery.wire.protobuf import DecodeError, Value, fields, number, real, text
 from atonc.machine.base.frozen import dataclass
+
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_LONGEST_VARINT = 10
+
+Value = int | bytes
+Field = tuple[int, Value]  # number of the field; floats come as their bytes
+
+
+class DecodeError(ValueError):
+    """Not a message."""
+
+
+def varint(number: int) -> bytes:
+    """Negative numbers as 64 bits, as protocol buffers have them."""
+    number &= (1 << 64) - 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3 | _VARINT) + varint(value)
+
+
+def text(field: int, value: str | bytes) -> bytes:
+    data = value.encode() if isinstance(value, str) else value
+    return varint(field << 3 | _BYTES) + varint(len(data)) + data
+
+
+def real(field: int, value: float) -> bytes:
+    return varint(field << 3 | _FOUR) + struct.pack("<f", value)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number and where it ends."""
+    value = 0
+    for length in range(_LONGEST_VARINT):
+        if at + length >= len(data):
+            break
+        byte = data[at + length]
+        value |= (byte & 0x7F) << 7 * length
+        if byte < 0x80:
+            return value & (1 << 64) - 1, at + length + 1
+    raise DecodeError("a number does not end")
+
+
+def fields(data: bytes) -> Iterator[Field]:
+    at = 0
+    while at < len(data):
+        tag, at = read_varint(data, at)
+        kind, field = tag & 7, tag >> 3
+        if field == 0:
+            raise DecodeError("field 0")
+        if kind == _VARINT:
+            value, at = read_varint(data, at)
+            yield field, value
+            continue
+        if kind == _BYTES:
+            length, at = read_varint(data, at)
+        elif kind in (_FOUR, _EIGHT):
+            length = 4 if kind == _FOUR else 8
+        else:
+            raise DecodeError(f"wire type {kind}")
+        if at + length > len(data):
+            raise DecodeError(f"{length} bytes where {len(data) - at} are left")
+        yield field, data[at : at + length]
+        at += length
+
+
+def signed(value: int) -> int:
+    """A 32-bit number with sign, however long it was written."""
+    value &= 0xFFFF_FFFF
+    return value - (1 << 32) if value >> 31 else value
+
 
 SYNC, SYS_INFO, DISCONNECT, NETWORK_INFO, NETWORK_RUN = 0, 1, 2, 10, 11
 MEMORY_READ, MEMORY_WRITE, MEMORY_CHECKSUM = 20, 21, 22
@@ -260,7 +336,7 @@ def response(message: bytes, old: bool = False) -> Response:
     kinds = [key for key in _PAYLOADS if found.many(key)]
     if len(kinds) != 1:
         raise DecodeError(f"response with {len(kinds)} payloads")
-    read = _old_system_info if old and kinds[0] == _SYSTEM else _PAYLOADS[kinds[0]]
+    read = partial(_system_info, old=old) if kinds[0] == _SYSTEM else _PAYLOADS[kinds[0]]
     return Response(found.number(1), found.number(2), read(found.raw(kinds[0])))
 
 
@@ -269,17 +345,9 @@ def _sync(message: bytes) -> Sync:
     return Sync(found.number(1), found.number(4), found.number(5))
 
 
-def _system_info(message: bytes) -> SystemInfo:
+def _system_info(message: bytes, old: bool = False) -> SystemInfo:
     found = _Fields(message, "system information")
-    return _system(found, found.number(5), found.numbers(6))
-
-
-def _old_system_info(message: bytes) -> SystemInfo:
-    found = _Fields(message, "system information")
-    return _system(found, 0, found.numbers(5))
-
-
-def _system(found: _Fields, packet: int, extra: tuple[int, ...]) -> SystemInfo:
+    packet, extra = (0, found.numbers(5)) if old else (found.number(5), found.numbers(6))
     return SystemInfo(found.number(1), found.number(2), found.number(3), found.number(4), packet, extra)
 
 
@@ -317,7 +385,7 @@ def read_tensor_info(message: bytes) -> TensorInfo:
         dimensions=found.number(4),
         shape=found.numbers(5),
         scale=found.real(6),
-        zero_point=protobuf.signed(found.number(7)),
+        zero_point=signed(found.number(7)),
         address=found.number(8),
         flags=found.number(9),
     )  # fmt: skip
@@ -360,3 +428,55 @@ _SYSTEM = 11
 _PAYLOADS: dict[int, Callable[[bytes], Payload]] = {
     10: _sync, _SYSTEM: _system_info, 12: _ack, 13: _log, 15: _data, 16: _operator, 17: _tensor, 22: _model,
 }  # fmt: skip
+
+
+PAYLOAD = 32
+MORE = 0xAA  # the board's byte for: go on
+_LAST = 0x80
+_MAX_PACKET = 4094
+
+
+class PacketError(ValueError):
+    """Bytes that no packet begins with."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The header is one or two bytes: how many bytes of the packet count, and, from the board, whether it is the last
+    of its message."""
+
+    name: str
+    header_bytes: int
+    old: bool  # system information without a packet size
+
+    def cut(self, message: bytes, payload: int = PAYLOAD) -> Iterator[bytes]:
+        """Cuts a message for the board, with its length before it."""
+        whole = varint(len(message)) + message
+        for at in range(0, len(whole), payload):
+            part = whole[at : at + payload]
+            yield len(part).to_bytes(self.header_bytes, "big") + part.ljust(payload, b"\0")
+
+    def packet_bytes(self, payload: int = PAYLOAD) -> int:
+        return self.header_bytes + payload
+
+    def open(self, packet: bytes, payload: int = PAYLOAD) -> tuple[bytes, bool]:
+        """Opens a packet from the board: what counts, and whether the message ends."""
+        first = packet[0]
+        size = int.from_bytes(bytes([first & ~_LAST]) + packet[1 : self.header_bytes], "big")
+        last = bool(first & _LAST)
+        if size > payload or (size < payload and not last):
+            raise PacketError(f"a packet with {size} of {payload} bytes that is not the last of its message")
+        return packet[self.header_bytes : self.header_bytes + size], last
+
+    def answer(self, message: bytes, payload: int = PAYLOAD) -> Iterator[bytes]:
+        """As a board sends a message: without a length, the last packet marked; an empty one when it ended before."""
+        for at in range(0, len(message) + 1, payload):
+            part = message[at : at + payload]
+            last = len(part) < payload
+            header = bytearray(len(part).to_bytes(self.header_bytes, "big"))
+            header[0] |= _LAST if last else 0
+            yield bytes(header) + part.ljust(payload, b"\0")
+
+
+WIDE = Dialect("3.1 or 3.2 with two bytes of header", 2, False)
+NARROW = Dialect("3.1 with one byte of header", 1, True)

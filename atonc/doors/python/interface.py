@@ -60,16 +60,16 @@ def application(
 ) -> BuiltApplication:
     """Several networks in one firmware: an application file, or models that take turns. Written to `output`, if given.
 
-    The options are those of `atonc.delivery.application.options.AppOptions`, also spelled as on the command line;
+    The options are those of `atonc.delivery.application.types.AppOptions`, also spelled as on the command line;
     `compiler`: those of `atonc.compile`, for a list of models.
     """
     import os
     from pathlib import Path
 
     from atonc.compiler.request.options import Options
-    from atonc.delivery.application.options import AppOptions
     from atonc.delivery.application.read import of_models, read_application
-    from atonc.delivery.trials.app_running import build_and_try
+    from atonc.delivery.application.types import AppOptions
+    from atonc.delivery.trials.applications import build_and_try
     from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base.declare import arguments
 
@@ -89,13 +89,13 @@ def update_network(
 ) -> BuiltUpdate:
     """The next version of a relocatable network of an application, for firmware that was built before (`built`).
 
-    The options are those of `atonc.delivery.application.options.AppUpdateOptions`, also spelled as on the command line.
+    The options are those of `atonc.delivery.application.types.AppUpdateOptions`, also spelled as on the command line.
     """
     from pathlib import Path
 
-    from atonc.delivery.application.options import AppUpdateOptions
     from atonc.delivery.application.read import read_application
-    from atonc.delivery.trials.app_updating import update_and_try
+    from atonc.delivery.application.types import AppUpdateOptions
+    from atonc.delivery.trials.applications import update_and_try
     from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base.declare import arguments
 
@@ -258,7 +258,7 @@ def sweep(file: str | PathLike[str], **options: Any) -> SweepTable:
     """
     from pathlib import Path
 
-    from atonc.delivery.application.sweeping import sweep as run_all
+    from atonc.delivery.application.comparing import sweep as run_all
     from atonc.doors.python.results import SweepTable
     from atonc.insight.report.terminal import in_notebook
     from atonc.insight.sweeping.plan import SweepOptions

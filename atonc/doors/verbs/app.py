@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import Options
-from atonc.delivery.application.options import AppOptions, AppUpdateOptions
-from atonc.delivery.application.types import OWNER, owner_of
+from atonc.delivery.application.types import OWNER, AppOptions, AppUpdateOptions, owner_of
 from atonc.doors.verbs.common import MODELS, add_output_options, note
 from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_declared, add_single, declared_values
@@ -63,7 +62,7 @@ def _update(options: argparse.Namespace) -> int:
         preflight.check_folder(options.output, owner=owner_of(options.network))
     preflight.check_compiler()
     from atonc.delivery.texts import app_text
-    from atonc.delivery.trials.app_updating import update_and_try
+    from atonc.delivery.trials.applications import update_and_try
     from atonc.insight.report.terminal import show
 
     made = update_and_try(application, options.network, options.output, wanted)
@@ -89,10 +88,10 @@ def _build(options: argparse.Namespace) -> int:
     if wanted.trial or any(one.relocatable is not None for one in application.networks):
         preflight.check_compiler()
     from atonc.delivery.texts import app_text
-    from atonc.delivery.trials import app_running
+    from atonc.delivery.trials import applications
     from atonc.insight.report.terminal import show
 
-    built = app_running.build_and_try(application, options.output, wanted)
+    built = applications.build_and_try(application, options.output, wanted)
     broken = [gate.says for gate in built.gates if not gate.holds]
     if built.trial is not None and not built.trial["equal"]:
         broken.append(built.trial["says"])

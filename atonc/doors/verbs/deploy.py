@@ -14,7 +14,7 @@ from atonc.doors.verbs.flags import add_declared, declared_values
 from atonc.insight.report.terminal import show
 
 if TYPE_CHECKING:
-    from atonc.delivery.deploy.plan import FinishedStep
+    from atonc.delivery.deploy.steps import FinishedStep
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,7 +34,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _deploy(options: argparse.Namespace) -> int:
     from atonc.delivery.deploy.config import read_config
     from atonc.delivery.deploy.deployment import Deployment
-    from atonc.delivery.deploy.plan import deploy
+    from atonc.delivery.deploy.steps import deploy
     from atonc.delivery.texts import deploy_text
 
     wishes = declared_values(DeployOptions, options)

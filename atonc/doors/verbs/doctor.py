@@ -24,7 +24,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from atonc.delivery.doctor.examine import STEPS, examine
+    from atonc.delivery.doctor.diagnosis import STEPS, examine
     from atonc.delivery.texts.doctor_text import lines
     from atonc.delivery.trials.real_board import cube_ide
     from atonc.insight.report.terminal import show

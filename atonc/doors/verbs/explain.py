@@ -190,7 +190,7 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
 
     place: Path | None = options.positional or options.model
     if place is not None and is_build(place):
-        from atonc.compiler.compile.pipeline import with_asked_clocks
+        from atonc.compiler.request.target import with_asked_clocks
         from atonc.insight.explain.folder import folder_view
 
         asked = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)

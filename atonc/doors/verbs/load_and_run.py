@@ -12,7 +12,7 @@ from atonc.doors.verbs.flags import add_output_options, add_single
 from atonc.machine.base.disk import write_file
 
 if TYPE_CHECKING:
-    from atonc.delivery.trials.load_run import Loaded, LoadPlan
+    from atonc.delivery.trials.loading import Loaded, LoadPlan
 
 LOG_FILE = "atonc_load_and_run.log"
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
@@ -70,18 +70,18 @@ class _RunOutput:
 def _load(options: argparse.Namespace) -> int:
     from atonc.delivery.generate import preflight
     from atonc.delivery.texts import load_text
-    from atonc.delivery.trials import load_run
+    from atonc.delivery.trials import loading
 
     output = _RunOutput(options)
-    image, inputs = load_run.sorted_files(options.positional, options.input)
+    image, inputs = loading.sorted_files(options.positional, options.input)
     for file in (options.output, options.record):
         preflight.check_file(file)
-    plan = load_run.plan(image, options.mode, options.address)
+    plan = loading.plan(image, options.mode, options.address)
     output.say(*load_text.plan_lines(plan), "")
     if options.real or options.dry_run:
         _real(plan, inputs, options, output)
     elif "no-run" not in plan.words:
-        _show(load_run.run_virtual(plan, options.seed, inputs), options, output)
+        _show(loading.run_virtual(plan, options.seed, inputs), options, output)
     if options.log:
         write_file(Path(options.log), ("\n".join(output.lines) + "\n").encode())
     return 0
@@ -94,17 +94,17 @@ def _show(loaded: Loaded, options: argparse.Namespace, output: _RunOutput) -> No
     if options.output:
         runs.save_arrays(options.output, loaded.arrays)
     if options.record:
-        from atonc.delivery.recordings import files, make
-        from atonc.delivery.recordings.recording import Statement
+        from atonc.delivery.recordings import making, store
+        from atonc.delivery.recordings.store import Statement
 
-        files.write(options.record, make.of_image(loaded, Statement(options.record_board, options.record_licence)))
+        store.write(options.record, making.of_image(loaded, Statement(options.record_board, options.record_licence)))
     output.say(*load_text.run_lines(loaded))
     if options.json:
         print_document("load-and-run", load_text.as_json(loaded))
 
 
 def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace, output: _RunOutput) -> None:
-    from atonc.delivery.trials import load_run, load_target, real_board
+    from atonc.delivery.trials import loading, real_board
     from atonc.delivery.wire.links import open_link
 
     tools, missing = real_board.find_tools(real_board.cube_ide(options.cube_ide_dir))
@@ -116,7 +116,7 @@ def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace,
         output.say(*(f"[{k}] {step.what}\n    {shlex.join(step.command)}" for k, step in enumerate(steps, 1)))
         if "no-run" not in plan.words:
             output.say(
-                f"[{len(steps) + 1}] run it through {line}: {load_run.INFERENCES} inferences, times of every epoch"
+                f"[{len(steps) + 1}] run it through {line}: {loading.INFERENCES} inferences, times of every epoch"
             )
         output.say(*(f"missing: {sentence}" for sentence in (*missing, *absent)))
         return
@@ -127,5 +127,5 @@ def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace,
         output.say(f"The firmware runs. Talk to it: atonc validate MODEL --mode target -d {line}")
         return
     output.say(f"[{total}/{total}] run it through {line}", "")
-    loaded = load_target.run_on_board(plan, open_link(line), options.seed, inputs)
+    loaded = loading.run_on_board(plan, open_link(line), options.seed, inputs)
     _show(loaded, options, output)

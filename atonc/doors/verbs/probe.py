@@ -72,9 +72,7 @@ def _read(options: argparse.Namespace) -> int:
     log, output = Path(options.names[1]), options.output or Path("evidence.json")
     preflight.check_file(output)
     from atonc.delivery.probes import PROBES
-    from atonc.delivery.probes.document import document, evidence_bytes
-    from atonc.delivery.probes.log import read_log
-    from atonc.delivery.probes.settle import require_answers, settle
+    from atonc.delivery.probes.log import document, evidence_bytes, read_log, require_answers, settle
     from atonc.delivery.texts import probe_text
     from atonc.machine.base.disk import write_file
 
@@ -96,7 +94,7 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> int:
     from atonc.compiler.place import board
     from atonc.delivery.probes import with_controls
     from atonc.delivery.probes.build import build_all
-    from atonc.delivery.probes.folder import folder_files
+    from atonc.delivery.probes.table import folder_files
     from atonc.machine.base.disk import write_files
 
     wanted, target = with_controls(names), board(options.board)

@@ -43,11 +43,11 @@ def _kind(
 
 
 def _check(options: argparse.Namespace) -> int:
-    from atonc.delivery.recordings import checks, files
+    from atonc.delivery.recordings import store
     from atonc.delivery.texts import recordings_text
 
-    found = files.read(options.file)
-    wrong, missing = checks.faults(found), checks.gaps(found)
+    found = store.read(options.file)
+    wrong, missing = store.faults(found), store.gaps(found)
     if options.json:
         told = recordings_text.check_json(found, wrong, missing)
         print_document("recordings-check", told, found.model_sha256 or None)
@@ -57,11 +57,11 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from atonc.delivery.recordings import comparing, files
+    from atonc.delivery.recordings import making, store
     from atonc.delivery.texts import recordings_text
 
-    recording = files.read(options.file)
-    found = comparing.compare(recording, options.other)
+    recording = store.read(options.file)
+    found = making.compare(recording, options.other)
     if options.json:
         print_document("recordings-compare", recordings_text.compare_json(found), recording.model_sha256 or None)
     else:
@@ -70,24 +70,24 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _add(options: argparse.Namespace) -> int:
-    from atonc.delivery.recordings import collection
+    from atonc.delivery.recordings import store
 
-    target = collection.add(options.file, options.to)
+    target = store.add(options.file, options.to)
     if options.json:
-        print_document("recordings-add", {"file": target.name, "table": collection.TABLE})
+        print_document("recordings-add", {"file": target.name, "table": store.TABLE})
     else:
-        print(f"{target}, and its row in {options.to / collection.TABLE}")
+        print(f"{target}, and its row in {options.to / store.TABLE}")
     return 0
 
 
 def _power(options: argparse.Namespace) -> int:
-    from atonc.delivery.recordings import beside, files, power, power_windows
+    from atonc.delivery.recordings import power, store
     from atonc.delivery.texts import recordings_text
 
-    recording = files.read(options.recording) if options.recording else None
+    recording = store.read(options.recording) if options.recording else None
     trace = power.read(options.file, power.PowerOptions(options.volts, options.efficiency, options.mark))
-    found = power_windows.measure(trace, recording.milliseconds if recording else ())
-    estimate = beside.estimate(options.build, recording) if options.build else None
+    found = power.measure(trace, recording.milliseconds if recording else ())
+    estimate = power.estimate(options.build, recording) if options.build else None
     if options.json:
         told = recordings_text.power_json(trace, found, estimate)
         print_document("recordings-power", told, recording.model_sha256 if recording else None)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from atonc.compiler.inputs.inputs import Sample
     from atonc.compiler.ir import Graph
     from atonc.compiler.request.options import Options
-    from atonc.delivery.trials.built import BuiltNetwork, Looked
-    from atonc.delivery.trials.targeting import ExpectedRun, TargetValidation
+    from atonc.delivery.trials.targeting import BuiltNetwork, ExpectedRun, Looked, TargetValidation
     from atonc.delivery.wire.client import Client
     from atonc.insight.explain.types import NetworkView
 
@@ -34,11 +33,11 @@ def run(options: argparse.Namespace, path: Path) -> int:
     finally:
         client.disconnect()
     if options.record:
-        from atonc.delivery.recordings import files, make
-        from atonc.delivery.recordings.recording import Statement
+        from atonc.delivery.recordings import making, store
+        from atonc.delivery.recordings.store import Statement
 
         stated = Statement(options.record_board, options.record_licence)
-        files.write(options.record, make.of_validation(found, stated, reproduce))
+        store.write(options.record, making.of_validation(found, stated, reproduce))
     if options.page:
         from atonc.insight.report.html import html_page
         from atonc.machine.base.disk import write_file
@@ -61,15 +60,15 @@ Found = tuple["TargetValidation", "NetworkView", dict[str, str]]
 def _model(options: argparse.Namespace, path: Path, client: Client) -> Found:
     """What was built, where the board holds it; else the model as it is compiled here, if the board holds that."""
     from atonc.compiler.compile.reproduce import asked
-    from atonc.delivery.trials import built
+    from atonc.delivery.trials import targeting
 
     given = compiler_options(options, verify=False)
-    looked = built.look(path, options.val_json, options.output)
+    looked = targeting.look(path, options.val_json, options.output)
     client.connect()
     models = client.models()
-    chosen = built.on_board(looked, models, path)
+    chosen = targeting.on_board(looked, models, path)
     if chosen is None and (looked.named or any(not model.signature for model in models)):
-        chosen = built.of_model(looked, path, asked(given))
+        chosen = targeting.of_model(looked, path, asked(given))
     if chosen is not None:
         say_chosen(options, chosen, asked(given))
         return _built(options, path, client, chosen, given)
@@ -89,7 +88,7 @@ def say_chosen(options: argparse.Namespace, chosen: BuiltNetwork, given: Mapping
 
 
 def _built(options: argparse.Namespace, path: Path, client: Client, chosen: BuiltNetwork, given: Options) -> Found:
-    from atonc.delivery.trials.built_side import BuiltSide
+    from atonc.delivery.trials.targeting import BuiltSide
     from atonc.insight.explain import folder
     from atonc.insight.validating.references import References
 

@@ -1,34 +1,23 @@
-"""The header by which an application knows its model: `app_config.h` (STM32N6), `ai_model_config.h` (all others).
-
-One file per use case, each a table of names and where their values come from. Applications of different age spell some
-names differently: `dialects.py` tells them apart.
-"""
+"""The header by which an application knows its model: `app_config.h` (STM32N6), `ai_model_config.h` (all others)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from atonc.delivery.deploy.app_config import classification, depth, detection, face, pose, segmentation
-from atonc.delivery.deploy.app_config.audio import audio_header, speech_header
-from atonc.delivery.deploy.app_config.common import output_type, vision_header
-from atonc.delivery.deploy.app_config.h7 import h7_header
-from atonc.delivery.deploy.app_config.reid import reid_header
-from atonc.delivery.deploy.app_config.render import text_of
-from atonc.delivery.deploy.app_config.sensors import activity_header, hand_header
-from atonc.delivery.deploy.app_config.types import CURRENT, DIALECTS, ZOO, Case, Family, Header
+from atonc.delivery.deploy.app_config.families import FAMILIES, Family
+from atonc.delivery.deploy.app_config.header import CURRENT, DIALECTS, ZOO, Case, Header, ModelFacts, text_of
+from atonc.delivery.deploy.app_config.sensors import (
+    activity_header,
+    audio_header,
+    hand_header,
+    reid_header,
+    speech_header,
+)
+from atonc.delivery.deploy.app_config.vision import h7_header, output_type, vision_header
 from atonc.delivery.deploy.config import DeployConfig, class_names
-from atonc.delivery.deploy.model_facts import ModelFacts
 
 __all__ = ["CURRENT", "DIALECTS", "FAMILIES", "ZOO", "header_of", "output_type_of", "text_of"]
 
-FAMILIES: tuple[Family, ...] = (
-    classification.CLASSIFICATION,
-    *detection.FAMILIES,
-    *pose.FAMILIES,
-    *segmentation.FAMILIES,
-    *face.FAMILIES,
-    depth.DEPTH,
-)
 _OTHERS: Mapping[str, Callable[[Case], Header]] = {
     "re_identification": reid_header,
     "audio_event_detection": audio_header,
@@ -54,7 +43,7 @@ def output_type_of(config: DeployConfig, model: ModelFacts, dialect: str) -> str
         return ""
     case = _case(config, model, dialect)
     wanted = output_type(case, _family(case))
-    return "" if wanted == model.output().dtype else wanted
+    return "" if wanted == case.output.dtype else wanted
 
 
 def _case(config: DeployConfig, model: ModelFacts, dialect: str) -> Case:

@@ -1,4 +1,4 @@
-"""Questions about ARITH."""
+"""Questions about ARITH and POOL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from atonc.compiler.lower.units.affine import Affine, AffinePair
 from atonc.compiler.lower.units.arith import affine_unit, multiply_unit, pair_unit
+from atonc.compiler.lower.units.pool import global_unit, windows_unit
 from atonc.compiler.plan.streams import Area, contiguous, engine
-from atonc.delivery.probes.bench import ProbeBuilder
-from atonc.delivery.probes.types import INPUT, OUTPUT, Probe, ProbeEpochs
+from atonc.delivery.probes.bench import INPUT, OUTPUT, Probe, ProbeBuilder, ProbeEpochs
 
 _COUNT = 2048
 _ROWS = 512  # of a table: all that an ARITH has
@@ -26,18 +26,14 @@ def _multiply(coefficients: int) -> ProbeEpochs:
     x, y = (b.read(INPUT, contiguous(_COUNT, offset=half * _COUNT)) for half in (0, 1))
     unit = replace(multiply_unit(), a=coefficients, b=coefficients, c=coefficients)
     b.write(b.unit(unit, x, y), OUTPUT, engine(_WIDE, write=True))
-    bench.add(b)
-    return bench.done()
+    return bench.add(b).done()
 
 
 def _affine(factor: int, addend: int, shift: int) -> ProbeEpochs:
     """Codes from values of 16 bits."""
-    bench = ProbeBuilder(2 * _COUNT, _COUNT)
     unit = affine_unit(Affine(np.array([factor]), np.array([addend]), shift), _COUNT, in_bytes=2)
-    b = bench.epoch("affine")
-    b.write(b.unit(unit, b.read(INPUT, engine(_WIDE))), OUTPUT, contiguous(_COUNT, write=True))
-    bench.add(b)
-    return bench.done()
+    bench = ProbeBuilder(2 * _COUNT, _COUNT)
+    return bench.chain("affine", engine(_WIDE), contiguous(_COUNT, write=True), unit).done()
 
 
 def _sum(shift: int, terms: tuple[int, int, int] = (0, 0, 0), out_bytes: int = 1) -> ProbeEpochs:
@@ -48,8 +44,7 @@ def _sum(shift: int, terms: tuple[int, int, int] = (0, 0, 0), out_bytes: int = 1
     x, y = (b.read(INPUT, engine(replace(_WIDE, offset=half * 2 * _COUNT))) for half in (0, 1))
     writer = contiguous(_COUNT, write=True) if out_bytes == 1 else engine(_WIDE, write=True)
     b.write(b.unit(unit, x, y), OUTPUT, writer)
-    bench.add(b)
-    return bench.done()
+    return bench.add(b).done()
 
 
 def _side_by_side() -> ProbeEpochs:
@@ -62,8 +57,7 @@ def _side_by_side() -> ProbeEpochs:
         b.write(b.unit(unit, values), OUTPUT, contiguous(_COUNT, write=True, offset=half * _COUNT))
     copied = b.read(INPUT, contiguous(_COUNT, offset=4 * _COUNT))
     b.write(copied, OUTPUT, contiguous(_COUNT, write=True, offset=2 * _COUNT))
-    bench.add(b)
-    return bench.done()
+    return bench.add(b).done()
 
 
 def _tables(kept: bool) -> ProbeEpochs:
@@ -73,14 +67,12 @@ def _tables(kept: bool) -> ProbeEpochs:
     table = affine_unit(Affine(factors, addends, 22), _COUNT, in_bytes=2)
     single = affine_unit(Affine(factors[:1], addends[:1], 22), _COUNT, in_bytes=2)
     for third, unit in enumerate((table, single, table)):
-        b = bench.epoch("tables")
-        values = b.read(INPUT, engine(replace(_WIDE, offset=third * 2 * _COUNT)))
-        b.write(b.unit(unit, values), OUTPUT, contiguous(_COUNT, write=True, offset=third * _COUNT))
-        bench.add(b)
+        reader = engine(replace(_WIDE, offset=third * 2 * _COUNT))
+        bench.chain("tables", reader, contiguous(_COUNT, write=True, offset=third * _COUNT), unit)
     return replace(bench.done(), keep_tables=kept)
 
 
-PROBES = (
+ARITH = (
     Probe(
         "control-multiply",
         "ARITH products with A = B = C = 1",
@@ -161,5 +153,64 @@ PROBES = (
         "no published program does",
         partial(_tables, True),
         "control-table",
+    ),
+)
+
+# ---------------------------------------------------------------------------------------------------------------- POOL
+
+_SIDE = 10
+
+
+def _global_average(out_width: int, out_height: int) -> ProbeEpochs:
+    """Means of a frame of eight channels, with 8 fractional bits."""
+    unit = replace(global_unit(_SIDE, _SIDE, 8, _SIDE * _SIDE), out_width=out_width, out_height=out_height)
+    reader, writer = contiguous(_SIDE * _SIDE * 8), engine(Area(1, 1, 8, 16, 16, 0, 2), write=True)
+    return ProbeBuilder(_SIDE * _SIDE * 8, 16).chain("global average", reader, writer, unit).done()
+
+
+def _maximum(batch: int, height: int = _SIDE, width: int = _SIDE) -> ProbeEpochs:
+    """3x3 windows."""
+    unit = windows_unit(height, width, batch, 3, 1)
+    given, out = height * width * batch, unit.out_height * unit.out_width * batch
+    return ProbeBuilder(given, out).chain("maximum", contiguous(given), contiguous(out, write=True), unit).done()
+
+
+POOL = (
+    Probe(
+        "control-global-average",
+        "a global average whose OUTDIMS are the input's size + 1",
+        "all published global averages",
+        partial(_global_average, _SIDE + 1, _SIDE + 1),
+    ),
+    Probe(
+        "global-average-outdims-1",
+        "a global average whose OUTDIMS are 1 x 1",
+        "published ones write the input's size + 1",
+        partial(_global_average, 1, 1),
+        "control-global-average",
+    ),
+    Probe(
+        "control-max-pool-3x3",
+        "maxima of 3x3 windows, one channel at a time",
+        "all 127 published ones",
+        partial(_maximum, 1),
+    ),
+    Probe(
+        "max-pool-3x3-batch-8",
+        "maxima of 3x3 windows, 8 channels at a time",
+        "published 3x3 maxima take one channel at a time; those of 2x2 take 8",
+        partial(_maximum, 8),
+        "control-max-pool-3x3",
+    ),
+    *(
+        Probe(
+            f"max-pool-3x3-{height}x{width}",
+            f"maxima of 3x3 windows over frames of {height}x{width}, one channel at a time",
+            "published 3x3 frames are smaller; those of 2x2 go up to 224x224, and 3x3 keeps one line more",
+            partial(_maximum, 1, height, width),
+            "control-max-pool-3x3",
+            argument="S3",
+        )
+        for height, width in ((10, 224), (224, 10), (112, 112))
     ),
 )

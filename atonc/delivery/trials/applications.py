@@ -2,8 +2,7 @@
 
 What each inference should give comes from the network alone: its files on the emulator, in memory of its own. Between
 any two inferences all RAM of all networks is filled with noise, but for what must stay: weights in RAM, and inputs and
-outputs that survive what runs next. A survivor is looked at again behind every run that it must survive.
-"""
+outputs that survive what runs next. A survivor is looked at again behind every run that it must survive."""
 
 from __future__ import annotations
 
@@ -16,19 +15,19 @@ from typing import Any
 import numpy as np
 
 from atonc.delivery.application.building import BuiltApplication, build
-from atonc.delivery.application.image_place import ImagePlace, places
 from atonc.delivery.application.memory import gaps
-from atonc.delivery.application.options import AppOptions
-from atonc.delivery.application.types import Application, Span
+from atonc.delivery.application.relocatable import ImagePlace, places
+from atonc.delivery.application.types import Application, AppOptions, AppUpdateOptions, Span
+from atonc.delivery.application.updating import BuiltUpdate, update
 from atonc.delivery.firmware import image as firmware
+from atonc.delivery.reloc.format import MAX_IMAGE_BYTES
 from atonc.delivery.trials import loading
-from atonc.delivery.trials.boarding import Rig
-from atonc.machine.base.disk import write_files
+from atonc.delivery.trials.boarding import INSTALL, FirmwareError, Rig
+from atonc.machine.base.disk import read_file, write_files
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.base.words import count
 from atonc.machine.emu.bus import Bytes
-from atonc.machine.emu.files.types import BufferInfo
 from atonc.machine.emu.network import EmulatedNetwork, load
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.board_file import find_board
@@ -128,9 +127,7 @@ class _Held:
 class Turns:
     """Inferences one after the other, and what must still be there from those before."""
 
-    def __init__(
-        self, application: Application, ram: Sequence[Span], rig: Rig, random: np.random.Generator
-    ) -> None:
+    def __init__(self, application: Application, ram: Sequence[Span], rig: Rig, random: np.random.Generator) -> None:
         self.application, self.ram, self.rig, self.random = application, ram, rig, random
         self.number = {one.name: k for k, one in enumerate(application.networks)}
         self.alone: Mapping[str, EmulatedNetwork] = {}
@@ -160,7 +157,8 @@ class Turns:
         values = waiting.values if waiting else self._made_inputs(name)
         self.held = [one for one in self.held if name in one.survives]
         self._fill_ahead(name)
-        self._poison([*(span for one in self.held for span in self._spans(one)), *self._own_inputs(name, waiting)])
+        stay = [*self.held, *([waiting] if waiting else [])]
+        self._poison([span for one in stay for span in self._spans(one)])
         expected = self._alone(name, values)
         found = self.rig.run(list(values), self.number[name]).outputs
         for index, (got, right) in enumerate(zip(found, expected, strict=True)):
@@ -168,7 +166,9 @@ class Turns:
             self._compare(got, right, f"output {index} of {name}")
         for one in self.held:
             self.survivors += len(one.values)
-            self._require_there(one, name)
+            for index, ((start, end), value) in enumerate(zip(self._spans(one), one.values, strict=True)):
+                got = self.rig.board.memory.read(start, end - start)
+                self._compare(got, value, f"{one.side} {index} of {one.network} behind a run of {name}")
         if survives := self.application.network(name).outputs_survive:
             self.held.append(_Held(name, _OUTPUTS, expected, survives))
 
@@ -186,9 +186,6 @@ class Turns:
         side = self.rig.inputs if one.side == _INPUTS else self.rig.outputs
         return [(b.address, b.address + b.size_bytes) for b in side.get(self.number[one.network], [])]
 
-    def _own_inputs(self, name: str, waiting: _Held | None) -> list[Span]:
-        return self._spans(waiting) if waiting and waiting.network == name else []
-
     def _poison(self, stay: Sequence[Span]) -> None:
         self.poisoned = 0
         for span in self.ram:
@@ -198,12 +195,12 @@ class Turns:
                 self.poisoned += noise.size
 
     def _made_inputs(self, name: str) -> tuple[Bytes, ...]:
-        return tuple(self._made(one) for one in self.alone[name].inputs)
-
-    def _made(self, buffer: BufferInfo) -> Bytes:
-        if buffer.type == "FLOAT":
-            return self.random.uniform(-1, 1, buffer.size_bytes // 4).astype("<f4").view(np.uint8)
-        return self.random.integers(0, 256, buffer.size_bytes, np.uint8)
+        return tuple(
+            self.random.uniform(-1, 1, one.size_bytes // 4).astype("<f4").view(np.uint8)
+            if one.type == "FLOAT"
+            else self.random.integers(0, 256, one.size_bytes, np.uint8)
+            for one in self.alone[name].inputs
+        )
 
     def _alone(self, name: str, values: Sequence[Bytes]) -> tuple[Bytes, ...]:
         """What the network gives when there is no other."""
@@ -214,14 +211,43 @@ class Turns:
             pass
         return tuple(net.memory.read(one.address, one.size_bytes).copy() for one in net.outputs)
 
-    def _require_there(self, one: _Held, behind: str) -> None:
-        for index, ((start, end), value) in enumerate(zip(self._spans(one), one.values, strict=True)):
-            got = self.rig.board.memory.read(start, end - start)
-            self._compare(got, value, f"{one.side} {index} of {one.network} behind a run of {behind}")
-
     def _compare(self, got: Bytes, right: Bytes, what: str) -> None:
         wrong = np.flatnonzero(got != right)
         self.different += wrong.size
         if wrong.size and not self.first_difference:
             self.first_difference = f"{what}, byte {wrong[0]}: {got[wrong[0]]} not {right[wrong[0]]}"
 
+
+def update_and_try(application: Application, name: str, folder: Path | None, options: AppUpdateOptions) -> BuiltUpdate:
+    """Updates; and runs the firmware of the build with it, if that is asked for."""
+    made = update(application, name, options.built, folder)
+    if not options.trial:
+        return made
+    found = try_update(made, options.trial)
+    return replace(made, trial=found.as_dict() | {"says": sentence(found)})
+
+
+def try_update(made: BuiltUpdate, each: int, seed: int = 0) -> ApplicationTrial:
+    """`each`: inferences of every network that the firmware has in itself, and of the new one; as many before it."""
+    built = made.built
+    places = {place.network: place for place in built.places}
+    fixed = [name for name in built.networks if name not in places]
+    images = {one: read_file(built.folder / f"{one.network}_rel.bin", MAX_IMAGE_BYTES) for one in built.places}
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        new = Path(temporary) / "update"
+        write_files(new, {**made.told, **made.inside})
+        board = find_board(made.application.board)
+        rig = rig_of(built.folder, Path(temporary) / "build", board, fixed, images, built.ram)
+        turns = Turns(made.application, built.ram, rig, np.random.default_rng(seed))
+        alone = {name: load(built.folder, name) for name in fixed}
+        turns.run(alone, each)
+        install(rig, list(built.networks).index(made.name), made.place.slot.start, made.image.data)
+        return turns.run({**alone, made.name: load(new, made.name)}, each)
+
+
+def install(rig: Rig, number: int, address: int, image: bytes) -> None:
+    """Puts an image to an address, and lets the firmware take it for one of its networks."""
+    rig.put(address, image)
+    lines = rig.command(INSTALL, number, 0, address)
+    if "ATONC INSTALL 0" not in lines:
+        raise FirmwareError(lines[-1] if lines else "nothing")
