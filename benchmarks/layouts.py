@@ -29,8 +29,7 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.delivery.layouts import rust, zephyr
-from atonc.delivery.layouts.every import LAYOUTS, layout_files, with_layout
-from atonc.delivery.layouts.folder import write_folder
+from atonc.delivery.layouts.every import LAYOUTS, layout_files, with_layout, write_folder
 from atonc.delivery.reloc.image import read_image
 from atonc.delivery.trials import boarding
 from atonc.delivery.trials.loading import LoaderRig

@@ -14,7 +14,7 @@ import pytest
 import atonc
 from atonc.compiler.compile.pipeline import compile_canonical, compile_graph, memories, target_of
 from atonc.compiler.emit.c import ll_calls
-from atonc.compiler.emit.c.driver_words import driver_words
+from atonc.compiler.emit.c.driver_epochs import driver_words
 from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
@@ -119,8 +119,7 @@ def test_who_chooses_asks_for_the_machine_of_the_options(room: str) -> None:
     for path in (ROOT / room).rglob("*.py"):
         assert not list(default_machines(ast.parse(path.read_text()))), path
     planted = (
-        "from atonc.machine.hw.machine import stm32n6\n"
-        "import atonc.machine.hw.machine as m\nx = m.stm32n6().timing"
+        "from atonc.machine.hw.machine import stm32n6\nimport atonc.machine.hw.machine as m\nx = m.stm32n6().timing"
     )
     assert list(default_machines(ast.parse(planted))) == [1, 3]
 

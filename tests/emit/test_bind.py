@@ -8,7 +8,7 @@ import pytest
 
 from atonc.compiler.emit import runs
 from atonc.compiler.emit.program import Program, ProgramStep, bind, bind_epoch, relative_pools, user_buffers
-from atonc.compiler.emit.usage import copy_bytes
+from atonc.compiler.emit.runs import copy_bytes
 from atonc.compiler.emit.write import description
 from atonc.compiler.ir import Graph
 from atonc.compiler.place import board

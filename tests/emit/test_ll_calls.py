@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 import atonc
 from atonc.compiler.emit.c import ll_calls
-from atonc.compiler.emit.c.ll_types import Base, DriverCall, ListCall
+from atonc.compiler.emit.c.ll_calls import Base, DriverCall, ListCall
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.plan.types import EpochPlan
 from atonc.compiler.request.options import Options

@@ -10,7 +10,7 @@ import pytest
 
 from atonc.compiler.emit.c.network import NEWEST_RUNTIME
 from atonc.delivery.generate import generating
-from atonc.delivery.reloc.abi import DEFAULT, release_named
+from atonc.delivery.reloc.format import DEFAULT, release_named
 from atonc.doors.cli.cli import main
 from tests.emit.generated import DIGITS, digits
 from tests.reloc.images import view

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.compiler.emit import relocs, write
+from atonc.compiler.emit import runs, write
 from atonc.compiler.emit.c.files import network_c
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
@@ -30,7 +30,7 @@ def test_programs_move_with_the_pool() -> None:
     base, distance = program.relative[0].address, 0x0123_4560
     seen = 0
     for run in write.npu_runs(program):
-        container = relocs.container(program, run)
+        container = runs.container(program, run)
         plain = np.array(ec_program.words(step.epoch for step in run if step.epoch is not None), np.uint32)
         places = [place for relocation in container.relocations for place in relocation.offsets]
         for shift in (0, distance):

@@ -10,7 +10,7 @@ import pytest
 
 from atonc.compiler.compare.inputs import make_inputs
 from atonc.compiler.compile import pipeline
-from atonc.compiler.emit import relocs
+from atonc.compiler.emit import runs
 from atonc.compiler.emit.program import Program
 from atonc.compiler.emit.runs import npu_runs
 from atonc.compiler.ir import Graph, Op
@@ -51,7 +51,7 @@ def moved(program: Program, bases: dict[str, int]) -> Program:
     """The program as the loader leaves it for other addresses: every word goes through a stored container."""
     steps = {step.number: step for step in program.steps}
     for run in npu_runs(program):
-        stored = read_container(relocs.container(program, run).to_bytes())
+        stored = read_container(runs.container(program, run).to_bytes())
         wanted = {r.symbol: bases[r.symbol] for r in stored.relocations}
         epochs = decode_epochs(decode(relocate(stored, wanted).program))
         steps |= {e.number: replace(steps[e.number], epoch=e) for e in epochs if not e.empty}
@@ -76,9 +76,9 @@ def test_only_starts_and_limits_of_user_buffers_are_relocated(own: pipeline.Comp
     """Against the plain program: exactly those words differ, by the address that stands for the buffer."""
     (run,) = npu_runs(own.program)
     plain = encode(ec_program.program(s.epoch for s in run if s.epoch is not None))
-    symbolic = encode(relocs.instructions(own.program, run))
-    bases = relocs.bases(own.program)
-    offsets = {o: bases[r.symbol] for r in relocs.relocations(own.program, run) for o in r.offsets}
+    symbolic = encode(runs.instructions(own.program, run))
+    bases = runs.bases(own.program)
+    offsets = {o: bases[r.symbol] for r in runs.relocations(own.program, run) for o in r.offsets}
     assert [a - b for a, b in zip(plain, symbolic, strict=True)] == [offsets.get(k, 0) for k in range(len(plain))]
     engines = [u for s in run for u in getattr(s.plan, "engines", {}).values() if u.buffer in ("image", "pool")]
     assert len(offsets) == 2 * len(engines) > 0
@@ -88,11 +88,11 @@ def test_only_starts_and_limits_of_user_buffers_are_relocated(own: pipeline.Comp
 @pytest.mark.parametrize("version", [0x20, 0x30, 0x50])
 def test_every_generation_of_containers(own: pipeline.Compiled, version: int) -> None:
     (run,) = npu_runs(own.program)
-    stored = read_container(relocs.container(own.program, run, version).to_bytes())
-    assert stored.version == version and stored.relocations == relocs.relocations(own.program, run)
+    stored = read_container(runs.container(own.program, run, version).to_bytes())
+    assert stored.version == version and stored.relocations == runs.relocations(own.program, run)
     plain = encode(ec_program.program(s.epoch for s in run if s.epoch is not None))
-    assert list(relocate(stored, relocs.bases(own.program)).program) == plain
-    text = format_program(relocs.instructions(own.program, run))
+    assert list(relocate(stored, runs.bases(own.program)).program) == plain
+    text = format_program(runs.instructions(own.program, run))
     assert "_user_io_output_0(0x0)" in text and assemble(text).relocations == stored.relocations
 
 
@@ -129,7 +129,7 @@ def test_one_side_alone() -> None:
 def test_without_user_buffers_blobs_stay_bare() -> None:
     program = pipeline.compile_graph(two_inputs(), Options(verify=False)).program
     (run,) = npu_runs(program)
-    assert program.user_io == () and relocs.container(program, run).version == 0
+    assert program.user_io == () and runs.container(program, run).version == 0
 
 
 def shapes(outputs: tuple[str, ...]) -> Graph:

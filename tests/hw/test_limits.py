@@ -39,7 +39,7 @@ NAMED = {
 ROOMS = ("hw", "plan", "lower", "select", "place", "emit", "schedule", "semantics", "cost")
 ELSEWHERE = {  # another quantity with the same number
     ("machine/hw/cycles/st_estimate.py", 3072),  # elements of a frame that ST's estimate counts once
-    ("compiler/emit/info/memory.py", 8),  # what c_info.json says of pools
+    ("compiler/emit/c_info.py", 8),  # what c_info.json says of pools
 }
 
 

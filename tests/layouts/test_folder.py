@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.delivery.layouts import folder as layout_folder
-from atonc.delivery.layouts.folder import MANIFEST, write_folder
+from atonc.delivery.layouts import every as layout_folder
+from atonc.delivery.layouts.every import MANIFEST, write_folder
 from atonc.machine.base import build_folder
 from atonc.machine.base.errors import InputError
 

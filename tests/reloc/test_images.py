@@ -13,14 +13,10 @@ import pytest
 import atonc
 from atonc.delivery.firmware import building
 from atonc.delivery.reloc import format as fmt
-from atonc.delivery.reloc.abi import ABIS, abi_named, abi_of
-from atonc.delivery.reloc.build import CPU_NUMBERS, RelocOptions, facts_of, prepare
-from atonc.delivery.reloc.c_files import c_files
-from atonc.delivery.reloc.checks import checks
+from atonc.delivery.reloc.build import CPU_NUMBERS, RelocOptions, facts_of, link_image, prepare
 from atonc.delivery.reloc.elf import read_linked
-from atonc.delivery.reloc.format import Flags, PoolEntry
-from atonc.delivery.reloc.image import Image, read_image
-from atonc.delivery.reloc.link import link_image
+from atonc.delivery.reloc.format import ABIS, Flags, PoolEntry, abi_named, abi_of
+from atonc.delivery.reloc.image import Image, c_files, checks, read_image
 from atonc.delivery.texts import reloc_text
 from atonc.delivery.trials import relocating
 from atonc.machine.base.errors import AtoncError, InputError

@@ -13,7 +13,7 @@ from atonc.compiler.compare.inputs import make_extremes, make_inputs, make_noise
 from atonc.compiler.emit import check_encryption
 from atonc.compiler.emit.encryption import encrypt
 from atonc.compiler.emit.program import Program
-from atonc.compiler.emit.usage import program_memory
+from atonc.compiler.emit.runs import program_memory
 from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import in_file, read
 from atonc.compiler.ir import Array, Graph

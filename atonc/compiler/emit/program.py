@@ -30,7 +30,7 @@ class UserBuffer:
     """An input or output whose memory the application supplies at run time.
 
     Everything up to the emulator sees it at `address`, where the chip has no memory; in the files that are written
-    each such address is `symbol` plus an offset (`emit.relocs`). All buffers that lie at `address` are this memory.
+    each such address is `symbol` plus an offset (`emit.runs`). All buffers that lie at `address` are this memory.
     """
 
     direction: str  # "input" or "output"

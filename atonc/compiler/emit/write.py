@@ -9,7 +9,7 @@ from json.encoder import encode_basestring_ascii
 from math import isfinite
 from typing import Any
 
-from atonc.compiler.emit import relocs
+from atonc.compiler.emit import runs
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.emit.runs import npu_runs
 from atonc.compiler.ir import Graph
@@ -39,7 +39,7 @@ def assembly(program: Program, name: str) -> str:
     parts = []
     for run in npu_runs(program):
         titles = "".join(f";; epoch {step.number}: {_plain(step.plan.title)}\n" for step in run)
-        text = format_program(relocs.instructions(program, run))
+        text = format_program(runs.instructions(program, run))
         parts.append(f";; {blob_name(name, run)}\n{titles}{text}")
     return "\n".join(parts)
 

@@ -48,7 +48,7 @@ def target_of(options: Options) -> Target:
     machine, trust = machine_of(options), trust_of(options)
     if options.epoch_controller:
         return Target(machine, trust=trust)
-    from atonc.compiler.emit.c.driver_words import driver_words  # with the driver's calls, which take time to import
+    from atonc.compiler.emit.c.driver_epochs import driver_words  # with the driver's calls, which take time to import
 
     return Target(machine, hardware.CPU, driver_words, trust)
 

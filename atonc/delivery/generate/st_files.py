@@ -3,11 +3,23 @@
 From public folders of releases 2.0 to 4.0: `analyze` writes the same C files and images as `generate`, with another
 report; the workspace (`st_ai_ws`) holds a folder of the NPU's compiler, and in release 2.0 also NAME_report.json, which
 the model zoo of that time reads. It is written for every release: no script minds a file more.
+
+Also a folder that looks like an installation of ST's tool to scripts (`install`): launchers by its names, which run
+this atonc. Nothing of ST's is in it. The loader that belongs into `scripts/N6_scripts` (from release 4.1 on:
+`Utilities/scripts`) and the runtime that the model zoo copies from `Middlewares/ST/AI` are the user's own, from an
+installation or from an application; a runtime that is named is linked, not copied. And a network without NPU as a
+shared library of this computer, for ST's runner: what `--dll` of its tool gives.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
@@ -18,11 +30,16 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.write import to_json
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.context import item_bytes
-from atonc.delivery.firmware import host_library
+from atonc.delivery.boards.mpool_text import mpool_text
 from atonc.delivery.generate.st_call import WORKSPACE, StCall
 from atonc.insight.report import compile_text
 from atonc.insight.validating.judging import OutputResult
-from atonc.machine.base.disk import write_files
+from atonc.machine.base.about import package_folder
+from atonc.machine.base.disk import write_file, write_files
+from atonc.machine.base.errors import InputError, ToolError, UnsupportedError
+from atonc.machine.base.templates import render
+from atonc.machine.hw.board import DEFAULT_SET
+from atonc.machine.hw.board_file import find_board
 
 _REPORT_VERSION = 1.1
 _METRICS = ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos")
@@ -36,7 +53,7 @@ def write_workspace(view: CompileView, call: StCall, files: Mapping[str, bytes])
     if call.dll and view.options.no_npu:
         place = (call.workspace or WORKSPACE) / f"inspector_{view.name}" / "workspace" / "lib"
         used = [(p.base, p.size_bytes) for p in view.board.pools if view.memory.by_pool.get(p.name, 0)]
-        written += host_library.build(files, view.name, used, place)
+        written += host_library(files, view.name, used, place)
     if call.workspace is not None:
         work = call.workspace / f"neural_art__{view.name}"
         work.mkdir(parents=True, exist_ok=True)
@@ -139,3 +156,120 @@ def validated(call: StCall, name: str, device: str, outputs: Sequence[OutputResu
 def _number(output: OutputResult, name: str) -> float | None:
     value = float(getattr(output.metrics, name))
     return value if isfinite(value) else None
+
+
+SYSTEMS = ("linux", "windows", "mac")
+SCRIPTS = ("scripts/N6_scripts", "Utilities/scripts/N6_scripts")
+RUNTIME = Path("Middlewares/ST/AI")
+RUNTIME_PARTS = ("Inc", "Lib", "Npu")
+BOARD = "stm32n6570-dk"
+CONTROLLER = "--enable-epoch-controller"
+PROFILES = ("default", "profile_O3", "profile-default", "profile-minimal")
+
+
+def files(release_variable: str) -> dict[str, str]:
+    """Path inside the folder -> text."""
+    python, package = sys.executable, repr(str(package_folder().parent))
+    launcher = render("stedgeai/stedgeai", python=python, package=package, release=release_variable)
+    found = {f"Utilities/{system}/stedgeai": launcher for system in SYSTEMS}
+    found["Utilities/windows/stedgeai.cmd"] = f'@"{python}" "%~dp0stedgeai" %*\r\n'
+    for script, verb in (("npu_driver", "reloc"), ("st_load_and_run", "load-and-run")):
+        told = {"verb": verb, "verb_text": repr(verb), "python": repr(python), "package": package}
+        found[f"scripts/N6_reloc/{script}.py"] = render("stedgeai/script.py.in", told)
+    for folder in SCRIPTS:
+        found[f"{folder}/user_neuralart.json"] = json.dumps(_profiles(), indent=1) + "\n"
+        found[f"{folder}/my_mpools/stm32n6.mpool"] = mpool_text(find_board(BOARD), DEFAULT_SET)
+    return found
+
+
+def _profiles() -> Mapping[str, object]:
+    return {
+        "Globals": {},
+        "Profiles": {name: {"memory_pool": "./my_mpools/stm32n6.mpool", "options": CONTROLLER} for name in PROFILES},
+    }
+
+
+def install(folder: Path, release_variable: str, runtime: Path | None = None) -> list[Path]:
+    """Writes the files; those that are there and are not ours, such as ST's loader and profiles, stay."""
+    if runtime is not None:
+        _check_runtime(runtime)
+    written = []
+    for name, text in files(release_variable).items():
+        path = folder / name
+        if path.exists() and not _ours(path):
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, text.encode())
+        if name.startswith("Utilities/") and not path.suffix:
+            path.chmod(0o755)
+        written.append(path)
+    return [*written, *(_link(folder, runtime) if runtime is not None else [])]
+
+
+def _ours(path: Path) -> bool:
+    """Launchers and commands are replaced by the next installation; whatever users may have changed is not."""
+    return path.suffix not in (".json", ".mpool") and b"atonc" in path.read_bytes()[:4096]
+
+
+def _check_runtime(runtime: Path) -> None:
+    missing = [part for part in RUNTIME_PARTS if not (runtime / part).is_dir()]
+    if missing:
+        raise InputError(
+            f"has no folder {', '.join(missing)}",
+            where=str(runtime),
+            rule="a runtime has Inc, Lib and Npu",
+            remedy="name Middlewares/AI_Runtime of an application, or Middlewares/ST/AI of ST's installation",
+        )
+
+
+def _link(folder: Path, runtime: Path) -> list[Path]:
+    place = folder / RUNTIME
+    if place.is_symlink():
+        place.unlink()
+    if place.exists():
+        raise InputError("is there already", where=str(place), remedy="leave out --runtime, or remove it")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    os.symlink(runtime.resolve(), place, target_is_directory=True)
+    return [place]
+
+
+_RUNTIME = ("machine", "runtime")
+_FLAGS = ("-shared", "-fPIC", "-O2", "-std=gnu11", "-w")
+
+
+def host_library(files: Mapping[str, bytes], name: str, regions: Sequence[tuple[int, int]], folder: Path) -> list[Path]:
+    """Libraries in `folder` of the generated `files`; `regions`: base and bytes of the memories that are used."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        raise ToolError("no C compiler of this computer is found", remedy="install gcc, or leave out --dll")
+    if not sys.platform.startswith("linux"):
+        raise UnsupportedError(
+            "--dll needs Linux: the memories of the chip are mapped at their own addresses",
+            remedy="leave it out; `atonc run` runs the generated files on any computer",
+        )
+    runtime = package_folder().joinpath(*_RUNTIME)
+    folder.mkdir(parents=True, exist_ok=True)
+    library, observer = folder / f"libai_{name}.so", folder / "libai_observer.so"
+    with tempfile.TemporaryDirectory() as temporary:
+        sources = _written(files, f"stai_{name}.c", Path(temporary))
+        table = ",".join(f"{{{base:#x},{size:#x}}}" for base, size in regions)
+        defined = [f"-DNETWORK={re.sub(r'[^0-9A-Za-z_]', '_', name)}", f"-DREGIONS={table}"]
+        include = [f"-I{temporary}", f"-I{runtime / 'include'}"]
+        _compile([compiler, *_FLAGS, *defined, *include, *sources, str(runtime / "host" / "host_stai.c")], library)
+    _compile([compiler, *_FLAGS, str(runtime / "host" / "host_observer.c")], observer)
+    return [library, observer]
+
+
+def _written(files: Mapping[str, bytes], interface: str, place: Path) -> list[str]:
+    """The C files that run the network; that of the interface on the chip is replaced."""
+    for file, content in files.items():
+        if file.endswith((".c", ".h")):
+            (place / file).write_bytes(content)
+    return [str(place / file) for file in files if file.endswith(".c") and file != interface]
+
+
+def _compile(command: Sequence[str], library: Path) -> None:
+    done = subprocess.run([*command, "-o", str(library), "-lm"], capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        last = " / ".join(done.stderr.strip().splitlines()[-3:])
+        raise ToolError(f"the library of this computer cannot be built: {last}", where=library.name)

@@ -1,4 +1,7 @@
-"""Reads an image, ours or ST's, into an `Image`; every offset in it is checked before it is followed."""
+"""Reads an image, ours or ST's, into an `Image`; every offset in it is checked before it is followed.
+
+Then what a loader would find wrong with it, and what it cannot find; and the image as C files.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from atonc.delivery.reloc import format as fmt
-from atonc.delivery.reloc.abi import ENTRIES_10, ENTRIES_12, ENTRIES_12_OURS, Abi, abi_of
-from atonc.delivery.reloc.format import Flags, ImageBase, ImageContext, ImageNote, PoolEntry, align, offset, segment
+from atonc.delivery.reloc.format import (
+    ENTRIES_10,
+    ENTRIES_12,
+    ENTRIES_12_OURS,
+    Abi,
+    Flags,
+    ImageBase,
+    ImageContext,
+    ImageNote,
+    PoolData,
+    PoolEntry,
+    PoolType,
+    abi_of,
+    align,
+    offset,
+    segment,
+)
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.templates import render
 
 _MAX_TEXT = 120
 
@@ -231,3 +250,128 @@ def code_crc32(data: bytes, note_offset: int) -> int:
     """Works out the checksum of the code part, with the word that holds the result counted as zero."""
     at = note_offset + 12
     return zlib.crc32(data[at + 4 :], zlib.crc32(b"\0\0\0\0", zlib.crc32(data[:at])))
+
+
+def c_files(image: Image, name: str) -> dict[str, bytes]:
+    rows = (", ".join(f"0x{b:02x}" for b in image.data[k : k + 16]) for k in range(0, len(image.data), 16))
+    words = {
+        **vars(image.context),
+        **{"name": name, "NAME": name.upper()},
+        **{"xip_bytes": image.xip_bytes, "copy_bytes": image.copy_bytes, "image_bytes": len(image.data)},
+        "body": ",\n".join(f"  {row}" for row in rows),
+        "pools": [
+            {
+                **{"k": k, "pool": pool.name, "flags": f"{pool.flags:X}", "label": pool.label()},
+                **{"offset": pool.file_offset, "destination": f"{pool.destination:X}", "size": pool.size_bytes},
+            }
+            for k, pool in enumerate(image.pools[:-1])
+        ],
+    }
+    return {f"{name}_rel.{kind}": render(f"reloc/rel.{kind}", words).encode() for kind in ("h", "c")}
+
+
+@dataclass(frozen=True)
+class Check:
+    """`good` is None where the file alone cannot tell."""
+
+    what: str
+    good: bool | None
+    seen: str
+
+
+def checks(image: Image, params: bytes | None = None) -> list[Check]:
+    """All of them, in the order in which a loader meets them; `params` is the second file of a split image."""
+    return [*_header(image), *_runtime(image), *_words(image), *_params(image, params), *_own(image)]
+
+
+def _header(image: Image) -> Iterator[Check]:
+    flags = image.flags
+    known = (flags.major, flags.minor) == (fmt.MAJOR, fmt.MINOR)
+    yield Check("format", known, f"version {flags.major}.{flags.minor}")
+    yield Check("processor", flags.cpu in fmt.CPUS, fmt.CPUS.get(flags.cpu, f"part {flags.cpu:#05x}"))
+    yield Check("float ABI", flags.float_abi == 2, fmt.FLOAT_ABIS.get(flags.float_abi, str(flags.float_abi)))
+    bad = [name for name, value in image.entries.items() if name != "ctx" and not _is_code(image, value)]
+    yield Check("entry points", not bad, f"outside the code: {', '.join(bad)}" if bad else "all in the code")
+
+
+def _is_code(image: Image, value: int) -> bool:
+    inside = image.header_bytes <= offset(value) < image.ro_bytes
+    return segment(value) == ImageBase.FLASH and bool(value & 1) and inside
+
+
+def _runtime(image: Image) -> Iterator[Check]:
+    context = image.context
+    number = ".".join(map(str, context.number))
+    abi = image.abi
+    core = f" (Core {abi.core}, {len(abi.callbacks)} callbacks)" if abi else ", a release that was not published"
+    yield Check("runtime", abi is not None, f"LL_ATON {number}-{context.dev}{core}")
+    if abi is not None:
+        same = abi.header_words * 4 == image.header_bytes
+        yield Check("entry table", same, f"{len(image.entries)} words, the release has {len(abi.entries)}")
+    if context.buffer_info_bytes:
+        item = 48 if image.flags.debug_info else 20
+        same = (context.buffer_info_bytes, context.epoch_item_bytes) == (56, item)
+        yield Check("struct sizes", same, f"{context.buffer_info_bytes} and {context.epoch_item_bytes} bytes")
+
+
+def _words(image: Image) -> Iterator[Check]:
+    for name, slots in (("relocations", image.relocations), ("GOT", image.got)):
+        wrong = [slot for slot in slots if slot.value and not _points_inside(image, slot.value)]
+        count = (
+            f"{len(wrong)} of {len(slots)} point nowhere, first at {wrong[0].where:#010x}" if wrong else str(len(slots))
+        )
+        yield Check(name, not wrong, count)
+    stray = [slot for slot in image.relocations if segment(slot.where) != ImageBase.RAM]
+    where = f"{len(stray)} in the code: only COPY works" if stray else "all in the data"
+    yield Check("patched words", not stray, where)
+    if not image.relocations:
+        pointers = sum(_looks_like_pointer(image, word) for word in _data_words(image))
+        seen = f"empty, but {pointers} words of the data look like pointers: a linker's output, not finished"
+        yield Check("relocation list", pointers == 0, seen if pointers else "empty, and no word needs it")
+
+
+def _data_words(image: Image) -> Iterator[int]:
+    start, size = image.ro_bytes, image.size_of("data") // 4 * 4
+    for at in range(start, start + size, 4):
+        yield int.from_bytes(image.data[at : at + 4], "little")
+
+
+def _looks_like_pointer(image: Image, word: int) -> bool:
+    return segment(word) in (ImageBase.FLASH, ImageBase.RAM) and _points_inside(image, word)
+
+
+def _points_inside(image: Image, value: int) -> bool:
+    kind, at = segment(value), offset(value)
+    if kind == ImageBase.RAM:
+        return at <= image.rw_bytes
+    if kind == ImageBase.FLASH:
+        return at <= image.ro_bytes
+    return kind in (ImageBase.PARAM_0, ImageBase.PARAM_1)
+
+
+def _params(image: Image, params: bytes | None) -> Iterator[Check]:
+    for pool in image.pools[:-1]:
+        good = pool.type in (PoolType.RELOC, PoolType.COPY, PoolType.RESET) and pool.id < 2
+        if pool.type == PoolType.RELOC and pool.id == 0:
+            good = good and pool.data == PoolData.PARAM and not pool.attributes & fmt.WRITE
+        yield Check(f"pool {pool.name}", good, pool.label())
+    found = params if image.split else image.data[image.params_offset :]
+    context = image.context
+    if found is None:
+        yield Check("parameters", None, f"in another file of {context.params_file_bytes:,} bytes")
+        return
+    enough = len(found) >= context.params_file_bytes
+    yield Check("parameters", enough, f"{len(found):,} bytes, needed are {context.params_file_bytes:,}")
+    behind = len(found) - context.params_file_bytes  # images of ST count the programs in front of them apart
+    crcs = {zlib.crc32(found[at : at + context.params_file_bytes]) for at in {0, max(0, behind)}}
+    yield Check("checksum of the parameters", context.params_crc32 in crcs, f"{context.params_crc32:#010x}")
+
+
+def _own(image: Image) -> Iterator[Check]:
+    note = image.note
+    if note is None:
+        yield Check("checksum of the code", None, "none: only images of atonc have one")
+        return
+    crc = code_crc32(image.data[: note.code_bytes], note.offset)
+    yield Check("checksum of the code", crc == note.code_crc32, f"{note.code_crc32:#010x}, found {crc:#010x}")
+    yield Check("callbacks used", note.callbacks <= 7, f"the first {note.callbacks}")

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from atonc.delivery.reloc import format as fmt
-from atonc.delivery.reloc.checks import Check
 from atonc.delivery.reloc.format import offset, segment
-from atonc.delivery.reloc.image import Image, Slot
+from atonc.delivery.reloc.image import Check, Image, Slot
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.insight.report.document import Mark, SummaryRow, files_row, next_row, summary_lines
 from atonc.machine.base.words import count, size_text

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from atonc.delivery.firmware import building
 from atonc.delivery.firmware.building import Toolchain
 from atonc.delivery.reloc.build import BuiltImage, RelocOptions, build
-from atonc.delivery.reloc.c_files import c_files
 from atonc.delivery.reloc.format import MAGIC, MAX_IMAGE_BYTES
-from atonc.delivery.reloc.image import Image, read_image
+from atonc.delivery.reloc.image import Image, c_files, read_image
 from atonc.delivery.reloc.pools import PoolMode, check_modes
 from atonc.machine.base.build_folder import BuildKind, Owner, write_whole
 from atonc.machine.base.disk import read_file, write_files

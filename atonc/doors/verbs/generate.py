@@ -132,7 +132,7 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace, trees: T
 
 def _release(options: argparse.Namespace) -> str:
     """The release of LL_ATON in full, if one was named."""
-    from atonc.delivery.reloc.abi import release_named
+    from atonc.delivery.reloc.format import release_named
 
     return release_named(options.runtime) if options.runtime else ""
 

@@ -34,7 +34,7 @@ def _reloc(options: argparse.Namespace) -> CommandReply:
     if options.inspect is not None:
         return _inspect(options)
     from atonc.delivery.generate import preflight
-    from atonc.delivery.reloc.checks import checks
+    from atonc.delivery.reloc.image import checks
     from atonc.delivery.texts import reloc_text
     from atonc.delivery.trials import relocating
 
@@ -81,7 +81,7 @@ def _parse_only(folder: Path, wanted: RelocOptions, options: argparse.Namespace)
 
 
 def _inspect(options: argparse.Namespace) -> CommandReply:
-    from atonc.delivery.reloc.checks import checks
+    from atonc.delivery.reloc.image import checks
     from atonc.delivery.texts import reloc_text
     from atonc.delivery.trials import relocating
 

@@ -380,7 +380,7 @@ def add_foreign(parser: argparse.ArgumentParser, verb: str) -> None:
 
 def _install(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
-    from atonc.delivery.generate.st_install import install
+    from atonc.delivery.generate.st_files import install
 
     place = options.install.absolute()
     preflight.check_folder(options.install)

@@ -274,10 +274,10 @@ def _summary(flash: int, ram: int) -> list[str]:
 
 
 def blob_bytes(network: CNetwork) -> int:
-    from atonc.compiler.emit import relocs
+    from atonc.compiler.emit import runs
 
     def size(block: Block) -> int:
-        return 4 * len(relocs.container(network.program, block.steps).words())
+        return 4 * len(runs.container(network.program, block.steps).words())
 
     return sum(size(block) for block in network.blocks if not block.on_cpu)
 

@@ -1,14 +1,23 @@
-"""Epochs without the epoch controller: the processor configures them by calls of ST's driver."""
+"""Epochs without the epoch controller: the processor configures them by calls of ST's driver.
+
+The cycle model counts words of the epoch-controller program that has the same stores, merged (`driver_words`). The
+driver stores more registers than our own programs do, which leave out what is as after a reset.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from atonc.compiler.emit.c import ll_calls
-from atonc.compiler.emit.c.ll_text import function_name
-from atonc.compiler.emit.c.ll_types import Base
+from atonc.compiler.emit.c.ll_calls import Base, driver_stores, function_name
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.plan.types import EpochPlan
+from atonc.machine.hw import ll
+from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import UnitConfig, changed
+from atonc.machine.hw.units.stream_engine import StrengConfig
 
 
 def epoch_functions(network: CNetwork, block: Block, lines: Sequence[str]) -> str:
@@ -35,3 +44,19 @@ def _bases(network: CNetwork, block: Block) -> dict[str, Base]:
         part = network.user_of(use.buffer) or network.relative_at(address)
         found[engine] = Base(part.address, network.c_symbol(part)) if part is not None else Base(address)
     return found
+
+
+def driver_words(epoch: Epoch) -> int:
+    return ec_program.epoch_words(epoch, _unit_words)
+
+
+def _unit_words(config: UnitConfig, kept: bool) -> int:
+    """The driver loads every table: none is kept."""
+    if isinstance(config, StrengConfig):  # where it works makes no difference, and layers then look alike
+        config = changed(config, address=0, address_limit=config.address_limit - config.address)
+    return _counted(config)
+
+
+@lru_cache(maxsize=1 << 12)
+def _counted(config: UnitConfig) -> int:
+    return sum(instruction.size for instruction in ll.merged(driver_stores(config)))

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from atonc.compiler.emit import relocs
+from atonc.compiler.emit import runs
 from atonc.compiler.emit.c import buffers_info, cpu_functions, kernels, memories, names, stai
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.emit.program import Movable, UserBuffer
-from atonc.compiler.emit.usage import copy_bytes
+from atonc.compiler.emit.runs import copy_bytes
 from atonc.compiler.place.types import Placed
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.machine.base.disk import together
@@ -210,7 +210,7 @@ class StoredProgram:
     def __init__(self, network: CNetwork, block: Block) -> None:
         self.network, self.block = network, block
         self.name = names.blob(network.name, block.first)
-        self.container: Container = relocs.container(network.program, block.steps)
+        self.container: Container = runs.container(network.program, block.steps)
 
     def row(self) -> Words:
         digits = np.array(self.container.words(), "<u4").view("<u8").astype(">u8").tobytes().hex()

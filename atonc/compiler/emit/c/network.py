@@ -9,8 +9,7 @@ from pathlib import PurePath
 
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.program import Movable, Program, ProgramStep, RelativePool, UserBuffer
-from atonc.compiler.emit.runs import npu_runs
-from atonc.compiler.emit.usage import program_memory
+from atonc.compiler.emit.runs import npu_runs, program_memory
 from atonc.compiler.ir import Graph
 from atonc.compiler.place.types import Placed
 from atonc.compiler.place.usage import MemoryUse

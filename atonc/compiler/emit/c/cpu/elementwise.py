@@ -7,9 +7,8 @@ import math
 import numpy as np
 
 from atonc.compiler.emit.c.calls import CpuCall, Struct
-from atonc.compiler.emit.c.cpu.loops import broadcast_steps, nested, packed
 from atonc.compiler.emit.c.cpu.numbers import BYTES, by_table
-from atonc.compiler.emit.c.cpu.site import Site, changed, kernel_for, table
+from atonc.compiler.emit.c.cpu.site import Site, broadcast_steps, changed, kernel_for, nested, packed, table
 from atonc.compiler.ops.integers import slopes
 from atonc.compiler.ops.rounding import is_counted
 from atonc.compiler.ops.values import Arg

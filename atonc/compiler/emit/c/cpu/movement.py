@@ -10,8 +10,17 @@ from itertools import product
 import numpy as np
 
 from atonc.compiler.emit.c.calls import ConstantTable, CpuCall
-from atonc.compiler.emit.c.cpu.loops import limited, merged, packed
-from atonc.compiler.emit.c.cpu.site import Site, around, kernel_for, size_bytes, stored_type, table
+from atonc.compiler.emit.c.cpu.site import (
+    Site,
+    around,
+    kernel_for,
+    limited,
+    merged,
+    packed,
+    size_bytes,
+    stored_type,
+    table,
+)
 from atonc.compiler.emit.c.cpu.windows import split_shape, two_axes
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.lower.sizes import item_bytes

@@ -1,4 +1,4 @@
-"""Changes of the number format, functions of one value, softmax and arg max."""
+"""Changes of the number format, functions of one value, softmax, arg max, and layers with a state."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops import evaluate
 from atonc.compiler.ops.functions import C_NUMBERS, FUNCTIONS, RANGES
 from atonc.compiler.ops.portable import exp
+from atonc.compiler.ops.recurrent import MOST_CELLS
 
 BYTES = ("int8", "uint8")
 
@@ -161,4 +162,30 @@ def arg_extreme(site: Site) -> tuple[CpuCall, ...]:
         site.type_of(source),
         *around(source.shape, site.attrs["axis"]),
         int(site.op.kind == "arg_min"),
+    )
+
+
+@kernel_for("lstm")
+def lstm(site: Site) -> tuple[CpuCall, ...]:
+    source, target = site.input(), site.output()
+    batch, steps, inputs = source.shape
+    cells = target.shape[-1]
+    if cells > MOST_CELLS:
+        raise site.refuse(f"{cells} cells, the kernel has room for {MOST_CELLS}")
+    if source.dtype != "int8" or target.dtype != "int8" or "clip" in site.attrs:
+        raise site.refuse(f"of {source.dtype} values with a result of {target.dtype}")
+    multipliers = [number for pair in site.attrs["multipliers"] for number in pair]
+    return site.call(
+        "atonc_lstm",
+        site.target(target),
+        site.source(source),
+        batch,
+        steps,
+        inputs,
+        cells,
+        *(site.source(site.input(k)) for k in (1, 2, 3)),
+        table("int32_t", multipliers),
+        int(site.attrs["cell_bits"]),
+        int(site.attrs["cell_clip"]),
+        target.zero_point,
     )

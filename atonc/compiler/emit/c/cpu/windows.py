@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from atonc.compiler.emit.c.calls import ConstantTable, CpuCall, Struct
-from atonc.compiler.emit.c.cpu.loops import broadcast_steps, nested
-from atonc.compiler.emit.c.cpu.site import TYPES, Site, kernel_for, table
+from atonc.compiler.emit.c.cpu.site import TYPES, Site, broadcast_steps, kernel_for, nested, table
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.conv import bias_in_real, pair
 from atonc.compiler.ops.movement import source_positions

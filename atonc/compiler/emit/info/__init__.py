@@ -1,1 +1,0 @@
-"""The parts of `<name>_c_info.json`."""
