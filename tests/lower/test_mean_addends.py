@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Op
-from atonc.compiler.lower.pool.addends import AROUND, MOST_PIXELS, with_best_addend
-from atonc.compiler.lower.pool.means import Line, mean_codes
+from atonc.compiler.lower.pool.means import AROUND, MOST_PIXELS, Line, mean_codes, with_best_addend
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.rounding import ONCE, Rounding
 from tests.lower.harness import activation, graph_of, run

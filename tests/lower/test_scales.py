@@ -10,7 +10,7 @@ import pytest
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.conv.requantise import Accumulated, best_rules, requantisation, two_steps, with_shifts
 from atonc.compiler.lower.pool.means import Line, mean_codes
-from atonc.compiler.lower.units.affine import CODES, fit_sum
+from atonc.compiler.lower.units.arith import CODES, fit_sum
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.rounding import round_half_away
 from tests.lower.harness import activation, constant, graph_of, lower, run

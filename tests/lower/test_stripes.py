@@ -169,6 +169,7 @@ def test_less_memory_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[1].layout.peak_bytes < 0.6 * found[0].layout.peak_bytes
     assert np.array_equal(*(outputs_of(one)[0] for one in found))
 
+
 def test_runs_end_where_little_lies_between() -> None:
     """And where an operator may not take part; one operator alone is no run."""
 
@@ -236,9 +237,7 @@ def early_results(steps: list[Step]) -> list[Step]:
     return steps
 
 
-@pytest.mark.parametrize(
-    ("plant", "rule"), ((late_rows, TOPOLOGICAL), (lost_band, ONCE), (early_results, TOPOLOGICAL))
-)
+@pytest.mark.parametrize(("plant", "rule"), ((late_rows, TOPOLOGICAL), (lost_band, ONCE), (early_results, TOPOLOGICAL)))
 def test_wrong_orders_are_found(plant: Callable[[list[Step]], list[Step]], rule: str) -> None:
     mapped = striped_works()
     sound = schedule(mapped.works)

@@ -175,8 +175,7 @@ class Context:
             COARSE,
             f"{op.kind}: up to {error:,.3g} {codes} from exact arithmetic",
             f"{self.facts.coarse * step:g} {codes}",
-            "check the scales of the layer and of its channels, or accept it: "
-            f"--allow-coarse {ceil(error / step)}",
+            f"check the scales of the layer and of its channels, or accept it: --allow-coarse {ceil(error / step)}",
         )
 
     def _require_trusted(self, groups: Iterable[TaskGroup]) -> None:

@@ -24,9 +24,8 @@ from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.ir import Array, Graph, Op, layer_name
 from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.lower.semantics.error_model import Declared, declared_errors
-from atonc.compiler.lower.semantics.room import room_seen
 from atonc.compiler.lower.semantics.run import mapped_op
-from atonc.compiler.lower.semantics.sums import Layered
+from atonc.compiler.lower.semantics.sums import Layered, room_seen
 from atonc.compiler.lower.sixteen.sums import TwoHalves
 from atonc.compiler.ops import run_op, start_values
 from atonc.compiler.plan.types import CpuPlan
@@ -157,7 +156,6 @@ class Layers:
         elif semantics and step is not None and not check.on_cpu and forced.through == 1 and got.size <= MEANT_VALUES:
             check = replace(check, meant=_as_meant(self.mapped, forced, got))
         return check
-
 
     def _vendors(self, op: Op) -> bool:
         return self.mapped.context.numerics == "2.x" and op.name not in self.mapped.on_cpu

@@ -20,7 +20,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import Lower, lower_padded, pad_first
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.semantics.roundings import agree
+from atonc.compiler.lower.semantics.sums import agree
 from atonc.compiler.plan.policy import WINDOW_OUTPUTS, WORTH_BORDER
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.plan.types import BufferKind

@@ -36,7 +36,6 @@ class Coefficients(NamedTuple):
         low, high = clip
         return self.lower[0] <= low <= self.lower[1] and self.upper[0] <= high <= self.upper[1]
 
-
     def nearest(self, addends: NDArray[np.float64]) -> NDArray[np.float64]:
         """Addends whose low word is one that units without a table may have."""
         low = (addends + 32768.0) % 65536.0 - 32768.0

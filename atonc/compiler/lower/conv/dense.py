@@ -28,8 +28,7 @@ from atonc.compiler.lower.conv.tiling import Constraints, Tiling, choose
 from atonc.compiler.lower.conv.wide import lower_side_by_side, side_by_side_cycles
 from atonc.compiler.lower.conv.wide_windows import MOST_BATCH, wide_parts
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.semantics.record import record
-from atonc.compiler.lower.semantics.sums import LoweredSums
+from atonc.compiler.lower.semantics.sums import LoweredSums, record
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import (
     CHEAP,
@@ -232,9 +231,7 @@ def _planned(layer: ConvLayer, stretch: OutputStretch, shifts: ShiftGroups) -> _
     return plan
 
 
-def _tiling(
-    layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int, words: bool = False
-) -> Tiling | None:
+def _tiling(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int, words: bool = False) -> Tiling | None:
     """The fastest one, or one that subtracts the zero point where that is nearly as fast and closer: sums with a zero
     point in them are larger, so more of their bits are cut off. `words`: whose frames are whole words of channels."""
     modes, channels, target = _held(layer, first, count), layer.area.channels, layer.made_for

@@ -24,9 +24,7 @@ from atonc.compiler.lower.conv.requantise import Requantisation
 from atonc.compiler.lower.conv.row_tiles import least_cycles, row_tiles, rows_together
 from atonc.compiler.lower.conv.shift_first import needs_shifting, shift_first
 from atonc.compiler.lower.conv.wide_windows import frame, joined, wide_parts
-from atonc.compiler.lower.semantics.record import record
-from atonc.compiler.lower.semantics.roundings import agree
-from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm
+from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm, agree, record
 from atonc.compiler.lower.units.wiring import Wiring, pack
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import EPOCH_CYCLES, TOO_COARSE

@@ -18,7 +18,7 @@ from atonc.compiler.lower.conv.ringed import WITH_A_RING, windows
 from atonc.compiler.lower.conv.wide_2x import lower_pairs
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Draw, choose, in_order

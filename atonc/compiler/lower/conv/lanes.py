@@ -23,8 +23,7 @@ from atonc.compiler.lower.conv.packed_words import EVEN
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.compiler.lower.conv.row_tiles import row_tiles, rows_together
 from atonc.compiler.lower.conv.tiling import Tiling, narrower
-from atonc.compiler.lower.semantics.record import record
-from atonc.compiler.lower.semantics.sums import LoweredSums
+from atonc.compiler.lower.semantics.sums import LoweredSums, record
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
 from atonc.compiler.plan.streams import Area

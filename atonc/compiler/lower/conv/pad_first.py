@@ -13,11 +13,10 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.engines import SHIFT_CODES
 from atonc.compiler.lower.conv.kernel_parts import WINDOW, Sides
 from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.move.copies import Move, wirings
-from atonc.compiler.lower.move.padding import borders, inside, pad_view
+from atonc.compiler.lower.move.copies import Move, borders, inside, pad_view, wirings
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import picture
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.lower.units.wiring import pack
 from atonc.compiler.plan.policy import affordable
 from atonc.compiler.plan.streams import Area

@@ -22,7 +22,7 @@ from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.pad_first import pad_first
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Way, choose
@@ -75,9 +75,7 @@ def lower_ringed(layer: ConvLayer, lower: Lower, context: Context) -> list[TaskG
     )
 
 
-def windows(
-    layer: ConvLayer, lower: Lower, lines: WholeLines, shifted: bool, context: Context
-) -> list[TaskGroup]:
+def windows(layer: ConvLayer, lower: Lower, lines: WholeLines, shifted: bool, context: Context) -> list[TaskGroup]:
     padding, around = on_whole_lines(layer, _needed(layer), shifted, context)
     ringed = _ringed(around, lines, context)
     return [*padding, *lower(ringed, context), *what_counts(layer, ringed, context)]

@@ -17,7 +17,7 @@ from atonc.compiler.lower.conv.passes_2x import needs_unsigned
 from atonc.compiler.lower.conv.reading import LOWEST, subtractable
 from atonc.compiler.lower.conv.typical_sums import Codes
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.units.parts import parts
+from atonc.compiler.lower.units.wiring import parts
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.policy import MANY_CHANNELS, WINDOW_CHANNELS, WINDOW_OUTPUTS

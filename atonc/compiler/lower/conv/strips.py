@@ -18,7 +18,7 @@ from atonc.compiler.lower.conv.ringed import every_second, lower_ringed
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import picture
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Offer, Way, attempt, choose, in_order, take_best

@@ -16,8 +16,7 @@ from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.wide_windows import MOST_KERNELS, frame, joined, side_by_side, wide_parts
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.semantics.record import record
-from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm
+from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm, record
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import Frames
 from atonc.compiler.plan.task import Task, TaskGroup
@@ -114,9 +113,7 @@ def _epochs(
     return groups
 
 
-def _chain(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int
-) -> Task:
+def _chain(layer: ConvLayer, context: Context, parts: tuple[Part, ...], units: Units, first: int, count: int) -> Task:
     b = TaskBuilder(layer.origin, f"conv {layer.op.name}")
     rule = layer.requantisation_of(units.mode.offset, ROUNDINGS, first, count)
     groups, sums = count // units.kernels, []

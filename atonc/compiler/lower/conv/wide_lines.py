@@ -85,6 +85,4 @@ def _line(acc: Accumulated, some: slice, end: WideEnd) -> WideLine | None:
     if largest / end.gain > MOST_OFF:
         return None
     own = error / WIDE_STEP
-    return WideLine(
-        out_shift, factors, terms << INNER + LONG, shift, error=own, mean_error=_USUAL_PART * own, end=end
-    )
+    return WideLine(out_shift, factors, terms << INNER + LONG, shift, error=own, mean_error=_USUAL_PART * own, end=end)

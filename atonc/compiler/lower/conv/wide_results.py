@@ -172,9 +172,7 @@ def stretched(counts: Sequence[int]) -> Iterator[slice]:
         first += count
 
 
-def wide_rules(
-    acc: Accumulated, end: WideEnd, counts: Sequence[int], within: Coefficients
-) -> list[WideRequantisation]:
+def wide_rules(acc: Accumulated, end: WideEnd, counts: Sequence[int], within: Coefficients) -> list[WideRequantisation]:
     """Rules for stretches of so many channels, one behind the other."""
     found, acc = [], placed(acc, end)
     rules = best_rules(acc, None, counts, within._replace(addend=WHOLE, shift=MOST_SHIFT))

@@ -14,10 +14,17 @@ from atonc.compiler.lower.elementwise.tables import MOST_ERROR, FunctionTable, f
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import ints, looked_up, table_codes
 from atonc.compiler.lower.semantics.arithmetic import line as line_codes
-from atonc.compiler.lower.units.affine import CODES, FULL_RANGE, Affine, Array, affine_of_table
-from atonc.compiler.lower.units.arith import affine_unit, clip_unit, edge_unit
-from atonc.compiler.lower.units.parts import parts
-from atonc.compiler.lower.units.wiring import Wiring, pack
+from atonc.compiler.lower.units.arith import (
+    CODES,
+    FULL_RANGE,
+    Affine,
+    Array,
+    affine_of_table,
+    affine_unit,
+    clip_unit,
+    edge_unit,
+)
+from atonc.compiler.lower.units.wiring import Wiring, pack, parts
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.evidence import untrusted_unit

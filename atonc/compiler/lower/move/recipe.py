@@ -10,11 +10,21 @@ import numpy as np
 
 from atonc.compiler.ir import Array, Op, Tensor
 from atonc.compiler.lower.context import Context, item_bytes
-from atonc.compiler.lower.move.copies import Move, Units, constant_move, copy, requantising_line, wirings
-from atonc.compiler.lower.move.padding import Pads, borders, inside, pad_view
-from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.move.copies import (
+    Move,
+    Pads,
+    Units,
+    borders,
+    constant_move,
+    copy,
+    inside,
+    pad_view,
+    requantising_line,
+    wirings,
+)
+from atonc.compiler.lower.registry import Refusal, recipe, recipe_for
 from atonc.compiler.lower.units.arith import affine_unit, clip_unit
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring, pack, placeable
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.task import TaskGroup
@@ -341,3 +351,24 @@ def _border_runs(size: int, both: tuple[int, int], mode: str) -> Iterator[tuple[
     for first, count in ((0, both[0]), (both[0] + size, both[1])):
         for at, length, step in runs(index[first : first + count]):
             yield first + at, length, index[first + at], step
+
+
+_WIDE_MOVES = (
+    "concat", "pack", "split", "unpack", "slice", "transpose", "reverse", "tile", "expand", "gather", "space_to_depth",
+    "depth_to_space", "batch_to_space", "space_to_batch", "pad", "resize_nearest",
+)  # fmt: skip
+
+
+@recipe(*_WIDE_MOVES, wide=True)
+def lower_wide_move(op: Op, context: Context) -> list[TaskGroup]:
+    """Codes of 16 bits: byte by byte, as long as nothing changes on the way."""
+    tensors = [context.tensor(name) for name in (*op.inputs, *op.outputs) if name]
+    moved = [tensor for tensor in tensors if tensor.dtype == "int16"]
+    first = moved[0].quant
+    same = all(t.quant is first or (t.quant is not None and t.quant.same_as(first)) for t in moved)
+    if not same or "clip" in op.attrs or any(t.is_constant for t in moved):
+        seen = f"{op.kind} that changes codes of 16 bits, or takes constants"
+        raise Refusal(MOVE_TYPES, seen, "one format on both sides", "give inputs and outputs one scale")
+    plain = recipe_for(op.kind)
+    assert plain is not None
+    return plain(op, context)

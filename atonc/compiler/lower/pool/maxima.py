@@ -1,22 +1,23 @@
 """Maximum over windows: cascades of 2x2 and 3x3 windows, padded by an identity CONVACC on the way.
 
-Lines or columns alone: the POOL has square windows only, so every line is stored two or three times.
+Lines or columns alone: the POOL has square windows only, so every line is stored two or three times. Pictures that no
+POOL unit was seen with, such as small ones: maxima of pairs, max(x, y) = x + (y - x)+, where the positive part comes
+out of saturation: two ARITHs, exact on codes.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.move.copies import Units
-from atonc.compiler.lower.move.padding import identity_pad
+from atonc.compiler.lower.move.copies import Units, identity_pad
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.units.access_patterns import EnginePort, walk, walk_as
+from atonc.compiler.lower.units.arith import add_streams, fit_pair
 from atonc.compiler.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.views import EnginePort, StridedView, walk, walk_as, walk_together
 from atonc.compiler.lower.units.wiring import Wiring
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.evidence import untrusted_unit
@@ -238,3 +239,68 @@ def _build_line(
     near: str, reader: StrengConfig, config: PoolConfig, far: str, writer: StrengConfig, builder: TaskBuilder
 ) -> None:
     builder.write(builder.unit(config, builder.read(near, reader)), far, writer)
+
+
+Scratch = Callable[[tuple[int, ...]], StridedView]
+_PORTS = (EnginePort("to ARITH:0"), EnginePort("to ARITH:1"), EnginePort("to ARITH:1"), EnginePort("from ARITH"))
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows along one axis: so many results, a stride apart."""
+
+    axis: int
+    window: int
+    stride: int
+    results: int
+
+    def starts(self, picture: StridedView, more: int = 0) -> StridedView:
+        """The first pixel of each window, and of so many behind them."""
+        return picture.cut(self.axis, 0, self.results + more, self.stride)
+
+    def steps(self) -> list[tuple[int, bool]]:
+        """How the windows grow: by how many pixels, and whether by a window of the step before or by a pixel. Only
+        windows that begin at a result are worked out, so those of the step before lie whole strides apart."""
+        reach, found = 1, []
+        while reach < self.window:
+            far = min(reach, self.window - reach) // self.stride * self.stride
+            found.append((far, True) if far else (reach, False))
+            reach += far or 1
+        return found
+
+
+def widen(
+    picture: StridedView, windows: Windows, scratch: Scratch, trust: Trust
+) -> Iterator[tuple[list[Wiring], StridedView]]:
+    """Maxima over ever more neighbours, up to the window: chains that may run side by side, and what they fill."""
+    axis, stride = windows.axis, windows.stride
+    steps = windows.steps()
+    more = sum(far // stride for far, again in steps if again)
+    now, needed = windows.starts(picture, more), windows.results + more
+    for far, again in steps:
+        needed -= far // stride if again else 0
+        low = now.cut(axis, 0, needed)
+        high = now.cut(axis, far // stride, needed) if again else picture.cut(axis, far, needed, stride)
+        now = scratch(low.shape)
+        yield list(_wirings(low, high, now, trust)), now
+
+
+def _wirings(low: StridedView, high: StridedView, far: StridedView, trust: Trust) -> Iterator[Wiring]:
+    """One chain, or upper and lower half of the picture side by side."""
+    rows, views = far.shape[0], (low, high, low, far)
+    half = -(-rows // 2)
+    apart = all(half * view.strides[0] % ALIGNED == 0 for view in views)
+    cuts = [(0, half), (half, rows - half)] if apart and rows > 1 and far.elements > WORTH_SPLITTING else [(0, rows)]
+    for first, count in cuts:
+        parts = [view.cut(0, first, count) for view in views]
+        engines = walk_together(_PORTS, parts, trust)
+        if engines is None:
+            raise Refusal(PICTURE, f"{low.shape} in steps {low.strides}", "lines of pixels", "copy it first")
+        yield Wiring(partial(_build, [view.buffer for view in parts], engines, trust), parts[0].elements)
+
+
+def _build(buffers: list[str], engines: list[StrengConfig], trust: Trust, builder: TaskBuilder) -> None:
+    x, y, again = (builder.read(*ends) for ends in zip(buffers[:3], engines[:3], strict=True))
+    positive = add_streams(builder, fit_pair(-1.0, 1.0, -128.0), (x, y), trust)
+    largest = add_streams(builder, fit_pair(1.0, 1.0, 128.0), (positive, again), trust)
+    builder.write(largest, buffers[3], engines[3])

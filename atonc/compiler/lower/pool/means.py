@@ -5,22 +5,27 @@ turns it into codes. Sums over more pixels than one average holds are cut: parts
 added up with 16 bits, as published programs add them; of more pixels than were ever divided by, means are averaged.
 
     m = sat16(round(sum * MUL >> S)),   y = sat8(round((round(A * m >> 8) + C) >> R))
+
+C is the addend with which most means get the right code. A mean of so many codes takes few values: all of them can be
+looked at. Around every half of a code the right one is decided between two neighbours of that lattice, and TFLite
+decides by two roundings: 23/49 becomes a whole code there, 22/49 none. The unit's own errors (8 bits of the mean, 16 of
+the factor) are larger than the distance of 23/49 from the line of TFLite, and smaller than half the step between both;
+so the addend that stands in the middle is right for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import floor, lcm, log2, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.units.access_patterns import walk
-from atonc.compiler.lower.units.affine import AffinePair
-from atonc.compiler.lower.units.arith import clip_unit, pair_unit
+from atonc.compiler.lower.units.arith import AffinePair, clip_unit, first_trusted, pair_unit
 from atonc.compiler.lower.units.pool import (
     MOST_DIVIDED,
     MOST_MULTIPLIER,
@@ -31,7 +36,9 @@ from atonc.compiler.lower.units.pool import (
     global_unit,
     quotient,
 )
+from atonc.compiler.lower.units.views import walk
 from atonc.compiler.lower.units.wiring import Wiring, pack
+from atonc.compiler.ops.rounding import Rounding, lift, rounding_of
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EachChannel
 from atonc.compiler.plan.policy import MOST_PARTS, WORTH_SPLITTING
@@ -41,6 +48,8 @@ from atonc.compiler.select.rules import MEAN, MEAN_STEEP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import BUS_BYTES, MOST_TABLE_SHIFT, POOL_CHANNELS
+from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.safety.evidence.seen import operands
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
@@ -74,9 +83,7 @@ class Line:
         """codes = gain * mean + offset. Around the `usual` mean neither short factors nor the division by `divisor` do
         harm. The unit rounds ties away from code zero, with `ties_up` upwards."""
         if gain > _STEEPEST:
-            raise Refusal(
-                MEAN_STEEP, f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU"
-            )
+            raise Refusal(MEAN_STEEP, f"{gain:.1f} output codes for a step of the mean", f"{_STEEPEST}", "use the CPU")
         multiplier, power = division(divisor, most)
         divided = quotient(divisor, most)
         if usual is not None:
@@ -307,3 +314,90 @@ def _last(parts: list[tuple[str, int]], means: Means) -> Wiring:
         builder.write(stream, means.target, writer)
 
     return Wiring(build, means.results)
+
+
+MOST_LOOKED_AT = 256  # beyond, neighbours of the lattice are closer than the unit's own errors
+AROUND = 64  # codes on both sides of usual means: those that count
+
+
+def with_best_addend(
+    line: Line, rounding: Rounding, ratio: float, zeros: tuple[int, int], usual: int, pixels: int
+) -> Line:
+    """`ratio`: codes of the result for a code of the mean; `zeros`: zero points of what comes in and goes out; `usual`:
+    what means are around."""
+    if pixels > MOST_LOOKED_AT:
+        return line
+    sums: Ints = np.arange(max(-128, usual - AROUND) * pixels, min(127, usual + AROUND) * pixels + 1)
+    low, high = line.clip or (-128, 127)
+    exact = rounding((sums - zeros[0] * pixels).astype(np.float64) * (ratio / pixels)) + zeros[1]
+    wanted = np.clip(exact, low, high).astype(np.int64)
+    multiplier, shift = division(pixels, line.most)
+    before = shift_right_rounded(finish(sums * multiplier, shift, 2, True, True) * line.a, FRACTION)
+    return replace(line, c=_most_covered(*_ranges(before, wanted, line.shift, (low, high)), line.c))
+
+
+def _ranges(before: Ints, wanted: Ints, shift: int, ends: tuple[int, int]) -> tuple[Ints, Ints]:
+    """From which addend on the code is the wanted one, and from which it is another again. Halves go away from zero."""
+    step, far = 1 << shift, 1 << 40
+    first = wanted * step - step // 2 - before + (wanted <= 0)
+    last = wanted * step - step // 2 + step - before + (wanted < 0)
+    return np.where(wanted == ends[0], -far, first), np.where(wanted == ends[1], far, last)
+
+
+def _most_covered(first: Ints, last: Ints, usual: int) -> int:
+    """The usual one, if no other is in more ranges; else the middle of the widest stretch that is in most of them."""
+    edges = np.sort(np.concatenate((first, last)))
+    edges = edges[np.concatenate(([True], edges[1:] != edges[:-1]))]  # np.unique would load masked arrays for it
+    count = np.searchsorted(np.sort(first), edges, "right") - np.searchsorted(np.sort(last), edges, "right")
+    if np.count_nonzero((first <= usual) & (usual < last)) == count.max():
+        return usual
+    best = np.flatnonzero(count[:-1] == count[:-1].max())
+    width = edges[best + 1] - edges[best]
+    widest = best[width.argmax()]
+    return int(edges[widest] + edges[widest + 1]) // 2
+
+
+_ABOVE_ZERO = 16  # codes by which means usually are above the zero point
+_MOSTLY_ABOVE = -64  # with a zero point below, most codes are above it
+_SHORTER = 3  # bits by which coefficients may be shorter, less one, where only such were seen
+
+
+def line_of(op: Op, ends: tuple[Tensor, Tensor], pixels: int, divisor: int, trust: Trust) -> Line:
+    """Codes of the mean, or of the sum; of `divisor` pixels so many are real, the others stand for zero."""
+    x, y = ends
+    gain = gain_of(op, ends, pixels)
+    offset = y.zero_point - x.zero_point * gain * pixels / divisor
+    line = Line.of(gain, offset, op.attrs.get("clip"), divisor=divisor, most=_most_multiplier(trust))
+    return _trusted(line, lambda shorter: shorter, trust)
+
+
+def mean_line(op: Op, ends: tuple[Tensor, Tensor], pixels: int, trust: Trust) -> Line:
+    """Coefficients for the means that occur. Ties go away from the zero point, behind a ReLU that is upwards; where the
+    codes themselves are rounded, the unit does the same."""
+    x, y = ends
+    gain = gain_of(op, ends, pixels)
+    offset, usual = y.zero_point - x.zero_point * gain, x.zero_point + _ABOVE_ZERO
+    rounding, clip = rounding_of(op, [x], y), op.attrs.get("clip")
+    lifted = float(np.max(lift(rounding, y, clip)))
+    turn = y.zero_point + rounding.zero  # the code that ties go away from
+    ties_up = turn < _MOSTLY_ABOVE
+    line = Line.of(gain, offset + lifted, clip, usual, pixels, ties_up, _most_multiplier(trust))
+    zeros = x.zero_point, y.zero_point
+    return _trusted(line, lambda one: with_best_addend(one, rounding, gain, zeros, usual, pixels), trust)
+
+
+def gain_of(op: Op, ends: tuple[Tensor, Tensor], pixels: int) -> float:
+    """Codes of the result for a code of the mean."""
+    x, y = ends
+    return x.scale / y.scale * (pixels if op.kind == "sum" else 1.0)
+
+
+def _trusted(line: Line, finish: Callable[[Line], Line], trust: Trust) -> Line:
+    def lines() -> Iterator[Line]:
+        yield from (finish(line.shorter(bits)) for bits in range(min(_SHORTER, line.shift + 1)))
+
+    return first_trusted(lines(), Line.units, trust)
+
+
+def _most_multiplier(trust: Trust) -> int:
+    return operands("POOL MULVAL", "global avg", (1 << 14, MOST_MULTIPLIER), trust)[1]

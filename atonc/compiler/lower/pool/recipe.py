@@ -10,17 +10,24 @@ from math import gcd, prod
 
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.move.copies import Move, Units, copy, wirings
-from atonc.compiler.lower.move.padding import borders, inside, pad_view
+from atonc.compiler.lower.move.copies import Move, Units, borders, copy, inside, pad_view, wirings
 from atonc.compiler.lower.move.recipe import change_between
-from atonc.compiler.lower.pool.lines import gain_of, line_of, mean_line
-from atonc.compiler.lower.pool.maxima import LOWEST, NO_PADS, MaximumWindows, Pads, after, cascade, line_wirings
-from atonc.compiler.lower.pool.means import Kept, Means, all_pixels, in_parts, parts_of
-from atonc.compiler.lower.pool.pair_maxima import Windows, widen
+from atonc.compiler.lower.pool.maxima import (
+    LOWEST,
+    NO_PADS,
+    MaximumWindows,
+    Pads,
+    Windows,
+    after,
+    cascade,
+    line_wirings,
+    widen,
+)
+from atonc.compiler.lower.pool.means import Kept, Means, all_pixels, gain_of, in_parts, line_of, mean_line, parts_of
 from atonc.compiler.lower.registry import Refusal, recipe
-from atonc.compiler.lower.semantics import means as meaning
+from atonc.compiler.lower.semantics import operators as meaning
 from atonc.compiler.lower.units.pool import channel_groups
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring, computable, pack
 from atonc.compiler.ops.windows import Geometry, pair
 from atonc.compiler.plan.streams import Area, Loop

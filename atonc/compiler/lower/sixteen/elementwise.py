@@ -1,38 +1,63 @@
-"""Sums, differences and the larger or smaller of two tensors of 16 bits, and changes of format: exact or within codes.
+"""Sums, differences, products, the larger or smaller of two tensors of 16 bits, changes of format and leaky ReLUs:
+exact or within codes.
 
 Units add numbers of 16 bits as they are, so operands are scaled to the output's format first. The larger of two comes
 out of saturation: sat16(y - x - 32768) + 32768 is the positive part of y - x, without any overflow.
+
+Products: published units multiply and cut 5 to 14 bits off, then one scales the rest. S keeps the finest product that
+does not saturate before the result does; where even 14 bits are too few, x loses some before.
+
+    p = sat16((scaled(x) * y) >> S),   z = clip(scaled(p))
+
+Leaky ReLU and PReLU: the slope of the negative side for all numbers, and the rest of the positive part. Where either
+part leaves 16 bits, so does the sum, on the same side.
+
+    y = slope[c] * g * x + (1 - slope[c]) * g * max(x, 0)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import ceil, log2
+from math import ceil, floor, log2
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.requantise import coefficient_unit
+from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, widened
 from atonc.compiler.lower.conv.wide_windows import SUM
+from atonc.compiler.lower.elementwise.channels import is_per_channel
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal, recipe
-from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, line
-from atonc.compiler.lower.sixteen.halves import wide_row
-from atonc.compiler.lower.sixteen.inner import require_centred
-from atonc.compiler.lower.sixteen.joining import HIGHEST, LOWEST, WideSum, wide_clip
-from atonc.compiler.lower.sixteen.streams import Scaling, scaled_first, through, two_through, whole_codes
-from atonc.compiler.lower.units.affine import Affine, output_shift
-from atonc.compiler.lower.units.arith import affine_unit
-from atonc.compiler.lower.units.parts import parts
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, line, shifted
+from atonc.compiler.lower.sixteen.streams import (
+    HIGHEST,
+    LOWEST,
+    Scaling,
+    WideSum,
+    require_centred,
+    scaled_first,
+    through,
+    two_through,
+    whole_codes,
+    wide_clip,
+    wide_row,
+)
+from atonc.compiler.lower.units.arith import Affine, affine_unit, multiply_unit, output_shift
+from atonc.compiler.lower.units.views import StridedView
+from atonc.compiler.lower.units.wiring import parts
+from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.rules import ELEMENTWISE, SCALES, WIDE_CODES, WIDE_SHAPES
+from atonc.compiler.select.rules import ELEMENTWISE, PRELU_SLOPES, SCALES, WIDE_CODES, WIDE_LEAKY, WIDE_SHAPES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
+from atonc.machine.hw.units.arith import ROWS, ArithConfig
 
 _MOST_CONSTANT = 1 << 15  # elements of a constant operand: each is two bytes of flash
 _HALF = 14  # bits: an addend of 32768 is 2^14, shifted by one
@@ -244,3 +269,149 @@ def _wide_line(a: int, addend: int, shift: int, codes: Any) -> Ints:
     total = a * ints(codes) + addend
     half = (1 << shift) // 2
     return limited(np.sign(total) * ((np.abs(total) + half) >> shift), 16)
+
+
+LEAST, MOST = 5, 14  # bits that published products of 16 bits lose
+_REACH = 2 * 15  # bits of the largest product
+
+
+@dataclass(frozen=True)
+class WideProduct:
+    """What the tasks compute."""
+
+    before: int  # bits that x loses first
+    cut: int
+    last: Scaling
+    limits: WideSum
+
+    @property
+    def first(self) -> Scaling:
+        return Scaling(1 << MOST, MOST + self.before)
+
+    @property
+    def unit(self) -> ArithConfig:
+        wide = {"bytes_x": 2, "out_bytes_x": 2, "bytes_y": 2, "out_bytes_y": 2}
+        return changed(multiply_unit(), shift_out=self.cut, **wide)
+
+    def __call__(self, values: Sequence[Any]) -> list[Ints]:
+        x, y = (ints(value) for value in values[:2])
+        product = limited(shifted(self.first(x) * y, self.cut), 16)
+        return [self.limits(self.last(product), np.zeros(1, np.int64))]
+
+
+@recipe("mul", wide=True)
+def lower_product(op: Op, context: Context) -> list[TaskGroup]:
+    x, y, out = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
+    require_centred(x, y, out)
+    if x.is_constant or y.is_constant:
+        raise Refusal(WIDE_SHAPES, "a constant factor", "two activations", "fold it into the layer before")
+    gain = x.scale * y.scale / out.scale
+    lost = min(max(ceil(-log2(gain)), LEAST), _REACH - 15)  # products of codes inside the range fit 16 bits then
+    meaning = WideProduct(max(0, lost - MOST), min(lost, MOST), Scaling.of(gain * 2.0**lost), _limits(op))
+    early = 2.0**meaning.before / 2 * (HIGHEST + 1) * gain if meaning.before else 0.0
+    error = early + 0.5 * gain * 2.0**lost + meaning.last.error(gain * 2.0**lost)
+    context.explain(op, meaning, error)
+    origin = op.origin or (op.name,)
+    (one, first), (two, second) = (expanded(context, tensor, out, origin) for tensor in (x, y))
+    groups = [*first, *second]
+    if meaning.before:
+        one, group = scaled_first(context, one, out.elements, [meaning.first.unit()], origin)
+        groups.append(group)
+    units, moves = [meaning.unit, meaning.last.unit()], meaning.limits.moves()
+    target = context.buffer(out.name)
+    product = context.scratch(2 * out.elements, "product before its clip") if moves else target
+    named = origin, f"mul {op.name}"
+    groups.append(two_through((one, two), product, out.elements, [], units, named))
+    return [*groups, through(product, target, out.elements, moves, *named)] if moves else groups
+
+
+def _limits(op: Op) -> WideSum:
+    return WideSum(1, 0, *wide_clip(op.attrs.get("clip")))
+
+
+Real = NDArray[np.float64]
+
+POSITIVE = WideSum(1, 0, low=0)
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelScaling:
+    """sat16(round((a[c] * x) >> shift)), channels last."""
+
+    a: Ints
+    shift: int
+
+    @staticmethod
+    def of(gains: Real) -> ChannelScaling:
+        shift = min(MOST_SHIFT, floor(log2((HIGHEST + 0.499) / max(float(gains.max()), 2.0**-30))))
+        if shift < 1:
+            seen = f"one code of the input is worth {gains.max():g} codes of the output"
+            raise Refusal(SCALES, seen, f"{HIGHEST // 2}", "check the scales: they differ beyond all use")
+        return ChannelScaling(np.rint(gains * 2.0**shift).astype(np.int64), shift)
+
+    def unit(self, count: int) -> ArithConfig:
+        """For so many numbers."""
+        nothing, channels = np.zeros_like(self.a), self.a.size
+        return widened(coefficient_unit(self.a, nothing, channels, count // channels, self.shift), nothing)
+
+    def __call__(self, x: Ints) -> Ints:
+        return limited(shifted(self.a * x, self.shift), 16)
+
+    def error(self, gains: Real) -> float:
+        """In codes, with the rounding at its end."""
+        return 0.5 + (HIGHEST + 1) * float(np.abs(self.a * 2.0**-self.shift - gains).max())
+
+
+@dataclass(frozen=True, eq=False)
+class LeakySum:
+    """What the tasks compute."""
+
+    all: Scaling | ChannelScaling
+    positive: Scaling | ChannelScaling
+
+    def __call__(self, values: Sequence[Any]) -> list[Ints]:
+        x = ints(values[0])
+        return [WideSum()(self.all(x), self.positive(POSITIVE(x, 0 * x)))]
+
+
+@recipe("leaky_relu", wide=True)
+def lower_leaky_relu(op: Op, context: Context) -> list[TaskGroup]:
+    return _lower(op, context, np.array([float(op.attrs.get("alpha", 0.01))]))
+
+
+@recipe("prelu", wide=True)
+def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
+    slope, y = context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
+    if slope.data is None or not is_per_channel(slope, y) or slope.elements > ROWS:
+        seen = f"slopes of shape {slope.shape} for {y.shape}" if slope.data is not None else "slopes that are computed"
+        limit = f"one constant slope for all or for each of at most {ROWS} channels"
+        raise Refusal(PRELU_SLOPES, seen, limit, "leave it to the CPU")
+    return _lower(op, context, np.asarray(Arg(slope, slope.data).real.reshape(-1), np.float64))
+
+
+def _lower(op: Op, context: Context, slopes: Real) -> list[TaskGroup]:
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    require_centred(x, y)
+    if not (slopes.min() >= 0.0 and slopes.max() <= 1.0) or "clip" in op.attrs:
+        seen = f"slopes of {slopes.min():g} to {slopes.max():g}{' and a clip' if 'clip' in op.attrs else ''}"
+        raise Refusal(WIDE_LEAKY, seen, "0 to 1, no clip", "use other slopes")
+    meaning, error = _meaning(slopes, x, y)
+    context.explain(op, meaning, error)
+    origin, source, block = op.origin or (op.name,), context.buffer(x.name), slopes.size
+    units = [*POSITIVE.moves(), meaning.positive.unit]
+    positive, first = scaled_first(context, source, x.elements, units, origin, block)
+    names, named = (positive, source), (origin, f"{op.kind} {op.name}")
+    target = context.buffer(y.name)
+    last = two_through(names, target, y.elements, [meaning.all.unit], WideSum().units(), named, block)
+    return [first, last]
+
+
+def _meaning(slopes: Real, x: Tensor, y: Tensor) -> tuple[LeakySum, float]:
+    """What is computed, and how far it may be from exact arithmetic."""
+    gain = x.scale / y.scale
+    gains = slopes * gain, (1.0 - slopes) * gain
+    if slopes.size > 1:
+        by_channel = [ChannelScaling.of(one) for one in gains]
+        return LeakySum(*by_channel), sum(part.error(one) for part, one in zip(by_channel, gains, strict=True))
+    parts = [Scaling.of(float(one[0])) for one in gains]
+    return LeakySum(*parts), sum(part.error(float(one[0])) for part, one in zip(parts, gains, strict=True))

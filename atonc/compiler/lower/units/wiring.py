@@ -1,20 +1,24 @@
-"""Chains of an operator that do not depend on each other: tasks that may run side by side."""
+"""Chains of an operator that do not depend on each other: tasks that may run side by side, and the parts of long
+tensors that they take.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from math import lcm
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Recipe, Refusal
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import TaskFlow
+from atonc.compiler.plan.policy import WORTH_CUTTING
 from atonc.compiler.plan.task import EngineUse, Purpose, Task, TaskGroup
 from atonc.compiler.schedule.pack import packed
 from atonc.compiler.select.rules import INT8_CODES, PLACE_ALIGNED, RASTER
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.limits import READ_ALIGNMENT, WRITE_ALIGNMENT
+from atonc.machine.hw.limits import ALIGNED, READ_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.machine.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig
 
 
@@ -98,3 +102,12 @@ def _check_starts(tasks: Iterable[Task], context: Context) -> None:
 
 def _odd_start(use: EngineUse) -> bool:
     return use.config.address % (WRITE_ALIGNMENT if use.config.to_memory else READ_ALIGNMENT) > 0
+
+
+def parts(elements: int, ways: int, block: int = 1) -> list[tuple[int, int]]:
+    """First element and count of at most `ways` parts; cuts lie between blocks and at aligned addresses."""
+    step = lcm(block, ALIGNED)
+    ways = min(ways, max(1, elements // WORTH_CUTTING))
+    size = -(-elements // ways // step) * step if ways > 1 else elements
+    size = max(size, 1)
+    return [(start, min(size, elements - start)) for start in range(0, elements, size)]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.lower.elementwise.binary import TwoOperands
-from atonc.compiler.lower.elementwise.operands import Operand
+from atonc.compiler.lower.elementwise.two_streams import Operand
 from atonc.compiler.lower.semantics.arithmetic import CODES, looked_up
 from atonc.compiler.plan.types import BufferKind
 from atonc.machine.base.frozen import dataclass

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.semantics.arithmetic import CODES
-from atonc.compiler.lower.semantics.moves import changed
+from atonc.compiler.lower.semantics.operators import changed
 from atonc.compiler.ops.registry import evaluate
 from atonc.insight.evaluating.kernels.codes import OneCode, by_byte
 

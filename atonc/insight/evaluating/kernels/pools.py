@@ -11,7 +11,7 @@ from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.pool.recipe import geometry_of
 from atonc.compiler.lower.semantics.arithmetic import CODES
-from atonc.compiler.lower.semantics.moves import changed
+from atonc.compiler.lower.semantics.operators import changed
 
 Array = NDArray[Any]
 

@@ -1,8 +1,8 @@
-"""Nested loops over memory as stream engines.
+"""Parts of buffers as nested steps, and the stream engines that walk them.
 
-An engine walks five loops: frames in two nested loops, lines, pixels, elements. Readers keep lines and pixels apart
-from each other, writers may also store transposed; no engine steps backwards. Rasters always use the frame loop:
-that is the form in which networks use them.
+Movement operators are pairs of views of equal shape. An engine walks five loops: frames in two nested loops, lines,
+pixels, elements. Readers keep lines and pixels apart from each other, writers may also store transposed; no engine
+steps backwards. Rasters always use the frame loop: that is the form in which networks use them.
 """
 
 from __future__ import annotations
@@ -10,12 +10,76 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from atonc.compiler.lower.units.strided_views import StridedView
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.streams import Area, Frames, Loop, Raster, engine, in_frames, merged, shape_raster
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.units.stream_engine import StrengConfig
+
+
+@dataclass(frozen=True)
+class StridedView:
+    """Elements of one byte: `shape` of them, `strides` bytes apart, from `offset` of a buffer on."""
+
+    buffer: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @staticmethod
+    def whole(buffer: str, shape: tuple[int, ...], item_bytes: int = 1) -> StridedView:
+        """All of a buffer in the order of its shape; wider elements get a last dimension of bytes."""
+        dims = shape if item_bytes == 1 else (*shape, item_bytes)
+        strides, step = [], 1
+        for size in reversed(dims):
+            strides.append(step)
+            step *= size
+        return StridedView(buffer, dims, tuple(reversed(strides)))
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    def cut(self, axis: int, start: int, count: int, step: int = 1) -> StridedView:
+        """`count` indices of one axis from `start` on, `step` apart (which may be negative)."""
+        return self._changed(axis, ((count, self.strides[axis] * step),), start * self.strides[axis])
+
+    def split(self, axis: int, *sizes: int) -> StridedView:
+        """One axis as several, the last one the fastest."""
+        parts, step = [], self.strides[axis]
+        for size in reversed(sizes):
+            parts.append((size, step))
+            step *= size
+        return self._changed(axis, tuple(reversed(parts)))
+
+    def pick(self, axis: int, index: int) -> StridedView:
+        """One index of an axis, which disappears."""
+        return self._changed(axis, (), index * self.strides[axis])
+
+    def repeat(self, axis: int, count: int) -> StridedView:
+        """A new axis along which nothing changes."""
+        return replace(
+            self,
+            shape=(*self.shape[:axis], count, *self.shape[axis:]),
+            strides=(*self.strides[:axis], 0, *self.strides[axis:]),
+        )
+
+    def transpose(self, order: tuple[int, ...]) -> StridedView:
+        rest = tuple(range(len(order), len(self.shape)))  # bytes of wide elements stay last
+        axes = (*order, *rest)
+        return replace(self, shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
+
+    def _changed(self, axis: int, parts: tuple[tuple[int, int], ...], offset: int = 0) -> StridedView:
+        sizes, steps = tuple(n for n, _ in parts), tuple(s for _, s in parts)
+        return StridedView(
+            self.buffer,
+            (*self.shape[:axis], *sizes, *self.shape[axis + 1 :]),
+            (*self.strides[:axis], *steps, *self.strides[axis + 1 :]),
+            self.offset + offset,
+        )
 
 
 def walk(
@@ -86,9 +150,7 @@ def _orders(views: Sequence[StridedView]) -> Iterator[Sequence[StridedView]]:
         yield [view.split(2, parts, channels // parts).transpose((2, 0, 1, 3)) for view in views]
 
 
-def _walks(
-    loops: Sequence[Loop], offset: int, write: bool, word: int, signed: bool = False
-) -> Iterator[StrengConfig]:
+def _walks(loops: Sequence[Loop], offset: int, write: bool, word: int, signed: bool = False) -> Iterator[StrengConfig]:
     """Yields walks, those with as few loops as possible as frames first."""
     left = merged(loops)
     run = left.pop()[0] if left and left[-1][1] == 1 else 1
@@ -113,9 +175,7 @@ def _apart(raster: Raster, word: int, write: bool) -> bool:
     return lines == 1 or line >= pixels * pixel or (write and 0 < line < pixel)
 
 
-def _raster(
-    outer: Sequence[Loop], raster: Raster, offset: int, write: bool, word: int, signed: bool
-) -> StrengConfig:
+def _raster(outer: Sequence[Loop], raster: Raster, offset: int, write: bool, word: int, signed: bool) -> StrengConfig:
     (lines, line), (pixels, pixel) = raster.lines, raster.pixels
     wide = signed or (word == 3 and not write)  # 24-bit rasters are read right aligned wherever they occur
     area = Area(lines, pixels, raster.depth * word, line, pixel, offset)
