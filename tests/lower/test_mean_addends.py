@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Op
-from atonc.compiler.lower.pool.means import AROUND, MOST_PIXELS, Line, mean_codes, with_best_addend
+from atonc.compiler.lower.pool.means import AROUND, MOST_LOOKED_AT, Line, mean_codes, with_best_addend
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.rounding import ONCE, Rounding
 from tests.lower.harness import activation, graph_of, run
@@ -42,8 +42,8 @@ def test_no_addend_is_better(ratio: float) -> None:
 
 
 def test_large_means_keep_their_line() -> None:
-    line = Line.of(1.0, 0.0, None, USUAL, MOST_PIXELS + 1, True)
-    assert with_best_addend(line, ONCE, 1.0, (ZERO, ZERO), USUAL, MOST_PIXELS + 1) is line
+    line = Line.of(1.0, 0.0, None, USUAL, MOST_LOOKED_AT + 1, True)
+    assert with_best_addend(line, ONCE, 1.0, (ZERO, ZERO), USUAL, MOST_LOOKED_AT + 1) is line
 
 
 @pytest.mark.parametrize("size", [6, 7, 12])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -39,12 +38,11 @@ from atonc.compiler.lower.units.arith import (
     pair_unit,
     product_unit,
 )
-from atonc.compiler.lower.units.wiring import Wiring, pack, parts
+from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, origin_of, pack, parts
 from atonc.compiler.ops.integers import slopes
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.rounding import is_counted, round_half_away
 from atonc.compiler.ops.values import Arg, OpResult
-from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EACH_ELEMENT, TaskFlow
 from atonc.compiler.plan.policy import PIXELS_PER_COPY, TURNS_PER_ROW
 from atonc.compiler.plan.streams import Area, Frames, engine, in_frames
@@ -75,9 +73,13 @@ class ChannelLine:
 
     @property
     def makers(self) -> list[UnitMaker]:
-        if self.factors is None:
-            return [line(self.rule)]
-        return [product(self.factors), line(self.rule, in_bytes=2)]
+        rule, factors = self.rule, self.factors
+        if factors is None:
+            return [lambda first, channels, elements: affine_unit(rule.channels(first, channels), elements)]
+        return [
+            lambda first, channels, elements: product_unit(factors[first : first + channels], elements),
+            lambda first, channels, elements: affine_unit(rule.channels(first, channels), elements, in_bytes=2),
+        ]
 
     @property
     def signs_first(self) -> ChannelLine:
@@ -119,7 +121,8 @@ def _covers_end(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
 def channel_steps(op: Op, context: Context, varying: int, block: int, lines: Sequence[ChannelLine]) -> list[TaskGroup]:
     """An operator that is a straight line per element of the block, or several in a row."""
     low, high = op.attrs.get("clip", FULL_RANGE)
-    units = [*(make for one in lines for make in one.makers), *([] if (low, high) == FULL_RANGE else [clip(low, high)])]
+    units = [make for one in lines for make in one.makers]
+    units += [] if (low, high) == FULL_RANGE else [clip(low, high)]
 
     def codes(values: Sequence[Any]) -> list[Array]:
         x = ints(values[varying]).reshape(-1, block)
@@ -134,7 +137,7 @@ def channel_steps(op: Op, context: Context, varying: int, block: int, lines: Seq
     context.explain(op, codes, float(np.abs(np.clip(got, low, high) - wanted).max()))
     shape = (context.tensor(op.outputs[0]).elements // block, block)
     source, target = context.buffer(op.inputs[varying]), context.buffer(op.outputs[0])
-    return pack(chain_wirings(source, target, shape, units), op.origin or (op.name,), op.kind)
+    return pack(chain_wirings(source, target, shape, units), origin_of(op), op.kind)
 
 
 def channel_lines(op: Op, context: Context, varying: int) -> list[ChannelLine] | None:
@@ -178,18 +181,6 @@ def _extreme_lines(op: Op, context: Context, varying: int) -> list[ChannelLine]:
     return [ChannelLine(first), ChannelLine(second)]
 
 
-def line(coefficients: Affine, in_bytes: int = 1) -> UnitMaker:
-    def make(first: int, channels: int, elements: int) -> ArithConfig:
-        return affine_unit(coefficients.channels(first, channels), elements, in_bytes)
-
-    return make
-
-
-def product(factors: Array) -> UnitMaker:
-    """Small integers per channel, exact in 16 bits."""
-    return lambda first, channels, elements: product_unit(factors[first : first + channels], elements)
-
-
 def clip(low: int, high: int) -> UnitMaker:
     return lambda first, channels, elements: clip_unit(low, high)
 
@@ -197,21 +188,17 @@ def clip(low: int, high: int) -> UnitMaker:
 def chain_wirings(source: str, target: str, shape: tuple[int, ...], units: Sequence[UnitMaker]) -> list[Wiring]:
     """A tensor through units that know the channels: up to 512 at a time, more in slices; fewer in parts of the
     picture."""
-
-    def wire(area: Area, first: int, epoch: TaskBuilder) -> None:
-        stream = read_area(epoch, source, area)
-        for make in units:
-            stream = epoch.unit(make(first, area.channels, area.height * area.width * area.channels), stream)
-        epoch.write(stream, target, engine(area, Frames(1, area.channels), write=True))
-
-    return [
-        Wiring(partial(wire, area, first), cost=area.height * area.width * area.channels)
-        for area, first in areas(shape, 4 // len(units))
-    ]
+    found = []
+    for area, first in areas(shape, 4 // len(units)):
+        near = End(source, in_frames(engine(area)), _made(units, area, first))
+        far = End(target, engine(area, Frames(1, area.channels), write=True))
+        found.append(Wiring.chain([near], (), far, area.height * area.width * area.channels))
+    return found
 
 
-def read_area(epoch: TaskBuilder, buffer: str, area: Area) -> str:
-    return epoch.read(buffer, in_frames(engine(area)))
+def _made(units: Sequence[UnitMaker], area: Area, first: int) -> list[ArithConfig]:
+    """For an area whose first channel that is."""
+    return [make(first, area.channels, area.height * area.width * area.channels) for make in units]
 
 
 def areas(shape: tuple[int, ...], ways: int) -> list[tuple[Area, int]]:
@@ -220,20 +207,16 @@ def areas(shape: tuple[int, ...], ways: int) -> list[tuple[Area, int]]:
     pixels = prod(above)
     if channels <= ROWS:
         ways = min(ways, 3) if pixels >= 2 * PIXELS_PER_COPY else 1
-        cuts = parts(pixels * channels, ways, channels)
-        return [(_run(count, channels, start), 0) for start, count in cuts]
-    slices = -(-channels // ROWS)
-    size = -(-channels // slices // ALIGNED) * ALIGNED
-    cuts = [(first, min(size, channels - first)) for first in range(0, channels, size)]
+        runs = [
+            (Area.whole(1, count // channels, channels), start)
+            for start, count in parts(pixels * channels, ways, channels)
+        ]
+        return [(replace(run, offset=start), 0) for run, start in runs]
+    cuts = aligned_pieces(channels, -(-channels // -(-channels // ROWS)), ALIGNED)
     if pixels == 1:
-        return [(_run(count, count, first), first) for first, count in cuts]
-    width = above[-1]
-    whole = Area.whole(pixels // width, width, channels)
+        return [(replace(Area.whole(1, 1, count), offset=first), first) for first, count in cuts]
+    whole = Area.whole(pixels // above[-1], above[-1], channels)
     return [(whole.channels_from(first, count), first) for first, count in cuts]
-
-
-def _run(elements: int, channels: int, offset: int) -> Area:
-    return replace(Area.whole(1, elements // channels, channels), offset=offset)
 
 
 @dataclass(frozen=True)
@@ -266,17 +249,16 @@ def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
     x, out, slope = (context.tensor(name) for name in (op.inputs[0], op.outputs[0], op.inputs[1]))
     function.require_int8(op, x, out)
     if slope.data is None or not is_per_channel(slope, out):
-        raise Refusal(
-            PRELU_SLOPES,
-            f"slopes of shape {slope.shape} for {out.shape}" if slope.data is not None else "slopes that are computed",
-            "one constant slope for all or for each channel",
-            "leave it to the CPU",
+        seen = (
+            f"slopes of shape {slope.shape} for {out.shape}" if slope.data is not None else "slopes that are computed"
         )
+        raise Refusal(PRELU_SLOPES, seen, "one constant slope for all or for each channel", "leave it to the CPU")
     if slope.elements == 1 or x.zero_point == -128:  # no code is negative
         table = all_codes(op, context, 0).codes.reshape(256, -1)[:, 0]
         return function.function_steps(op, context, x.name, table)
     form = prelu_form(op, context)
-    draws = [lambda draft: _steps(op, draft, form), lambda draft: _steps(op, draft, _signs_first(form))]
+    signs_first = replace(form, negative=form.negative.signs_first)
+    draws = [lambda draft: _steps(op, draft, form), lambda draft: _steps(op, draft, signs_first)]
     return choose(context, in_order(FEWEST_UNITS, draws))
 
 
@@ -296,10 +278,6 @@ def prelu_form(op: Op, context: Context) -> Prelu:
     codes = np.clip(falling + out.zero_point, *FULL_RANGE)
     negative = fit_affine(codes, gains, out.zero_point - x.zero_point * gains)
     return Prelu(positive, ChannelLine(negative), x.zero_point, out.zero_point)
-
-
-def _signs_first(form: Prelu) -> Prelu:
-    return replace(form, negative=form.negative.signs_first)
 
 
 def _branches(op: Op, tensors: tuple[Tensor, Tensor, Tensor]) -> tuple[Array, Array]:
@@ -328,7 +306,7 @@ def _two_steps(positive: FunctionTable, x: Tensor, out: Tensor, slope: Tensor) -
 
 def _steps(op: Op, context: Context, form: Prelu) -> list[TaskGroup]:
     """One epoch where the units suffice; else the negative or the positive branch goes through memory, and the clip."""
-    out, origin = context.tensor(op.outputs[0]), op.origin or (op.name,)
+    out, origin = context.tensor(op.outputs[0]), origin_of(op)
     source, target = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
     low, high = op.attrs.get("clip", FULL_RANGE)
     clipped = (low, high) != FULL_RANGE
@@ -341,40 +319,27 @@ def _steps(op: Op, context: Context, form: Prelu) -> list[TaskGroup]:
     if out.shape[-1] > ROWS:
         negative = context.scratch(out.elements, f"{op.name}:negative")
         before = chain_wirings(source, negative, out.shape, form.units)
-        middle = _sum_chains(form, out, (source, negative, raw), form.positive.config, ())
+        middle = _sum_chains(form, out, (source, negative, raw), [form.positive.config], ())
     elif len(form.units) > 2:
         positive = context.scratch(out.elements, f"{op.name}:positive")
         before, flow = function.chain_wirings(source, positive, out.elements, (form.positive.config,)), EACH_ELEMENT
-        middle = _sum_chains(form, out, (positive, source, raw), None, form.units)
+        middle = _sum_chains(form, out, (positive, source, raw), (), form.units)
     else:
-        middle = _sum_chains(form, out, (source, source, raw), form.positive.config, form.units)
+        middle = _sum_chains(form, out, (source, source, raw), [form.positive.config], form.units)
     after = chain_wirings(raw, target, out.shape, [clip(low, high)]) if clipped else []
     first = pack(before, origin, "prelu, one branch", flow=flow)
     return [*first, *pack(middle, origin, op.kind), *pack(after, origin, "prelu, clip")]
 
 
 def _sum_chains(
-    form: Prelu,
-    out: Tensor,
-    buffers: tuple[str, str, str],
-    table: ActivConfig | None,
-    units: list[UnitMaker] | tuple[()],
+    form: Prelu, out: Tensor, buffers: tuple[str, str, str], table: Sequence[ActivConfig], units: Sequence[UnitMaker]
 ) -> list[Wiring]:
     """Positive branch, negative branch, result; parts side by side."""
     upper, lower, target = buffers
-
-    def wire(area: Area, first: int, epoch: TaskBuilder) -> None:
-        positive = read_area(epoch, upper, area)
-        if table is not None:
-            positive = epoch.unit(table, positive)
-        negative = read_area(epoch, lower, area)
-        for make in units:
-            negative = epoch.unit(make(first, area.channels, area.height * area.width * area.channels), negative)
-        total = epoch.unit(pair_unit(form.total), positive, negative)
-        epoch.write(total, target, engine(area, write=True))
-
-    whole = out.shape if units else (1, out.elements, 1)
-    return [
-        Wiring(partial(wire, area, first), cost=area.width * area.channels)
-        for area, first in areas(whole, min(2, 4 // (1 + len(units))))
-    ]
+    whole, found = out.shape if units else (1, out.elements, 1), []
+    for area, first in areas(whole, min(2, 4 // (1 + len(units)))):
+        reader = in_frames(engine(area))
+        near = [End(upper, reader, table), End(lower, reader, _made(units, area, first))]
+        far = End(target, engine(area, write=True))
+        found.append(Wiring.chain(near, [pair_unit(form.total)], far, area.width * area.channels))
+    return found

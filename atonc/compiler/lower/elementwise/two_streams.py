@@ -22,7 +22,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import looked_up
 from atonc.compiler.lower.units.arith import FULL_RANGE, Array, clip_unit
 from atonc.compiler.lower.units.views import StridedView
-from atonc.compiler.lower.units.wiring import Wiring, pack, parts
+from atonc.compiler.lower.units.wiring import Wiring, origin_of, pack, parts, through
 from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.evidence import untrusted_unit
@@ -78,14 +78,10 @@ class Operand:
             size = self.element_bytes
             return contiguous(count * size, offset=start * size, word_bytes=size)
         run, times = self.repeats.run, self.repeats.times
-        if self.repeats.outer == 1:
-            return engine(_run(run, 0), Frames(count // run, 0, 1, run), looped=True)
-        block = times * run
-        return engine(_run(run, start // block * run), Frames(times, 0, count // block, run), looped=True)
-
-
-def _run(elements: int, offset: int) -> Area:
-    return Area(1, 1, elements, elements, elements, offset)
+        once = self.repeats.outer == 1
+        offset = 0 if once else start // (times * run) * run
+        frames = Frames(count // run, 0, 1, run) if once else Frames(times, 0, count // (times * run), run)
+        return engine(Area(1, 1, run, run, run, offset), frames, looped=True)
 
 
 def repeats(shape: tuple[int, ...], out: tuple[int, ...]) -> Repeats | None:
@@ -100,34 +96,30 @@ def repeats(shape: tuple[int, ...], out: tuple[int, ...]) -> Repeats | None:
             groups[-1] = (varies, groups[-1][1] * whole)
         else:
             groups.append((varies, whole))
-    sizes = [size for _, size in groups]
-    match [varies for varies, _ in groups]:
-        case [] | [True]:
-            return Repeats(1, 1, sizes[0] if sizes else 1)
-        case [False]:
-            return Repeats(1, sizes[0], 1)
-        case [False, True]:
-            return Repeats(1, sizes[0], sizes[1])
-        case [True, False]:
-            return Repeats(sizes[0], sizes[1], 1)
-        case [True, False, True]:
-            return Repeats(sizes[0], sizes[1], sizes[2])
-    return None
+    if not any(not varies for varies, _ in groups):
+        return Repeats(1, 1, groups[0][1] if groups else 1)
+    if not groups[0][0]:
+        groups.insert(0, (True, 1))
+    if not groups[-1][0]:
+        groups.append((True, 1))
+    return Repeats(*(size for _, size in groups)) if len(groups) == 3 else None
 
 
 def operand_of(op: Op, context: Context, name: str, bytes_only: bool = False) -> Operand:
     """An activation as it is; a constant in full, as bytes if it is int8, else in 16 bits."""
     tensor, out = context.tensor(name), context.tensor(op.outputs[0])
+    if tensor.data is not None and is_of_bytes(tensor):
+        return code_operand(context, np.broadcast_to(tensor.data, out.shape), tensor, tensor.name)
     if tensor.data is not None:
-        return _constant(op, context, tensor, out.shape, bytes_only)
+        real = np.broadcast_to(Arg(tensor, tensor.data).real, out.shape)
+        scale = float(np.abs(real).max(initial=0.0)) / (127 if bytes_only else 32767) or 1.0
+        codes: Array = np.rint(real / scale).astype(np.int8 if bytes_only else "<i2")
+        constant = context.constant(np.ascontiguousarray(codes).tobytes(), tensor.name)
+        return Operand(constant, scale, 0, Repeats(1, 1, codes.size), codes.dtype.itemsize)
     found = repeats(tensor.shape, out.shape)
     if found is None:
-        raise Refusal(
-            BROADCAST,
-            f"{op.kind} repeats {tensor.shape} to {out.shape}",
-            "one repeated group of dimensions",
-            "expand the smaller tensor before",
-        )
+        seen = f"{op.kind} repeats {tensor.shape} to {out.shape}"
+        raise Refusal(BROADCAST, seen, "one repeated group of dimensions", "expand the smaller tensor before")
     return Operand(context.buffer(name), tensor.scale, tensor.zero_point, found)
 
 
@@ -138,24 +130,10 @@ def is_of_bytes(tensor: Tensor) -> bool:
     return all(np.ptp(values) == 0 for values in (tensor.quant.scales, tensor.quant.zero_points))
 
 
-def _constant(op: Op, context: Context, tensor: Tensor, out: tuple[int, ...], bytes_only: bool) -> Operand:
-    assert tensor.data is not None
-    whole = Repeats(1, 1, int(np.prod(out)))
-    if is_of_bytes(tensor):
-        data = np.ascontiguousarray(np.broadcast_to(tensor.data, out))
-        return Operand(context.constant(data.tobytes(), tensor.name), tensor.scale, tensor.zero_point, whole)
-    real = np.broadcast_to(Arg(tensor, tensor.data).real, out)
-    limit = 127 if bytes_only else 32767
-    scale = float(np.abs(real).max(initial=0.0)) / limit or 1.0
-    codes: Array = np.rint(real / scale).astype(np.int8 if bytes_only else "<i2")
-    name = context.constant(np.ascontiguousarray(codes).tobytes(), tensor.name)
-    return Operand(name, scale, 0, whole, codes.dtype.itemsize)
-
-
 def code_operand(context: Context, codes: Array, like: Tensor, label: str) -> Operand:
-    """A constant that already has codes of the output."""
-    whole = Repeats(1, 1, codes.size)
-    return Operand(context.constant(codes.tobytes(), label), like.scale, like.zero_point, whole)
+    """A constant of bytes, one for every element of the output, in the format of a tensor."""
+    name = context.constant(np.ascontiguousarray(codes).tobytes(), label)
+    return Operand(name, like.scale, like.zero_point, Repeats(1, 1, codes.size))
 
 
 def swapped(op: Op, x: Operand, y: Operand) -> bool:
@@ -163,17 +141,9 @@ def swapped(op: Op, x: Operand, y: Operand) -> bool:
     if x.repeats.plain:
         return y.element_bytes > x.element_bytes
     if not y.repeats.plain:
-        raise Refusal(
-            BROADCAST,
-            f"both inputs of {op.kind} repeat",
-            "one input covers the output",
-            "expand one of the two before",
-        )
+        seen = f"both inputs of {op.kind} repeat"
+        raise Refusal(BROADCAST, seen, "one input covers the output", "expand one of the two before")
     return True
-
-
-def requantised(operand: Operand, buffer: str, tensor: Tensor, source: str, table: Array) -> Operand:
-    return replace(operand, buffer=buffer, scale=tensor.scale, zero_point=tensor.zero_point, source=source, table=table)
 
 
 def operand_codes(operand: Operand, op: Op, context: Context, values: Mapping[str, Array]) -> Array:
@@ -202,14 +172,13 @@ def in_a_row(op: Op, context: Context, operand: Operand, turns: int) -> tuple[li
     """Epochs that write the vector so often, and the operand that reads it there."""
     run, times = operand.repeats.run, operand.repeats.times
     longer = context.scratch(turns * run, f"{op.name}:repeated")
-    source = StridedView.whole(operand.buffer, (run,)).repeat(0, turns)
-    title = f"repeated operand of {op.name}"
-    groups = copy(context, [Move(source, StridedView.whole(longer, (turns, run)))], op.origin or (op.name,), title)
-    source_name = operand.source or operand.buffer
-    return groups, replace(operand, buffer=longer, repeats=Repeats(1, times // turns, turns * run), source=source_name)
+    move = Move(StridedView.whole(operand.buffer, (run,)).repeat(0, turns), StridedView.whole(longer, (turns, run)))
+    groups = copy(context, [move], origin_of(op), f"repeated operand of {op.name}")
+    source = operand.source or operand.buffer
+    return groups, replace(operand, buffer=longer, repeats=Repeats(1, times // turns, turns * run), source=source)
 
 
-Wire = Callable[[TaskBuilder, Callable[[Operand], str]], str]  # puts the units down, given who reads an operand
+Wire = Callable[[TaskBuilder, Callable[[int], str]], str]  # puts the units down, given who reads the n-th operand
 
 
 @dataclass(frozen=True)
@@ -233,13 +202,8 @@ def in_parts(op: Op, context: Context, operands: tuple[Operand, Operand], units:
 
     def repeated(context: Context) -> list[TaskGroup]:
         found = [in_a_row(op, context, o, k) if k > 1 else ([], o) for o, k in zip(operands, turns, strict=True)]
-        instead = dict(zip(operands, (operand for _, operand in found), strict=True))
-
-        def wired(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
-            return units.wire(epoch, lambda operand: read(instead[operand]))
-
         before = [group for groups, _ in found for group in groups]
-        return [*before, *_parts(op, context, (found[0][1], found[1][1]), replace(units, wire=wired))]
+        return [*before, *_parts(op, context, (found[0][1], found[1][1]), units)]
 
     return choose(context, [Way(as_stored, AS_STORED), Way(repeated, IN_A_ROW)])
 
@@ -253,10 +217,8 @@ def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], units: U
     block = max(operand.repeats.block for operand in operands)
 
     def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:
-        stream = units.wire(epoch, lambda operand: epoch.read(operand.buffer, operand.reader(*cut)))
-        for unit in after:
-            stream = epoch.unit(unit, stream)
-        epoch.write(stream, target, contiguous(cut[1], offset=cut[0], write=True))
+        stream = units.wire(epoch, lambda n: epoch.read(operands[n].buffer, operands[n].reader(*cut)))
+        epoch.write(through(epoch, stream, after), target, contiguous(cut[1], offset=cut[0], write=True))
 
     cuts = parts(elements, ways, block)
     wirings = [Wiring(partial(build, cut), cost=cut[1]) for cut in cuts]
@@ -266,18 +228,10 @@ def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], units: U
 
 def _clip_units(op: Op, ariths: int, trust: Trust) -> list[UnitConfig]:
     """Behind three ARITH units only an ACTIV was seen, and at most limits no ARITH that clips."""
-    clip = _clip_of(op)
-    if clip is None:
+    low, high = op.attrs.get("clip", FULL_RANGE)
+    if (low, high) == FULL_RANGE:
         return []
+    clip = int(low), int(high)
     if ariths < 3 and not untrusted_unit(clip_unit(*clip), "", trust):
         return [clip_unit(*clip)]
     return [fitted(np.clip(np.arange(-128, 128), *clip), trust).config]
-
-
-def origin_of(op: Op) -> tuple[str, ...]:
-    return op.origin or (op.name,)
-
-
-def _clip_of(op: Op) -> tuple[int, int] | None:
-    low, high = op.attrs.get("clip", FULL_RANGE)
-    return None if (low, high) == FULL_RANGE else (int(low), int(high))

@@ -8,27 +8,26 @@ out of saturation: two ARITHs, exact on codes.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.move.copies import Units, identity_pad
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.units.arith import add_streams, fit_pair
+from atonc.compiler.lower.units.arith import BEYOND, LARGER, add_streams
 from atonc.compiler.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
-from atonc.compiler.lower.units.views import EnginePort, StridedView, walk, walk_as, walk_together
-from atonc.compiler.lower.units.wiring import Wiring
+from atonc.compiler.lower.units.views import EnginePort, StridedView, all_trusted, walk, walk_as, walk_together
+from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces
 from atonc.compiler.plan.build import TaskBuilder
-from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EachWindow, TaskFlow, Unfollowing
 from atonc.compiler.plan.policy import WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, engine
 from atonc.compiler.select.rules import PICTURE, POOL_LINES, POOL_PICTURE, POOL_WINDOW
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, POOL_THREE_LINES, most_pooled
 from atonc.machine.hw.safety.evidence import Trust
-from atonc.machine.hw.units.pool import PoolConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 Stage = tuple[int, int]  # window and stride
@@ -83,7 +82,7 @@ class MaximumWindows:
             return Unfollowing("a CONVACC in front of the POOL, which pads")
         if len(self.stages) > 1:
             return Unfollowing("windows in several stages or parts")
-        return EachWindow(_area(self.source), _area(self.target), *self.stages[0])
+        return EachWindow(self.source.area, self.target.area, *self.stages[0])
 
     def wirings(self, context: Context) -> list[Wiring]:
         parts = [part for strip in self._strips() for part in strip._by_channels(context.room.half_bytes)]
@@ -109,9 +108,8 @@ class MaximumWindows:
 
     def _cut(self, rows: int, reach: int, step: int, columns: int) -> Iterator[MaximumWindows]:
         out_height, out_width, _channels = self.target.shape
-        for y in range(0, out_height, rows):
-            for x in range(0, out_width, columns):
-                h, w = min(rows, out_height - y), min(columns, out_width - x)
+        for y, h in aligned_pieces(out_height, rows):
+            for x, w in aligned_pieces(out_width, columns):
                 near = self.source.cut(0, y * step, (h - 1) * step + reach).cut(1, x * step, (w - 1) * step + reach)
                 yield replace(self, source=near, target=self.target.cut(0, y, h).cut(1, x, w))
 
@@ -144,73 +142,46 @@ class MaximumWindows:
         cut = self._cut(-(-rows // 2), window, stride, self.target.shape[1])
         return [(half, *part[1:]) for half in cut]
 
-    def _engines(
-        self, context: Context, first: int, batch: int, count: int
-    ) -> tuple[StridedView, StridedView, StrengConfig, StrengConfig]:
-        near, far = (view.cut(2, first, batch * count).split(2, count, batch) for view in (self.source, self.target))
-        (read, write), trust = self._roles, context.facts.target.trust
-        return near, far, _frames(near, read, trust), _frames(far, write, trust)
+    def _engines(self, first: int, batch: int, count: int, trust: Trust) -> list[StrengConfig]:
+        """Reader and writer of pictures [h, w, groups, batch], one group of channels after the other."""
+        found = []
+        for picture, port in zip((self.source, self.target), self._ports, strict=True):
+            view = picture.cut(2, first, batch * count).split(2, count, batch)
+            h, w, groups, channel = view.loops
+            config = walk_as(port, [groups, h, w, channel], view.offset, trust)
+            if config is None:
+                raise Refusal(PICTURE, f"{view.shape}", "lines of pixels", "copy it first")
+            found.append(config)
+        return found
 
     @property
-    def _roles(self) -> tuple[str, str]:
-        return "to CONVACC:0" if any(self.pads) else "to POOL:0", "from ARITH" if self.units else "from POOL"
+    def _ports(self) -> tuple[EnginePort, EnginePort]:
+        near, far = "to CONVACC:0" if any(self.pads) else "to POOL:0", "from ARITH" if self.units else "from POOL"
+        return EnginePort(near), EnginePort(far)
 
-    def _trusted_sizes(self, context: Context, first: int, batch: int, count: int) -> tuple[int, int]:
+    def _chain(self, context: Context, first: int, batch: int, count: int) -> Wiring:
         """Fewer channels at a time, in more frames, where no engine may be relied on otherwise."""
         trust = context.facts.target.trust
         for parts in (n for n in range(1, batch + 1) if batch % n == 0):
-            engines = zip(self._engines(context, first, batch // parts, count * parts)[2:], self._roles, strict=True)
-            if not any(untrusted_unit(engine, role, trust) for engine, role in engines):
-                return batch // parts, count * parts
-        return batch, count
-
-    def _chain(self, context: Context, first: int, batch: int, count: int) -> Wiring:
-        batch, count = self._trusted_sizes(context, first, batch, count)
-        near, far, reader, writer = self._engines(context, first, batch, count)
-        height, width = near.shape[:2]
-        tall, wide = height + self.pads[0] + self.pads[2], width + self.pads[1] + self.pads[3]
-        pools = []
+            if all_trusted(self._ports, self._engines(first, batch // parts, count * parts, trust), trust):
+                batch, count = batch // parts, count * parts
+                break
+        reader, writer = self._engines(first, batch, count, trust)
+        (height, width, _), (top, left, bottom, right) = self.source.shape, self.pads
+        units: list[UnitConfig] = []
+        near = [End(self.source.buffer, reader)]
+        if any(self.pads):  # a CONVACC surrounds every frame with the lowest code
+            config, kernels = identity_pad(height, width, batch, self.pads, LOWEST)
+            looped = reader if reader.frame_repeat else replace(reader, frame_repeat=reader.frames)
+            one = engine(Area(1, 1, len(kernels), len(kernels), len(kernels)))
+            stream = replace(one, frames=count, continuous=1, single=int(count == 1))
+            near = [End(self.source.buffer, looped), End(context.constant(kernels * count, "identity"), stream)]
+            units.append(config)
+        tall, wide = height + top + bottom, width + left + right
         for window, stride in self.stages:
-            pools.append(windows_unit(tall, wide, batch, window, stride, self.average))
+            units.append(windows_unit(tall, wide, batch, window, stride, self.average))
             tall, wide = after(tall, [(window, stride)]), after(wide, [(window, stride)])
-
-        def build(builder: TaskBuilder) -> None:
-            if any(self.pads):
-                stream = padded(builder, context, near, reader, batch, count, self.pads)
-            else:
-                stream = builder.read(near.buffer, reader)
-            for unit in (*pools, *self.units):
-                stream = builder.unit(unit, stream)
-            builder.write(stream, far.buffer, writer)
-
-        return Wiring(build, reader.elements)
-
-
-def _area(view: StridedView) -> Area:
-    (height, width, channels), (line, pixel, _) = view.shape, view.strides
-    return Area(height, width, channels, line, pixel, view.offset)
-
-
-def _frames(view: StridedView, role: str, trust: Trust) -> StrengConfig:
-    """Pictures [h, w, groups, batch], one group of channels after the other."""
-    h, w, groups_step, channel = zip(view.shape, view.strides, strict=True)
-    found = walk_as(EnginePort(role), [groups_step, h, w, channel], view.offset, trust)
-    if found is None:
-        raise Refusal(PICTURE, f"{view.shape}", "lines of pixels", "copy it first")
-    return found
-
-
-def padded(
-    builder: TaskBuilder, context: Context, near: StridedView, reader: StrengConfig, batch: int, count: int, pads: Pads
-) -> str:
-    """The CONVACC that surrounds every frame with the lowest code."""
-    height, width = near.shape[:2]
-    config, kernels = identity_pad(height, width, batch, pads, LOWEST)
-    name = context.constant(kernels * count, "identity")
-    one = engine(Area(1, 1, len(kernels), len(kernels), len(kernels)))
-    stream = replace(one, frames=count, continuous=1, single=int(count == 1))
-    looped = reader if reader.frame_repeat else replace(reader, frame_repeat=reader.frames)
-    return builder.unit(config, builder.read(near.buffer, looped), builder.read(name, stream))
+        return Wiring.chain(near, [*units, *self.units], End(self.target.buffer, writer), reader.elements)
 
 
 def line_wirings(source: StridedView, target: StridedView) -> Iterator[Wiring]:
@@ -219,26 +190,16 @@ def line_wirings(source: StridedView, target: StridedView) -> Iterator[Wiring]:
     _rows, window, pixels, channels = source.shape
     if pixels > POOL_LINE:
         raise Refusal(POOL_LINES, f"{pixels} pixels", f"{POOL_LINE}", "pool in two dimensions")
-    half = -(-channels // 2)
-    for first in range(0, channels, half):
-        some = min(half, channels - first)
+    for first, some in aligned_pieces(channels, -(-channels // 2)):
         near, far = source.cut(3, first, some), target.cut(2, first, some)
-        loops = (list(zip(view.shape, view.strides, strict=True)) for view in (near, far))
         reader, writer = (
-            walk([loop[-1], *loop[:-1]], view.offset, write=write)
-            for loop, view, write in zip(loops, (near, far), (False, True), strict=True)
+            walk([view.loops[-1], *view.loops[:-1]], view.offset, write=write)
+            for view, write in ((near, False), (far, True))
         )
         if reader is None or writer is None:
             raise Refusal(POOL_LINES, f"{near.shape} in steps {near.strides}", "two loops", "use the CPU")
-        config = windows_unit(window, pixels, 1, window, 1)
-        build = partial(_build_line, near.buffer, reader, config, far.buffer, writer)
-        yield Wiring(build, near.elements)
-
-
-def _build_line(
-    near: str, reader: StrengConfig, config: PoolConfig, far: str, writer: StrengConfig, builder: TaskBuilder
-) -> None:
-    builder.write(builder.unit(config, builder.read(near, reader)), far, writer)
+        unit = windows_unit(window, pixels, 1, window, 1)
+        yield Wiring.chain([End(near.buffer, reader)], [unit], End(far.buffer, writer), near.elements)
 
 
 Scratch = Callable[[tuple[int, ...]], StridedView]
@@ -290,17 +251,17 @@ def _wirings(low: StridedView, high: StridedView, far: StridedView, trust: Trust
     rows, views = far.shape[0], (low, high, low, far)
     half = -(-rows // 2)
     apart = all(half * view.strides[0] % ALIGNED == 0 for view in views)
-    cuts = [(0, half), (half, rows - half)] if apart and rows > 1 and far.elements > WORTH_SPLITTING else [(0, rows)]
-    for first, count in cuts:
+    cut = apart and rows > 1 and far.elements > WORTH_SPLITTING
+    for first, count in aligned_pieces(rows, half if cut else rows):
         parts = [view.cut(0, first, count) for view in views]
         engines = walk_together(_PORTS, parts, trust)
         if engines is None:
             raise Refusal(PICTURE, f"{low.shape} in steps {low.strides}", "lines of pixels", "copy it first")
-        yield Wiring(partial(_build, [view.buffer for view in parts], engines, trust), parts[0].elements)
+        ends = [(view.buffer, config) for view, config in zip(parts, engines, strict=True)]
+        yield Wiring(partial(_larger, ends, trust), parts[0].elements)
 
 
-def _build(buffers: list[str], engines: list[StrengConfig], trust: Trust, builder: TaskBuilder) -> None:
-    x, y, again = (builder.read(*ends) for ends in zip(buffers[:3], engines[:3], strict=True))
-    positive = add_streams(builder, fit_pair(-1.0, 1.0, -128.0), (x, y), trust)
-    largest = add_streams(builder, fit_pair(1.0, 1.0, 128.0), (positive, again), trust)
-    builder.write(largest, buffers[3], engines[3])
+def _larger(ends: Sequence[tuple[str, StrengConfig]], trust: Trust, builder: TaskBuilder) -> None:
+    x, y, again = (builder.read(*end) for end in ends[:3])
+    positive = add_streams(builder, BEYOND, (x, y), trust)
+    builder.write(add_streams(builder, LARGER, (positive, again), trust), *ends[3])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import product
 from math import gcd, prod
@@ -23,12 +23,22 @@ from atonc.compiler.lower.pool.maxima import (
     line_wirings,
     widen,
 )
-from atonc.compiler.lower.pool.means import Kept, Means, all_pixels, gain_of, in_parts, line_of, mean_line, parts_of
+from atonc.compiler.lower.pool.means import (
+    Kept,
+    Line,
+    Means,
+    all_pixels,
+    gain_of,
+    line_of,
+    mean_groups,
+    mean_line,
+    parts_of,
+)
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics import operators as meaning
 from atonc.compiler.lower.units.pool import channel_groups
 from atonc.compiler.lower.units.views import StridedView
-from atonc.compiler.lower.units.wiring import Wiring, computable, pack
+from atonc.compiler.lower.units.wiring import computable, pack
 from atonc.compiler.ops.windows import Geometry, pair
 from atonc.compiler.plan.streams import Area, Loop
 from atonc.compiler.plan.task import TaskGroup
@@ -36,7 +46,6 @@ from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import LAYOUT, MEAN, NO_EVIDENCE, POOL_AXES, POOL_DILATION, POOL_SHAPE
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.safety.evidence import Trust
 
 Shape = tuple[int, ...]
 Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
@@ -77,11 +86,11 @@ def _maximum(
 ) -> list[TaskGroup]:
     """By POOL units; where such small pictures were never seen in them with more padding than needed, or by pairs."""
 
-    def padded(draft: Context, more: int) -> list[TaskGroup]:
-        return Cascade(op, draft, source, target, geometry, units, more).groups()
+    def drawn(wider: int, draft: Context) -> list[TaskGroup]:
+        return Cascade(op, draft, source, target, geometry, units, wider).groups()
 
-    for more in range(_MOST_WIDER + 1):
-        form = attempt(context, partial(padded, more=more))
+    for wider in range(_MOST_WIDER + 1):
+        form = attempt(context, partial(drawn, wider))
         if not (isinstance(form, RefusedForm) and form.rule == NO_EVIDENCE):
             return context.take(form)
     return Cascade(op, context, source, target, geometry, units).by_pairs()
@@ -105,11 +114,9 @@ def _smaller(op: Op, context: Context, geometry: Geometry) -> tuple[str, Geometr
         same = context.tensor(other.outputs[0]).quant
         rest = tuple(a - b + 1 for a, b in zip(geometry.kernel, done.kernel, strict=True))
         if min(rest) > 0 and rest < best.kernel and same is not None and same.same_as(context.tensor(name).quant):
-            pads = tuple(a - b for a, b in zip(geometry.padding, done.padding, strict=True))
-            best, name = (
-                Geometry((rest[0], rest[1]), (1, 1), (1, 1), (pads[0], pads[1], pads[2], pads[3])),
-                other.outputs[0],
-            )
+            top, left, bottom, right = (a - b for a, b in zip(geometry.padding, done.padding, strict=True))
+            best = Geometry((rest[0], rest[1]), (1, 1), (1, 1), (top, left, bottom, right))
+            name = other.outputs[0]
     return name, best
 
 
@@ -120,26 +127,23 @@ def _keeps_size(geometry: Geometry) -> bool:
     return odd and geometry.stride == (1, 1) and geometry.padding == (*half, *half)
 
 
+@dataclass(eq=False)
 class Cascade:
     """The epochs of one maximum: padding, square stages, stages along one axis, then what remains of the stride."""
 
-    def __init__(
-        self,
-        op: Op,
-        context: Context,
-        source: StridedView,
-        target: StridedView,
-        geometry: Geometry,
-        units: Units,
-        more: int = 0,
-    ) -> None:
-        self.op, self.context, self.target, self.units = op, context, target, units
-        self.title = f"{op.kind} {op.name}"
-        self.steps: list[TaskGroup] = []
-        self.now, (top, left, bottom, right) = _needed(source, target.shape, geometry)
-        self.pads = top, left, bottom + more, right + more
-        self.wider = more > 0  # then results are cut out of those of the last stage
-        self.geometry = geometry
+    op: Op
+    context: Context
+    now: StridedView  # what the stages so far have made of the picture
+    target: StridedView
+    geometry: Geometry
+    units: Units
+    wider: int = 0  # pixels of padding more than needed: then results are cut out of those of the last stage
+    steps: list[TaskGroup] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.title = f"{self.op.kind} {self.op.name}"
+        self.now, (top, left, bottom, right) = _needed(self.now, self.target.shape, self.geometry)
+        self.pads = top, left, bottom + self.wider, right + self.wider
 
     def groups(self) -> list[TaskGroup]:
         (tall, wide), (down, right) = self.geometry.kernel, self.geometry.stride
@@ -239,33 +243,28 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
     geometry = geometry_of(op)
     source, target = picture_of(context, op.inputs[0]), picture_of(context, op.outputs[0])
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
-    title = f"{op.kind} {op.name}"
     plain = (geometry.kernel, geometry.stride, geometry.padding) == ((2, 2), (2, 2), (0, 0, 0, 0))
     if plain and x.scale <= y.scale:  # the second rounding then costs half a code at most
         context.explain(op, meaning.average_of_four(op, x, y, _windows(op, target)), 0.5 * x.scale / y.scale)
         near, _ = _needed(source, target.shape, geometry)
         windows = MaximumWindows(near, target, ((2, 2),), average=True, units=change_between(op, x, y))
-        return pack(windows.wirings(context), op.origin, title, flow=windows.flow)
-    groups: list[TaskGroup] = []
-    found: list[Wiring] = []
-    area = geometry.kernel[0] * geometry.kernel[1] if op.attrs.get("count_include_pad", False) else 0
-    trust, whole = context.facts.target.trust, area or geometry.kernel[0] * geometry.kernel[1]
-    context.explain(
-        op,
-        meaning.averages(y, _windows(op, target), area, lambda n: line_of(op, (x, y), n, area or n, trust)),
-        line_of(op, (x, y), whole, whole, trust).error(x.scale / y.scale, whole),
-    )
-    pooled = _Pooled(op, (x, y), source, target, geometry.stride, area)
+        return pack(windows.wirings(context), op.origin, f"{op.kind} {op.name}", flow=windows.flow)
+    pixels, trust = geometry.kernel[0] * geometry.kernel[1], context.facts.target.trust
+    area = pixels if op.attrs.get("count_include_pad", False) else 0  # that sums are divided by; 0: what a window sees
+
+    def line(seen: int) -> Line:
+        return line_of(op, (x, y), seen, area or seen, trust)
+
+    error = line_of(op, (x, y), pixels, pixels, trust).error(x.scale / y.scale, pixels)
+    context.explain(op, meaning.averages(y, _windows(op, target), area, line), error)
     classes = [window_classes(geometry, source.shape, target.shape, axis) for axis in (0, 1)]
     whole = classes == [[WindowClass(0, 1, 0, size)] for size in source.shape[:2]]
-    for rows, columns in product(*classes):
-        for means in _window_means(pooled, rows, columns, trust):
-            if means.whole_frames:
-                found += [wiring for half in means.halves() for wiring in half.wirings()]
-            else:
-                groups += in_parts(means, context, op.origin, title)
-    flow = all_pixels(Area.whole(*source.shape)) if whole and not groups else None
-    return pack(found, op.origin, title, flow=flow) + groups
+    pieces = (
+        means
+        for rows, columns in product(*classes)
+        for means in _window_means((source, target), geometry, rows, columns, line(rows.size * columns.size), area)
+    )
+    return mean_groups(op, context, pieces, all_pixels(Area.whole(*source.shape)) if whole else None)
 
 
 @dataclass(frozen=True)
@@ -292,35 +291,25 @@ def window_classes(geometry: Geometry, size: Shape, out: Shape, axis: int) -> li
     return found
 
 
-@dataclass(frozen=True)
-class _Pooled:
-    """A picture and the means of its windows."""
-
-    op: Op
-    ends: Ends
-    source: StridedView
-    target: StridedView
-    stride: Shape
-    area: int  # pixels that a mean is divided by; 0: those that its window sees
-
-
-def _window_means(pooled: _Pooled, rows: WindowClass, columns: WindowClass, trust: Trust) -> Iterator[Means]:
-    area, stride = pooled.area, pooled.stride
-    near = pooled.source.cut(0, rows.start, 1).cut(1, columns.start, 1)
-    far = pooled.target.cut(0, rows.first, 1).cut(1, columns.first, 1)
-    pixels = rows.size * columns.size
-    line = line_of(pooled.op, pooled.ends, pixels, area or pixels, trust)
-    down, right = near.strides[:2]
+def _window_means(
+    pictures: tuple[StridedView, StridedView],
+    geometry: Geometry,
+    rows: WindowClass,
+    columns: WindowClass,
+    line: Line,
+    area: int,
+) -> Iterator[Means]:
+    source, target = pictures
+    near = source.cut(0, rows.start, 1).cut(1, columns.start, 1)
+    far = target.cut(0, rows.first, 1).cut(1, columns.first, 1)
+    pixels, (down, right, _) = rows.size * columns.size, near.strides
     window: tuple[Loop, ...] = ((rows.size, down), (columns.size, right))
     if columns.size * right == down or rows.size == 1:
         window = ((pixels, right),)
-    for first, batch, count in channel_groups(pooled.source.shape[2], 8):
-        kept = (
-            (rows.count, stride[0] * down, far.strides[0]),
-            (columns.count, stride[1] * right, far.strides[1]),
-            (count, batch, batch),
-        )
-        offsets = near.offset + first, far.offset + first
+    counts, steps = (rows.count, columns.count), (geometry.stride[0] * down, geometry.stride[1] * right)
+    pixel_loops = tuple(zip(counts, steps, far.strides[:2], strict=True))
+    for first, batch, count in channel_groups(source.shape[2], 8):
+        kept, offsets = (*pixel_loops, (count, batch, batch)), (near.offset + first, far.offset + first)
         yield Means(near.buffer, far.buffer, kept, window, batch, area or pixels, line, *offsets)
 
 
@@ -331,26 +320,21 @@ def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     axes = {axis % len(x.shape) for axis in op.attrs["axes"]}
     pixels = prod(x.shape[axis] for axis in axes)
-    trust = context.facts.target.trust
-    plain = context.numerics == "2.x"
+    trust, plain = context.facts.target.trust, context.numerics == "2.x"
     line = line_of(op, (x, y), pixels, pixels, trust) if plain else mean_line(op, (x, y), pixels, trust)
     kept, reduced, channels = _stretches(x.shape, axes)
-    parts = max(len(parts_of(pixels, batch)) for _, batch, _ in channel_groups(channels, 8))
+    batches = list(channel_groups(channels, 8))
+    parts = max(len(parts_of(pixels, batch)) for _, batch, _ in batches)
     error = line.error(gain_of(op, (x, y), pixels), pixels, parts)
     context.explain(op, meaning.means(x, y, axes, line, channels), error)
     names = context.buffer(op.inputs[0]), context.buffer(op.outputs[0])
-    title, groups = f"{op.kind} {op.name}", []
-    found: list[Wiring] = []
-    for first, batch, count in channel_groups(channels, 8):
-        loops = (*kept, (count, batch, batch))
-        means = Means(*names, loops, reduced, batch, pixels, line, first, first)
-        if means.whole_frames:
-            found += [wiring for half in means.halves() for wiring in half.wirings()]
-        else:
-            groups += in_parts(means, context, op.origin, title)
+    pieces = [
+        Means(*names, (*kept, (count, batch, batch)), reduced, batch, pixels, line, first, first)
+        for first, batch, count in batches
+    ]
     width = prod(x.shape[axis] for axis in sorted(axes)[-1:])
     picture = Area.whole(pixels // width, width, channels)
-    return pack(found, op.origin, title, flow=None if kept or groups else all_pixels(picture)) + groups
+    return mean_groups(op, context, pieces, None if kept else all_pixels(picture))
 
 
 def _stretches(shape: Shape, axes: set[int]) -> tuple[tuple[Kept, ...], tuple[Loop, ...], int]:

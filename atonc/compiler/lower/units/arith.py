@@ -31,13 +31,13 @@ from atonc.machine.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, WINDOW_RO
 
 Array = NDArray[Any]
 Reals = NDArray[np.float64]
+Numbers = TypeVar("Numbers")
 
 CODES = np.arange(-128, 128, dtype=np.int64)
 FULL_RANGE = (-128, 127)
 _LATER = np.triu(np.ones((256, 256), bool), 1)  # pairs of codes, the second above the first
 _APART = np.maximum(CODES - CODES[:, None], 1)
 _A_LIMIT, _C_LIMIT = 32767, (1 << 31) - 1
-_MOST_PAIR_SHIFT = 26
 _FREE = 1 << 44  # bound where saturation allows everything
 _NOTHING = 2.0**-40  # no coefficient shows it
 _NUDGES = np.array([0, 1, -1, 2, -2, 3, -3])
@@ -53,6 +53,19 @@ class Affine:
     a: Array
     c: Array
     shift: int
+
+    @staticmethod
+    def single(a: int, c: int, shift: int) -> Affine:
+        """The same for all channels."""
+        return Affine(np.array([a]), np.array([c]), shift)
+
+    @staticmethod
+    def nearest(gain: float, offset: float) -> Affine:
+        """With the numbers nearest to the real ones."""
+        gains, offsets = np.array([gain]), np.array([offset])
+        shift = output_shift(gains, offsets)
+        a, c = (np.rint(v * 2.0**shift).astype(np.int64) for v in (gains, offsets))
+        return Affine(a, c, shift)
 
     def __call__(self, x: Array) -> Array:
         """Codes of x, channels last."""
@@ -126,20 +139,13 @@ def output_shift(gain: Reals, offset: Reals) -> int:
 
 def _require_small(gain: float) -> None:
     if not gain <= _A_LIMIT:  # also what is not a number
-        raise Refusal(
-            SCALES,
-            f"one code of the input is worth {gain:g} codes of the output",
-            f"{_A_LIMIT} codes",
-            "check the scales: they differ beyond all use",
-        )
+        seen = f"one code of the input is worth {gain:g} codes of the output"
+        raise Refusal(SCALES, seen, f"{_A_LIMIT} codes", "check the scales: they differ beyond all use")
 
 
 def _room(value: float, limit: int) -> int:
     """The largest shift s with round(value * 2^s) <= limit."""
-    if value < _NOTHING:
-        return 62
-    shift = int(np.floor(np.log2((limit + 0.499) / value)))
-    return min(62, shift)
+    return 62 if value < _NOTHING else min(62, int(np.floor(np.log2((limit + 0.499) / value))))
 
 
 def affine_of_table(table: Array, clip: tuple[int, int]) -> Affine | None:
@@ -192,12 +198,16 @@ def fit_pair(
     return AffinePair(a, b, round(addend / 2.0**shift_c), shift_a, shift_b, shift_c, out, out_bytes)
 
 
+# the larger of two codes is x + (y - x)+, and the positive part comes out of saturation
+BEYOND = fit_pair(-1.0, 1.0, -128.0)  # (y - x)+ - 128 of x and y
+LARGER = fit_pair(1.0, 1.0, 128.0)  # x + (y - x)+ of that and x
+
+
 def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> AffinePair:
     """Fits two inputs of 16 bits, whose sums were seen with few shifts: nothing in front of the sum. The sum of both
     coefficients is the nearest one, so that flat pictures stay as flat as they can."""
     _require_small(max(abs(gain_x), abs(gain_y)) * 2.0**WIDE_PAIR_SHIFT)
-    a = round((gain_x + gain_y) * 2.0**WIDE_PAIR_SHIFT)
-    b = round(gain_y * 2.0**WIDE_PAIR_SHIFT)
+    a, b = round((gain_x + gain_y) * 2.0**WIDE_PAIR_SHIFT), round(gain_y * 2.0**WIDE_PAIR_SHIFT)
     addend = offset * 2.0**WIDE_PAIR_SHIFT
     shift_c = max(0, -_room(abs(addend), _A_LIMIT))
     return AffinePair(a - b, b, round(addend / 2.0**shift_c), 0, 0, shift_c, WIDE_PAIR_SHIFT)
@@ -250,22 +260,21 @@ def affine_error(line: Affine, gain: Reals, offset: Reals, reach: int = 128) -> 
 
 
 def _widths(x: int, y: int, out: int) -> dict[str, Any]:
-    return {
-        **{"bytes_x": x, "out_bytes_x": x, "bytes_y": y, "out_bytes_y": y, "out_bytes": out},
-        **{"rounded": 1, "saturated": 1, "round_mode": 1},
-    }
+    widths = {"bytes_x": x, "out_bytes_x": x, "bytes_y": y, "out_bytes_y": y, "out_bytes": out}
+    return {**widths, "rounded": 1, "saturated": 1, "round_mode": 1}
 
 
-def affine_unit(line: Affine, elements: int, in_bytes: int = 1) -> ArithConfig:
-    """One input, C of 32 bits; coefficients per channel when there are several (channel-last streams)."""
+def affine_unit(line: Affine, elements: int, in_bytes: int = 1, fraction: int = 0) -> ArithConfig:
+    """One input, C of 32 bits; coefficients per channel when there are several (channel-last streams). `fraction`: bits
+    of the input that the product loses before C is added."""
     base = {"operation": AFFINE, "combine_bc": 1, "shift_out": line.shift, **_widths(in_bytes, 1, 1)}
     if line.a.size == 1:
         a, c = int(line.a.reshape(-1)[0]), int(line.c.reshape(-1)[0])
-        return ArithConfig(**base, a=a, b=c >> 16, c=_low16(c))
+        return ArithConfig(**base, a=a, b=c >> 16, c=_low16(c), shift_a=fraction)
     addends = line.c.copy()
     if line.a[-1] == 0 == addends[-1] and line.shift > 1:
         addends[-1] = 1  # rounds to 0; programs end a table at the last row that is not zero
-    rows = np.stack([line.a, addends >> 16, _low16s(addends)], axis=1)
+    rows = np.stack([line.a, addends >> 16, _low16(addends)], axis=1)
     return ArithConfig(**base, **_per_channel(rows, elements))
 
 
@@ -293,18 +302,9 @@ def _per_channel(rows: Array, elements: int) -> dict[str, Any]:
 
 
 def pair_unit(pair: AffinePair, bytes_x: int = 1, bytes_y: int = 1) -> ArithConfig:
-    return ArithConfig(
-        operation=AFFINE,
-        dual_input=1,
-        a=pair.a,
-        b=pair.b,
-        c=pair.c,
-        shift_a=pair.shift_a,
-        shift_b=pair.shift_b,
-        shift_c=pair.shift_c,
-        shift_out=pair.shift_out,
-        **_widths(bytes_x, bytes_y, pair.out_bytes),
-    )
+    names = ("a", "b", "c", "shift_a", "shift_b", "shift_c", "shift_out")
+    numbers = {name: getattr(pair, name) for name in names}
+    return ArithConfig(operation=AFFINE, dual_input=1, **numbers, **_widths(bytes_x, bytes_y, pair.out_bytes))
 
 
 def multiply_unit() -> ArithConfig:
@@ -325,14 +325,11 @@ def saturating_steps(clip: tuple[int, int] | None) -> tuple[int, ...]:
 def moving_units(steps: tuple[int, ...]) -> list[ArithConfig]:
     """From codes with the first of these steps added to those with the next one, and at last to codes as they are."""
     moves = (after - before for before, after in pairwise((*steps, 0)))
-    return [affine_unit(Affine(np.array([1 << 14]), np.array([move << 14]), 14), 0) for move in moves]
+    return [affine_unit(Affine.single(1 << 14, move << 14, 14), 0) for move in moves]
 
 
-def _low16(value: int) -> int:
-    return (value + 0x8000 & 0xFFFF) - 0x8000
-
-
-def _low16s(values: Array) -> Array:
+def _low16(values: Any) -> Any:
+    """The lowest 16 bits, as numbers with a sign."""
     return (values + 0x8000 & 0xFFFF) - 0x8000
 
 
@@ -340,9 +337,6 @@ def edge_unit() -> ArithConfig:
     """x + 128, wrapped: uint8 codes to int8 codes and back."""
     widths = {**_widths(1, 1, 1), "rounded": 0, "saturated": 0}
     return ArithConfig(operation=AFFINE, combine_bc=1, a=1 << 14, b=32, shift_out=14, **widths)
-
-
-Numbers = TypeVar("Numbers")
 
 
 def first_trusted(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 
 from atonc.compiler.plan.evidence import untrusted_unit
-from atonc.compiler.plan.streams import Area, Frames, Loop, Raster, engine, in_frames, merged, shape_raster
+from atonc.compiler.plan.streams import Area, Frames, Loop, engine, in_frames, merged, shape_raster
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.units.stream_engine import StrengConfig
@@ -38,10 +39,18 @@ class StridedView:
 
     @property
     def elements(self) -> int:
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return prod(self.shape)
+
+    @property
+    def loops(self) -> list[Loop]:
+        """Outermost first."""
+        return list(zip(self.shape, self.strides, strict=True))
+
+    @property
+    def area(self) -> Area:
+        """Of a picture [h, w, c]."""
+        (height, width, channels), (line, pixel, _) = self.shape, self.strides
+        return Area(height, width, channels, line, pixel, self.offset)
 
     def cut(self, axis: int, start: int, count: int, step: int = 1) -> StridedView:
         """`count` indices of one axis from `start` on, `step` apart (which may be negative)."""
@@ -82,15 +91,18 @@ class StridedView:
         )
 
 
-def walk(
-    loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1, signed: bool = False, raw: bool = False
-) -> StrengConfig | None:
+def walk(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1, raw: bool = False) -> StrengConfig | None:
     """The engine for loops (outermost first; bytes, the last one contiguous if `word` is above 1), or None.
 
     `raw`: only frames without gaps will do.
     """
-    found = _walks(loops, offset, write, word, signed)
+    found = _walks(loops, offset, write, word)
     return next((raster_loop(config) for config in found if config.raw or not raw), None)
+
+
+def wide_row(count: int, first: int = 0, write: bool = False) -> StrengConfig:
+    """So many numbers of 16 bits in a row."""
+    return engine(Area(1, 1, count, 2 * count, 2 * count, 2 * first, 2), write=write)
 
 
 def other_walks(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1) -> Iterator[StrengConfig]:
@@ -99,6 +111,36 @@ def other_walks(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 
         yield config
         if not config.raw and raster_loop(config) != config:
             yield raster_loop(config)
+
+
+def raster_loop(config: StrengConfig) -> StrengConfig:
+    """Rasters run in the frame loop, which has several turns wherever it was seen."""
+    if config.raw or config.frame_repeat:
+        return config
+    return replace(in_frames(config), frame_repeat=in_frames(config).frames)
+
+
+def _walks(loops: Sequence[Loop], offset: int, write: bool, word: int) -> Iterator[StrengConfig]:
+    """Yields walks, those with as few loops as possible as frames first."""
+    left = merged(loops)
+    run = left.pop()[0] if left and left[-1][1] == 1 else 1
+    if run % word or len(left) > 4 or any(step < 0 for _, step in left):
+        return
+    for count in range(max(0, len(left) - 2), min(2, len(left)) + 1):
+        outer, body = left[:count], left[count:]
+        frames = Frames(*(number for loop in reversed(outer) for number in loop))
+        if not body and len(outer) < 2:  # a raw engine with two loops was never seen
+            yield engine(Area(1, 1, run, run, run, offset), frames, write=write, word_bytes=word)
+            return
+        raster = shape_raster(body, run // word, word, write)
+        if raster is None:
+            continue
+        (lines, line), (pixels, pixel), depth = raster.lines, raster.pixels, raster.depth
+        apart = lines == 1 or line >= pixels * pixel or (write and 0 < line < pixel)  # a writer may store transposed
+        if apart and pixel >= depth * word and pixels * pixel < 1 << 32:
+            area = Area(lines, pixels, depth * word, line, pixel, offset)
+            right = word == 3 and not write  # 24-bit rasters are read right aligned wherever they occur
+            yield engine(area, frames, write=write, word_bytes=word, depth=depth, signed=right)
 
 
 @dataclass(frozen=True)
@@ -127,9 +169,13 @@ def walk_together(ports: Sequence[EnginePort], views: Sequence[StridedView], tru
     """Engines that walk pictures [h, w, c] in one order: that of their memory, or where that may not be relied on some
     channels of all pixels after the others, which is how published programs store parts of a picture."""
     usual: list[StrengConfig] | None = None
-    for ordered in _orders(views):
-        loops = [(list(zip(view.shape, view.strides, strict=True)), view.offset) for view in ordered]
-        walks = [walk_as(port, *loop, trust) for port, loop in zip(ports, loops, strict=True)]
+    channels = views[0].shape[2]
+    for parts in (n for n in range(1, channels + 1) if n == 1 or channels % n == 0):
+        if parts > 1:
+            ordered = [view.split(2, parts, channels // parts).transpose((2, 0, 1, 3)) for view in views]
+        else:
+            ordered = list(views)
+        walks = [walk_as(port, view.loops, view.offset, trust) for port, view in zip(ports, ordered, strict=True)]
         found = [one for one in walks if one is not None]
         if len(found) < len(ports):
             continue
@@ -141,57 +187,3 @@ def walk_together(ports: Sequence[EnginePort], views: Sequence[StridedView], tru
 
 def all_trusted(ports: Sequence[EnginePort], engines: Sequence[StrengConfig], trust: Trust) -> bool:
     return not any(untrusted_unit(one, port.role, trust) for one, port in zip(engines, ports, strict=True))
-
-
-def _orders(views: Sequence[StridedView]) -> Iterator[Sequence[StridedView]]:
-    yield views
-    channels = views[0].shape[2]
-    for parts in (n for n in range(2, channels + 1) if channels % n == 0):
-        yield [view.split(2, parts, channels // parts).transpose((2, 0, 1, 3)) for view in views]
-
-
-def _walks(loops: Sequence[Loop], offset: int, write: bool, word: int, signed: bool = False) -> Iterator[StrengConfig]:
-    """Yields walks, those with as few loops as possible as frames first."""
-    left = merged(loops)
-    run = left.pop()[0] if left and left[-1][1] == 1 else 1
-    if run % word or len(left) > 4 or any(step < 0 for _, step in left):
-        return
-    for count in range(max(0, len(left) - 2), min(2, len(left)) + 1):
-        outer, body = left[:count], left[count:]
-        if not body and len(outer) < 2:  # a raw engine with two loops was never seen
-            area = Area(1, 1, run, run, run, offset)
-            yield engine(area, _frames(outer), write=write, word_bytes=word, signed=signed)
-            return
-        raster = shape_raster(body, run // word, word, write)
-        if raster is not None and _apart(raster, word, write):
-            yield _raster(outer, raster, offset, write, word, signed)
-
-
-def _apart(raster: Raster, word: int, write: bool) -> bool:
-    """Whether lines and pixels do not overlap; a writer may store transposed."""
-    (lines, line), (pixels, pixel) = raster.lines, raster.pixels
-    if pixel < raster.depth * word or pixels * pixel >= 1 << 32:
-        return False
-    return lines == 1 or line >= pixels * pixel or (write and 0 < line < pixel)
-
-
-def _raster(outer: Sequence[Loop], raster: Raster, offset: int, write: bool, word: int, signed: bool) -> StrengConfig:
-    (lines, line), (pixels, pixel) = raster.lines, raster.pixels
-    wide = signed or (word == 3 and not write)  # 24-bit rasters are read right aligned wherever they occur
-    area = Area(lines, pixels, raster.depth * word, line, pixel, offset)
-    return engine(area, _frames(outer), write=write, word_bytes=word, depth=raster.depth, signed=wide)
-
-
-def raster_loop(config: StrengConfig) -> StrengConfig:
-    """Rasters run in the frame loop, which has several turns wherever it was seen."""
-    if config.raw or config.frame_repeat:
-        return config
-    return replace(in_frames(config), frame_repeat=in_frames(config).frames)
-
-
-def _frames(outer: Sequence[Loop]) -> Frames:
-    if not outer:
-        return Frames()
-    if len(outer) == 1:
-        return Frames(*outer[0])
-    return Frames(outer[1][0], outer[1][1], outer[0][0], outer[0][1])
