@@ -14,8 +14,7 @@ import pytest
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.product.recipe import MOST_DEPTH, terms_of
-from atonc.compiler.lower.semantics import arithmetic, sums
-from atonc.compiler.lower.semantics import operators
+from atonc.compiler.lower.semantics import arithmetic, operators, sums
 from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, constant, graph_of, run
 
