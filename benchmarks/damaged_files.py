@@ -23,7 +23,7 @@ from atonc.compiler.request.options import Options
 from atonc.insight.accuracy import edits
 from atonc.insight.accuracy.explain import examine
 from atonc.insight.accuracy.twin import SUMMED, is_format
-from atonc.insight.explain.loss import AccuracyReport
+from atonc.insight.explain.types import AccuracyReport
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.loading import load
 from atonc.machine.base.frozen import dataclass

@@ -14,11 +14,10 @@ from typing import Any
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
-from atonc.insight.explain.band import error_band
-from atonc.insight.explain.complete import gaps, unusual
 from atonc.insight.explain.ours import network_view
-from atonc.insight.explain.types import CPU, NOTHING, NPU
+from atonc.insight.explain.types import CPU, NOTHING, NPU, error_band
 from atonc.machine.base.errors import AtoncError
+from benchmarks.shared.complete import gaps, unusual
 from benchmarks.shared.corpus import ROOT, chosen
 from benchmarks.shared.declare import FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report
 from benchmarks.shared.kept import Kept

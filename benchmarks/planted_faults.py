@@ -22,7 +22,7 @@ from atonc.compiler.request.options import Options
 from atonc.insight.accuracy import edits
 from atonc.insight.accuracy.explain import examine
 from atonc.insight.accuracy.twin import SUMMED, is_format, make_twin
-from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, WEIGHTS
+from atonc.insight.explain.types import ACTIVATION, ARITHMETIC, WEIGHTS
 from benchmarks.shared.corpus import model
 from benchmarks.shared.declare import ONE_MODEL, WRITE, Report
 from benchmarks.shared.tables import head

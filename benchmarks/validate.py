@@ -15,7 +15,7 @@ from typing import Any
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.request.options import Options
 from atonc.insight.validating import judging, validating
-from atonc.insight.validating.distances import OutputResult
+from atonc.insight.validating.judging import OutputResult
 from atonc.insight.validating.references import References
 from atonc.machine.base.errors import AtoncError
 from benchmarks.shared import tables

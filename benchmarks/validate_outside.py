@@ -28,7 +28,7 @@ from atonc.compiler.ops import run_op
 from atonc.compiler.ops.run import start_values
 from atonc.compiler.request.options import Options
 from atonc.insight.validating import judging, validating
-from atonc.insight.validating.distances import OutputResult, distance, unit_of
+from atonc.insight.validating.judging import OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
 from benchmarks.public_models import fingerprint
 from benchmarks.shared import tables

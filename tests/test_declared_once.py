@@ -18,7 +18,7 @@ from atonc.doors.cli.cli import FILES, VERBS, parser, verbs_of
 from atonc.doors.verbs.completion import SHELLS
 from atonc.doors.verbs.flags import ST_ONLY
 from atonc.doors.verbs.generate import DECLARED
-from atonc.insight.report.completion import script
+from atonc.insight.report.about_text import script
 from atonc.machine.base.declare import arguments, declared, option
 from atonc.machine.base.frozen import dataclass
 

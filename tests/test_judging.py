@@ -19,9 +19,8 @@ from atonc.compiler.verify.layer_checks import LayerCheck, forced_run
 from atonc.doors.cli.cli import main
 from atonc.insight.report import validate_text
 from atonc.insight.validating import judging, validating
-from atonc.insight.validating.distances import Distance, OutputResult
-from atonc.insight.validating.reading_checks import ReadingCheck, check_reading
-from atonc.insight.validating.references import EXACT, References, exact_outputs
+from atonc.insight.validating.judging import Distance, OutputResult
+from atonc.insight.validating.references import EXACT, ReadingCheck, References, check_reading, exact_outputs
 from atonc.insight.validating.validating import Validation
 from atonc.machine.base.errors import InputError
 from tests.compiler.test_planted_mistakes import planted

@@ -109,24 +109,24 @@ def test_trials_name_what_they_are_part_of() -> None:
 
 def test_notebooks_show_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     import atonc
-    from atonc.insight.report import progress_bar
+    from atonc.insight.report import terminal
 
     shown: list[str] = []
 
-    class Recorder(progress_bar.Bar):
+    class Recorder(terminal.Bar):
         def __init__(self, console: object) -> None:
             self.live = False
 
         def update(self, title: str, done: int, total: int) -> None:
             shown.append(title)
 
-    monkeypatch.setattr(progress_bar, "Bar", Recorder)
+    monkeypatch.setattr(terminal, "Bar", Recorder)
     atonc.compile(DIGITS, verify=False)
     assert not shown, "this is no notebook"
     monkeypatch.setitem(sys.modules, "ipykernel", json)
     atonc.compile(DIGITS, verify=False)
     assert not shown, "it is done before anybody looks"
-    monkeypatch.setattr(progress_bar, "NOTEBOOK_SECONDS", -1.0)
+    monkeypatch.setattr(terminal, "NOTEBOOK_SECONDS", -1.0)
     atonc.compile(DIGITS, verify=False)
     assert "placing buffers" in shown
 

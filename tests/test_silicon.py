@@ -15,7 +15,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.request.target import trust_of
 from atonc.compiler.schedule.shares import Share
 from atonc.compiler.search import silicon
-from atonc.insight.report import silicon_text
+from atonc.insight.report import parts
 from atonc.machine.base.errors import ToolError
 from atonc.machine.hw.safety.evidence import PUBLISHED, EpochGrade, Grade, Graded, GradedForm, Strength
 from atonc.machine.hw.safety.evidence.grades import Feature
@@ -41,7 +41,7 @@ def test_composed_forms_are_allowed_and_named() -> None:
     found = summarise(compiled.grades)
     assert found.epochs["unseen"] == 0 < found.epochs["composed"] and not compiled.mapped.reasons
     assert "S5" in found.by_argument
-    text = "\n".join(silicon_text.lines(found, verbose=True))
+    text = "\n".join(parts.silicon_lines(found, verbose=True))
     assert "0 unseen" in text and "S5 Operands: 1 epoch" in text and "CONVACC FSUB of signed = -128" in text
     data = found.as_dict()
     assert data["composed"] == found.epochs["composed"]
@@ -118,7 +118,7 @@ def _bound():
 
 
 def test_what_is_unseen_is_listed_without_being_asked() -> None:
-    text = silicon_text.lines(summarise([planted(Grade.UNSEEN), replace(planted(Grade.COMPOSED, "S3"), number=2)]))
+    text = parts.silicon_lines(summarise([planted(Grade.UNSEEN), replace(planted(Grade.COMPOSED, "S3"), number=2)]))
     assert text[0] == "silicon: 1 epoch composed of seen parts, 1 unseen"
     assert "     CONVACC W of 3x3/1 simd1 F1 = 1 (seen: 2..240): 1 epoch, first 1" in text
     assert text[-1] == "  S3 Larger frames: 1 epoch"
@@ -128,10 +128,10 @@ def test_what_was_seen_once_is_told_with_whose_program_it_is() -> None:
     once = Graded(Feature("chain", "", "IN>OUT"), Grade.ONCE, strength=Strength(3, 1, 1, 1))
     found = summarise([EpochGrade(4, Grade.WITHIN, (GradedForm("STRENG0", once),), once.strength)])
     assert (found.epochs["within"], found.with_form[Grade.ONCE], found.shipped) == (1, 1, 1)
-    text = silicon_text.lines(found, verbose=True)
+    text = parts.silicon_lines(found, verbose=True)
     assert text[1] == "  1 epoch has a form that rests on one program; of 1 ST ships every form"
     assert text[-1] == "     chain = IN>OUT [one program, shipped by ST]: 1 epoch, first 4"
-    assert text[-1] not in silicon_text.lines(found)
+    assert text[-1] not in parts.silicon_lines(found)
     data = found.as_dict()
     assert data["strength"] == {"with_a_form_seen_once": 1, "all_forms_shipped": 1}
     assert [(f["grade"], f["programs"], f["owners"], f["shipped"]) for f in data["forms"]] == [("once", 1, 1, 1)]

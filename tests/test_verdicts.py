@@ -12,13 +12,12 @@ from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.frontends.read import read
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
-from atonc.insight.report import compile_short
-from atonc.insight.report.marks import Mark
+from atonc.insight.report import compile_text
+from atonc.insight.report.document import Mark
 from atonc.insight.validating import judging, references
-from atonc.insight.validating.emulated import validate_model
 from atonc.insight.validating.references import EXACT, exact_outputs
 from atonc.insight.validating.validate_options import ValidateOptions
-from atonc.insight.validating.validating import Validation
+from atonc.insight.validating.validating import Validation, validate_model
 from tests.frontends.onnx_models import Net
 from tests.frontends.tflite_models import O, T, build
 
@@ -71,7 +70,7 @@ def test_generate_praises_only_what_validate_calls_close(depth: int, gain: float
 
     model = tmp_path / "chaotic.tflite"
     model.write_bytes(chaotic(depth, gain))
-    row = compile_short._verified(analyze(model, Options()))
+    row = compile_text._verified(analyze(model, Options()))
     assert row.mark is mark and (f"below {judging.MIN_COSINE}" in row.text) == (mark is Mark.DOUBT)
 
 

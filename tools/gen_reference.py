@@ -26,8 +26,8 @@ from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.explain import rules as shaping
 from atonc.insight.explain.operators import operator_table, source_operators
 from atonc.insight.quantizing.types import QuantizeOptions
-from atonc.insight.report import terms_text
-from atonc.insight.sweeping.options import SweepOptions
+from atonc.insight.report import about_text
+from atonc.insight.sweeping.plan import SweepOptions
 from atonc.machine.base import errors
 from atonc.machine.base.declare import declared
 from atonc.machine.base.reasons import Rule
@@ -58,7 +58,7 @@ def pages() -> dict[str, str]:
         "st-options.md": HEAD + "\n".join(_st_options()) + "\n",
         "errors.md": HEAD + "\n".join(_errors()) + "\n",
         "../images/wings.svg": wings.drawing(),
-        "../glossary.md": HEAD + "\n".join(terms_text.page()) + "\n",
+        "../glossary.md": HEAD + "\n".join(about_text.term_page()) + "\n",
         "../silicon.md": HEAD + "\n".join(_silicon()) + "\n",
     }
 

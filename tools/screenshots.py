@@ -37,9 +37,8 @@ from atonc.doors.cli.cli import main as atonc
 from atonc.insight.explain.compare import compare
 from atonc.insight.explain.ours import network_view
 from atonc.insight.report.html import compare_page, html_page, sweep_page
-from atonc.insight.sweeping.front import on_front
 from atonc.insight.sweeping.row import figures_of
-from atonc.insight.sweeping.run import Sweep, SweepResult
+from atonc.insight.sweeping.run import Sweep, SweepResult, on_front
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 SIZES = {"wide": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}

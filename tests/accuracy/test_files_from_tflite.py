@@ -20,7 +20,7 @@ from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import examine
 from atonc.insight.accuracy.matching import match
 from atonc.insight.accuracy.twin import is_format
-from atonc.insight.explain.loss import UNEXPLAINED_DB, AccuracyReport, LossFinding, Remedy
+from atonc.insight.explain.types import UNEXPLAINED_DB, AccuracyReport, LossFinding, Remedy
 from atonc.insight.quantizing.assign import Tuning
 from atonc.insight.quantizing.from_tflite import FIRST, read_float
 from atonc.insight.quantizing.graph import FloatGraph, own_constants

@@ -14,7 +14,7 @@ from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import examine
-from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, WEIGHTS, LossFinding
+from atonc.insight.explain.types import ACTIVATION, ARITHMETIC, WEIGHTS, LossFinding
 from tests.accuracy.planted import FloatNet, Format, Quantiser
 
 SHAPE = (1, 3, 12, 12)
@@ -148,9 +148,7 @@ FAULTS = {
     "clipped weights": Fault("n_c2", WEIGHTS, ("clipped-weights",), quantiser=clipped_weights),
     "too coarse input of an addition": Fault("n_r2", ACTIVATION, ("coarse",), quantiser=scaled("r2", 40)),
     "a channel with another sign": Fault("n_c3", WEIGHTS, ("weights-differ",), quantiser=another_sign),
-    "16-bit sums saturate": Fault(
-        "n_c2", ARITHMETIC, ("saturation",), opposed, numerics="2.x"
-    ),
+    "16-bit sums saturate": Fault("n_c2", ARITHMETIC, ("saturation",), opposed, numerics="2.x"),
     "a table cut short": Fault("n_scores", ARITHMETIC, ("table",), program=short_table),
 }
 

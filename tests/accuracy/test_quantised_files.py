@@ -20,7 +20,7 @@ from atonc.compiler.frontends import equalised
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import examine
-from atonc.insight.explain.loss import AccuracyReport
+from atonc.insight.explain.types import AccuracyReport
 from atonc.insight.quantizing.assign import Tuning
 from atonc.insight.quantizing.equalise import equalise
 from atonc.insight.quantizing.graph import FloatGraph, own_constants

@@ -17,8 +17,7 @@ from atonc.delivery.application.read import read_application
 from atonc.delivery.application.sweeping import sweep, unit_of
 from atonc.doors.cli.cli import main
 from atonc.insight.report import sweep_text
-from atonc.insight.sweeping.options import SweepOptions
-from atonc.insight.sweeping.plan import read_plan
+from atonc.insight.sweeping.plan import SweepOptions, read_plan
 from atonc.machine.base.errors import InputError
 from tests.application.made import ONNX, TFLITE
 

@@ -13,8 +13,7 @@ from atonc.compiler.compare.wrong_kernels import MISREAD
 from atonc.compiler.frontends.read import read
 from atonc.compiler.ops import run_graph
 from atonc.insight.validating import judging, validating
-from atonc.insight.validating.reading_checks import check_reading
-from atonc.insight.validating.references import EXACT, References
+from atonc.insight.validating.references import EXACT, References, check_reading
 from tests.frontends.tflite_models import O, T, build
 
 CODE = 32768.0

@@ -18,8 +18,8 @@ from atonc.compiler.request.target import trust_of
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.probes import PROBES
 from atonc.delivery.probes.settle import features_of
-from atonc.insight.report import silicon_text
-from atonc.insight.report.html.data import _silicon
+from atonc.insight.report import parts
+from atonc.insight.report.html.network import _silicon
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.reasons import Severity
 from atonc.machine.hw.safety.evidence import PUBLISHED, Feature, Grade, Trust
@@ -160,7 +160,7 @@ def test_the_summary_says_how_much_time_rests_on_them() -> None:
     assert sum(listed.get(kind, 0) for kind in Writers if kind != Writers.PUBLISHED) == pytest.approx(share, abs=1e-3)
     assert next(row for row in data["arguments"] if row["id"] == "S10")["share_of_time"] == round(share, 4)
     line = f"S10 Interleaved writers: {said.epochs} epochs, {100 * share:.1f} % of the time"
-    assert f"  {line}" in silicon_text.lines(found.silicon)
+    assert f"  {line}" in parts.silicon_lines(found.silicon)
     page = _silicon(found.silicon)
     assert "three or more" in page["strength"]
     shown = [f"{100 * share:.1f} % of the time" in row[1] for row in page["groups"] if row[0].startswith("S10 ")]

@@ -12,7 +12,7 @@ from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main
 from atonc.insight.explain.folder import folder_view
 from atonc.insight.explain.ours import network_view
-from atonc.insight.report import energy_text
+from atonc.insight.report import parts
 from atonc.machine.cost.band import PredictionBand
 from atonc.machine.cost.energy import (
     FLASH_DEVICE,
@@ -110,14 +110,14 @@ def test_a_compilation_and_its_folder_say_the_same(tmp_path: Path) -> None:
     ours, folder = view.cost.energy, folder_view(tmp_path / "out").energy
     assert ours.as_dict() == folder.as_dict() == network_view(view).energy.as_dict()
     assert ours.uj.low < ours.uj.likely < ours.uj.high
-    (head, *_) = energy_text.lines(ours)
+    (head, *_) = parts.energy_lines(ours)
     assert str(ours) in head and "not measured" in head
 
 
 def test_folders_that_do_not_tell_have_no_estimate() -> None:
     nothing = energy_of(Activity(), 1000, 800)
-    assert not nothing.known and energy_text.lines(nothing) == [] and energy_text.row(nothing) is None
-    assert energy_text.as_json(nothing)["energy"]["source"].startswith("not estimated")
+    assert not nothing.known and parts.energy_lines(nothing) == [] and parts.energy_row(nothing) is None
+    assert parts.energy_data(nothing)["energy"]["source"].startswith("not estimated")
 
 
 def test_the_gate(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,13 +15,11 @@ from atonc.delivery.texts import target_text
 from atonc.doors.cli.cli import main
 from atonc.doors.python.compilation import Compilation
 from atonc.doors.serve.worker import summary
-from atonc.insight.explain.band import error_band
-from atonc.insight.explain.loss import AccuracyReport
-from atonc.insight.explain.types import Measured, MeasuredBlock
+from atonc.insight.explain.types import AccuracyReport, Measured, MeasuredBlock, error_band
 from atonc.insight.quantizing.types import QuantizedCandidate
-from atonc.insight.report import accuracy_text, annotate, quantize_text
-from atonc.insight.report.html.compare_data import comparison_data
-from atonc.insight.report.html.data import network_data
+from atonc.insight.report import accuracy_text, exports, quantize_text
+from atonc.insight.report.compare_text import comparison_data
+from atonc.insight.report.html.network import network_data
 from atonc.machine.cost.band import BY_RELEASE, GUESSES, KERNELS, NPU_TIME, PredictionBand, band_of, limits
 from atonc.machine.cost.network import cpu_cost
 from atonc.machine.emu.cpu.cycles import CallCost
@@ -176,7 +174,7 @@ def test_pages(digits: Compilation) -> None:
 def test_python_notebook_and_netron(digits: Compilation) -> None:
     assert span(digits) in repr(digits) and span(digits) in digits._repr_html_()
     assert digits.band == error_band(digits.network) == digits.view.cost.band
-    assert span(digits).encode() in annotate.annotated(digits.network)
+    assert span(digits).encode() in exports.annotated(digits.network)
 
 
 def test_sweep(

@@ -12,10 +12,8 @@ import pytest
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main
-from atonc.insight.explain.accuracy import agreement, converted
-from atonc.insight.explain.compare import compare
+from atonc.insight.explain.compare import BY_NAME, BY_OPERATOR, agreement, compare, converted
 from atonc.insight.explain.ours import network_view
-from atonc.insight.explain.pairs import BY_NAME, BY_OPERATOR
 from atonc.insight.explain.types import LayerView, OperatorView
 from atonc.machine.emu.network import load
 

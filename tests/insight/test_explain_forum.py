@@ -14,7 +14,7 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
 from atonc.insight.explain.ours import network_view
-from atonc.insight.explain.prices import priced
+from atonc.insight.explain.remedies import priced
 from atonc.insight.explain.types import LayerView
 from tests.compiler.test_named_cases import _conv, _net
 from tests.frontends.onnx_models import Net

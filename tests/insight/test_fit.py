@@ -12,7 +12,7 @@ import pytest
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
-from atonc.insight.explain.fit import demand, levers, peak
+from atonc.insight.explain.remedies import demand, levers, peak
 from atonc.machine.cost.network import spill_lines
 from tests.compiler.test_named_cases import _conv, _net
 from tests.frontends.onnx_models import Net

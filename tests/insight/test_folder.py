@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.insight.explain import saved, vendor
-from atonc.insight.explain.complete import gaps
 from atonc.insight.explain.folder import folder_view
 from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import NetworkView
 from atonc.insight.report.html import html_page
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.files.types import FunctionCall
+from benchmarks.shared.complete import gaps
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"

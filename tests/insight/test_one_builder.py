@@ -26,12 +26,26 @@ UNKNOWN = {
     ("ours.py", "_step"): {"macs", "nodes", "part"},  # counted from the operator; its layer has the nodes
     ("folder.py", "_step"): {"parts", "nodes", "part"},  # nodes follow in _views
     ("info_folder.py", "_step"): {  # there is no program
-        "parts", "part", "activity", "energy_uj", "doubts", "chains", "modes", "links",
+        "parts",
+        "part",
+        "activity",
+        "energy_uj",
+        "doubts",
+        "chains",
+        "modes",
+        "links",
     },
     ("ours.py", "network_view"): {"basis", "measured", "accuracy"},  # predicted; the others are added by who has them
     ("folder.py", "view_of"): {"basis", "measured", "accuracy", "coverage", "search", "decisions"},
     ("info_folder.py", "info_view"): {
-        "options", "coverage", "silicon", "measured", "verified", "accuracy", "search", "decisions",
+        "options",
+        "coverage",
+        "silicon",
+        "measured",
+        "verified",
+        "accuracy",
+        "search",
+        "decisions",
     },
 }
 

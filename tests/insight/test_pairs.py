@@ -10,10 +10,10 @@ import pytest
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main
-from atonc.insight.explain import flow, vendor
+from atonc.insight.explain import vendor
+from atonc.insight.explain.compare import BY_OPERATOR, pair_layers
 from atonc.insight.explain.folder import folder_view
 from atonc.insight.explain.ours import network_view
-from atonc.insight.explain.pairs import BY_OPERATOR, pair_layers
 from atonc.insight.explain.types import BufferView, LayerFacts, LayerView, OperatorView, StepView, TensorView
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite"
@@ -75,7 +75,7 @@ def test_a_concatenation_in_place_leads_to_what_was_written_there() -> None:
     buffers.append(at("both", 100, 20, 4))
     reads = {1: ("in",), 2: ("in",), 3: ("in",), 5: ("both",)}
     writes = {1: ("old",), 2: ("left",), 3: ("right",), 5: ("out",)}
-    found = flow._resolved(reads, writes, buffers)
+    found = vendor._resolved(reads, writes, buffers)
     assert found.reads[5] == ("left", "right")
     assert found.read([2]) == ("in",)
 

@@ -15,7 +15,7 @@ from atonc.compiler.frontends.coverage import coverage
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
-from atonc.insight.explain import decide, prices, rules
+from atonc.insight.explain import decide, remedies, rules
 from atonc.insight.explain.types import RemedyPrice
 from atonc.machine.base.errors import InputError, sentence
 
@@ -54,16 +54,16 @@ def test_a_remedy_that_was_tried_and_costs_more_is_not_offered(
     network = digits.network
     layer = next(one for one in network.layers if any(d.rule.id == "CPU-SOFTMAX" for d in one.decisions))
     decision = next(d for d in layer.decisions if d.rule.id == "CPU-SOFTMAX")
-    trial = next(t for t in prices.TRIALS if "CPU-SOFTMAX" in t.rules)
+    trial = next(t for t in remedies.TRIALS if "CPU-SOFTMAX" in t.rules)
     slower = replace(network, layers=(replace(layer, cycles=layer.cycles + 5),))
-    without = prices._price(decision, layer, network, [(trial, slower)])
+    without = remedies._price(decision, layer, network, [(trial, slower)])
     assert without.remedy == "" and without.price == RemedyPrice(-5, 0, True, trial.how)
     faster = replace(network, steps=network.steps[:-1], layers=())
-    assert prices._price(decision, layer, network, [(trial, faster)]).remedy == decision.remedy
+    assert remedies._price(decision, layer, network, [(trial, faster)]).remedy == decision.remedy
     first, *others = network.memory.rows
     less = replace(network.memory, rows=(replace(first, size_bytes=first.size_bytes - 10), *others))
     smaller = replace(slower, memory=less)
-    assert prices._price(decision, layer, network, [(trial, smaller)]).remedy, "it saves memory"
+    assert remedies._price(decision, layer, network, [(trial, smaller)]).remedy, "it saves memory"
 
 
 def test_what_was_tried_without_gain_is_told(digits: atonc.doors.python.compilation.Compilation) -> None:
@@ -171,11 +171,11 @@ def test_no_sentence_is_broken_in_what_people_read(capsys: pytest.CaptureFixture
 def test_a_worst_case_that_says_nothing_is_not_printed(
     digits: atonc.doors.python.compilation.Compilation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from atonc.insight.report import error_text
+    from atonc.insight.report import compile_text
 
     for peak, shown in ((3.0, True), (500.0, False)):
-        monkeypatch.setattr(error_text, "output_peaks", lambda *_, peak=peak: {"probabilities": peak})
-        text = "\n".join(error_text.error_lines(digits.compiled))
+        monkeypatch.setattr(compile_text, "output_peaks", lambda *_, peak=peak: {"probabilities": peak})
+        text = "\n".join(compile_text.error_lines(digits.compiled))
         assert ("all layers together" in text) == shown and "more than 20" not in text
 
 

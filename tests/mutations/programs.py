@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.insight.report import epochs
+from atonc.insight.report import run_text
 from atonc.insight.runs import programs, safety
 from atonc.machine.hw.ec import container_of, disassemble
 from tests.hw.ec_programs import sample_program
@@ -52,6 +52,6 @@ def try_program(rng: random.Random, number: int, work: Path) -> None:
     for program in (found := programs.read_programs(path)):
         program.text()
         for epoch in program.epochs():
-            epochs.epoch_lines(epoch)
-            epochs.epoch_data(epoch)
+            run_text.epoch_lines(epoch)
+            run_text.epoch_data(epoch)
     safety.check_programs(found)

@@ -20,7 +20,7 @@ from atonc.delivery.probes.build import DEFAULT_BOARD, build, build_all
 from atonc.delivery.probes.log import parse_log
 from atonc.delivery.probes.settle import settle
 from atonc.doors.cli.cli import main
-from atonc.insight.explain.encryption import evidence
+from atonc.insight.explain.ours import encryption_evidence
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.npu import run_epoch
@@ -125,7 +125,7 @@ def test_a_board_that_refuted_it_gets_no_encrypted_weights(refused: bool, tmp_pa
     assert main(["probe", "read", str(log), "-o", str(file), "--quiet"]) == 0
     if not refused:
         view = digits(encrypt_weights=True, evidence=str(file))
-        assert evidence(view).endswith("but your board reads back what it enciphers")
+        assert encryption_evidence(view).endswith("but your board reads back what it enciphers")
         return
     with pytest.raises(InputError, match="does not read back what it enciphered"):
         digits(encrypt_weights=True, evidence=str(file))

@@ -33,7 +33,7 @@ from atonc.insight.quantizing.rounding import Moments, rounded
 from atonc.insight.quantizing.types import PrecisionPoint, QuantizeOptions
 from atonc.insight.quantizing.weights import FOUR, channel_scales
 from atonc.insight.quantizing.write import four_bit_tensor
-from atonc.insight.report.html.quantize_page import QuantizePageParts, page
+from atonc.insight.report.quantize_text import QuantizePageParts, page
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from tests.quantizing.float_models import Build, save
 

@@ -19,7 +19,7 @@ import atonc
 from atonc.doors.cli.cli import main
 from atonc.doors.verbs.documents import file_hash
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.report.html.quantize_page import QuantizePageParts, page
+from atonc.insight.report.quantize_text import QuantizePageParts, page
 from atonc.machine.base.errors import InputError
 from tests.quantizing.float_models import network, samples, save
 

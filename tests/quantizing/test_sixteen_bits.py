@@ -28,8 +28,7 @@ from atonc.insight.quantizing.weights import nearest
 from atonc.insight.quantizing.wide_forms import WidthPlan, wide_forms
 from atonc.insight.quantizing.widen import require_groups
 from atonc.insight.quantizing.write import write
-from atonc.insight.report.html.quantize_page import QuantizePageParts, page
-from atonc.insight.report.quantize_text import lines
+from atonc.insight.report.quantize_text import QuantizePageParts, lines, page
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from tests.quantizing.float_models import Build, samples, save
 

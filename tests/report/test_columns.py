@@ -11,7 +11,7 @@ import pytest
 
 from atonc.insight.explain.compare import compare
 from atonc.insight.explain.types import LayerView, NetworkView
-from atonc.insight.report import annotate, columns, compare_text, explain_text
+from atonc.insight.report import columns, compare_text, explain_text, exports
 from atonc.insight.report.html import compare_page, html_page
 from tests.compiler.golden_graphs import GRAPHS
 from tests.insight.views import view
@@ -30,7 +30,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
     """A row more, as if it stood in the list."""
     more = columns.Column("weight_of_names_grams", "grams", lambda layer: 7.25 * bool(layer.steps), digits=2)
     monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, more))
-    monkeypatch.setattr("atonc.insight.report.html.data.COLUMNS", columns.COLUMNS)
+    monkeypatch.setattr("atonc.insight.report.html.network.COLUMNS", columns.COLUMNS)
     network = view(GRAPHS["pointwise"]())
     return Shown(network, next(layer for layer in network.layers if layer.steps))
 
@@ -45,7 +45,7 @@ def test_a_row_more_is_in_every_view(shown: Shown) -> None:
     pair = compare_text.as_json(found)["layers"][0]
     assert pair["a_weight_of_names_grams"] == pair["b_weight_of_names_grams"] > 0
     assert '["grams","7.25"]' in compare_page(found).decode()
-    assert b"weight_of_names_grams" in annotate.annotated(network)
+    assert b"weight_of_names_grams" in exports.annotated(network)
 
 
 def test_every_figure_of_a_layer_is_shown() -> None:

@@ -17,10 +17,19 @@ from atonc.insight.evaluating.datasets.types import Dataset
 from atonc.insight.evaluating.run import Evaluation
 from atonc.insight.explain.compare import compare
 from atonc.insight.explain.folder import folder_view
-from atonc.insight.explain.loss import AccuracyReport, LayerNoise, LossFinding, Remedy
 from atonc.insight.explain.ours import network_view
-from atonc.insight.explain.types import LayerView, Measured, MeasuredBlock, NetworkView
-from atonc.insight.report.html import compare_page, evaluate_page, html_page, sweep_page
+from atonc.insight.explain.types import (
+    AccuracyReport,
+    LayerNoise,
+    LayerView,
+    LossFinding,
+    Measured,
+    MeasuredBlock,
+    NetworkView,
+    Remedy,
+)
+from atonc.insight.report import evaluate_text
+from atonc.insight.report.html import compare_page, html_page, sweep_page
 from atonc.insight.report.html.page import POLICY
 from atonc.insight.sweeping.run import Sweep, SweepResult
 from tests.report.browser import Window, browser
@@ -74,7 +83,7 @@ def test_every_page_has_the_policy_and_the_same_head(digits: NetworkView) -> Non
         data=Dataset("arrays", ()), notes=(),
     )  # fmt: skip
     sweep = Sweep("file", (), (), False, 0)
-    pages = [*_pages(digits), sweep_page(sweep).decode(), evaluate_page.page(evaluation).decode()]
+    pages = [*_pages(digits), sweep_page(sweep).decode(), evaluate_text.page(evaluation).decode()]
     for page in pages:
         start, _, rest = page.partition("<title>")
         assert start.startswith("<!doctype html>") and start.count(f'content="{POLICY}"') == 1
@@ -213,9 +222,7 @@ def test_a_click_in_the_graph_selects_everywhere(browser: Any, small_file: Path)
         before = _graph(page, "chosen")
         x, y, scale = (float(_graph(page, name)) for name in ("x", "y", "scale"))
         left, top, width, what = next(b for b in page.evaluate("D.graph.boxes") if b[3] == 2)
-        page.locator("#graph-canvas").click(
-            position={"x": (left + width / 2) * scale + x, "y": (top + 20) * scale + y}
-        )
+        page.locator("#graph-canvas").click(position={"x": (left + width / 2) * scale + x, "y": (top + 20) * scale + y})
         name = page.evaluate(f"D.layers[{what}].name")
         assert _graph(page, "chosen") == name != before
         assert page.locator("#table tr.open").count() == 1

@@ -7,10 +7,8 @@ from functools import cache
 
 from atonc.compiler.frontends.coverage import Coverage, FloatNode
 from atonc.compiler.place.usage import MemoryUse, UsageRow, Use
-from atonc.insight.explain.band import error_band
-from atonc.insight.explain.roofline import roofline
-from atonc.insight.explain.types import CPU, HYBRID, NPU, Measured, MeasuredBlock, NetworkView
-from atonc.insight.report.html.data import network_data
+from atonc.insight.explain.types import CPU, HYBRID, NPU, Measured, MeasuredBlock, NetworkView, error_band
+from atonc.insight.report.html.network import network_data, roofline
 from tests.compiler.test_named_cases import _conv, _net
 from tests.insight.views import view
 

@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from atonc.doors.cli.cli import main
-from atonc.insight.report import summary, terminal
-from atonc.insight.report.marks import Mark, Marked
-from atonc.insight.report.summary import OnCpu, SummaryRow, cpu_row, files_row, resident_step, summary_lines
+from atonc.insight.report import document, terminal
+from atonc.insight.report.document import (
+    Mark,
+    Marked,
+    OnCpu,
+    SummaryRow,
+    cpu_row,
+    files_row,
+    resident_step,
+    summary_lines,
+)
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.words import count, elided, instead, listed, ms_text, size_text, times
 
@@ -86,8 +94,8 @@ def test_pieces_keep_words_and_marks() -> None:
 
 
 def test_a_summary_fits_its_lines() -> None:
-    rows = [SummaryRow(f"row {n}", "text") for n in range(summary.MOST)]
-    assert len(summary_lines([*rows, None])) == 1 + summary.MOST
+    rows = [SummaryRow(f"row {n}", "text") for n in range(document.MOST)]
+    assert len(summary_lines([*rows, None])) == 1 + document.MOST
     with pytest.raises(AssertionError):
         summary_lines([*rows, rows[0]])
 

@@ -9,7 +9,7 @@ import pytest
 
 from atonc.doors.cli.cli import main
 from atonc.insight.report import terminal
-from atonc.insight.report.marks import Mark, Marked, note
+from atonc.insight.report.document import Mark, Marked, note
 
 DIGITS = str(Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -42,9 +42,7 @@ def test_pipes_and_no_color_get_plain_text(monkeypatch: pytest.MonkeyPatch) -> N
     assert not terminal.coloured()
 
 
-def test_lines_say_what_matters_in_them(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_say_what_matters_in_them(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the words are: a name of a model that looks like a rule or a note is no more than a name."""
     rule = Marked(Mark.RULE, "CPU-SOFTMAX", "    ", ": softmax needs")
     assert rule == "    CPU-SOFTMAX: softmax needs" and rule.spans == ((Mark.RULE, 4, 15),)

@@ -15,10 +15,9 @@ from atonc.compiler.plan.types import CpuPlan, EpochPlan
 from atonc.compiler.request.options import Options
 from atonc.compiler.select.rules import BY_NATURE
 from atonc.insight.explain import rules
-from atonc.insight.explain.fit import Demand, FitLever
+from atonc.insight.explain.remedies import Demand, FitLever
 from atonc.insight.explain.types import Decision, RemedyPrice
-from atonc.insight.report import compare_text, compile_text, explain_text, generate_report, perfetto
-from atonc.insight.report import epoch_table as tables
+from atonc.insight.report import compare_text, compile_text, explain_text, exports, generate_report, parts
 from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.epoch import Epoch
 
@@ -35,17 +34,17 @@ def some(**values: Any) -> Any:
 
 def test_the_slowest_epochs_are_shown_the_slowest_first() -> None:
     rows = [
-        tables.EpochRow(k, "npu", StepCost(7, "", 100 * k, "feature", k / 10, 0.0, f"epoch {k}")) for k in range(1, 21)
+        parts.EpochRow(k, "npu", StepCost(7, "", 100 * k, "feature", k / 10, 0.0, f"epoch {k}")) for k in range(1, 21)
     ]
-    title, _, *lines = tables.epoch_table(rows, verbose=False, head="on", last="what", width=4)
+    title, _, *lines = parts.epoch_table(rows, verbose=False, head="on", last="what", width=4)
     assert "10 slowest" in title and [int(line.split()[0]) for line in lines] == list(range(20, 10, -1))
-    assert len(tables.epoch_table(rows, verbose=True, head="on", last="what", width=4)) == 22
+    assert len(parts.epoch_table(rows, verbose=True, head="on", last="what", width=4)) == 22
 
 
 def test_cycles_that_were_guessed_are_marked() -> None:
     costs = [StepCost(0, "", 1234, "cpu", 1.0, 1.0, "x", known) for known in (True, False)]
-    rows = [tables.EpochRow(number, "cpu", cost) for number, cost in enumerate(costs, 1)]
-    *_, measured, guessed = tables.epoch_table(rows, verbose=True, head="on", last="what", width=4)
+    rows = [parts.EpochRow(number, "cpu", cost) for number, cost in enumerate(costs, 1)]
+    *_, measured, guessed = parts.epoch_table(rows, verbose=True, head="on", last="what", width=4)
     assert " 1,234 " in measured and "~" not in measured and "~1,234" in guessed
 
 
@@ -71,7 +70,7 @@ def test_a_trace_is_in_microseconds_and_in_two_lanes() -> None:
 
     steps = (step(1, "npu", 0.25), step(2, "cpu", 1.5), step(3, "npu", 0.5))
     network = some(model="m", tool="t", steps=steps, buffers=(), pools=(), reproduce={})
-    events = json.loads(perfetto.trace(network))["traceEvents"]
+    events = json.loads(exports.trace(network))["traceEvents"]
     slices = [(event["tid"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"]
     assert slices == [(1, 0, 250), (2, 250, 1500), (1, 1750, 500)]
 

@@ -66,9 +66,7 @@ class Maker:
     def grouped(self) -> Iterator[LibraryCall]:
         """Inputs stored [C/b][H][W][b]: interleaved by pixel, or one behind the other."""
         for batch, counts, out_batch in ((2, (1, 3, 2), 12), (4, (2, 2), 4), (1, (3, 1), 4)):
-            parts = [
-                self.bench.buffer(self.numbers((n, 3, 2, batch)), (1, 3, 2, n * batch), 8, batch) for n in counts
-            ]
+            parts = [self.bench.buffer(self.numbers((n, 3, 2, batch)), (1, 3, 2, n * batch), 8, batch) for n in counts]
             out = self.bench.out_buffer((1, 3, 2, sum(counts) * batch), 8, out_batch)
             yield LibraryCall("LL_ATON_LIB_Concat", [parts, len(parts), [out], 1, 0, 1])
 

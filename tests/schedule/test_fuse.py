@@ -21,7 +21,7 @@ from atonc.compiler.schedule.check import MERGED, ONCE, check
 from atonc.compiler.schedule.types import Merge
 from atonc.compiler.verify.emulation import Emulation
 from atonc.compiler.verify.layer_checks import Layers
-from atonc.insight.explain.chained import of_schedule
+from atonc.insight.explain.decide import of_schedule
 from atonc.machine.hw.safety.evidence import Grade
 from tests.compiler.golden_graphs import Sketch
 from tests.compiler.random_graphs import random_graph, random_inputs

@@ -24,7 +24,7 @@ from atonc.compiler.schedule.merging import MergeCandidate, MergeNetwork, MergeS
 from atonc.compiler.schedule.types import Merge
 from atonc.compiler.select.cycles import cycles_of
 from atonc.compiler.verify.emulation import Emulation
-from atonc.insight.explain.chained import of_schedule
+from atonc.insight.explain.decide import of_schedule
 from atonc.machine.hw.safety.evidence import Grade, unit_grade
 from atonc.machine.hw.units import activ
 from tests.compiler.golden_graphs import Sketch

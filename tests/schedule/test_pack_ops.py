@@ -14,7 +14,7 @@ from atonc.compiler.schedule.pack_ops import TaskNetwork
 from atonc.compiler.schedule.shares import shares
 from atonc.compiler.schedule.types import EpochOfTasks, LoweredOperator
 from atonc.compiler.select.cycles import epoch_cycles
-from atonc.insight.explain.chained import of_schedule
+from atonc.insight.explain.decide import of_schedule
 from tests.lower.harness import TARGET
 from tests.schedule.small import convolution, move, table, total
 

@@ -17,9 +17,9 @@ from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
 from atonc.insight.report import sweep_text
 from atonc.insight.report.html import sweep_page
-from atonc.insight.sweeping.front import on_front
 from atonc.insight.sweeping.plan import read_plan
 from atonc.insight.sweeping.row import unit_of
+from atonc.insight.sweeping.run import on_front
 from atonc.machine.base.errors import InputError
 
 DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits"
@@ -179,5 +179,3 @@ def test_the_front_keeps_what_else_was_asked_for(folder: Path) -> None:
     found = compile_front(folder / "digits.tflite", asked)
     assert {one.target.trust.worst for one in found} == {target_of(asked).trust.worst}
     assert {one.target.machine.clocks.cpu_mhz for one in found} == {600}
-
-

@@ -18,7 +18,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.select.rules import BY_NATURE, RULES
 from atonc.doors.cli.cli import main
 from atonc.insight.explain.ours import network_view
-from atonc.insight.report import compile_short, compile_text, explain_short, explain_text
+from atonc.insight.report import compile_text, explain_text
 from atonc.machine.base.reasons import Rule
 from tests.insight.views import compile_view
 from tests.kernels.kernel_examples import examples
@@ -102,8 +102,11 @@ def test_verbs_without_a_model(verb: str, capsys: pytest.CaptureFixture[str]) ->
 
 def texts(view: CompileView) -> str:
     network = network_view(view)
-    lines = [*compile_short.lines(view), *compile_short.summary(view), *compile_text.report_lines(view)]
-    lines += [*explain_short.lines(network, network.layers), *explain_text.lines(network, network.layers, verbose=True)]
+    lines = [*compile_text.short_lines(view), *compile_text.summary(view), *compile_text.report_lines(view)]
+    lines += [
+        *explain_text.short_lines(network, network.layers),
+        *explain_text.lines(network, network.layers, verbose=True),
+    ]
     assert compile_text.as_json(view) and explain_text.as_json(network, network.layers)
     return "\n".join(map(str, lines))
 

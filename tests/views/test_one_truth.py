@@ -23,10 +23,9 @@ from atonc.insight.explain.compare import compare
 from atonc.insight.explain.folder import folder_view
 from atonc.insight.explain.live import distinct, live_bytes
 from atonc.insight.explain.ours import network_view
-from atonc.insight.explain.roofline import roofline
 from atonc.insight.explain.types import CPU, NPU, NetworkView
-from atonc.insight.report import compare_text, compile_text, error_text, explain_text
-from atonc.insight.report.html.data import network_data
+from atonc.insight.report import compare_text, compile_text, explain_text
+from atonc.insight.report.html.network import network_data, roofline
 from tests.compiler.candidates import candidate_of
 from tests.compiler.test_named_cases import _conv, _net
 from tests.insight.views import view
@@ -160,7 +159,7 @@ def test_a_layer_has_one_name_in_all_views(plain: CompileView, tmp_path: Path) -
     generating.generate(plain, tmp_path / "out")
     texts = [
         compile_text.report_lines(plain),
-        error_text.error_lines(compiled),
+        compile_text.error_lines(compiled),
         explain_text.lines(network, network.layers, verbose=True),
         explain_text.lines(folder_view(tmp_path / "out"), network.layers, verbose=True),
         compare_text.lines(compare(network, folder_view(tmp_path / "out")), verbose=True),

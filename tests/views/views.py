@@ -19,7 +19,7 @@ from atonc.compiler.request.options import Gates, Options
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main
 from atonc.doors.serve.worker import summary
-from atonc.insight.report import compile_short, compile_text
+from atonc.insight.report import compile_text
 from atonc.insight.sweeping.row import compute
 from atonc.insight.workers import WorkUnit
 from atonc.machine.base.declare import arguments
@@ -83,7 +83,7 @@ def generate(build: Build) -> Figures:
 
 def short(build: Build) -> Figures:
     """What people see first, in the order of the screen."""
-    lines = [*compile_short.lines(build.compiled), *compile_short.summary(build.compiled)]
+    lines = [*compile_text.short_lines(build.compiled), *compile_text.summary(build.compiled)]
     size = re.search(r": ([\d,]+) operators? in the model, ([\d,]+) layers? compiled", lines[0])
     evidence = next((line.removeprefix("evidence: ") for line in lines if line.startswith("evidence:")), "")
     in_code = re.search(r"in the code +([\d,]+) bytes", "\n".join(lines))
@@ -289,13 +289,18 @@ def python(build: Build) -> Figures:
     memory = found.memory
     time = {"cycles": found.cycles, "latency_ms": found.latency_ms, "energy_uj": found.energy.uj.likely}
     band = {"latency_low_ms": found.latency_low_ms, "latency_high_ms": found.latency_high_ms}
-    return time | band | {key: getattr(memory, key) for key in MEMORY} | {
-        "lower_bound_bytes": memory.lower_bound_bytes,
-        "pools": {name: size for name, size in memory.pools.items() if name != "firmware"},
-        "layer_count": len(found.layers),
-        "layer_names": [layer.name for layer in found.layers],
-        "layers_cycles": sum(layer.cycles for layer in found.layers),
-    }
+    return (
+        time
+        | band
+        | {key: getattr(memory, key) for key in MEMORY}
+        | {
+            "lower_bound_bytes": memory.lower_bound_bytes,
+            "pools": {name: size for name, size in memory.pools.items() if name != "firmware"},
+            "layer_count": len(found.layers),
+            "layer_names": [layer.name for layer in found.layers],
+            "layers_cycles": sum(layer.cycles for layer in found.layers),
+        }
+    )
 
 
 VIEWS: tuple[Callable[[Build], Figures], ...] = (

@@ -19,8 +19,7 @@ from atonc.delivery.application.plan_types import ApplicationPlan
 from atonc.delivery.application.read import FILES, OWN, read_application
 from atonc.delivery.application.types import AppChanges, Application
 from atonc.insight.sweeping import row as models
-from atonc.insight.sweeping.options import SweepOptions
-from atonc.insight.sweeping.plan import SHARE, SweepPlan, SweepRow, read_plan
+from atonc.insight.sweeping.plan import SHARE, SweepOptions, SweepPlan, SweepRow, read_plan
 from atonc.insight.sweeping.run import Sweep, run
 from atonc.insight.workers import WorkUnit
 from atonc.machine.base.errors import AtoncError, InputError

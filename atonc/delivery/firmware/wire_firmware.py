@@ -10,7 +10,7 @@ from atonc.compiler.emit.c import names
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.firmware.image import ImageNetwork
-from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
+from atonc.insight.report.document import SummaryRow, next_row, summary_lines
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass

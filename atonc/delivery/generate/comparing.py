@@ -13,8 +13,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
-    from atonc.insight.explain.accuracy import OutputAgreement
-    from atonc.insight.explain.compare import Comparison
+    from atonc.insight.explain.compare import Comparison, OutputAgreement
     from atonc.insight.explain.types import NetworkView
 
 BOARD = Options().board
@@ -38,7 +37,7 @@ def compare_builds(a: Path, b: Path, board: str = BOARD, inputs: CompareInputs |
 
 def _outputs(a: Path, b: Path, board: str, inputs: CompareInputs) -> tuple[OutputAgreement, ...]:
     """Both builds on the emulator; models are compiled into a folder for that."""
-    from atonc.insight.explain.accuracy import agreement
+    from atonc.insight.explain.compare import agreement
     from atonc.machine.emu.network import load
 
     with TemporaryDirectory() as work:

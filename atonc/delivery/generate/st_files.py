@@ -20,8 +20,8 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.lower.context import item_bytes
 from atonc.delivery.firmware import host_library
 from atonc.delivery.generate.st_call import WORKSPACE, StCall
-from atonc.insight.report import epochs_csv
-from atonc.insight.validating.distances import OutputResult
+from atonc.insight.report import compile_text
+from atonc.insight.validating.judging import OutputResult
 from atonc.machine.base.disk import write_files
 
 _REPORT_VERSION = 1.1
@@ -40,7 +40,7 @@ def write_workspace(view: CompileView, call: StCall, files: Mapping[str, bytes])
     if call.workspace is not None:
         work = call.workspace / f"neural_art__{view.name}"
         work.mkdir(parents=True, exist_ok=True)
-        write_files(work, _compiler_files(files, view.name) | {"network.csv": epochs_csv.text(view).encode()})
+        write_files(work, _compiler_files(files, view.name) | {"network.csv": compile_text.epochs_csv(view).encode()})
         written += write_files(call.workspace, {f"{view.name}_report.json": to_json(report(view, call))})
     return replace(view, files=(*view.files, *map(str, written)))
 

@@ -10,8 +10,7 @@ from atonc.delivery.application.relocatable import exec_bytes
 from atonc.delivery.application.types import LoadMode
 from atonc.delivery.application.updating import BuiltUpdate
 from atonc.delivery.reloc.image import Image
-from atonc.insight.report.marks import Mark
-from atonc.insight.report.summary import SummaryRow, files_row, next_row, summary_lines
+from atonc.insight.report.document import Mark, SummaryRow, files_row, next_row, summary_lines
 from atonc.machine.base.words import count, elided, ms_text, size_text
 
 _NAME = 28

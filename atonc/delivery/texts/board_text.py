@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from atonc.delivery.boards.checking import Checked
-from atonc.insight.report.marks import Mark
-from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
+from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 from atonc.machine.base.words import count
 from atonc.machine.hw.board import Board
 from atonc.machine.hw.mpool import MemoryPool

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from atonc.delivery.deploy.plan import FinishedStep
-from atonc.insight.report.marks import Mark
-from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
+from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 from atonc.machine.base.words import count
 
 _SHOWN = 12

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.delivery.doctor.types import Diagnosis, DoctorGoal, DoctorItem
-from atonc.insight.report.marks import Mark
-from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
+from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 
 
 def lines(found: Diagnosis, verbose: bool = False) -> list[str]:

@@ -10,8 +10,7 @@ from typing import Any
 from atonc.delivery.probes.log import PASS
 from atonc.delivery.probes.settle import Outcome, Settled
 from atonc.delivery.probes.types import Probe
-from atonc.insight.report.marks import Mark
-from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
+from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 from atonc.machine.base.errors import plain
 from atonc.machine.base.words import count, shell
 from atonc.machine.hw.four_bits import FourBits

@@ -10,8 +10,7 @@ from atonc.delivery.reloc.checks import Check
 from atonc.delivery.reloc.format import offset, segment
 from atonc.delivery.reloc.image import Image, Slot
 from atonc.delivery.reloc.options import RelocOptions
-from atonc.insight.report.marks import Mark
-from atonc.insight.report.summary import SummaryRow, files_row, next_row, summary_lines
+from atonc.insight.report.document import Mark, SummaryRow, files_row, next_row, summary_lines
 from atonc.machine.base.words import count, size_text
 
 _SHOWN = 20

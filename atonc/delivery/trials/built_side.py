@@ -18,7 +18,7 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.trials.built import BuiltNetwork
 from atonc.delivery.trials.targeting import FolderSide, Turn
 from atonc.insight.runs import runs
-from atonc.insight.validating.distances import OutputResult, distance, unit_of
+from atonc.insight.validating.judging import OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu import tensors

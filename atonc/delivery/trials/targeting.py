@@ -25,7 +25,7 @@ from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import BoardRunResult, Client, ReportedLayer, TargetError
 from atonc.delivery.wire.messages import ModelInfo, SystemInfo, TensorInfo
 from atonc.insight.explain.types import Measured, MeasuredBlock
-from atonc.insight.validating.distances import Distance, OutputResult, distance, unit_of
+from atonc.insight.validating.judging import Distance, OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass

@@ -21,8 +21,7 @@ from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.examples import add_examples
 from atonc.doors.verbs.parser import Parser, add_full_help
 from atonc.doors.verbs.st_release import StRelease
-from atonc.insight.report.progress_bar import on_terminal
-from atonc.insight.report.terminal import plain_streams, show
+from atonc.insight.report.terminal import on_terminal, plain_streams, show
 from atonc.machine.base.about import SENTENCE, __version__
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import AtoncError, InputError, InternalError
@@ -147,9 +146,9 @@ def parser(only: str = "") -> argparse.ArgumentParser:
 
 class _ToolsVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from atonc.insight.report.versions import lines
+        from atonc.insight.report.about_text import version_lines
 
-        print("\n".join(lines()))
+        print("\n".join(version_lines()))
         parser.exit()
 
 

@@ -17,7 +17,7 @@ from model_explorer.node_data_provider import (
 )
 
 from atonc.doors.explorer import graph
-from atonc.insight.explain.band import span_of
+from atonc.insight.explain.types import span_of
 from atonc.machine.base.errors import AtoncError
 
 ID = "atonc"

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
         ValidationResult,
     )
     from atonc.doors.python.sources import Data, Model
-    from atonc.insight.explain.loss import AccuracyReport
-    from atonc.insight.explain.types import NetworkView
+    from atonc.insight.explain.types import AccuracyReport, NetworkView
     from atonc.machine.emu.network import EmulatedNetwork
     from atonc.machine.hw.board import Board
 
@@ -44,7 +43,7 @@ def compile(model: Model, *, name: str = "network", **options: Any) -> Compilati
     from atonc.delivery.generate.generating import analyze
     from atonc.doors.python.compilation import Compilation
     from atonc.doors.python.sources import model_file
-    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base.declare import arguments
 
     wanted = arguments(Options, options)
@@ -71,7 +70,7 @@ def application(
     from atonc.delivery.application.options import AppOptions
     from atonc.delivery.application.read import of_models, read_application
     from atonc.delivery.trials.app_running import build_and_try
-    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base.declare import arguments
 
     wanted = arguments(AppOptions, options)
@@ -97,14 +96,12 @@ def update_network(
     from atonc.delivery.application.options import AppUpdateOptions
     from atonc.delivery.application.read import read_application
     from atonc.delivery.trials.app_updating import update_and_try
-    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base.declare import arguments
 
     wanted = arguments(AppUpdateOptions, options)
     with in_notebook():
-        return update_and_try(
-            read_application(Path(source)), network, None if output is None else Path(output), wanted
-        )
+        return update_and_try(read_application(Path(source)), network, None if output is None else Path(output), wanted)
 
 
 def quantize(model: Model, data: Data, **options: Any) -> QuantisedResult:
@@ -116,7 +113,7 @@ def quantize(model: Model, data: Data, **options: Any) -> QuantisedResult:
     from atonc.doors.python.sources import data_file, model_file
     from atonc.insight.quantizing.run import quantize as run_all
     from atonc.insight.quantizing.types import QuantizeOptions
-    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base.declare import arguments
 
     wanted = arguments(QuantizeOptions, options)
@@ -137,9 +134,9 @@ def validate(
     from atonc.compiler.request.options import Options
     from atonc.doors.python.results import ValidationResult
     from atonc.doors.python.sources import data_files, model_file
-    from atonc.insight.report.progress_bar import in_notebook
-    from atonc.insight.validating.emulated import validate_model
+    from atonc.insight.report.terminal import in_notebook
     from atonc.insight.validating.validate_options import ValidateOptions, require_comparison
+    from atonc.insight.validating.validating import validate_model
     from atonc.machine.base.declare import arguments
 
     wanted = arguments(ValidateOptions, options)
@@ -170,7 +167,7 @@ def evaluate(
     from atonc.doors.python.sources import data_file, model_file
     from atonc.insight.evaluating.options import EvaluateOptions
     from atonc.insight.evaluating.run import evaluate as run_evaluation
-    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base.declare import arguments
 
     asked = arguments(Options, {"verify": False, **(compiler or {})})
@@ -212,8 +209,8 @@ def explain(place: Model, prices: bool = False, **options: Any) -> NetworkView:
     from atonc.doors.python.sources import model_file
     from atonc.insight.explain.folder import folder_view
     from atonc.insight.explain.ours import network_view
-    from atonc.insight.explain.prices import priced
-    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.explain.remedies import priced
+    from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base.declare import arguments
 
     wanted = arguments(Options, {"verify": False, **options})
@@ -244,7 +241,7 @@ def explain_accuracy(
     from atonc.compiler.compile.pipeline import compile_file
     from atonc.compiler.request.options import Options
     from atonc.insight.accuracy.explain import explain_accuracy as explained
-    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base.declare import arguments
 
     wanted = arguments(Options, {"verify": False, **options})
@@ -257,14 +254,14 @@ def explain_accuracy(
 def sweep(file: str | PathLike[str], **options: Any) -> SweepTable:
     """Models or applications x sizes x options x boards as a .toml file names them (docs/sweep.md): a row for each.
 
-    The options are those of `atonc.insight.sweeping.options.SweepOptions`; nothing is written but the cache of rows.
+    The options are those of `atonc.insight.sweeping.plan.SweepOptions`; nothing is written but the cache of rows.
     """
     from pathlib import Path
 
     from atonc.delivery.application.sweeping import sweep as run_all
     from atonc.doors.python.results import SweepTable
-    from atonc.insight.report.progress_bar import in_notebook
-    from atonc.insight.sweeping.options import SweepOptions
+    from atonc.insight.report.terminal import in_notebook
+    from atonc.insight.sweeping.plan import SweepOptions
     from atonc.machine.base.declare import arguments
 
     with in_notebook():
@@ -286,7 +283,7 @@ def compare(
     from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.doors.python.results import ComparisonResult
     from atonc.doors.python.sources import build, data_files
-    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.report.terminal import in_notebook
 
     with in_notebook(), build(a) as left, build(b) as right, data_files(inputs) as files:
         return ComparisonResult.of(compare_builds(left, right, board, CompareInputs(files, seed)))

@@ -11,7 +11,7 @@ from atonc.doors.python.frames import data_frame
 from atonc.insight.evaluating.run import Evaluation
 from atonc.insight.explain.compare import Comparison
 from atonc.insight.quantizing.types import Quantised
-from atonc.insight.report import notebook, result_tables
+from atonc.insight.report import notebook
 from atonc.insight.sweeping.run import Sweep
 from atonc.insight.validating.judging import MIN_COSINE, complaints
 from atonc.insight.validating.validating import Validation
@@ -20,7 +20,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import instead
 
 if TYPE_CHECKING:
-    from atonc.insight.report.result_tables import Rows, Tables
+    from atonc.insight.report.notebook import Rows, Tables
 
 
 class Result(ABC):
@@ -77,21 +77,21 @@ class ValidationResult(Result, Validation):
 
     @property
     def tables(self) -> Tables:
-        return result_tables.validation_tables(self, self.min_cosine)
+        return notebook.validation_tables(self, self.min_cosine)
 
     @property
     def _line(self) -> str:
-        return result_tables.validation_line(self, self.min_cosine)
+        return notebook.validation_line(self, self.min_cosine)
 
 
 class EvaluationResult(Result, Evaluation):
     @property
     def tables(self) -> Tables:
-        return result_tables.evaluation_tables(self)
+        return notebook.evaluation_tables(self)
 
     @property
     def _line(self) -> str:
-        return result_tables.evaluation_line(self)
+        return notebook.evaluation_line(self)
 
     @property
     def _plot(self) -> str:
@@ -103,27 +103,27 @@ class QuantisedResult(Result, Quantised):
 
     @property
     def tables(self) -> Tables:
-        return result_tables.quantised_tables(self)
+        return notebook.quantised_tables(self)
 
     @property
     def _line(self) -> str:
-        return result_tables.quantised_line(self)
+        return notebook.quantised_line(self)
 
     @property
     def _plot(self) -> str:
-        from atonc.insight.report.html.quantize_page import plot
+        from atonc.insight.report.quantize_text import front_plot
 
-        return plot(self.front)
+        return front_plot(self.front)
 
 
 class SweepTable(Result, Sweep):
     @property
     def tables(self) -> Tables:
-        return result_tables.sweep_tables(self)
+        return notebook.sweep_tables(self)
 
     @property
     def _line(self) -> str:
-        return result_tables.sweep_line(self)
+        return notebook.sweep_line(self)
 
     @property
     def _plot(self) -> str:
@@ -133,11 +133,11 @@ class SweepTable(Result, Sweep):
 class ComparisonResult(Result, Comparison):
     @property
     def tables(self) -> Tables:
-        return result_tables.comparison_tables(self)
+        return notebook.comparison_tables(self)
 
     @property
     def _line(self) -> str:
-        return result_tables.comparison_line(self)
+        return notebook.comparison_line(self)
 
     @property
     def _plot(self) -> str:

@@ -45,7 +45,7 @@ def _run_one(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
 def _each(shapes: Shapes, inputs: Mapping[str, Any], run: Callable[[Mapping[str, Any]], Outputs]) -> Outputs:
     """One sample, or those of a batch one after the other."""
     from atonc.compiler.inputs.batches import joined, samples_of
-    from atonc.insight.report.progress_bar import in_notebook
+    from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base import progress
 
     samples = samples_of(shapes, inputs) if isinstance(inputs, Mapping) else None

@@ -21,7 +21,7 @@ def run(folder: Path, request: Mapping[str, Any], out: Path) -> tuple[dict[str, 
     from atonc.doors.serve.titled import titled_view
     from atonc.doors.verbs.common import compiler_options
     from atonc.doors.verbs.explain import chosen_layers, network_of, text_lines
-    from atonc.insight.explain.fit import peak
+    from atonc.insight.explain.remedies import peak
     from atonc.insight.report import accuracy_text, explain_text
     from atonc.insight.report.html import html_page
     from atonc.machine.base.disk import write_files
@@ -47,7 +47,7 @@ def run(folder: Path, request: Mapping[str, Any], out: Path) -> tuple[dict[str, 
 
 
 def _figures(network: NetworkView) -> dict[str, Any]:
-    from atonc.insight.explain.band import span_of
+    from atonc.insight.explain.types import span_of
     from atonc.machine.base.words import ms_text, size_text
 
     on_cpu = [layer for layer in network.layers if layer.on == "cpu"]

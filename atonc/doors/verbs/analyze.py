@@ -33,7 +33,7 @@ def _pareto(options: argparse.Namespace) -> int:
     from atonc.insight.report import sweep_text
     from atonc.insight.report.html import sweep_page
     from atonc.insight.report.terminal import show
-    from atonc.insight.sweeping.trade_offs import pareto
+    from atonc.insight.sweeping.row import pareto
     from atonc.machine.base.disk import write_file
 
     model = model_path(options)

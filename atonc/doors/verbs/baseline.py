@@ -122,8 +122,7 @@ def checks(figures: Sequence[BaselineFigure], allowed_percent: float) -> list[Ch
 
 
 def lines(found: Sequence[CheckResult], same_model: bool) -> list[str]:
-    from atonc.insight.report.marks import Mark, Marked, note
-    from atonc.insight.report.summary import SummaryRow, summary_lines
+    from atonc.insight.report.document import Mark, Marked, SummaryRow, note, summary_lines
 
     words = {True: (Mark.GOOD, "ok   "), False: (Mark.ALARM, "WORSE")}
     worse = sum(not check.holds for check in found)

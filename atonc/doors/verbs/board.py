@@ -11,7 +11,7 @@ from pathlib import Path
 
 from atonc.doors.verbs import boards
 from atonc.doors.verbs.documents import print_document
-from atonc.insight.report.summary import SummaryRow, summary_lines
+from atonc.insight.report.document import SummaryRow, summary_lines
 from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count

@@ -63,8 +63,7 @@ def add_picture_options(parser: argparse.ArgumentParser) -> None:
 
 
 def write_pictures(network: NetworkView, options: argparse.Namespace) -> None:
-    from atonc.insight.report.annotate import annotated
-    from atonc.insight.report.perfetto import trace
+    from atonc.insight.report.exports import annotated, trace
 
     for path, make in ((options.trace, trace), (options.annotate, annotated)):
         if path is not None:

@@ -14,7 +14,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _completion(options: argparse.Namespace) -> int:
-    from atonc.insight.report.completion import script
+    from atonc.insight.report.about_text import script
 
     print(script(options.shell, options.root), end="")
     return 0

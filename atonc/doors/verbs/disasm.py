@@ -27,7 +27,7 @@ def _add_disasm(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _disasm(options: argparse.Namespace) -> int:
-    from atonc.insight.report import epochs, run_text
+    from atonc.insight.report import run_text
     from atonc.insight.runs import programs, safety
 
     found = programs.read_programs(options.file)
@@ -37,14 +37,14 @@ def _disasm(options: argparse.Namespace) -> int:
         raise InputError(f"no program is called {options.blob}", where=str(options.file), remedy=f"choose from {names}")
     violations = safety.check_programs(chosen) if options.check else []
     if options.json:
-        document = [{"name": p.name, "epochs": [epochs.epoch_data(e) for e in p.epochs()]} for p in chosen]
+        document = [{"name": p.name, "epochs": [run_text.epoch_data(e) for e in p.epochs()]} for p in chosen]
         checked = {"violations": [run_text.violation_data(v) for v in violations]} if options.check else {}
         print_document("disasm", {"file": options.file.name, "programs": document} | checked)
     elif options.epochs:
         for program in chosen:
             print(f"program {program.name}")
             for epoch in program.epochs():
-                print("\n".join(epochs.epoch_lines(epoch)))
+                print("\n".join(run_text.epoch_lines(epoch)))
     elif not options.check:
         for program in chosen:
             header = f";; {program.name}\n" if len(chosen) > 1 else ""

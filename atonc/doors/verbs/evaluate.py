@@ -59,12 +59,12 @@ def pages_of(found: Evaluation, model: Path, compiler: Options, name: str) -> di
     """The page, and the report of the network that was evaluated, to which it links."""
     from atonc.delivery.generate import generating
     from atonc.insight.explain.ours import network_view
+    from atonc.insight.report.about_text import used_versions
+    from atonc.insight.report.evaluate_text import page
     from atonc.insight.report.html import html_page
-    from atonc.insight.report.html.evaluate_page import page
-    from atonc.insight.report.versions import used
 
     network = network_view(replace(generating.analyze(model, compiler, name), model=found.model))
     report = generating.page_name(name)
     said = f"What was compiled: {network.latency_ms:.3f} ms predicted, layer by layer"
-    about = used("numpy", "onnxruntime", "ai-edge-litert", "pillow")
+    about = used_versions("numpy", "onnxruntime", "ai-edge-litert", "pillow")
     return {PAGE: page(found, about, {said: report}), report: html_page(network)}

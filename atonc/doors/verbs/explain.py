@@ -22,7 +22,7 @@ from atonc.machine.base.words import instead
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
     from atonc.insight.explain.types import LayerView, NetworkView
-    from atonc.insight.report.explain_short import Known
+    from atonc.insight.report.explain_text import Known
 
 
 LOCAL = Takes(local=True)
@@ -86,7 +86,7 @@ def _explain(options: argparse.Namespace) -> int:
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.compiler.place.explain import PlacementError
     from atonc.doors.verbs.generate import with_levers
-    from atonc.insight.explain.fit import peak
+    from atonc.insight.explain.remedies import peak
     from atonc.insight.report import explain_text
 
     if options.terms:
@@ -113,8 +113,8 @@ def _explain(options: argparse.Namespace) -> int:
 def text_lines(
     network: NetworkView, layers: Sequence[LayerView], known: Known, options: argparse.Namespace
 ) -> list[str]:
-    from atonc.insight.explain.fit import lever_lines, peak, peak_lines
-    from atonc.insight.report import explain_short, explain_text
+    from atonc.insight.explain.remedies import lever_lines, peak, peak_lines
+    from atonc.insight.report import explain_text
     from atonc.machine.cost.network import spill_lines
 
     if options.layer:
@@ -122,11 +122,11 @@ def text_lines(
     spill = spill_lines(network.memory.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
     helps = lever_lines(known.levers) if known.levers is not None else []
     if not (options.all or options.verbose):
-        details = explain_short.lines(network, layers, explain_text.alarms(spill))
-        return [*details, *explain_text.sections(helps), *explain_short.summary(network, known)]
+        details = explain_text.short_lines(network, layers, explain_text.alarms(spill))
+        return [*details, *explain_text.sections(helps), *explain_text.summary(network, known)]
     memory = explain_text.sections(peak_lines(peak(network)), helps)
     details = [*explain_text.alarms(spill), *explain_text.lines(network, layers, options.verbose)]
-    return [*details, "", *memory, *explain_short.summary(network, known)]
+    return [*details, "", *memory, *explain_text.summary(network, known)]
 
 
 def _show(lines: Sequence[str], options: argparse.Namespace) -> None:
@@ -136,25 +136,27 @@ def _show(lines: Sequence[str], options: argparse.Namespace) -> None:
 
 
 def _terms(options: argparse.Namespace) -> int:
-    from atonc.insight.report import terms_text
+    from atonc.insight.report import about_text
 
     if options.json:
-        print_document("terms", terms_text.as_json())
+        print_document("terms", about_text.term_data())
     else:
-        _show(terms_text.lines(), options)
+        _show(about_text.term_lines(), options)
     return 0
 
 
 def _explain_search(options: argparse.Namespace) -> int:
     from atonc.delivery.generate import generating
-    from atonc.insight.report import search_text
+    from atonc.insight.report import explain_text
     from atonc.insight.report.terminal import show
 
     found = generating.analyze(model_path(options), compiler_options(options, verify=False), options.name).compiled
     if options.json:
-        print_document("search", search_text.data(found.search, found.decisions), file_hash(model_path(options)))
+        print_document(
+            "search", explain_text.search_data(found.search, found.decisions), file_hash(model_path(options))
+        )
     elif not options.quiet:
-        show(search_text.lines(found.search, found.decisions))
+        show(explain_text.search_lines(found.search, found.decisions))
     return 0
 
 
@@ -171,9 +173,7 @@ def _explain_accuracy(options: argparse.Namespace) -> int:
     preflight.check_file(options.page)
     wanted = compiler_options(options, verify=False)
     view = generating.analyze(model_path(options), wanted, options.name)
-    found = explain_accuracy(
-        view.compiled, wanted, options.float, options.input, options.samples, options.prices
-    )
+    found = explain_accuracy(view.compiled, wanted, options.float, options.input, options.samples, options.prices)
     report = replace(found, model=view.model)
     if options.page is not None:
         write_file(options.page, html_page(replace(network_view(view), accuracy=report)))
@@ -186,7 +186,7 @@ def _explain_accuracy(options: argparse.Namespace) -> int:
 
 def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
     """What is to be explained, and what is known of the whole."""
-    from atonc.insight.report.explain_short import Known
+    from atonc.insight.report.explain_text import Known
 
     place: Path | None = options.positional or options.model
     if place is not None and is_build(place):
@@ -204,10 +204,9 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
 
 def network_of(view: CompileView, wanted: Options, options: argparse.Namespace) -> tuple[NetworkView, Known]:
     """A compilation with the remedies that were tried, as far as they are asked for."""
-    from atonc.insight.explain.fit import levers
     from atonc.insight.explain.ours import network_view
-    from atonc.insight.explain.prices import priced
-    from atonc.insight.report.explain_short import Known
+    from atonc.insight.explain.remedies import levers, priced
+    from atonc.insight.report.explain_text import Known
 
     network = network_view(view)
     if not options.prices:

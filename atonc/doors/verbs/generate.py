@@ -72,8 +72,8 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
     from atonc.compiler.place.explain import PlacementError
     from atonc.delivery.generate import generating
     from atonc.delivery.layouts.every import advised, layout_tree, require_taken, with_layout
-    from atonc.insight.report import compile_short, compile_text
-    from atonc.insight.report.stage_text import Dump, Stopped
+    from atonc.insight.report import compile_text
+    from atonc.insight.report.compile_text import Dump, Stopped
 
     wanted = compiler_options(options, options.verify)
     wanted = wanted if layout is None else with_layout(wanted, layout)
@@ -108,7 +108,7 @@ def compile_and_show(options: argparse.Namespace, folder: Path | None) -> int:
     elif options.st:
         st_verbs.show(view, options)
     elif not options.quiet:
-        compile_short.print_compiled(view, broken, options.verbose)
+        compile_text.print_compiled(view, broken, options.verbose)
     for sentence in broken:
         print(f"atonc: {sentence}", file=sys.stderr)
     ci.report(options, "analyze" if folder is None else "generate", model, [*_verified(view), *found])
@@ -138,9 +138,7 @@ def check_image(view: CompileView, options: argparse.Namespace) -> None:
         relocating.check_pools(view)
 
 
-def write(
-    view: CompileView, folder: Path, options: argparse.Namespace, trees: Trees | None = None
-) -> CompileView:
+def write(view: CompileView, folder: Path, options: argparse.Namespace, trees: Trees | None = None) -> CompileView:
     """The files that were asked for, the relocatable image and the folder of a layout among them, in one step."""
     from atonc.delivery.generate import generating, st_files
 
@@ -175,7 +173,7 @@ def _release(options: argparse.Namespace) -> str:
 def with_levers(model: Path, wanted: Options, error: PlacementError) -> PlacementError:
     """The error with what lives at the worst step, and the levers, each tried."""
     from atonc.compiler.compile.pipeline import read_model
-    from atonc.insight.explain.fit import shortage_lines
+    from atonc.insight.explain.remedies import shortage_lines
 
     source = read_model(model, wanted)
     error.details = tuple(shortage_lines(source, wanted, error))

@@ -32,13 +32,13 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _ops(options: argparse.Namespace) -> int:
     from atonc.insight.explain.operators import composed, kind_named, operator_table
-    from atonc.insight.report import ops_text
+    from atonc.insight.report import about_text
 
     if options.type:
         return _list_sources(options)
     table = operator_table()
     if options.with_report:
-        write_files(options.output, {REPORT: "\n".join(ops_text.markdown(table)).encode()})
+        write_files(options.output, {REPORT: "\n".join(about_text.operator_markdown(table)).encode()})
     if options.op:
         found = [info for info in table if info.kind == kind_named(options.op)]
         if not found and (several := composed(options.op)):
@@ -48,9 +48,9 @@ def _ops(options: argparse.Namespace) -> int:
             raise InputError(f"no operator is called {options.op[:60]!r}, or it is not supported", remedy=remedy)
         table = tuple(found)
     if options.json:
-        print_document("ops", {"operators": ops_text.as_json(table)})
+        print_document("ops", {"operators": about_text.operator_data(table)})
     elif not options.quiet:
-        show(ops_text.lines(table, options.verbose or bool(options.op)))
+        show(about_text.operator_lines(table, options.verbose or bool(options.op)))
     return 0
 
 

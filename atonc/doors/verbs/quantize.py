@@ -16,7 +16,7 @@ from atonc.machine.base.disk import missing
 from atonc.machine.base.errors import AtoncError, InputError
 
 if TYPE_CHECKING:
-    from atonc.insight.explain.loss import AccuracyReport
+    from atonc.insight.explain.types import AccuracyReport
     from atonc.insight.quantizing.types import Quantised, QuantizeOptions
 
 
@@ -87,15 +87,15 @@ def pages_of(
     result: Quantised, files: tuple[Path, Path, Path], settings: QuantizeOptions, name: str
 ) -> dict[str, bytes]:
     """The page under that name, and beside it the report of the int8 model; `files`: float model, data, int8 model."""
-    from atonc.insight.report.html.quantize_page import QuantizePageParts, page
-    from atonc.insight.report.versions import used
+    from atonc.insight.report.about_text import used_versions
+    from atonc.insight.report.quantize_text import QuantizePageParts, page
     from atonc.insight.workers.unit import digest
 
     model, data, _ = files
     origin = {"float model": result.source, "float model sha256": digest(model)}
     origin |= {"int8 model sha256": hashlib.sha256(result.model).hexdigest()}
     origin |= {"data": data.name, "data sha256": _data_hash(data), "board": settings.board}
-    origin |= used("numpy", "onnx", "onnxruntime", "pillow")
+    origin |= used_versions("numpy", "onnx", "onnxruntime", "pillow")
     if result.chosen.refusal:
         why = f"the compiler refuses the model: {result.chosen.refusal}"
         return {name: page(result, QuantizePageParts(origin, None, why))}

@@ -9,8 +9,7 @@ from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.verbs.common import add_output_options, note
 from atonc.doors.verbs.documents import print_document
 from atonc.doors.verbs.flags import add_declared, declared_values
-from atonc.insight.report.marks import Mark
-from atonc.insight.report.summary import SummaryRow, next_row, summary_lines
+from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
 from atonc.insight.report.terminal import show
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, UnsupportedError

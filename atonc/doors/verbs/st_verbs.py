@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
-    from atonc.insight.validating.distances import OutputResult
+    from atonc.insight.validating.judging import OutputResult
 
 
 def folder(options: argparse.Namespace) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from atonc.doors.verbs.common import add_output_options
 from atonc.doors.verbs.documents import document
 from atonc.doors.verbs.flags import add_declared, declared_values
-from atonc.insight.sweeping.options import SweepOptions
+from atonc.insight.sweeping.plan import SweepOptions
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -54,9 +54,9 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _validate_here(options: argparse.Namespace, model: Path) -> int:
-    from atonc.insight.report import validate_short, validate_text
+    from atonc.insight.report import validate_text
     from atonc.insight.validating import judging
-    from atonc.insight.validating.emulated import validate_model
+    from atonc.insight.validating.validating import validate_model
 
     wanted = compiler_options(options, verify=False)
     found = validate_model(model, declared_values(ValidateOptions, options), wanted)
@@ -70,7 +70,7 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
         print_document("validate", validate_text.as_json(found, options.min_cos, options.per_layer), file_hash(model))
     elif not options.quiet:
         command = partial(_again, model, wanted)
-        show([*_details(found, options), *validate_short.summary(found, options.min_cos, command)])
+        show([*_details(found, options), *validate_text.summary(found, options.min_cos, command)])
     checks = list(judging.checks(found, options.min_cos))
     for check in checks:
         if not check.holds:
@@ -86,11 +86,11 @@ def _again(model: Path, wanted: Options, verb: str, *more: str) -> str:
 
 
 def _details(found: Validation, options: argparse.Namespace) -> list[str]:
-    from atonc.insight.report import validate_short, validate_text
+    from atonc.insight.report import validate_text
 
     if options.verbose or options.per_layer:
         return validate_text.lines(found, options.min_cos, options.per_layer, options.verbose)
-    return validate_short.lines(found, options.min_cos)
+    return validate_text.short_lines(found, options.min_cos)
 
 
 def _save(options: argparse.Namespace, found: Validation) -> None:

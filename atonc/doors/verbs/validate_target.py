@@ -126,7 +126,7 @@ def _compiled(
 
 
 def model_samples(options: argparse.Namespace, source: Graph, count: int) -> list[Sample]:
-    from atonc.insight.validating.emulated import chosen_samples
+    from atonc.insight.validating.validating import chosen_samples
 
     return chosen_samples(source, declared_values(ValidateOptions, options), options.seed, count)
 

@@ -19,7 +19,7 @@ from atonc.insight.accuracy.measure import MeasuredLayer, Measurement, Sample, r
 from atonc.insight.accuracy.power import SignalPower, from_ratio
 from atonc.insight.accuracy.remedies import RemedyTrials
 from atonc.insight.accuracy.symptoms import diagnose
-from atonc.insight.explain.loss import ACTIVATION, KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
+from atonc.insight.explain.types import ACTIVATION, KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError, plain
 
@@ -163,4 +163,3 @@ def _is_own(measured: Measurement, layer: MeasuredLayer, part: str) -> bool:
     data = [measured.source.tensors[name] for name in layer.op.inputs[: moved_inputs(layer.op.kind)] if name]
     quant = layer.format.quant
     return quant is None or not all(quant.same_as(tensor.quant) for tensor in data)
-

@@ -22,7 +22,7 @@ from atonc.compiler.ops import run_graph
 from atonc.insight.accuracy.matching import in_order_of_tflite, match
 from atonc.insight.accuracy.power import Real, SignalPower, channel_axis
 from atonc.insight.accuracy.twin import SUMMED, Twin, fake, is_format, make_twin, real_twin, run_real
-from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
+from atonc.insight.explain.types import ACTIVATION, ARITHMETIC, KINDS, WEIGHTS
 from atonc.insight.quantizing.from_tflite import FIRST
 from atonc.machine.base import progress
 from atonc.machine.base.frozen import dataclass

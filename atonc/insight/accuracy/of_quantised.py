@@ -8,7 +8,7 @@ from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import examine
-from atonc.insight.explain.loss import AccuracyReport
+from atonc.insight.explain.types import AccuracyReport
 from atonc.insight.quantizing.loading import read
 from atonc.insight.quantizing.samples import read_samples
 from atonc.insight.quantizing.types import QuantizeOptions

@@ -15,7 +15,7 @@ from atonc.insight.accuracy.float_layer import float_constants, lost_limit
 from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
 from atonc.insight.accuracy.power import from_ratio
 from atonc.insight.accuracy.twin import SUMMED, make_twin
-from atonc.insight.explain.loss import ACTIVATION, ARITHMETIC, WEIGHTS, Remedy
+from atonc.insight.explain.types import ACTIVATION, ARITHMETIC, WEIGHTS, Remedy
 from atonc.machine.base.errors import AtoncError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 

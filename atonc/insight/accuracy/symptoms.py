@@ -12,7 +12,7 @@ from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.insight.accuracy.float_layer import is_rounded, lost_limit
 from atonc.insight.accuracy.measure import MeasuredLayer, Measurement
 from atonc.insight.accuracy.twin import real_range
-from atonc.insight.explain.loss import ACTIVATION, WEIGHTS
+from atonc.insight.explain.types import ACTIVATION, WEIGHTS
 from atonc.machine.base.frozen import dataclass
 
 MOSTLY = 0.5  # of the noise

@@ -2,19 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.lower.map_ops import Mapped
+from atonc.compiler.ops import is_move
 from atonc.compiler.ops.windows import pair
 from atonc.compiler.plan.task import Purpose
-from atonc.compiler.select.form import RefusedForm
-from atonc.insight.explain import forms, rules, wiring
-from atonc.insight.explain.forms import avoided, decision
-from atonc.insight.explain.types import Decision
+from atonc.compiler.schedule.types import Schedule
+from atonc.compiler.select.form import Alternative, Form, RefusedForm
+from atonc.insight.explain import rules, wiring
+from atonc.insight.explain.types import Decision, LayerView
+from atonc.machine.base.reasons import Rule
 from atonc.machine.base.words import count
+from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.machine import Machine, stm32n6
 from atonc.machine.hw.units.convacc import ConvaccConfig
+
+MEANS = ("mean", "average_pool", "sum")
+MAXIMA = ("max_pool", "reduce_max", "reduce_min")
+FUNCTIONS = ("table", "prelu")
+CONVERSIONS = ("uint8_to_int8", "int8_to_uint8", "requantize", "affine")
+# these say by themselves why a layer takes several epochs
+SEVERAL = (rules.TRANSPOSED, rules.GROUPS, rules.STAGES, rules.PIECES, rules.RESIZE, rules.PARTIAL)
+_HELPERS = {
+    Purpose.FEATURES: (rules.EXTRA_STEPS, "subtract the zero point"),
+    Purpose.PADDING: (rules.PADDED, "write a padded copy"),
+    Purpose.BORDER: (rules.BORDERED, "write a copy as code + 128 or with the zero point around it"),
+    Purpose.KERNELS: (rules.PACKED, "pack the factors"),
+    Purpose.PART: (rules.PARTIAL, "compute or add parts"),
+}
+
+
+def decision(rule: Rule, seen: str) -> Decision:
+    return Decision(rule, seen, rule.limit, rule.remedy)
+
+
+def avoided(rule: Rule, seen: str) -> Decision:
+    """A rule that costs nothing here, for who wonders why it does elsewhere."""
+    return Decision(rule, seen, rule.limit, "", avoided=True)
+
+
+def of_kind(op: Op, tensors: Mapping[str, Tensor], epochs: Sequence[Epoch]) -> list[Decision]:
+    if not epochs:
+        return []
+    source, target = tensors[op.inputs[0]] if op.inputs else None, tensors[op.outputs[0]]
+    several = count(len(epochs), "epoch")
+    if op.kind in FUNCTIONS:
+        return [decision(rules.TABLE, f"{op.kind} over {target.elements:,} values")]
+    if op.kind in CONVERSIONS:
+        return [decision(rules.CONVERSION, f"{op.kind} of {target.elements:,} values")]
+    if op.kind.startswith("resize") and source is not None:
+        return [decision(rules.RESIZE, f"{op.kind} {_size(source)} to {_size(target)}: {several}")]
+    if op.kind == "transpose_conv":
+        down, right = pair(op.attrs.get("stride", 1))
+        return [decision(rules.TRANSPOSED, f"stride {down}x{right}: {down * right} positions, {several}")]
+    if op.kind in MAXIMA and (len(epochs) > 1 or any(epoch.of_kind("CONVACC") for epoch in epochs)):
+        return [decision(rules.STAGES, f"{_window(op)}: {several}")]
+    if op.kind in MEANS and len(epochs) > 1:
+        return [decision(rules.PIECES, f"{_window(op)} over {_size(source or target)}: {several}")]
+    if is_move(op.kind):
+        return [decision(rules.MOVE, f"{op.kind} of {target.elements:,} values")]
+    return []
+
+
+def _window(op: Op) -> str:
+    if "window" not in op.attrs:
+        return op.kind
+    rows, columns = pair(op.attrs["window"])
+    padded = ", padded" if any(op.attrs.get("padding") or ()) else ""
+    return f"a {rows}x{columns} window{padded}"
+
+
+def _size(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape))
+
+
+def of_purposes(purposes: Sequence[Purpose], refused: Sequence[RefusedForm] = ()) -> list[Decision]:
+    """Epochs beside the computing ones, by what the recipe made them for; a padded copy with the reason why the units
+    could not do without."""
+    found = []
+    for purpose, (rule, what) in _HELPERS.items():
+        if count := purposes.count(purpose):
+            seen = f"{count} of {len(purposes)} epochs {what}"
+            if purpose == Purpose.PADDING and refused:
+                seen += f", as units alone refuse {refused[0].seen} (they take {refused[0].limit})"
+            found.append(decision(rule, seen))
+    return found
+
+
+def computing(epochs: Sequence[Epoch], purposes: Sequence[Purpose]) -> list[Epoch]:
+    """Without those that only prepare something."""
+    return [epoch for epoch, purpose in zip(epochs, purposes, strict=True) if purpose not in _HELPERS]
+
+
+def split(epochs: Sequence[Epoch], target: Tensor) -> Decision:
+    """Several epochs that each give a part of the result."""
+    return decision(rules.SPLIT, f"{count(len(epochs), 'epoch')} for {_size(target)} values")
+
 
 SUMS = 2  # port of CONVACC at which partial sums arrive
 SIMD_8X8, SIMD_16X8 = 1, 2
@@ -40,15 +127,15 @@ def of_operator(
     """All rules that gave the operator its form. `purposes`: what its recipe made each epoch for; `shifted`: tensors
     that are stored as code + 128; `refused`: forms that its recipe tried before."""
     found = _of_weights(op, tensors, epochs, purposes, shifted) if op.kind in WEIGHTED else []
-    found += forms.of_kind(op, tensors, epochs)
-    found += forms.of_purposes(purposes, refused)
+    found += of_kind(op, tensors, epochs)
+    found += of_purposes(purposes, refused)
     if op.kind not in WEIGHTED:
         found += [one for one in of_epochs(epochs) if one.rule is rules.WIDE_NUMBERS]
     if all(one.rule is not rules.TABLE for one in found) and any(epoch.of_kind("ACTIV") for epoch in epochs):
         found.append(decision(rules.TABLE, f"ACTIV takes part in this {op.kind}"))
-    computing = forms.computing(epochs, purposes)
-    if len(computing) > 1 and all(one.rule not in forms.SEVERAL for one in found):
-        found.append(forms.split(computing, tensors[op.outputs[0]]))
+    works = computing(epochs, purposes)
+    if len(works) > 1 and all(one.rule not in SEVERAL for one in found):
+        found.append(split(works, tensors[op.outputs[0]]))
     return found
 
 
@@ -153,3 +240,90 @@ def awkward(counts: Iterable[int]) -> tuple[int, ...]:
 
 def _has_no_small_factor(count: int) -> bool:
     return all(count % prime for prime in _SMALL_PRIMES)
+
+
+def has_no_epoch(op: str, schedule: Schedule) -> bool:
+    """Whether some of its work runs behind another operator; for one without steps that is all of it."""
+    return any(merge.consumer == op for merge in schedule.merges)
+
+
+def prepared(op: str, schedule: Schedule) -> bool:
+    """Whether another operator writes its features as its units want them."""
+    own = (merge for merge in schedule.merges if merge.consumer == op)
+    return any(task.purpose == Purpose.FEATURES for merge in own for task in merge.group.tasks)
+
+
+def of_stripes(op: str, mapped: Mapped) -> Iterator[Decision]:
+    for stripe in mapped.stripes:
+        if op in stripe.ops:
+            first, last = stripe.ops[0], stripe.ops[-1]
+            seen = f"{stripe.bands} bands of rows, {len(stripe.ops)} layers in turn, {first} to {last}"
+            yield decision(rules.STRIPED, seen)
+    if op in mapped.unstriped:
+        yield decision(rules.UNSTRIPED, mapped.unstriped[op].seen)
+
+
+def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:
+    for merge in schedule.merges:
+        kept = f"; {merge.through[-60:]} is written all the same, for others" if merge.kept else ""
+        if merge.consumer == op:
+            yield decision(rules.CHAINED, f"behind {merge.producer}: {merge.saved_cycles:,} cycles less{kept}")
+        elif merge.producer == op:
+            yield decision(rules.CARRIES, f"{merge.consumer}: {merge.saved_cycles:,} cycles less{kept}")
+    for apart in schedule.apart:
+        if apart.consumer == op:
+            yield decision(rules.APART, f"not behind {apart.producer} ({apart.rule}): {apart.seen}")
+    for one in schedule.co_scheduled:
+        for mine, others in ((one.ops, one.others), (one.others, one.ops)):
+            if op in mine:
+                names = ", ".join(other for other in others if other != op) or "another part of itself"
+                yield decision(rules.BESIDE, f"beside {names[-200:]}: {one.saved_cycles:,} cycles less")
+                break
+
+
+def of_form(form: Form | None) -> Iterator[Decision]:
+    """What was taken, and what else was possible at which cost. Forms without a name differ in details only."""
+    rivals: dict[str, list[Alternative]] = {}
+    for one in form.alternatives if form else ():
+        if one.label and one.chosen and not one.because:
+            rivals.setdefault(one.chosen, []).append(one)
+    for chosen, others in rivals.items():
+        dearer = ", ".join(f"{one.label} {one.form.cycles:,}" for one in others)
+        yield decision(rules.CHEAPEST, f"{chosen}: {others[0].chosen_form.cycles:,} cycles; {dearer}")
+
+
+def at_clocks(
+    layers: Iterable[LayerView], machine: Machine, programmed_by: str = hardware.CONTROLLER
+) -> tuple[LayerView, ...]:
+    found = tuple(layers)
+    usual = machine.clocks == stm32n6().clocks and not machine.measured
+    limits = {} if usual else _limits(machine)
+    limits |= _programming(machine) if programmed_by == hardware.CPU else {}
+    if not limits:
+        return found
+    return tuple(
+        replace(layer, decisions=tuple(replace(d, limit=limits.get(d.rule.id, d.limit)) for d in layer.decisions))
+        for layer in found
+    )
+
+
+def _limits(machine: Machine) -> dict[str, str]:
+    """Says by rule what the machine at hand does, in the words of the rule."""
+    clocks, timing = machine.clocks, machine.timing
+    bank = f"one 8-byte beat per {timing.read_beat:.3g} cycles (read) or {timing.write_beat:.3g} (write) on an NPU RAM"
+    return {
+        rules.BOUNDS["flash"].id: _rate(clocks.flash_mb_per_s, machine.flash_byte_cycles),
+        rules.BOUNDS["hyperram"].id: _rate(clocks.hyperram_mb_per_s, machine.hyperram_byte_cycles),
+        rules.BOUNDS["cpu"].id: f"{clocks.cpu_mhz:g} MHz",
+        rules.BOUNDS["bank"].id: f"{bank}, per {timing.noc_beat:.3g} on a CPU RAM",
+    }
+
+
+def _programming(machine: Machine) -> dict[str, str]:
+    by_word, behind = machine.timing.cpu_before_word, machine.timing.cpu_after_constant
+    said = f"{by_word:g} CPU cycles per word of the program, and {behind:g} or more behind the epoch"
+    return {rules.BOUNDS["programming"].id: said}
+
+
+def _rate(mb_per_s: float, byte_cycles: float) -> str:
+    return f"{mb_per_s:g} MB/s: {byte_cycles:.3g} cycles per byte"

@@ -9,10 +9,8 @@ from pathlib import Path
 
 from atonc.compiler.place.usage import memory_use
 from atonc.compiler.plan.types import FILLED, BufferKind
-from atonc.insight.explain import decide, flow, folder_memory, rules, tensors, vendor, wiring
-from atonc.insight.explain.clocked import at_clocks
-from atonc.insight.explain.epoch_share import own_view
-from atonc.insight.explain.flow import node_names
+from atonc.insight.explain import decide, rules, tensors, vendor, wiring
+from atonc.insight.explain.decide import at_clocks
 from atonc.insight.explain.info_folder import find_info, info_view
 from atonc.insight.explain.limits import limit_of
 from atonc.insight.explain.live import least_bytes, pool_views
@@ -30,6 +28,8 @@ from atonc.insight.explain.types import (
     TensorView,
     shares,
 )
+from atonc.insight.explain.vendor import node_names
+from atonc.insight.explain.wiring import own_view
 from atonc.insight.runs.safety import network_context
 from atonc.machine.base.build_folder import read_whole
 from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError, plain
@@ -95,7 +95,7 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
     saved = read_saved(network, {step.number: step.kind for step in steps})
     cost = network_cost(net, steps, machine, info)
     views = _views(steps, cost, info, saved, node_names(network, steps))
-    buffers, banks = _buffers(network, steps, info, saved), folder_memory.banks(network)
+    buffers, banks = _buffers(network, steps, info, saved), vendor.banks(network)
     in_code = (saved.relocatable_bytes, saved.code_constants_bytes) if saved else (0, 0)
     memory = memory_use(buffers, banks, *in_code)
     pools = pool_views(banks, memory.by_pool)
@@ -124,8 +124,8 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = _as_built) -> NetworkView:
         reproduce={**_reproduce(network, info), **(saved.reproduce if saved else {})},
         options=saved.options if saved else None,
         silicon=_silicon(network, steps, cost),
-        inputs=saved.inputs if saved else tuple(map(flow.file_tensor, network.inputs)),
-        outputs=saved.outputs if saved else tuple(map(flow.file_tensor, network.outputs)),
+        inputs=saved.inputs if saved else tuple(map(vendor.file_tensor, network.inputs)),
+        outputs=saved.outputs if saved else tuple(map(vendor.file_tensor, network.outputs)),
         tensors=saved.tensors if saved else _tensors(network, info),
         verified=saved.verified if saved else None,
     )
@@ -137,7 +137,7 @@ def _buffers(
     """As they were saved, with all that shares memory; of folders of others what their files tell."""
     if saved is not None:
         return saved.buffers
-    return folder_memory.listed_buffers(info, network, steps) if info else folder_memory.buffers(network, steps)
+    return vendor.listed_buffers(info, network, steps) if info else vendor.buffers(network, steps)
 
 
 def _programmed_by(steps: Sequence[NetworkStep]) -> str:
@@ -145,16 +145,16 @@ def _programmed_by(steps: Sequence[NetworkStep]) -> str:
     return hardware.CPU if by_cpu else hardware.CONTROLLER
 
 
-def _flow(info: CInfo | None, buffers: Sequence[BufferView], steps: Sequence[NetworkStep]) -> flow.BufferFlow:
+def _flow(info: CInfo | None, buffers: Sequence[BufferView], steps: Sequence[NetworkStep]) -> vendor.BufferFlow:
     if info is None:
-        return flow.program_flow(steps, buffers)
-    return flow.info_flow(info, buffers, (step.number for step in steps))
+        return vendor.program_flow(steps, buffers)
+    return vendor.info_flow(info, buffers, (step.number for step in steps))
 
 
 def _tensors(network: CompiledNetwork, info: CInfo | None) -> dict[str, TensorView]:
-    found = {b.name: flow.info_tensor(b) for b in info.buffers if not b.is_param} if info else {}
+    found = {b.name: vendor.info_tensor(b) for b in info.buffers if not b.is_param} if info else {}
     listed = (*network.inputs, *network.internals, *network.outputs)
-    return found | {b.name: flow.file_tensor(b) for b in listed if not b.is_param}
+    return found | {b.name: vendor.file_tensor(b) for b in listed if not b.is_param}
 
 
 def _silicon(network: CompiledNetwork, steps: Sequence[NetworkStep], cost: NetworkCost) -> Summary:
@@ -305,13 +305,13 @@ def _layers(
     views: Sequence[StepView],
     buffers: Sequence[BufferView],
     external: set[str],
-    streams: flow.BufferFlow,
+    streams: vendor.BufferFlow,
     network: CompiledNetwork,
 ) -> Iterable[LayerView]:
     """Epochs of the same node that follow each other are one layer."""
     rows = list(zip(steps, views, strict=True))
-    shapes = {b.name: flow.file_shape(b) for b in (*network.internals, *network.outputs) if not b.is_param}
-    params = vendor.params_by_node(map(flow.file_tensor, network.params))
+    shapes = {b.name: vendor.file_shape(b) for b in (*network.internals, *network.outputs) if not b.is_param}
+    params = vendor.params_by_node(map(vendor.file_tensor, network.params))
     for (name, _), members in groupby(rows, key=lambda row: (row[1].layer, row[1].on)):
         own = list(members)
         numbers = [view.number for _, view in own]
@@ -362,7 +362,7 @@ def _with_layers(
 ) -> tuple[BufferView, ...]:
     """Each buffer with the layer whose epoch writes it first; constants with the one that reads them."""
     writers = {view.number: view.layer for view in views}
-    readers = folder_memory.readers(buffers, steps, writers)
+    readers = vendor.readers(buffers, steps, writers)
 
     def layer(b: BufferView) -> str:
         if b.kind in FILLED:

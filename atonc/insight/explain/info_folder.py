@@ -9,8 +9,8 @@ from pathlib import Path
 
 from atonc.compiler.place.pools import outside_chip
 from atonc.compiler.place.usage import CountedPool, memory_use
-from atonc.insight.explain import decide, flow, rules, vendor
-from atonc.insight.explain.clocked import at_clocks
+from atonc.insight.explain import decide, rules, vendor
+from atonc.insight.explain.decide import at_clocks
 from atonc.insight.explain.live import least_bytes, pool_views
 from atonc.insight.explain.types import (
     CPU,
@@ -75,7 +75,7 @@ def info_view(path: Path, machine: Machine) -> NetworkView:
         basis=ESTIMATED,
         inputs=edge(info, info.inputs),
         outputs=edge(info, info.outputs),
-        tensors={b.name: flow.info_tensor(b) for b in info.buffers if not b.is_param},
+        tensors={b.name: vendor.info_tensor(b) for b in info.buffers if not b.is_param},
     )
 
 
@@ -88,7 +88,7 @@ def _with_layers(buffers: Sequence[BufferView], layers: Sequence[LayerView]) -> 
 
 def edge(info: CInfo, numbers: Sequence[int]) -> tuple[TensorView, ...]:
     listed = {b.id: b for b in info.buffers}
-    return tuple(flow.info_tensor(listed[one]) for one in numbers if one in listed)
+    return tuple(vendor.info_tensor(listed[one]) for one in numbers if one in listed)
 
 
 def _tool(tools: Mapping[str, str]) -> str:
@@ -128,8 +128,8 @@ def _convolves(node: InfoNode) -> bool:
 def _layers(
     steps: Sequence[StepView], info: CInfo, buffers: Sequence[BufferView], external: set[str]
 ) -> list[LayerView]:
-    found, streams = list[LayerView](), flow.info_flow(info, buffers, (step.number for step in steps))
-    params = vendor.params_by_node(flow.info_tensor(b) for b in info.buffers if b.is_param)
+    found, streams = list[LayerView](), vendor.info_flow(info, buffers, (step.number for step in steps))
+    params = vendor.params_by_node(vendor.info_tensor(b) for b in info.buffers if b.is_param)
     listed = {b.name: b for b in info.buffers}
     outside = {b.name for b in buffers if b.pool in external}
     for (name, on), members in groupby(steps, key=lambda step: (step.layer, step.on)):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from atonc.compiler.compile import reproduce
 from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN
 from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.frontends.coverage import CONVERSIONS, coverage
 from atonc.compiler.ir import Op, layer_name
@@ -15,19 +18,18 @@ from atonc.compiler.ops.macs import macs
 from atonc.compiler.place.pools import is_external
 from atonc.compiler.plan.types import FILLED as READ_ONLY
 from atonc.compiler.plan.types import EpochPlan
+from atonc.compiler.schedule.shares import Share
 from atonc.compiler.select.rules import NOT_CODES
-from atonc.insight.explain import decide, encryption, rules, tensors, wiring
-from atonc.insight.explain.chained import has_no_epoch, of_form, of_schedule, of_stripes, prepared
-from atonc.insight.explain.clocked import at_clocks
-from atonc.insight.explain.epoch_share import own_view
-from atonc.insight.explain.limits import limit_of
-from atonc.insight.explain.own_steps import OwnStep, own_steps
+from atonc.insight.explain import decide, rules, tensors, wiring
+from atonc.insight.explain.decide import at_clocks, has_no_epoch, of_form, of_schedule, of_stripes, prepared
+from atonc.insight.explain.limits import layer_work, limit_of
 from atonc.insight.explain.types import (
     CPU,
     NOTHING,
     NPU,
     BufferView,
     Decision,
+    EpochShare,
     LayerError,
     LayerFacts,
     LayerView,
@@ -37,8 +39,48 @@ from atonc.insight.explain.types import (
     Verified,
     shares,
 )
-from atonc.insight.explain.work import layer_work
+from atonc.insight.explain.wiring import own_view, restricted
 from atonc.machine.cost.network import NetworkCost, StepCost
+from atonc.machine.hw.safety.evidence.streng import DECIPHERS
+
+
+class OwnStep(NamedTuple):
+    """A step as one operator has it."""
+
+    step: ProgramStep
+    cost: StepCost
+    part: EpochShare | None = None  # of the epoch, where others share it
+
+
+def own_steps(compiled: Compiled, costs: tuple[StepCost, ...]) -> dict[str, list[OwnStep]]:
+    """By operator. An epoch that several share appears with each, with the units and the part of the cycles that are
+    its own: all parts together are the whole."""
+    found: dict[str, list[OwnStep]] = {}
+    for step, cost, owned in zip(compiled.program.steps, costs, compiled.scheduled.shares, strict=True):
+        parts = [OwnStep(step, cost)] if len(owned) == 1 else _parts(step, cost, owned)
+        for share, part in zip(owned, parts, strict=True):
+            found.setdefault(share.op, []).append(part)
+    return found
+
+
+def _parts(step: ProgramStep, cost: StepCost, shares: tuple[Share, ...]) -> list[OwnStep]:
+    total = sum(share.elements for share in shares)
+    rows, before = [], 0
+    for share in shares:
+        part = EpochShare(step.number, before, share.elements, total, tuple(sorted(share.units)))
+        before += share.elements
+        cycles = part.cycles(cost.cycles)
+        own = replace(cost, cycles=cycles, milliseconds=cost.milliseconds * cycles / max(1, cost.cycles))
+        rows.append(OwnStep(_restricted(step, share, part), own, part))
+    return rows
+
+
+def _restricted(step: ProgramStep, share: Share, part: EpochShare) -> ProgramStep:
+    """The step as if it had the tasks of one operator only."""
+    epoch, plan, first = step.epoch, step.plan, share.tasks[0]
+    assert epoch is not None and isinstance(plan, EpochPlan)
+    named = replace(plan, origin=first.origin, title=first.title, purpose=first.purpose)
+    return replace(step, epoch=restricted(epoch, part), plan=named)
 
 
 def network_view(view: CompileView) -> NetworkView:
@@ -66,7 +108,7 @@ def network_view(view: CompileView) -> NetworkView:
         ),
         memory=view.memory,
         lower_bound_bytes=compiled.layout.lower_bound_bytes,
-        notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *encryption.notes(view)))),
+        notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *encryption_notes(view)))),
         reproduce=dict(view.reproduce),
         options=reproduce.asked(view.options),
         coverage=coverage(view.compiled.source),
@@ -241,3 +283,17 @@ def _buffers(view: CompileView) -> tuple[BufferView, ...]:
         )
         for h in homes
     )
+
+
+def encryption_notes(view: CompileView) -> list[str]:
+    """Nothing without `--encrypt-weights`."""
+    if view.compiled.written.encrypted is None:
+        return []
+    known = [] if not view.options.encrypt_acc_confs else [f"{ACC_CONFS} (--no-encrypt-acc-confs takes note of it)"]
+    return [f"encrypted weights: {encryption_evidence(view)}; {UNSEEN}", *known]
+
+
+def encryption_evidence(view: CompileView) -> str:
+    """What stands behind it: nothing but the emulator, or a board that answered the probes as well."""
+    probed = DECIPHERS in view.compiled.target.trust.board.confirmed
+    return f"{IN_PLAIN}{', but your board reads back what it enciphers' if probed else ''}"

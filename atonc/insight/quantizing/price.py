@@ -9,7 +9,7 @@ from typing import Any
 from atonc.compiler.compile.pipeline import Compiled, compile_graph, memories
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
-from atonc.insight.explain.own_steps import own_steps
+from atonc.insight.explain.ours import own_steps
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.frozen import dataclass

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
-from atonc.insight.explain.loss import KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
-from atonc.insight.report.marks import Mark, Marked, note
+from atonc.insight.explain.types import KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
+from atonc.insight.report.document import Mark, Marked, note
 from atonc.machine.base.errors import sentence
 
 LOSSLESS = "lossless"  # no noise at all, in JSON too: infinity is no number there

@@ -2,34 +2,114 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.emit.program import ProgramStep
+from atonc.compiler.compile.pipeline import Compiled, Scheduled
+from atonc.compiler.emit.encryption import count as count_encrypted
+from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.frontends.coverage import coverage, quantiser
-from atonc.compiler.ir import Graph
-from atonc.compiler.lower.map_ops import CpuReason
+from atonc.compiler.ir import Graph, text
+from atonc.compiler.lower.map_ops import CpuReason, Mapped
+from atonc.compiler.lower.semantics.error_model import ExpectedError, expected_errors
 from atonc.compiler.place.notes import placement_notes
 from atonc.compiler.place.types import Placed
+from atonc.compiler.plan.task import tasks_of
 from atonc.compiler.plan.types import BufferKind, CpuPlan
+from atonc.compiler.request.options import STAGES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
-from atonc.insight.explain import encryption
-from atonc.insight.report import encryption_text, energy_text, silicon_text
-from atonc.insight.report.epoch_table import EpochRow, epoch_table
-from atonc.insight.report.error_text import error_data, error_lines
-from atonc.insight.report.marks import Mark, Marked, head, note
+from atonc.insight.explain.ours import encryption_evidence, encryption_notes
+from atonc.insight.explain.rules import bound_in_short
+from atonc.insight.report import parts
+from atonc.insight.report.document import (
+    NAME,
+    WORTH,
+    Mark,
+    Marked,
+    OnCpu,
+    SummaryRow,
+    cpu_row,
+    files_row,
+    flash_row,
+    head,
+    latency_row,
+    next_row,
+    note,
+    ram_row,
+    resident_step,
+    summary_lines,
+)
+from atonc.insight.report.parts import EpochRow, epoch_table
 from atonc.insight.report.run_text import cost_lines, violation_data
-from atonc.insight.validating.judging import is_close
+from atonc.insight.report.terminal import show
+from atonc.insight.validating.judging import MIN_COSINE, is_close
+from atonc.machine.base.about import __version__
+from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import count, elided, is_are, times
+from atonc.machine.base.reasons import Rule
+from atonc.machine.base.words import count, elided, is_are, ms_text, shell, size_text, times
 from atonc.machine.cost.network import spill_lines
+from atonc.machine.hw.safety.evidence.grades import Grade
 
 if TYPE_CHECKING:
+    from atonc.compiler.compile.compile_view import CompileView
     from atonc.compiler.verify.verify import VerifyReport
+
+MANY_CODES = 20  # codes: a worst case beyond says little
+SMALL_CODES = 0.5  # codes: below, a layer differs from exact arithmetic by one code now and then
+
+
+def error_lines(compiled: Compiled) -> list[str]:
+    layers = expected_errors(compiled.graph, compiled.mapped)
+    exact, small = sum(e.local == 0 for e in layers), sum(0 < e.local <= SMALL_CODES for e in layers)
+    lines = [
+        "expected error before the last rounding, in codes, each layer on the inputs that it really has: "
+        f"{exact} exact, {small} up to {SMALL_CODES:g}, {len(layers) - exact - small} above",
+        *(f"  {e.local:8.3f} {e.kind:14} {e.node}" for e in sorted(layers, key=lambda e: -e.local)),
+    ]
+    saturating = [e for e in layers if e.saturates]
+    if saturating:
+        lines.append(
+            f"  sums of {count(len(saturating), 'layer')} have room for {min(e.room for e in saturating):.3g} times "
+            f"those of typical inputs or more, not for all: {', '.join(e.node for e in saturating)}"
+        )
+    for name, peak in output_peaks(compiled, layers).items():
+        if peak <= MANY_CODES:  # beyond, the worst case of deep networks says nothing; the verification measures it
+            lines.append(f"  output {name}, all layers together: within {count(peak, 'code')}")
+    return lines
+
+
+def output_peaks(compiled: Compiled, layers: tuple[ExpectedError, ...]) -> dict[str, float]:
+    by_op = {e.op: e for e in layers}
+    producers = compiled.graph.producers
+    return {n: float(by_op[producers[n].name].deviation.peak) for n in compiled.graph.outputs if n in producers}
+
+
+def error_data(compiled: Compiled) -> dict[str, Any]:
+    layers = expected_errors(compiled.graph, compiled.mapped)
+    return {
+        "layers": [
+            {
+                "node": e.node,
+                "op": e.kind,
+                "error": e.local,
+                "may_saturate": e.saturates,
+                "room": e.room if e.saturates else None,
+                "peak": float(e.deviation.peak),
+            }
+            for e in layers
+        ],
+        "outputs": output_peaks(compiled, layers),
+    }
+
 
 LONG_NAME = 60
 
@@ -95,7 +175,7 @@ def _head(view: CompileView) -> list[str]:
         f"layers: {kinds}",
         f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU",
         f"safety: {_count(view, 'violation')}, {_count(view, 'unproven form')}",
-        *silicon_text.lines(view.compiled.silicon, verbose=True),
+        *parts.silicon_lines(view.compiled.silicon, verbose=True),
     ]
 
 
@@ -167,12 +247,12 @@ def _memory(view: CompileView) -> list[str]:
         lines.append(f"  programs whose addresses are set at run time: {memory.relocatable_bytes:,} bytes of variables")
     if memory.spilled_bytes:
         lines.append(f"  {memory.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
-    lines += encryption_text.lines(view)
+    lines += encryption_lines(view)
     return [*lines, *(note(text, indent="  ") for text in memory_notes(view))]
 
 
 def memory_notes(view: CompileView) -> list[str]:
-    notes = [*encryption.notes(view), *placement_notes(view.compiled.layout, view.board)]
+    notes = [*encryption_notes(view), *placement_notes(view.compiled.layout, view.board)]
     for user in view.compiled.program.user_io:
         where = " in NPU RAM (0x34200000 to 0x343c0000)" if user.npu_ram_only else ""
         notes.append(
@@ -283,7 +363,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "st_cycles": cost.st_cycles,
         "latency_ms": cost.latency_ms,
         **cost.band.as_data(cost.latency_ms),
-        **energy_text.as_json(cost.energy),
+        **parts.energy_data(cost.energy),
         "clocks": {"npu_mhz": cost.npu_mhz, "cpu_mhz": cost.cpu_mhz},
         "bound_by": dict(cost.bound_by),
         "memory": {
@@ -300,11 +380,11 @@ def as_json(view: CompileView) -> dict[str, Any]:
             "lower_bound_bytes": compiled.layout.lower_bound_bytes,
             **({"initialisation_ms": copying_ms(view)} if view.memory.resident_bytes else {}),
         },
-        "encryption": encryption_text.as_json(view),
+        "encryption": encryption_data(view),
         "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
         "coverage": coverage_data(compiled.source),
         "unproven": [violation_data(v) for v in compiled.findings],
-        "silicon": silicon_text.as_json(compiled.silicon),
+        "silicon": parts.silicon_data(compiled.silicon),
         "errors": error_data(compiled),
         "verify": _verify_data(compiled.report),
         "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *memory_notes(view)))),
@@ -378,3 +458,259 @@ def reason_data(reasons: Sequence[CpuReason]) -> list[dict[str, str]]:
         {"node": r.node, "op": r.op, "rule": r.rule.id, "seen": r.seen, "limit": r.limit, "remedy": r.remedy}
         for r in reasons
     ]
+
+
+_SLOWEST, _BOUNDS, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 3, 2, 3  # short_lines of each
+_EDGE_NAME = 19  # characters
+
+
+def print_compiled(view: CompileView, broken: Sequence[str], verbose: bool) -> None:
+    """Details, then the figures that people look for; `broken`: gates that do not hold."""
+    time = ["", f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
+    details = [*report_lines(view), *time] if verbose else short_lines(view)
+    show([*details, *summary(view, broken)])
+
+
+def short_lines(view: CompileView) -> list[str]:
+    return [*_short_head(view), *_short_time(view), *_short_cpu(view), *_short_memory(view), *_evidence(view)]
+
+
+def _short_head(view: CompileView) -> list[str]:
+    source, graph = view.compiled.source, view.compiled.graph
+    size = f"{model_size(view)}, {view.macs / 1e6:,.1f} M MACs"
+    edges = [("input ", name) for name in graph.inputs[:_MOST_EDGES]] + [
+        ("output", name) for name in graph.outputs[:_MOST_EDGES]
+    ]
+    more = len(graph.inputs) + len(graph.outputs) - len(edges)
+    notes = list(dict.fromkeys((*source.notes, *graph.notes, *memory_notes(view))))
+    return [
+        head(elided(view.model, NAME), f": {size}"),
+        *(f"  {edge} {edge_text(graph, name, _EDGE_NAME)}" for edge, name in edges),
+        *([f"  and {count(more, 'more input or output', 'more inputs and outputs')} (-v)"] if more else []),
+        *(note(text, "  ") for text in notes[:_MOST_NOTES]),
+        *([f"  and {count(len(notes) - _MOST_NOTES, 'more note')} (-v)"] if len(notes) > _MOST_NOTES else []),
+    ]
+
+
+def _short_time(view: CompileView) -> list[str]:
+    cost = view.cost
+    pairs = zip(view.compiled.program.steps, cost.steps, strict=True)
+    slow = sorted(((step.epoch is None, one) for step, one in pairs), key=lambda row: -row[1].milliseconds)[:_SLOWEST]
+    guessed = "; ~: guessed" if any(not one.known for _, one in slow) else ""
+    shares = list(cost.bound_by.items())[:_BOUNDS]
+    out: list[str] = [head("time", f": what {count(len(cost.steps), 'epoch')} (units that run at once) wait for")]
+    out += [f"  {100 * share:3.0f} %  {label:12} {bound_in_short(label)}" for label, share in shares]
+    out.append(head("slowest epochs", f" (cycles, where, waits for, layer{guessed})"))
+    for on_cpu, one in slow:
+        cycles = f"{'' if one.known else '~'}{one.cycles:,}"
+        after = f"  {one.bound_by:12} {elided(one.origin, NAME)}"
+        share = 100 * one.cycles / max(1, cost.cycles)
+        out.append(Marked.of((f"  {share:3.0f} % {cycles:>12}  ", None), _place(on_cpu), (after, None)))
+    return out
+
+
+def _place(on_cpu: bool) -> tuple[str, Mark | None]:
+    return ("cpu", Mark.ON_CPU) if on_cpu else ("npu", None)
+
+
+def _short_cpu(view: CompileView) -> list[str]:
+    """Operators by the rule that sent them there; and what the quantiser left in float."""
+    groups: dict[tuple[str, Rule], list[CpuStep]] = {}
+    for step in cpu_steps(view):
+        groups.setdefault((step.reason.op, step.reason.rule), []).append(step)
+    spent = {key: sum(step.milliseconds for step in members) for key, members in groups.items()}
+    shown = sorted(groups, key=lambda key: -spent[key])[:_GROUPS]
+    out: list[str] = [head("on the CPU", " (`atonc explain` tries what to do)")] if shown else []
+    out += [f"  {times(len(groups[key]), key[0])}, {ms_text(spent[key])}: {key[1].sentence}" for key in shown]
+    out += [f"  and {count(len(groups) - _GROUPS, 'more kind')} (-v)"] if len(groups) > _GROUPS else []
+    left = Counter(node.kind for node in coverage(view.compiled.source).float_nodes)
+    if left:
+        kinds = [f"{number} {kind}" for kind, number in left.most_common(_GROUPS)] + ["..."] * (len(left) > _GROUPS)
+        out.append(note(f"left in float by the quantiser: {', '.join(kinds)} (-v says why)"))
+    return out
+
+
+def _short_memory(view: CompileView) -> list[str]:
+    out: list[str] = [head("memory of ", view.board.name)]
+    for pool in view.board.pools:
+        if used := view.memory.by_pool.get(pool.name, 0):
+            share = 100 * used / pool.size_bytes
+            out.append(f"  {pool.name:12} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
+    if in_code := view.memory.code_constants_bytes:
+        out.append(f"  {'in the code':12} {in_code:12,} bytes of constants of CPU layers ({view.name}.c, flash)")
+    out += encryption_lines(view)
+    return [*out, *([note(KERNELS_IN_RAM)] if view.memory.resident_bytes else [])]
+
+
+def _evidence(view: CompileView) -> list[str]:
+    """How near the epochs are to those of published programs."""
+    found = view.compiled.silicon
+    if not sum(found.epochs.values()):
+        return []
+    mark = Mark.ALARM if found.epochs[Grade.UNSEEN] else None
+    line = Marked.of(("evidence:", Mark.HEAD), (f" {parts.grade_text(found)}", mark))
+    return [line, *map(note, parts.assumed(found))]
+
+
+# ----------------------------------------------------------------------------------------------------------- summary
+
+
+def summary(view: CompileView, broken: Sequence[str] = ()) -> list[str]:
+    cost = view.cost
+    on_cpu = [(step.reason, step.milliseconds) for step in cpu_steps(view)]
+    clocks = f"NPU {cost.npu_mhz:.0f} MHz, CPU {cost.cpu_mhz:.0f} MHz"
+    return summary_lines(
+        (
+            latency_row(cost.latency_ms, f"predicted ({cost.band.span(cost.latency_ms)})", clocks),
+            ram_row(view.memory),
+            flash_row(view.memory),
+            cpu_row([OnCpu(r.node, r.op, ms) for r, ms in on_cpu], cost.latency_ms),
+            _verified(view),
+            _gates(broken) if broken else parts.energy_row(cost.energy),
+            files_row(view.files),
+            next_row(_next(view)),
+        )
+    )
+
+
+def _gates(broken: Sequence[str]) -> SummaryRow:
+    return SummaryRow("gates", f"{count(len(broken), 'gate')} broken", Mark.ALARM)
+
+
+def _verified(view: CompileView) -> SummaryRow:
+    report = view.compiled.report
+    if report is None:
+        return SummaryRow("verified", "no: the emulator was not asked (--no-verify)", Mark.DOUBT)
+    cosine = min((output.cosine for output in report.outputs), default=1.0)
+    off = f"at most {count(round(report.worst_layer), 'code')} off" if report.worst_layer else "all exact"
+    inputs = f"{count(report.layers, 'layer')} emulated on {count(report.samples, 'input')}"
+    said = f"{inputs}, {off}; cosine of outputs {cosine:.6f}"
+    if all(is_close(output.cosine, output.within1_percent) for output in report.outputs):
+        return SummaryRow("verified", said, Mark.GOOD)
+    return SummaryRow("verified", f"{said}, below {MIN_COSINE}: `atonc validate` judges it", Mark.DOUBT)
+
+
+def _next(view: CompileView) -> str:
+    """The step that brings most, of those whose effect is known or that find it out."""
+    ms, spilled = view.cost.latency_ms, view.memory.spilled_bytes
+    if spilled:
+        return f"{view.again('explain')}: tries what brings {size_text(spilled)} back onto the chip"
+    if found := resident_step(view.resident_outlook, ms):
+        return found
+    if view.cost.cpu_ms > (1 - WORTH) * ms:
+        return f"{view.again('explain')}: tries what to do about {ms_text(view.cost.cpu_ms)} on the CPU"
+    if view.files:
+        return f"{shell('view', Path(view.files[0]).parent)}: the report in the browser, layer by layer"
+    return f"{view.again('generate')}: writes the C files and memory images"
+
+
+def encryption_lines(view: CompileView) -> list[str]:
+    """For the section on memory; nothing without `--encrypt-weights`."""
+    region = view.compiled.written.encrypted
+    if region is None:
+        return []
+    found = count_encrypted(view.compiled.written, view.compiled.graph)
+    return [
+        f"  to be encrypted: {found.encrypted_bytes:,} bytes of weights, {region.size_bytes:,} bytes of the image of "
+        f"{region.pool} from offset {region.offset:,} on ({region.start:#010x}); "
+        f"{count(found.engines, 'reader')} in {count(found.epochs, 'epoch')} decipher them",
+        f"  in plain: {found.plain_bytes:,} bytes of weights, of layers on the CPU, in {view.name}.c",
+    ]
+
+
+def encryption_data(view: CompileView) -> dict[str, Any] | None:
+    region = view.compiled.written.encrypted
+    if region is None:
+        return None
+    found = count_encrypted(view.compiled.written, view.compiled.graph)
+    return {
+        "pool": region.pool,
+        "address": region.start,
+        "offset": region.offset,
+        "size_bytes": region.size_bytes,
+        "encrypted_bytes": found.encrypted_bytes,
+        "plain_bytes": found.plain_bytes,
+        "engines": found.engines,
+        "epochs": found.epochs,
+        "evidence": encryption_evidence(view),
+    }
+
+
+class Stopped(Exception):
+    """The user wanted to go no further; no error."""
+
+
+@dataclass
+class Dump:
+    """Watches a compilation. A stage that is repeated, because something did not fit, is shown as it was last."""
+
+    folder: Path | None
+    last: str | None = None
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, stage: str, result: object) -> None:
+        self.texts[stage] = "".join(f"{line}\n" for line in _stage_lines(result))
+        if stage == self.last:
+            raise Stopped
+
+    def write(self) -> None:
+        """What was seen so far, also of a compilation that failed."""
+        if self.folder is not None and self.texts:
+            numbered = ((STAGES.index(stage) + 1, stage, content) for stage, content in self.texts.items())
+            write_files(self.folder, {f"{number}_{stage}.txt": content.encode() for number, stage, content in numbered})
+
+
+def _stage_lines(result: object) -> Iterator[str]:
+    if isinstance(result, Graph):
+        yield from text.dump(result).splitlines()
+    elif isinstance(result, Mapped):
+        yield from _tasks(result)
+    elif isinstance(result, Scheduled):
+        yield from _steps(result)
+    elif isinstance(result, Program):
+        yield from _homes(result)
+    else:
+        raise TypeError(type(result).__name__)
+
+
+def _tasks(mapped: Mapped) -> Iterator[str]:
+    """Lists the tasks of every operator: chains of units over buffers, without unit numbers."""
+    for work in mapped.works:
+        if work.call is not None:
+            yield f"cpu {work.call.title}"
+        for task in tasks_of(work.groups):
+            yield f"npu {task.title}"
+            yield from (f"    {name}: {use.buffer}" for name, use in task.engines.items())
+            yield from (f"    {wire.source} -> {wire.target}:{wire.port}" for wire in task.wires)
+    for name, source in mapped.context.aliases.items():
+        yield f"alias {name} = {source}"
+
+
+def _steps(scheduled: Scheduled) -> Iterator[str]:
+    for number, plan in enumerate(scheduled.plans, 1):
+        where = "cpu" if isinstance(plan, CpuPlan) else "npu"
+        yield f"{number} {where} {plan.title}"
+        yield f"    {', '.join(sorted(plan.reads()))} -> {', '.join(sorted(plan.writes()))}"
+        if not isinstance(plan, CpuPlan):
+            yield from (f"    {link}" for link in plan.links)
+
+
+def _homes(program: Program) -> Iterator[str]:
+    for home in sorted(program.placed.values(), key=lambda home: (home.address, home.buffer.name)):
+        steps = f"steps {home.first + 1}..{home.last + 1}"
+        yield f"{home.address:#010x} {home.end:#010x} {home.pool:10} {steps} {home.buffer.kind} {home.buffer.name}"
+
+
+CSV_COLUMNS = ("epoch", "on", "st_estimate_cycles", "predicted_cycles", "bound_by")
+
+
+def epochs_csv(view: CompileView) -> str:
+    """A first line that says whose figures they are, the names of the columns, a line for every epoch."""
+    file = io.StringIO()
+    file.write(f"# atonc {__version__}: cycles of the NPU's clock, predicted\n")
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(CSV_COLUMNS)
+    for step, cost in zip(view.compiled.program.steps, view.cost.steps, strict=True):
+        on = "cpu" if step.epoch is None else "npu"
+        table.writerow([step.number, on, cost.st_cycles, cost.cycles, cost.bound_by])
+    return file.getvalue()

@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from atonc.insight.explain.band import error_band, span_of
-from atonc.insight.explain.types import CPU, HYBRID, NOTHING, PREDICTED, Decision, LayerView, NetworkView
-from atonc.insight.report import columns, energy_text, silicon_text
-from atonc.insight.report.marks import Mark, Marked, head, note
+from atonc.compiler.search import saved
+from atonc.compiler.search.log import Attempt
+from atonc.compiler.search.saved import KEY
+from atonc.compiler.select.decisions import Decisions
+from atonc.insight.explain.rules import bound_in_short
+from atonc.insight.explain.types import (
+    CPU,
+    HYBRID,
+    NOTHING,
+    PREDICTED,
+    Decision,
+    LayerView,
+    NetworkView,
+    error_band,
+    span_of,
+)
+from atonc.insight.report import columns, parts
+from atonc.insight.report.document import (
+    NAME,
+    Mark,
+    Marked,
+    OnCpu,
+    cpu_row,
+    flash_row,
+    head,
+    latency_row,
+    next_row,
+    note,
+    ram_row,
+    resident_step,
+    summary_lines,
+)
 from atonc.machine.base.errors import sentence
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided
 
 if TYPE_CHECKING:
-    from atonc.insight.explain.fit import FitLever, Peak
+    from atonc.insight.explain.remedies import FitLever, Peak
 
 LONG_NAME = 72
 _MOST_SLOW = 12
@@ -44,11 +74,11 @@ def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> l
         f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}",
         f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by " + _shares(network),
         f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes",
-        *energy_text.lines(network.energy),
+        *parts.energy_lines(network.energy),
         *band_lines(network),
         *limit_lines(network),
         *map(note, network.notes),
-        *silicon_text.lines(network.silicon, verbose),
+        *parts.silicon_lines(network.silicon, verbose),
         *coverage_lines(network, verbose),
         "",
     ]
@@ -138,10 +168,10 @@ def as_json(
         "clocks": {"npu_mhz": network.npu_mhz, "cpu_mhz": network.cpu_mhz},
         "bound_by": dict(network.bound_by),
         "limit": network.limit.as_dict() if network.limit else None,
-        **energy_text.as_json(network.energy),
+        **parts.energy_data(network.energy),
         "notes": list(network.notes),
         "coverage": _coverage_data(network),
-        "silicon": silicon_text.as_json(network.silicon) if network.silicon else None,
+        "silicon": parts.silicon_data(network.silicon) if network.silicon else None,
         "memory": network.memory.as_dict(),
         "spilled_bytes": network.memory.spilled_bytes,
         "peak": _peak_data(peak) if peak is not None else None,
@@ -185,3 +215,130 @@ def layer_data(layer: LayerView) -> dict[str, Any]:
         "modes": list(layer.modes),
         "decisions": [one.as_dict() for one in layer.decisions],
     }
+
+
+MOST_LAYERS = 10
+_MOST_BOUNDS = 3
+
+
+def short_lines(network: NetworkView, layers: Sequence[LayerView], alarms: Sequence[str] = ()) -> list[str]:
+    return [*_headline(network), *alarms, *_costliest(network, layers)]
+
+
+def _headline(network: NetworkView) -> list[str]:
+    free = sum(layer.on == NOTHING for layer in network.layers)
+    steps = f"{count(len(network.layers), 'layer')} in {count(len(network.steps), 'epoch')} (units that run at once)"
+    steps += f", {count(free, 'layer')} at no cost" if free else ""
+    out: list[str] = [head(elided(network.model, NAME), f", compiled by {network.tool}: {steps}")]
+    for label, share in list(network.bound_by.items())[:_MOST_BOUNDS]:
+        out.append(f"  {100 * share:3.0f} % of the time  {label:12} {bound_in_short(label)}")
+    return out
+
+
+def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> list[str]:
+    busy = sorted((layer for layer in layers if layer.cycles), key=lambda layer: -layer.cycles)
+    shown = busy[:MOST_LAYERS]
+    share = 100 * sum(layer.cycles for layer in shown) / max(1, network.cycles)
+    every = "every layer" if len(layers) == len(shown) else "every layer that takes time"
+    title = f"the {len(shown)} costliest of {count(len(layers), 'layer')}" if len(shown) < len(busy) else every
+    out: list[str] = ["", head(title, f" ({share:.0f} % of the time: share, cycles, where), and what to do")]
+    said = set[str]()
+    for layer in shown:
+        out += [_layer_line(layer, network), *_what_to_do(layer, said)]
+    if len(shown) < len(busy):
+        out.append("all layers with all reasons: --all; one of them: --layer NAME; words: --terms")
+    return out
+
+
+def _layer_line(layer: LayerView, network: NetworkView) -> Marked:
+    before = f"{100 * layer.cycles / max(1, network.cycles):5.1f} % {layer.cycles:>12,}  "
+    place = (layer.on, Mark.ON_CPU if layer.on in (CPU, HYBRID) else None)
+    return Marked.of((before, None), place, (f"  {layer.title} {elided(layer.name, NAME)}", None))
+
+
+def _what_to_do(layer: LayerView, said: set[str]) -> list[str]:
+    """The remedy that brings most; its words once, for the layers behind only what it brings them."""
+    tried = [one for one in layer.decisions if one.remedy and one.price is not None and one.price.tried]
+    if not tried:
+        open_ = next((one for one in layer.decisions if one.remedy), None)
+        return [_once(open_, f"not tried: {open_.remedy}", said)] if open_ is not None else []
+    best = max(tried, key=lambda one: one.price.cycles if one.price is not None else 0)
+    assert best.price is not None
+    gained = f"{best.price.cycles:,} cycles less" if best.price.cycles > 0 else f"{best.price.bytes:,} bytes less RAM"
+    return [_once(best, f"{best.remedy}; tried: {gained}", said, f"as above; tried: {gained}")]
+
+
+def _once(one: Decision, words: str, said: set[str], again: str = "as above") -> Marked:
+    shown = again if one.rule.id in said else words
+    said.add(one.rule.id)
+    return Marked.of((" " * 9, None), (one.rule.id, Mark.RULE), (f": {shown}", Mark.REMEDY), hang=11)
+
+
+# ----------------------------------------------------------------------------------------------------------- summary
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was tried or estimated for the network as a whole."""
+
+    levers: Sequence[FitLever] | None = None  # where activations spill: what would help, each tried
+    outlook: tuple[float, int] | None = None  # milliseconds with weights in RAM, and their bytes
+
+
+def summary(network: NetworkView, known: Known) -> list[str]:
+    on_cpu = [layer for layer in network.layers if layer.on in (CPU, HYBRID)]
+    step = _next(network, known)
+    return summary_lines(
+        (
+            latency_row(network.latency_ms, f"{network.basis}{span_of(network)}", network.clocks),
+            ram_row(network.memory),
+            flash_row(network.memory),
+            cpu_row([OnCpu(one.name, one.kind, one.milliseconds) for one in on_cpu], network.latency_ms),
+            parts.energy_row(network.energy),
+            next_row(step) if step else None,
+        )
+    )
+
+
+def _next(network: NetworkView, known: Known) -> str:
+    """The step that brings the whole network most, of those that were tried or estimated."""
+    if known.levers:
+        return str(known.levers[0])
+    if found := resident_step(known.outlook, network.latency_ms):
+        return found
+    tried = [
+        (one.price.cycles, layer, one.price.how)
+        for layer in network.layers
+        for one in layer.decisions
+        if one.remedy and one.price is not None and one.price.tried and one.price.cycles > 0
+    ]
+    if not tried:
+        return ""
+    cycles, layer, how = max(tried, key=lambda row: row[0])
+    return f"see {elided(layer.name, NAME)} above: {cycles:,} cycles less ({how})"
+
+
+def search_lines(attempts: Sequence[Attempt], decisions: Decisions) -> list[str]:
+    out = [f"{len(attempts)} programs were built:" if len(attempts) > 1 else "one program was built:"]
+    for number, one in enumerate(attempts, 1):
+        figures = f"{one.cycles:,} cycles, {one.peak_bytes:,} bytes at the peak: " if one.cycles else ""
+        out.append(f"  {number:2}  {one.reason}")
+        out.append(f"      {figures}{one.verdict}" + (f" ({one.seen})" if one.seen else ""))
+    decided = saved.as_json(replace(decisions, made_for=None))
+    out += ["", "decided: " + ("nothing otherwise than what is tried first" if not decided else "")]
+    return [*out, *(f"  {name}: {_value(value)}" for name, value in decided.items())]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict | list | tuple):
+        shown = [str(one) for one in value][:4]
+        return ", ".join(shown) + (f" and {len(value) - 4} more" if len(value) > 4 else "")
+    return str(value)
+
+
+def search_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    return [asdict(one) for one in attempts]
+
+
+def search_data(attempts: Sequence[Attempt], decisions: Decisions) -> dict[str, Any]:
+    return {"search": search_rows(attempts), KEY: saved.as_json(decisions)}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from atonc.insight.report.marks import note
+from atonc.insight.report.document import note
 from atonc.insight.sweeping.run import Sweep, SweepResult
 from atonc.machine.base.errors import plain
 from atonc.machine.base.words import count
@@ -95,10 +95,7 @@ def lines(found: Sweep) -> list[str]:
     done = [result for result in found.results if result.figures is not None]
     columns = [key for key in FIGURES if any(key in (result.figures or {}) for result in done)]
     head = ["", *(_TITLES[key] for key in columns)]
-    rows = [
-        [("* " if r.on_front else "  ") + name(found, r), *(_cell(r, key) for key in columns)]
-        for r in done
-    ]
+    rows = [[("* " if r.on_front else "  ") + name(found, r), *(_cell(r, key) for key in columns)] for r in done]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     rest = f"{len(done)} compiled, {len(found.refused)} refused; {found.known} were kept"
     out = [f"{count(len(found.results), 'row')}, {rest}"]

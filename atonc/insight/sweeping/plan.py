@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.request.options import Options
-from atonc.machine.base.declare import declared, did_you_mean
+from atonc.compiler.request.options import Options, whole
+from atonc.machine.base.declare import check, declared, did_you_mean, option
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import ConflictError, InputError, plain
 from atonc.machine.base.frozen import dataclass
@@ -200,3 +200,26 @@ def _texts(table: TomlTable, key: str) -> list[str]:
     if not all(isinstance(item, str) and item for item in found):
         raise table.wrong(key, "not a text or a list of texts")
     return found
+
+
+WORK = "how the work is done"
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Arguments of `atonc.sweep`; flags of the command line with their help; rows of the reference."""
+
+    output: str = option("sweep_output", "-o --output", WORK, "sweep.json, .csv and .html go there", metavar="DIR")
+    processes: int = option(
+        0, "--processes", WORK, "processes of this machine; 0: one per core", metavar="N", parse=whole
+    )
+    scheduler: str = option(
+        "", "--scheduler", WORK, "a Dask cluster instead: tcp://HOST:PORT, or local", metavar="ADDRESS"
+    )
+    cache: str = option("", "--cache", WORK, "where rows are kept (default: in the user's cache)", metavar="DIR")
+    fresh: bool = option(False, "--fresh", WORK, "compute every row again")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.processes < 0:
+            raise InputError(f"processes is {self.processes}", remedy="give 0 or more")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from atonc.compiler.compile.analyzing import view_of
 from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.pipeline import Compiled, compile_front
 from atonc.compiler.request.options import Options
+from atonc.compiler.search.saved import KEY, as_json
 from atonc.insight.sweeping.plan import SweepPlan, SweepRow, compiler_options
+from atonc.insight.sweeping.run import Sweep, SweepResult
 from atonc.insight.workers import WorkUnit
-from atonc.machine.base.disk import read_text
-from atonc.machine.base.errors import AtoncError, InternalError
+from atonc.machine.base.disk import read_text, write_file
+from atonc.machine.base.errors import AtoncError, InternalError, plain
 from atonc.machine.hw.toml_table import MAX_BYTES, parse_toml
 
 FUNCTION = "atonc.insight.sweeping.row:compute"
@@ -136,3 +140,21 @@ def _quality(unit: WorkUnit, options: Options, compiled: Any) -> float:
     inputs = [files[given["inputs_file"]]] if "inputs_file" in given else []
     found = outputs_db(compiled, original, inputs, given["samples"])
     return found if isfinite(found) else 300.0 if found > 0 else -300.0
+
+
+def pareto(model: Path, asked: Options, folder: Path) -> Sweep:
+    """By RAM. `folder`: for the decisions of each program."""
+    found = compile_front(model, asked)
+    folder.mkdir(parents=True, exist_ok=True)
+    results = []
+    for number, compiled in enumerate(found, 1):
+        file = folder / f"{number}.json"
+        write_file(file, (json.dumps({KEY: as_json(compiled.decisions)}, indent=1) + "\n").encode())
+        options, figures = {KEY: f"{folder.name}/{file.name}"}, figures_of(view_of(compiled, model, asked))
+        results.append(SweepResult(plain(model.name), asked.board, "", options, figures, on_front=True))
+    return Sweep(str(model), tuple(results), (KEY,), False, 0, _notes(found))
+
+
+def _notes(found: Sequence[Compiled]) -> tuple[str, ...]:
+    tried = len(found[0].search)
+    return (f"{tried} programs were built; `atonc generate MODEL --decisions FILE` builds one of these again",)

@@ -9,18 +9,19 @@
 
 In a chaotic network few samples bring most of the distance, of the program as of the siblings, and not the same ones:
 the ratio of both swings by a factor of ten between two samples and forty. So the third verdict is open as long as the
-margin lies within two standard errors of the ratio, and more samples are taken; the margin itself stays.
-"""
+margin lies within two standard errors of the ratio, and more samples are taken; the margin itself stays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atonc.insight.validating.distances import Distance, OutputResult
+from atonc.compiler.compare.metrics import Metrics, measure
+from atonc.compiler.compare.subgraph import code_size
+from atonc.compiler.ir import Array, Graph
 from atonc.insight.validating.validate_options import MIN_COSINE as MIN_COSINE
 from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.frozen import dataclass
@@ -28,6 +29,59 @@ from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
     from atonc.insight.validating.validating import Validation
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far one side's values of an output lie from the yardstick's, over all samples."""
+
+    title: str
+    metrics: Metrics
+    max_lsb: float
+    squares: tuple[float, ...] = ()  # mean square distance of each sample
+
+
+@dataclass(frozen=True)
+class OutputResult:
+    """One output over all samples: the program's distance, and those of the yardstick's siblings."""
+
+    name: str
+    metrics: Metrics
+    max_lsb: float
+    spread: tuple[Distance, ...] = ()
+    squares: tuple[float, ...] = ()
+    against: str = ""  # the yardstick
+    skipped: int = 0  # values that the yardstick has as no number: NaN or infinite
+    judged: OutputResult | None = None  # the program against what every installation has; None: this is it
+    read: OutputResult | None = None  # exact arithmetic of the model as we read it, against kernels of others
+
+
+def output_result(graph: Graph, name: str, values: Array, kernels: Mapping[str, Array]) -> OutputResult:
+    """How far values of an output lie from the first of these kernels, and how far the others do; samples along the
+    first axis. Where the yardstick has no number there is nothing to compare with."""
+    yardstick, *others = kernels
+    finite = np.isfinite(kernels[yardstick])
+    compared = {title: np.where(finite, one, 0) for title, one in {**kernels, "program": values}.items()}
+    expected = compared[yardstick]
+    unit = unit_of(graph, name, expected)
+    mine = distance("program", expected, compared["program"], unit)
+    spread = tuple(distance(title, expected, compared[title], unit) for title in others)
+    skipped = int(finite.size - finite.sum())
+    return OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares, yardstick, skipped)
+
+
+def unit_of(graph: Graph, name: str, expected: Array) -> float:
+    tensor = graph.tensors[name]
+    return tensor.scale if tensor.quant is not None else code_size(graph, tensor, expected)
+
+
+def distance(title: str, expected: Array, values: Array, unit: float) -> Distance:
+    """Both hold samples along the first axis."""
+    apart = values.astype(np.float64) - expected
+    worst = float(np.abs(apart).max(initial=0.0)) / unit
+    squares = np.square(apart).reshape(len(apart), -1).mean(axis=1) if apart.size else np.zeros(len(apart))
+    return Distance(title, measure(expected, values, unit), worst, tuple(squares.tolist()))
+
 
 CLOSE_PERCENT = 99.0  # within one code; outputs that are nearly all zero have no direction to compare
 MARGIN = 1.25  # times the root mean square distance of the sibling that is furthest from the reference

@@ -1,33 +1,65 @@
 """`atonc validate`: the compiled program on the emulator against the reference kernels of the model.
 
 Both sides get the same inputs. Values are compared as real numbers; one code of the output's format is the unit in
-which percentages count. `judging.py` says what passes.
-"""
+which percentages count. `judging.py` says what passes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from atonc.compiler.compare.inputs import make_inputs, make_noise
-from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.emit.encryption import IN_PLAIN
+from atonc.compiler.inputs import sample_files
 from atonc.compiler.inputs.inputs import as_input, program_inputs, real
 from atonc.compiler.inputs.sample_files import Sample
-from atonc.compiler.ir import Array, Graph
+from atonc.compiler.ir import Array, Graph, layer_name
+from atonc.compiler.ops import run_graph
+from atonc.compiler.ops.quotients import DIVISION, zero_by_zero
+from atonc.compiler.passes.round_once import round_once
+from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.compiler.verify.layer_checks import LayerCheck, check_program
-from atonc.insight.validating.distances import OutputResult, output_result
-from atonc.insight.validating.judging import CLOSE, MIN_COSINE, is_open, judge
-from atonc.insight.validating.own_kernels import ROUNDED_ONCE, OwnKernels
-from atonc.insight.validating.reading_checks import ReadingCheck, check_reading
-from atonc.insight.validating.references import EXACT, References
+from atonc.insight.validating.judging import CLOSE, MIN_COSINE, OutputResult, is_open, judge, output_result
+from atonc.insight.validating.references import EXACT, ReadingCheck, References, as_program, check_reading, exact_values
+from atonc.insight.validating.validate_options import SAMPLES, ValidateOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
+
+MET = (
+    "divides zero by zero in {}: that has no value, and kernels differ there; outputs are judged against exact "
+    "arithmetic alone"
+)
+ROUNDED_ONCE = "exact arithmetic, layers rounded once"
+
+
+@dataclass(frozen=True)
+class OwnKernels:
+    compiled: Compiled
+    undefined: dict[str, str] = field(default_factory=dict)  # divisions that met 0/0: what to say of them
+
+    def exact(self, sample: Mapping[str, Array]) -> dict[str, list[Array]]:
+        values = exact_values(self.compiled, sample)
+        for op in self.compiled.source.ops:
+            if op.kind == DIVISION and (times := int(zero_by_zero(self.compiled.source, op, values).sum())):
+                self.undefined.setdefault(op.name, f"{layer_name(op)} {MET.format(count(times, 'value'))}")
+        return {EXACT: as_program(self.compiled, values)}
+
+    def sibling(self, sample: Mapping[str, Array]) -> dict[str, list[Array]]:
+        values = run_graph(self._graph, program_inputs(self.compiled, sample))
+        return {ROUNDED_ONCE: [real(self._graph.tensors[name], values[name]) for name in self._graph.outputs]}
+
+    @cached_property
+    def _graph(self) -> Graph:
+        return round_once(self.compiled.graph)
+
 
 Kernels = dict[str, list[list[Array]]]  # by title: the values of every output for every sample
 GIVEN = "the given outputs"
@@ -182,9 +214,7 @@ def _complete(program: list[list[Array]], kernels: Kernels) -> list[str]:
     return [title for title, outputs in kernels.items() if len(outputs[0]) == len(program[0])]
 
 
-def _results(
-    compiled: Compiled, program: list[list[Array]], kernels: Kernels, undefined: bool
-) -> list[OutputResult]:
+def _results(compiled: Compiled, program: list[list[Array]], kernels: Kernels, undefined: bool) -> list[OutputResult]:
     """Distances from the first of the kernel sets that ran all samples; none where there is none. The verdict rests on
     those that every installation has. `undefined`: 0/0 was met, where kernels of others are no reference."""
     own, titles = (EXACT, ROUNDED_ONCE), _complete(program, kernels)
@@ -260,3 +290,36 @@ def random_samples(source: Graph, count: int, seed: int, ranges: Sequence[float]
             sample[name] = as_input(tensor, rng.uniform(low, high, tensor.shape).astype(np.float32), name)
         samples.append(sample)
     return samples
+
+
+def validate_model(model: Path, asked: ValidateOptions, compiler: Options) -> Validation:
+    begins_later = bool(compiler.cut_inputs or compiler.cut_input_layers)
+    with References(model, exact_only=begins_later or asked.no_exec_model) as references:
+        compiled = compile_file(model, compiler)
+        samples = chosen_samples(compiled.source, asked, compiler.seed, SAMPLES)
+        what = Wanted(
+            sample_files.read_labels(asked.valinput),
+            sample_files.read_outputs(compiled.graph, asked.valoutput),
+            not asked.io_only,
+            asked.classifier,
+            asked.min_cos,
+            _more(compiled.source, asked, compiler.seed),
+        )
+        return validate(None if asked.no_exec_model else references, compiled, samples, what)
+
+
+def chosen_samples(source: Graph, asked: ValidateOptions, seed: int, count: int) -> list[Sample]:
+    """Those that the user gave, or made ones; in the formats of the model."""
+    if asked.valinput:
+        return sample_files.read_samples(source, asked.valinput, asked.batches)
+    count = asked.batches or count
+    if asked.range:
+        return random_samples(source, count, seed, asked.range)
+    return synthetic_samples(source, count, seed)
+
+
+def _more(source: Graph, asked: ValidateOptions, seed: int) -> Callable[[int, int], Sequence[Sample]] | None:
+    """Further samples where the verdict is open; none where the user says which or how many."""
+    if asked.valinput or asked.valoutput or asked.batches:
+        return None
+    return lambda first, count: chosen_samples(source, replace(asked, batches=count), seed + first, count)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from atonc.insight.explain.types import NetworkView
-from atonc.insight.report.html.data import network_data
+from atonc.insight.report.html.network import network_data
 
 if TYPE_CHECKING:
     from atonc.insight.explain.compare import Comparison
@@ -46,7 +46,7 @@ def html_page(network: NetworkView) -> bytes:
 
 def compare_page(found: Comparison) -> bytes:
     """Two builds on one page."""
-    from atonc.insight.report.html.compare_data import comparison_data
+    from atonc.insight.report.compare_text import comparison_data
 
     title = " and ".join(dict.fromkeys((found.a.model, found.b.model)))
     return _page("compare.html", f"{title}: two builds", _COMPARE_SCRIPTS, comparison_data(found))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
 
+from atonc.insight.evaluating.metrics.curves import RecallCurve
 from atonc.machine.base.frozen import dataclass
 
 
@@ -72,3 +73,64 @@ def picture(drawn: str, label: str, kind: str, frame: PlotFrame) -> str:
     about = f"role='img' aria-label='{escape(label)}' class='{kind}'"
     size = f"viewBox='0 0 {frame.width} {frame.height}' width='{frame.width}' style='max-width:100%'"
     return f"<svg {size} {about}>{drawn}</svg>"
+
+
+_LARGE, _SMALL = PlotFrame(560, 360, 60), PlotFrame(200, 170, 34)
+_TOP = 12
+
+
+def plot(lines: Mapping[str, RecallCurve]) -> str:
+    """One line a side, with a legend that says their averages."""
+    shown = _drawn(list(lines.values()), _LARGE) + titles("recall", "precision", _LARGE)
+    keys = "".join(
+        f'<span class="key"><i class="side-{k}"></i>{escape(side)}: average precision {curve.average:.4f}</span>'
+        for k, (side, curve) in enumerate(lines.items())
+    )
+    return f'<p class="tools">{keys}</p>' + picture(shown, _said(lines), "curves", _LARGE)
+
+
+def small_plot(lines: Mapping[str, RecallCurve]) -> str:
+    """The same of one class, as a figure with its caption."""
+    first = next(iter(lines.values()))
+    averages = ", ".join(f"{escape(side)} {curve.average:.3f}" for side, curve in lines.items())
+    shown = picture(_drawn(list(lines.values()), _SMALL), _said(lines), "curves", _SMALL)
+    return f"<figure>{shown}<figcaption><b>{escape(first.name)}</b><br>{averages}</figcaption></figure>"
+
+
+def _drawn(lines: Sequence[RecallCurve], frame: PlotFrame) -> str:
+    across, up = Axis(0.0, 1.0, frame.edge, frame.width - _TOP), Axis(0.0, 1.0, frame.bottom, _TOP)
+    drawn = grid(across, up, frame)
+    for number, line in reversed(list(enumerate(lines))):  # the first on top of the others
+        last = len(line.precision) - 1
+        path = "L".join(f"{across.at(k / last):.1f} {up.at(value):.1f}" for k, value in enumerate(line.precision))
+        drawn += f"<path class='side-{number}' d='M{path}'/>"
+    return drawn
+
+
+def _said(lines: Mapping[str, RecallCurve]) -> str:
+    name = next(iter(lines.values())).name
+    return f"precision against recall, {name}: " + ", ".join(f"{s} {c.average:.4f}" for s, c in lines.items())
+
+
+_FRAME = PlotFrame(640, 360, 60)
+
+
+@dataclass(frozen=True)
+class ScatterDot:
+    label: str  # beside the dot, such as its number in a table
+    x: float
+    y: float
+    title: str
+    chosen: bool = False
+
+
+def scatter(dots: Sequence[ScatterDot], across: str, up: str) -> str:
+    """`across` and `up` are the titles of the axes."""
+    right = around([dot.x for dot in dots], _FRAME.edge, _FRAME.width - 20)
+    rise = around([dot.y for dot in dots], _FRAME.bottom, 20)
+    drawn = [grid(right, rise, _FRAME), titles(across, up, _FRAME)]
+    for dot in dots:
+        x, y, kind = right.at(dot.x), rise.at(dot.y), " class='chosen'" if dot.chosen else ""
+        drawn.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='6'{kind}><title>{escape(dot.title)}</title></circle>")
+        drawn.append(f"<text x='{x + 9:.1f}' y='{y - 7:.1f}'>{escape(dot.label)}</text>")
+    return picture("".join(drawn), f"{up} against {across}", "front-dots", _FRAME)

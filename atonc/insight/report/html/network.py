@@ -1,4 +1,4 @@
-"""The picture of a network as the page's JSON: short keys, plain values."""
+"""The graph of a network as boxes with places and edges with shapes: layers between inputs and outputs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from atonc.compiler.frontends.coverage import FloatNode
-from atonc.insight.explain.band import error_band
+from atonc.insight.explain.limits import PEAK
 from atonc.insight.explain.live import distinct, live_bytes
-from atonc.insight.explain.roofline import roofline
+from atonc.insight.explain.tensors import ACTIVATION
 from atonc.insight.explain.types import (
     CPU,
     HYBRID,
@@ -21,13 +21,119 @@ from atonc.insight.explain.types import (
     StepView,
     TensorView,
     Verified,
+    error_band,
 )
-from atonc.insight.report import accuracy_text, energy_text, silicon_text
+from atonc.insight.report import accuracy_text, parts
 from atonc.insight.report.columns import COLUMNS
 from atonc.insight.report.explain_text import layer_data
-from atonc.insight.report.html.graph import graph_data
+from atonc.insight.report.html.layout import layered
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.limits import BUS_BYTES
+from atonc.machine.hw.machine import FLASH, Machine, stm32n6
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.summary import Summary
+
+BOX_HEIGHT = 72  # four lines: operator and activation, name, shapes of kernel and bias, time
+_CHARACTER, _NARROW, _WIDE = 7.2, 118, 244  # pixels
+
+
+def graph_data(network: NetworkView, tensors: dict[str, int]) -> dict[str, Any]:
+    """Boxes: left, top, width, and the layer's place or -1 - tensor of an input or output. Edges: upper box, lower box,
+    tensor, then the points of the line."""
+    ends = [one.name for one in network.inputs], [one.name for one in network.outputs]
+    first, count = len(ends[0]), len(network.layers)
+    widths = [*map(_edge_width, ends[0]), *map(_width, network.layers), *map(_edge_width, ends[1])]
+    source = {name: k for k, name in enumerate(ends[0])}
+    links: dict[tuple[int, int], str] = {}
+    for k, layer in enumerate(network.layers):
+        for name in layer.inputs:
+            if name in source and source[name] < first + k:
+                links.setdefault((source[name], first + k), name)
+        source |= dict.fromkeys(layer.outputs, first + k)
+    for k, name in enumerate(ends[1]):
+        if name in source:
+            links.setdefault((source[name], first + count + k), name)
+    picture = layered(widths, BOX_HEIGHT, list(links))
+    meaning = [
+        *(-1 - tensors[name] for name in ends[0]),
+        *range(count),
+        *(-1 - tensors[name] for name in ends[1]),
+    ]
+    places = zip(picture.boxes, widths, meaning, strict=True)
+    edges = zip(links.items(), picture.edges, strict=True)
+    return {
+        "w": picture.width,
+        "h": picture.height,
+        "box": BOX_HEIGHT,
+        "boxes": [[x, y, width, what] for (x, y), width, what in places],
+        "edges": [[a, b, tensors[name], *points] for ((a, b), name), points in edges],
+    }
+
+
+def _width(layer: LayerView) -> int:
+    activation = layer.attributes.get(ACTIVATION, "")
+    held = sum(3 + 4 * len(one.shape) for one in layer.weights[:2])
+    return _fitting(max(len(layer.title) + (len(activation) + 3 if activation else 0), min(len(layer.name), 24), held))
+
+
+def _edge_width(name: str) -> int:
+    return _fitting(min(len(name), 24))
+
+
+def _fitting(characters: int) -> int:
+    return round(min(_WIDE, max(_NARROW, _CHARACTER * characters + 20)))
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A layer of the NPU. It takes part in whole epochs: cycles and bytes are theirs, also where others share them, so
+    that none goes faster than the epoch does."""
+
+    layer: LayerView
+    macs_per_byte: float
+    macs_per_flash_byte: float  # 0: it reads none
+    macs_per_cycle: float
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """`on_cpu`: layers that multiply on the processor. Its caches bring what they read, not the NPU's bus: they have no
+    place below this roof."""
+
+    peak: float  # multiplications a cycle
+    bytes_per_cycle: float
+    flash_bytes_per_cycle: float
+    dots: tuple[Dot, ...]
+    on_cpu: tuple[LayerView, ...]
+
+    def roof(self, macs_per_byte: float) -> float:
+        return min(self.peak, self.bytes_per_cycle * macs_per_byte)
+
+
+def roofline(network: NetworkView) -> Roofline:
+    machine = stm32n6().with_clocks(npu_mhz=network.npu_mhz, cpu_mhz=network.cpu_mhz)
+    steps = {step.number: step for step in network.steps}
+    dots, on_cpu = [], []
+    for layer in network.layers:
+        if not layer.macs or not layer.steps:
+            continue
+        if layer.on != NPU:
+            on_cpu.append(layer)
+            continue
+        own = [steps[number] for number in layer.steps]
+        cycles, moved = sum(step.cycles for step in own), sum(step.bytes_moved for step in own)
+        flash = layer.limit.work.outside_bytes.get(FLASH, 0) if layer.limit else 0
+        by_flash = layer.macs / flash if flash else 0.0
+        dots.append(Dot(layer, layer.macs / max(1, moved), by_flash, layer.macs / max(1, cycles)))
+    rates = _bytes_per_cycle(machine), 1 / machine.flash_byte_cycles
+    return Roofline(PEAK, *rates, tuple(dots), tuple(on_cpu))
+
+
+def _bytes_per_cycle(machine: Machine) -> float:
+    """Every bus interface moves a beat in each direction at a time."""
+    timing = machine.timing
+    return len(machine.engine_ports) * BUS_BYTES * (1 / timing.read_beat + 1 / timing.write_beat)
+
 
 _MOST_FLOATS = 40
 _MOST_FORMS = 12  # of one argument
@@ -58,7 +164,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "npu": network.count(NPU),
             "cpu": network.count(CPU),
             "hybrid": network.count(HYBRID),
-            **energy_text.as_json(network.energy),
+            **parts.energy_data(network.energy),
             "low_ms": band.around(network.latency_ms)[0],
             "high_ms": band.around(network.latency_ms)[1],
             "st_cycles": network.st_cycles,
@@ -117,11 +223,11 @@ def _silicon(found: Summary) -> dict[str, Any]:
     """Epochs by grade; what is not simply seen, by what it rests on, each with its forms in words."""
     allows = {f"{a.id} {a.title}": f": {a.allows}" for a in ARGUMENTS}
     groups = [
-        [group.title + allows.get(group.title, ""), silicon_text.said_share(group.share), _forms(group)]
-        for group in silicon_text.groups(found)
+        [group.title + allows.get(group.title, ""), parts.said_share(group.share), _forms(group)]
+        for group in parts.groups(found)
     ]
-    strength = ". ".join((silicon_text.strength(found), *silicon_text.interleaved(found)))
-    return {"head": silicon_text.head(found), "strength": strength, "groups": groups}
+    strength = ". ".join((parts.strength(found), *parts.interleaved(found)))
+    return {"head": parts.grade_text(found), "strength": strength, "groups": groups}
 
 
 def _measured(found: Measured) -> dict[str, Any]:
@@ -143,8 +249,8 @@ def _measured(found: Measured) -> dict[str, Any]:
     }
 
 
-def _forms(group: silicon_text.Group) -> list[str]:
-    return [cut(silicon_text.form_line(form)) for form in group.forms[:_MOST_FORMS]]
+def _forms(group: parts.Group) -> list[str]:
+    return [cut(parts.form_line(form)) for form in group.forms[:_MOST_FORMS]]
 
 
 def _step(step: StepView) -> dict[str, Any]:

@@ -1,12 +1,16 @@
-"""Grades of a program as lines: how many epochs are like published ones, and what allows or refuses the others."""
+"""What an inference takes from the supply, in words and as data: always an estimate, with its band and its source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
+from atonc.insight.report import document
+from atonc.insight.report.document import Mark, Marked, SummaryRow, head
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, elided
+from atonc.machine.cost.energy import SOURCE, EnergyEstimate, amount
+from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.four_bits import ASSUMED, PROBABILITY
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.board import NO_ANSWERS, BoardEvidence
@@ -14,7 +18,30 @@ from atonc.machine.hw.safety.evidence.grades import Grade
 from atonc.machine.hw.safety.evidence.streng import NARROW
 from atonc.machine.hw.safety.evidence.summary import FormCount, Summary, TimeShare
 
-_MOST = 5  # forms that are listed of each kind
+
+def energy_lines(energy: EnergyEstimate) -> list[str]:
+    """Nothing where it is not known what the steps do."""
+    if not energy.known:
+        return []
+    parts = ", ".join(f"{name} {amount(span.likely)}" for name, span in energy.parts.items())
+    return [
+        head("energy ", f"{energy} an inference, {energy.milliwatts:.0f} mW while it runs; not measured"),
+        f"  of it {parts}",
+        f"  on the core rail alone: {amount(energy.core_uj.likely)}",
+        Marked(Mark.DOUBT, f"  {SOURCE}"),
+    ]
+
+
+def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
+    return SummaryRow("energy", f"{energy} an inference, estimated") if energy.known else None
+
+
+def energy_data(energy: EnergyEstimate) -> dict[str, Any]:
+    """`energy_uj` is the likely figure; 0 where it is not known what the steps do."""
+    return {"energy_uj": energy.uj.likely, "energy": energy.as_dict()}
+
+
+_MOST_FORMS = 5  # forms that are listed of each kind
 _WORDS = {
     Grade.SEEN: "seen in published programs",
     Grade.ONCE: "seen once",
@@ -35,15 +62,15 @@ class Group:
     urgent: bool = False  # listed without being asked for
 
 
-def lines(found: Summary | None, verbose: bool = False) -> list[str]:
+def silicon_lines(found: Summary | None, verbose: bool = False) -> list[str]:
     if found is None or not sum(found.epochs.values()):
         return []
-    out = [f"silicon: {head(found)}", *(f"  {said}" for said in (strength(found), *interleaved(found)))]
-    out += _answers(found.answers)
+    out = [f"silicon: {grade_text(found)}", *(f"  {said}" for said in (strength(found), *interleaved(found)))]
+    out += _answer_lines(found.answers)
     out += [f"  {said}" for said in assumed(found)]
     for group in groups(found):
         out.append(f"  {group.title}: {said_share(group.share)}")
-        out += _listed(group.forms, verbose) if verbose or group.urgent else []
+        out += _form_lines(group.forms, verbose) if verbose or group.urgent else []
     return out
 
 
@@ -57,7 +84,7 @@ def assumed(found: Summary) -> list[str]:
     ]
 
 
-def _answers(found: BoardEvidence) -> list[str]:
+def _answer_lines(found: BoardEvidence) -> list[str]:
     """What the board said of itself."""
     if found == NO_ANSWERS:
         return []
@@ -67,7 +94,7 @@ def _answers(found: BoardEvidence) -> list[str]:
     return [f"  {found.board} answered: {'; '.join(said)}"]
 
 
-def head(found: Summary) -> str:
+def grade_text(found: Summary) -> str:
     """`12 epochs seen in published programs, 2 seen once, 30 within what was seen, 0 unseen`: the words of every view.
     Grades that no epoch has are left out, but for the last one. An epoch has the grade of its worst form, so the first
     words stand for epochs of which all was seen."""
@@ -77,9 +104,9 @@ def head(found: Summary) -> str:
     return ", ".join((f"{count(int(number), 'epoch')} {words}", *others))
 
 
-def as_json(found: Summary) -> dict[str, Any]:
+def silicon_data(found: Summary) -> dict[str, Any]:
     """Grades, forms and arguments, and the same in the words of the other views."""
-    return {**found.as_dict(), "text": head(found) if sum(found.epochs.values()) else ""}
+    return {**found.as_dict(), "text": grade_text(found) if sum(found.epochs.values()) else ""}
 
 
 def strength(found: Summary) -> str:
@@ -124,7 +151,36 @@ def form_line(form: FormCount) -> str:
     return f"{form.graded}{behind}: {count(form.epochs, 'epoch')}, first {form.first}"
 
 
-def _listed(forms: tuple[FormCount, ...], verbose: bool) -> list[str]:
-    shown = forms if verbose else forms[:_MOST]
+def _form_lines(forms: tuple[FormCount, ...], verbose: bool) -> list[str]:
+    shown = forms if verbose else forms[:_MOST_FORMS]
     out = [f"     {form_line(form)}" for form in shown]
     return out if len(shown) == len(forms) else [*out, f"     and {len(forms) - len(shown)} more (-v shows all)"]
+
+
+SLOWEST = 10
+_EPOCH_LEGEND = ", cycles as ST's compiler would estimate and as we predict"
+_WIDE_WORDS, _NARROW_WORDS = 200, 18  # characters of what an epoch is for
+
+
+class EpochRow(NamedTuple):
+    number: int
+    where: str  # npu or cpu, or the kind of a step
+    cost: StepCost
+
+
+def epoch_table(rows: Sequence[EpochRow], verbose: bool, head: str, last: str, width: int) -> list[str]:
+    """`head`, `width`: of the second column; `last`: head of the last one."""
+    title: str = document.head("epochs", _EPOCH_LEGEND)
+    if not verbose and len(rows) > SLOWEST:
+        rows = sorted(rows, key=lambda row: -row.cost.milliseconds)[:SLOWEST]
+        title = document.head(f"the {SLOWEST} slowest epochs", f" (-v: all){_EPOCH_LEGEND}")
+    wide = _WIDE_WORDS if verbose else _NARROW_WORDS
+    titles = f"{'epoch':>7} {head:{width}} {'ST est.':>10} {'bound by':10} {'hardware':>10} {'bound by':10} {last}"
+    lines: list[str] = [titles]
+    for number, where, cost in rows:
+        cycles = f"{'' if cost.known else '~'}{cost.cycles:,d}"
+        what = elided(cost.origin, wide)
+        figures = f"{cost.st_cycles:10,d} {cost.st_bound_by:10} {cycles:>10} {cost.bound_by:10} {what}"
+        before, after = f"{number:7d} ", f"{' ' * (width - len(where))} {figures}"
+        lines.append(Marked(Mark.ON_CPU, where, before, after) if where == "cpu" else f"{before}{where}{after}")
+    return [title, *lines]
