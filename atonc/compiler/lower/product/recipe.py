@@ -297,7 +297,9 @@ def _layer(op: Op, context: Context) -> ProductLayer:
     needed = any(term.features is Features.ZERO for term in terms)
     zeros = context.scratch(frame, "zero point") if needed else ""
     rule = _rule(op, context, depth)
-    return ProductLayer(op, left, right, channels, size, frame, terms, features, zeros, rule, zero)
+    return ProductLayer(
+        op, left, right, channels, size, frame, terms, features=features, zeros=zeros, rule=rule, zero=zero
+    )
 
 
 def _matrices(tensor: Tensor, turned: bool, batch: tuple[int, ...], context: Context) -> Iterator[StridedView]:
