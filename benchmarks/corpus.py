@@ -21,15 +21,15 @@ from typing import Any
 
 import numpy as np
 
+from atonc.compiler.compare.layers import code_size
 from atonc.compiler.compare.metrics import cosine, within_percent
-from atonc.compiler.compare.subgraph import code_size
 from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.ops import run_graph, run_op, start_values
 from atonc.compiler.place import board
 from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
-from atonc.compiler.verify.layer_checks import check_program
+from atonc.compiler.verify.verify import check_program
 from atonc.insight.validating import validating
 from atonc.insight.validating.references import References, exact_outputs
 from atonc.machine.base.errors import AtoncError

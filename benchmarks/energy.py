@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.compile.analyzing import analyze
+from atonc.compiler.compile.compile_view import analyze
 from atonc.compiler.request.options import Options
 from atonc.machine.cost.energy import Activity, Between, energy_of, epoch_activity, power_table, together
 from atonc.machine.cost.network import NetworkCost, cpu_cost

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.compile.analyzing import analyze
+from atonc.compiler.compile.compile_view import analyze
 from atonc.compiler.request.options import Options
 from atonc.insight.explain.ours import network_view
 from benchmarks.schedule import VARIANTS

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.compare import layers
-from atonc.compiler.compare.matching import Match
-from atonc.compiler.compare.observed import ObservedBuffer, to_tensor
+from atonc.compiler.compare.layers import Match, ObservedBuffer, to_tensor
 from atonc.compiler.compile.pipeline import target_of, typical_runs
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.facts import Facts

@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 
 from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compare.layers import code_size
 from atonc.compiler.compare.reference import run_onnx, run_tflite
-from atonc.compiler.compare.subgraph import code_size
 from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.inputs.inputs import program_inputs
 from atonc.compiler.ir import Array, Graph, Tensor

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from atonc.compiler.compile.analyzing import analyze
-from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import CompileView, analyze
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.frontends.read import read
 from atonc.compiler.ir import Array, Graph

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from atonc.compiler.compare.inputs import make_inputs
-from atonc.compiler.compile import analyzing
+from atonc.compiler.compile import compile_view
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.ops import run_graph
-from atonc.compiler.ops.macs import macs
+from atonc.compiler.ops.shapes import macs
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.passes import ONE_PASS
 from atonc.compiler.verify.emulation import Emulation
@@ -121,8 +121,8 @@ def _files(work: Path, others: Path | None) -> Iterator[tuple[str, Path, Pair | 
 
 
 def _row(name: str, wide: Path, pair: Pair | None, board: bool) -> Row:
-    view = analyzing.analyze(wide, Options())
-    everywhere = analyzing.analyze(wide, Options(verify=False, on_cpu=_all_nodes(view)))
+    view = compile_view.analyze(wide, Options())
+    everywhere = compile_view.analyze(wide, Options(verify=False, on_cpu=_all_nodes(view)))
     compiled, graph = view.compiled, view.compiled.graph
     counts = {op.name: macs(op, graph.tensors) for op in graph.ops}
     on_npu = sum(count for op, count in counts.items() if op not in compiled.mapped.on_cpu)
@@ -145,8 +145,8 @@ def _row(name: str, wide: Path, pair: Pair | None, board: bool) -> Row:
 
 def _compared(row: Row, view: CompileView, wide: Path, network: NetworkBuilder, narrow: Path) -> Row:
     """With the same network in 8 bits, in two passes and in real numbers."""
-    bytes_only = analyzing.analyze(narrow, Options(verify=False)).compiled
-    two = analyzing.analyze(wide, Options(verify=False, schedule_without=(ONE_PASS,))).compiled
+    bytes_only = compile_view.analyze(narrow, Options(verify=False)).compiled
+    two = compile_view.analyze(wide, Options(verify=False, schedule_without=(ONE_PASS,))).compiled
     inputs, real = network.values["x"], np.stack(network.values[network.steps[-1][1]])
     compiled = view.compiled
     losses = Losses(

@@ -16,7 +16,7 @@ from atonc.compiler import ir
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.inputs.inputs import as_input, in_order_of
 from atonc.compiler.request.options import Options
-from atonc.compiler.verify import layer_checks
+from atonc.compiler.verify import verify
 from atonc.delivery.generate.profiles import read_profile
 from atonc.doors.cli.cli import main
 from atonc.insight.runs.programs import read_programs
@@ -207,7 +207,7 @@ def test_a_bad_layer_is_named() -> None:
     damaged = bytes(weights.buffer.size_bytes)
     emulation.memory.write(weights.address, np.frombuffer(damaged, np.uint8))
     (sample,) = validating.synthetic_samples(compiled.source, 1)
-    layers = layer_checks.check_program(compiled, emulation, validating.program_inputs(compiled, sample))
+    layers = verify.check_program(compiled, emulation, validating.program_inputs(compiled, sample))
     bad = [layer.tensor for layer in layers if layer.bad]
     assert bad == ["conv1"]
 

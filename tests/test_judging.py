@@ -15,7 +15,7 @@ from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.frontends.read import read
 from atonc.compiler.ir import Graph, Op, Quantisation, layer_name
 from atonc.compiler.request.options import Options
-from atonc.compiler.verify.layer_checks import LayerCheck, forced_run
+from atonc.compiler.verify.verify import LayerCheck, forced_run
 from atonc.doors.cli.cli import main
 from atonc.insight.report import validate_text
 from atonc.insight.validating import judging, validating

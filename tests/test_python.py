@@ -125,9 +125,7 @@ def test_a_batch_is_its_samples_one_after_the_other(digits: Compilation, images:
     assert np.array_equal(digits.run(flat[:1])["probabilities"], alone[0])
 
 
-def test_a_loaded_network_takes_batches(
-    digits: Compilation, images: np.ndarray[Any, Any], tmp_path: Path
-) -> None:
+def test_a_loaded_network_takes_batches(digits: Compilation, images: np.ndarray[Any, Any], tmp_path: Path) -> None:
     digits.save(tmp_path / "build")
     loaded = atonc.load(tmp_path / "build")
     inputs, outputs = loaded.inputs[0].name, loaded.outputs[0].name
@@ -155,7 +153,7 @@ def test_lists_of_unlike_lengths_are_refused(digits: Compilation) -> None:
 
 
 def test_inputs_have_as_many_samples() -> None:
-    from atonc.compiler.inputs.batches import samples_of
+    from atonc.compiler.inputs.inputs import samples_of
 
     shapes = {"a": (1, 4), "b": (1, 2)}
     with pytest.raises(InputError, match="'a' 3 samples and 'b' 2 samples"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.compiler.compile import analyzing, pipeline
+from atonc.compiler.compile import compile_view, pipeline
 from atonc.compiler.compile.pipeline import Watch, no_watch
 from atonc.doors.cli.cli import main, parse, parser, verbs_of
 from atonc.doors.verbs import st_options
@@ -134,7 +134,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
         return kept[key]
 
     monkeypatch.setattr(pipeline, "compile_file", compile_once)
-    monkeypatch.setattr(analyzing, "compile_file", compile_once)
+    monkeypatch.setattr(compile_view, "compile_file", compile_once)
 
 
 def test_command_lines_of_st_users(

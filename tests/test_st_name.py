@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.compiler.compile import analyzing, pipeline
+from atonc.compiler.compile import compile_view, pipeline
 from atonc.compiler.compile.pipeline import Watch, no_watch
 from atonc.doors.cli import st_name
 from atonc.doors.cli.cli import main, parse
@@ -252,7 +252,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
         return kept[key]
 
     monkeypatch.setattr(pipeline, "compile_file", compile_once)
-    monkeypatch.setattr(analyzing, "compile_file", compile_once)
+    monkeypatch.setattr(compile_view, "compile_file", compile_once)
 
 
 def test_public_command_lines_end_as_they_must(stedgeai: Called, once: None, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_packages_of_others_change_no_verdict(
 
 @pytest.mark.parametrize(("depth", "gain", "mark"), [(8, 1.5, Mark.GOOD), (24, 2.5, Mark.DOUBT)])
 def test_generate_praises_only_what_validate_calls_close(depth: int, gain: float, mark: Mark, tmp_path: Path) -> None:
-    from atonc.compiler.compile.analyzing import analyze
+    from atonc.compiler.compile.compile_view import analyze
 
     model = tmp_path / "chaotic.tflite"
     model.write_bytes(chaotic(depth, gain))

@@ -20,8 +20,7 @@ from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.compiler.search import candidate
 from atonc.compiler.verify.emulation import Emulation
-from atonc.compiler.verify.layer_checks import Layers
-from atonc.compiler.verify.verify import verify
+from atonc.compiler.verify.verify import Layers, verify
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import ToolError, VerificationError

@@ -16,7 +16,7 @@ pytest.importorskip("onnxruntime")
 import onnx
 
 from atonc.compiler.compile.pipeline import compile_graph
-from atonc.compiler.frontends import equalised
+from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import examine
@@ -186,8 +186,8 @@ def test_nearest_weights_are_not_called_others() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": [0]}', '{"a": ["1"]}', '{"a": [NaN]}', '{"a": 3}', "[" * 9999])
 def test_what_makes_no_sense_is_as_if_nothing_was_said(text: str) -> None:
     model = network()
-    model.metadata_props.add(key=equalised.KEY, value=text)
-    assert equalised.told(model) == {}
+    model.metadata_props.add(key=limits.EQUALISED_KEY, value=text)
+    assert limits.told_equalised(model) == {}
 
 
 def test_the_factors_are_told_in_the_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from atonc.compiler.compile import pipeline
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.inputs import sample_files
+from atonc.compiler.inputs.inputs import read_samples
 from atonc.compiler.ops import run_graph
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.request.options import Options
@@ -64,7 +64,7 @@ def rig_of(folder: Path, common: Common, *views: CompileView, mode: str = firmwa
 @pytest.mark.parametrize("mode", [firmware.ASYNC, firmware.POLLING])
 def test_digits(tmp_path: Path, common: Common, mode: str, epoch_controller: bool) -> None:
     view = digits(epoch_controller=epoch_controller)
-    samples = sample_files.read_samples(view.compiled.source, [TEST_SET], 3)
+    samples = read_samples(view.compiled.source, [TEST_SET], 3)
     rig = rig_of(tmp_path, common, view, mode=mode)
     found = boarding.compare(view, samples, rig)
     assert found.equal and found.bytes_compared == 30
@@ -80,7 +80,7 @@ def test_weights_in_ram(tmp_path: Path, common: Common, epoch_controller: bool, 
     options = {"epoch_controller": epoch_controller, "resident": "all"}
     view = view_of(small_weights(), options=Options(verify=False, **options)) if four_bits else digits(**options)
     source = view.compiled.source
-    samples = [random_inputs(source, 0)] if four_bits else sample_files.read_samples(source, [TEST_SET], 1)
+    samples = [random_inputs(source, 0)] if four_bits else read_samples(source, [TEST_SET], 1)
     assert any(home.buffer.four_bits for home in view.compiled.layout.placed.values()) == four_bits
     rig = rig_of(tmp_path, common, view)
     assert boarding.compare(view, samples, rig).equal
@@ -108,7 +108,7 @@ def test_everything_on_the_processor(tmp_path: Path, common: Common) -> None:
     """Kernels in C give what the interpreter of the model gives, with the roundings of TFLite."""
     names = tuple(op.name for op in digits().compiled.graph.ops)
     view = digits(on_cpu=names)
-    samples = sample_files.read_samples(view.compiled.source, [TEST_SET], 3)
+    samples = read_samples(view.compiled.source, [TEST_SET], 3)
     found = boarding.compare(view, samples, rig_of(tmp_path, common, view))
     assert found.equal and not view.compiled.program.epochs
     for sample in samples:

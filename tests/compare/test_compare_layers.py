@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.compiler.compare.layers import LayerReport, check_layers
-from atonc.compiler.compare.observed import ObservedBuffer
+from atonc.compiler.compare.layers import LayerReport, ObservedBuffer, check_layers
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.ops import run_op, start_values

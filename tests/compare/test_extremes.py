@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atonc.compiler.compare.extremes import make_extremes
-from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compare.inputs import make_extremes, make_inputs
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.ops import run_graph
 from tests.compiler.random_graphs import random_graph

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from atonc.compiler.compare import reference_process
-from atonc.compiler.compare.messages import pack, unpack
 from atonc.compiler.compare.reference import run_tflite
-from atonc.compiler.compare.reference_process import ReferenceDied, ReferenceProcess
+from atonc.compiler.compare.reference_process import ReferenceDied, ReferenceProcess, pack, unpack
 from atonc.doors.cli.cli import main
 from atonc.machine.base.child import receive, send
 from atonc.machine.base.errors import InputError

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import atonc
-from atonc.compiler.compare.reference import REFERENCE, XNNPACK, kernel_sets, run_tflite
-from atonc.compiler.compare.wrong_kernels import MISREAD
+from atonc.compiler.compare.reference import MISREAD, REFERENCE, XNNPACK, kernel_sets, run_tflite
 from atonc.compiler.frontends.read import read
 from atonc.compiler.ops import run_graph
 from atonc.insight.validating import judging, validating

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.compare.extremes import make_extremes
-from atonc.compiler.compare.inputs import make_inputs, make_noise
+from atonc.compiler.compare.inputs import make_extremes, make_inputs, make_noise
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.ops import run_graph
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
-from atonc.compiler.verify.layer_checks import Layers
+from atonc.compiler.verify.verify import Layers
 from atonc.machine.base.errors import VerificationError
 from tests.lower.harness import activation, constant
 

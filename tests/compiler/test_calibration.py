@@ -10,8 +10,8 @@ import pytest
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.semantics.sums import Layered
-from atonc.compiler.request.calibration import MOST_GIVEN, MOST_VERIFIED, given_inputs, spread
 from atonc.compiler.request.options import Options
+from atonc.compiler.request.target import MOST_GIVEN, MOST_VERIFIED, given_inputs, spread
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError
 from tests.lower.harness import activation, constant

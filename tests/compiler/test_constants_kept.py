@@ -7,7 +7,7 @@ import pytest
 
 from atonc.compiler.compile import pipeline
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
-from atonc.compiler.passes import fold_constants
+from atonc.compiler.passes import tidy
 from atonc.compiler.request.options import Options
 
 
@@ -34,7 +34,7 @@ def network(kind: str, shape: tuple[int, ...], attrs: dict[str, object]) -> Grap
 def test_an_operator_on_a_constant(
     kind: str, shape: tuple[int, ...], attrs: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold_constants, "MAX_ELEMENTS", 0)
+    monkeypatch.setattr(tidy, "MAX_ELEMENTS", 0)
     compiled = pipeline.compile_graph(network(kind, shape, attrs), Options())
     assert [op.kind for op in compiled.graph.ops] == [kind, "add"]
     assert compiled.report is not None and compiled.report.outputs[0].cosine > 0.999

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.compiler.ir import Graph
-from atonc.compiler.passes.name_uniquely import name_uniquely
+from atonc.compiler.passes.tidy import name_uniquely
 from tests.compiler.layer_checks import compile_checked, run_checked
 from tests.compiler.random_graphs import Net, random_inputs
 

@@ -15,8 +15,7 @@ from atonc.compiler.lower.semantics.sums import Layered
 from atonc.compiler.ops import run_graph
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
-from atonc.compiler.verify.layer_checks import Layers
-from atonc.compiler.verify.verify import verify
+from atonc.compiler.verify.verify import Layers, verify
 from atonc.machine.base.errors import VerificationError
 from atonc.machine.hw.limits import SUM_LIMIT
 from tests.compiler.saturating import WITHIN, judge, saturating_graph

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from atonc.compiler.ir import Op, Tensor
-from atonc.compiler.ops.macs import macs
+from atonc.compiler.ops.shapes import macs
 from atonc.compiler.price import program
 from atonc.machine.cost import network
 from atonc.machine.cost.band import band_of

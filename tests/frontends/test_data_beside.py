@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atonc.compiler.frontends.data_beside import data_files, model_bytes
+from atonc.compiler.frontends.limits import data_files, model_bytes
 from atonc.insight.quantizing.loading import load
 from atonc.insight.workers.unit import digest
 from atonc.machine.base.errors import AtoncError

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from atonc.compiler.frontends.coverage import coverage, require_quantised
-from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
+from atonc.compiler.frontends.limits import parse_fixed_shapes, refuse
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.frontends.read import read
-from atonc.compiler.frontends.refusals import refuse
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.ops import run_graph

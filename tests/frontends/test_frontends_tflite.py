@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atonc.compiler.frontends import flatbuffer, limits
+from atonc.compiler.frontends import limits, tflite_file
 from atonc.compiler.frontends.tflite import read_file, read_tflite
 from atonc.compiler.ops import run_graph
 from atonc.machine.base.errors import AtoncError, InputError, ModelError, UnsupportedError
@@ -111,7 +111,7 @@ def test_offsets_outside_the_file() -> None:
     struct.pack_into("<I", data, 0, len(data) + 100)
     with pytest.raises(ModelError, match="ends inside"):
         read_tflite(bytes(data))
-    table = flatbuffer.FlatTable(b"\x00" * 12, 4)
+    table = tflite_file.FlatTable(b"\x00" * 12, 4)
     assert table.int32(3, 7) == 7
     assert table.tables(2) == []
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from atonc.compiler.compile.pipeline import compile_graph
-from atonc.compiler.frontends.onnx_order import in_order
-from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.frontends.onnx_qdq import in_order, read_onnx
 from atonc.compiler.request.options import Options
 from atonc.insight.quantizing.loading import parse
 from atonc.insight.validating.references import References

@@ -11,7 +11,7 @@ import pytest
 import atonc
 from atonc.compiler.compare.reference import run_tflite
 from atonc.compiler.frontends.tflite import read_tflite
-from atonc.compiler.frontends.tflite_formats import BLIND, REFUSING
+from atonc.compiler.frontends.tflite_ops import BLIND, REFUSING
 from atonc.compiler.ops import run_graph
 from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError
 from tests.frontends.tflite_models import O, T, build

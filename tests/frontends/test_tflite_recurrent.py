@@ -12,7 +12,7 @@ from atonc.compiler.compare.reference import run_tflite
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ops import run_graph
-from atonc.compiler.ops.macs import graph_macs
+from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.request.options import Options
 from atonc.machine.base.errors import UnsupportedError
 from tests.frontends.tflite_models import O, T, build

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.compiler.compile.analyzing import analyze
+from atonc.compiler.compile.compile_view import analyze
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.insight.explain.folder import folder_view

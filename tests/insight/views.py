@@ -5,7 +5,7 @@ from __future__ import annotations
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import compile_graph, memories
 from atonc.compiler.ir import Graph
-from atonc.compiler.ops.macs import graph_macs
+from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.request.options import Options
 from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import NetworkView

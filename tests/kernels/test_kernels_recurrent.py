@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.compiler.ops import fixed_16
+from atonc.compiler.ops import recurrent
 from atonc.compiler.ops.recurrent import MOST_CELLS
 from atonc.machine.base.errors import AtoncError
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
@@ -41,10 +41,10 @@ def test_lstm(seed: int, batch: int, steps: int, inputs: int, cells: int, bits: 
 
 def test_functions_are_close_to_the_real_ones() -> None:
     codes = np.arange(-(1 << 15), 1 << 15)
-    assert np.abs(fixed_16.logistic(codes) - 32768 / (1 + np.exp(-codes / 4096))).max() < 20
+    assert np.abs(recurrent.logistic(codes) - 32768 / (1 + np.exp(-codes / 4096))).max() < 20
     for bits in range(7):
         real = np.tanh(codes * 2.0 ** (bits - 15))
-        assert np.abs(fixed_16.tanh(codes, bits) - 32768 * real).max() < 20
+        assert np.abs(recurrent.tanh(codes, bits) - 32768 * real).max() < 20
 
 
 def test_more_cells_than_the_kernel_has_room_for() -> None:

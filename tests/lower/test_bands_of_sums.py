@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Graph
-from atonc.compiler.lower.conv import strips
+from atonc.compiler.lower.conv import recipe
+from atonc.compiler.lower.conv.cuts import Bands
 from atonc.compiler.plan.policy import whole_room
 from atonc.machine.hw.limits import READ_ALIGNMENT
 from tests.lower.harness import TARGET, activation, constant, lower
@@ -42,10 +43,10 @@ def test_small_sums_stay_as_they_are() -> None:
 
 def always(monkeypatch: pytest.MonkeyPatch, outside: bool) -> None:
     """Two bands, whatever they cost, on copies of their rows or not."""
-    monkeypatch.setattr(strips, "_bands", lambda context, form: 2)
-    monkeypatch.setattr(strips, "take_best", lambda context, offers: context.take(offers[0].form))
+    monkeypatch.setattr(recipe, "_bands", lambda form, draft: 2)
+    monkeypatch.setattr(recipe, "best", lambda offers: offers[0])
     if outside:
-        monkeypatch.setattr(strips, "_in_bands", strips._in_copied_bands)
+        monkeypatch.setattr(recipe, "Bands", lambda count, either: Bands(count, copied=True))
 
 
 @pytest.mark.parametrize("outside", [False, True])

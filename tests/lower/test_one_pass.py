@@ -22,7 +22,7 @@ from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.passes import ONE_PASS
 from atonc.compiler.select.rules import CONV_MODE
-from atonc.compiler.verify import layer_checks
+from atonc.compiler.verify import verify
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.hw.safety.evidence import PUBLISHED
 from atonc.machine.hw.units import arith
@@ -216,6 +216,6 @@ def test_a_form_that_is_coarser_than_it_declares_is_followed_by_the_next_one(mon
 
 def test_and_in_the_end_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every form declares too little."""
-    monkeypatch.setattr(layer_checks, "_limit", lambda op, declared: -1.0 * (not declared.on_cpu))
+    monkeypatch.setattr(verify, "_limit", lambda op, declared: -1.0 * (not declared.on_cpu))
     compiled = compile_graph(readers(1), Options())
     assert [reason.rule.id for reason in compiled.mapped.reasons] == ["COARSE"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atonc.compiler.frontends.tflite_overflows import shifts_overflow
+from atonc.compiler.frontends.tflite_ops import shifts_overflow
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.conv.steep_channels import STEEP, tame
 from atonc.compiler.ops import run_graph

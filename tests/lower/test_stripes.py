@@ -12,9 +12,9 @@ import pytest
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower.conv.cuts import Rows, with_rows
 from atonc.compiler.lower.conv.layer_of import layer_of
-from atonc.compiler.lower.conv.rows import Rows, with_rows
-from atonc.compiler.lower.conv.shift_first import shift_first
+from atonc.compiler.lower.conv.prepare import ShiftedCopy
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.plan.contents import strays
@@ -278,10 +278,10 @@ def test_a_shifted_copy_of_some_rows_is_not_taken_for_all() -> None:
     layer = layer_of(graph.ops[0], context)
     for rows in (Rows(0, 16), Rows(16, 32)):
         with pytest.raises(Refusal, match="some rows"):
-            shift_first(with_rows(layer, rows, rows), context)
+            ShiftedCopy().prepare(with_rows(layer, rows, rows), context)
     assert not context.shifted_copies
-    groups, shifted = shift_first(layer, context)
-    assert groups and context.shifted_copies[layer.source] == shifted.source
+    shifted = ShiftedCopy().prepare(layer, context)
+    assert context.before and context.shifted_copies[layer.source] == shifted.source
 
 
 def test_activations_make_room_for_weights_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:

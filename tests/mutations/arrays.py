@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from atonc.compiler.frontends.tflite import read_tflite
-from atonc.compiler.inputs.sample_files import read_labels, read_samples
+from atonc.compiler.inputs.inputs import read_labels, read_samples
 from atonc.compiler.ir import Graph
 from tests.frontends.tflite_models import O, T, build
 from tests.mutations.damage import damaged_bytes

@@ -12,7 +12,7 @@ import pytest
 from atonc.compiler import passes
 from atonc.compiler.ir import Graph
 from atonc.compiler.ops import registry, run_graph
-from atonc.compiler.ops.agreement import RULE, disagreement
+from atonc.compiler.ops.run import RULE, disagreement
 from atonc.compiler.passes import order
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import InternalError, ModelError

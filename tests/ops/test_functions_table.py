@@ -10,11 +10,11 @@ import pytest
 from atonc.compiler.emit.c import cpu_calls
 from atonc.compiler.emit.c.cpu.site import MAKERS
 from atonc.compiler.frontends import onnx_elements
-from atonc.compiler.frontends.onnx_node import TRANSLATORS
+from atonc.compiler.frontends.onnx_builder import TRANSLATORS
 from atonc.compiler.ops import kinds
 from atonc.compiler.ops.functions import C_NUMBERS, C_VARIANTS, FUNCTIONS, Function, FunctionWork
 from atonc.compiler.ops.shapes import infer_shape
-from atonc.compiler.passes.make_channel_last import RULES
+from atonc.compiler.passes.layout import RULES
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.insight.quantizing import islands
 from atonc.machine.emu.cpu import atonc_functions

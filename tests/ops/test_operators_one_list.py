@@ -19,7 +19,7 @@ from atonc.compiler.ops import kinds, shapes
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.compiler.ops.registry import _move
-from atonc.compiler.passes.make_channel_last import RULES
+from atonc.compiler.passes.layout import RULES
 
 assert cpu_calls  # importing it registers the calls of all operators
 ROOT = Path(__file__).parents[2] / "atonc" / "compiler"
@@ -41,7 +41,7 @@ def missing(known: Set[str]) -> list[str]:
         "shape: shapes.keeps_shape or shapes.rule beside its arithmetic, or shapes.FROM_READER": (
             {*shapes._rules, *shapes.FROM_READER}
         ),
-        "storage order: keeps_shape, @lays_out in passes/make_channel_last.py, or shapes.AS_IN_MODEL": (
+        "storage order: keeps_shape, @lays_out in passes/layout.py, or shapes.AS_IN_MODEL": (
             {*RULES, *shapes.AS_IN_MODEL}
         ),
         "reader in frontends and no pass that makes it": written() | TABLES,

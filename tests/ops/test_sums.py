@@ -7,8 +7,7 @@ import pytest
 
 from atonc.compiler.ir import Quantisation, Tensor
 from atonc.compiler.ops.rounding import ONCE, Rounding
-from atonc.compiler.ops.sums import ConvSums, codes_of
-from atonc.compiler.ops.values import finish, to_codes
+from atonc.compiler.ops.values import ConvSums, codes_of, finish, to_codes
 
 CHANNELS = 24
 

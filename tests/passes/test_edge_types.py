@@ -8,7 +8,7 @@ import pytest
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.map_ops import map_ops
-from atonc.compiler.passes.set_edge_types import set_edge_types
+from atonc.compiler.passes.formats import set_edge_types
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from tests.lower.harness import facts

@@ -7,20 +7,17 @@ import pytest
 
 from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.ops.functions import FUNCTIONS
-from atonc.compiler.passes.drop_identities import drop_identities
-from atonc.compiler.passes.fold_constants import fold_constants
-from atonc.compiler.passes.fuse_activations import fuse_activations
-from atonc.compiler.passes.fuse_affine import fuse_affine
-from atonc.compiler.passes.fuse_formats import fuse_formats
-from atonc.compiler.passes.make_integer_biases import make_integer_biases
+from atonc.compiler.passes.formats import (
+    fuse_formats,
+    name_conversions,
+    quantise_earlier,
+    separate_formats,
+    shift_uint8,
+    split_formats,
+)
+from atonc.compiler.passes.layers import fuse_activations, fuse_affine, make_integer_biases, split_leaky
 from atonc.compiler.passes.make_tables import make_tables
-from atonc.compiler.passes.merge_constants import merge_constants
-from atonc.compiler.passes.name_conversions import name_conversions
-from atonc.compiler.passes.quantise_earlier import quantise_earlier
-from atonc.compiler.passes.separate_formats import separate_formats
-from atonc.compiler.passes.shift_uint8 import shift_uint8
-from atonc.compiler.passes.split_formats import split_formats
-from atonc.compiler.passes.split_leaky import split_leaky
+from atonc.compiler.passes.tidy import drop_identities, fold_constants, merge_constants
 from tests.passes.small_graphs import PICTURE, Small, equal_after, kinds
 
 

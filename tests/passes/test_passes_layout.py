@@ -13,22 +13,24 @@ from hypothesis import strategies as st
 from atonc.compiler.ir import Graph
 from atonc.compiler.ops import run_graph
 from atonc.compiler.passes import PassOptions, run
-from atonc.compiler.passes.cut_outputs import cut_outputs
-from atonc.compiler.passes.drop_identities import drop_identities
-from atonc.compiler.passes.fold_pads import fold_pads
-from atonc.compiler.passes.lift_sequences import lift_sequences
-from atonc.compiler.passes.lower_dense import lower_dense
-from atonc.compiler.passes.lower_packs import lower_packs
-from atonc.compiler.passes.make_channel_last import make_channel_last
-from atonc.compiler.passes.merge_dilation import merge_dilation
-from atonc.compiler.passes.merge_groups import merge_groups
-from atonc.compiler.passes.merge_repeats import merge_repeats
-from atonc.compiler.passes.move_reshapes import move_reshapes
-from atonc.compiler.passes.move_transposes import move_transposes
-from atonc.compiler.passes.name_reductions import name_reductions
-from atonc.compiler.passes.orders import permuted, reshape_order
-from atonc.compiler.passes.set_channel_positions import set_channel_positions
-from atonc.compiler.passes.widen_operands import widen_operands
+from atonc.compiler.passes.cuts import cut_outputs
+from atonc.compiler.passes.layout import (
+    make_channel_last,
+    move_transposes,
+    permuted,
+    reshape_order,
+    set_channel_positions,
+)
+from atonc.compiler.passes.reshapes import lower_packs, move_reshapes, widen_operands
+from atonc.compiler.passes.tidy import drop_identities, merge_repeats
+from atonc.compiler.passes.windows import (
+    fold_pads,
+    lift_sequences,
+    lower_dense,
+    merge_dilation,
+    merge_groups,
+    name_reductions,
+)
 from atonc.machine.base.errors import InputError
 from tests.passes.small_graphs import PICTURE, Small, equal_after, kinds, random_inputs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atonc.compiler.ir import Op
-from atonc.compiler.passes.round_once import round_once
+from atonc.compiler.passes.formats import round_once
 from tests.lower.harness import activation, graph_of
 
 

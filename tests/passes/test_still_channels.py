@@ -9,7 +9,7 @@ import pytest
 
 from atonc.compiler.ir import Graph, Quantisation
 from atonc.compiler.ops import run_graph
-from atonc.compiler.passes.still_channels import still_channels
+from atonc.compiler.passes.layers import still_channels
 from tests.passes.small_graphs import Small, random_inputs
 
 CHANNELS = 16

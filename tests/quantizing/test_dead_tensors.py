@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
-from atonc.compiler.passes.still_channels import MOST_BIAS
+from atonc.compiler.passes.layers import MOST_BIAS
 from atonc.insight.quantizing.layers import LinearLayer
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.quantizing.run import quantize

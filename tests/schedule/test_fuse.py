@@ -20,7 +20,7 @@ from atonc.compiler.schedule import FUSE
 from atonc.compiler.schedule.check import MERGED, ONCE, check
 from atonc.compiler.schedule.types import Merge
 from atonc.compiler.verify.emulation import Emulation
-from atonc.compiler.verify.layer_checks import Layers
+from atonc.compiler.verify.verify import Layers
 from atonc.insight.explain.decide import of_schedule
 from atonc.machine.hw.safety.evidence import Grade
 from tests.compiler.golden_graphs import Sketch

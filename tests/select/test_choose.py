@@ -12,7 +12,7 @@ import pytest
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.layer_of import layer_of
-from atonc.compiler.lower.conv.pad_first import lower_padded
+from atonc.compiler.lower.conv.recipe import padding
 from atonc.compiler.plan import policy
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
@@ -20,6 +20,7 @@ from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select import form as form_module
 from atonc.compiler.select import preferences
 from atonc.compiler.select.choose import Draw, Offer, Way, attempt, choose, in_order, take_best
+from atonc.compiler.select.enumerate import enumerated
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.compiler.select.preferences import Preference
 from atonc.compiler.select.rules import CONV_LINES, CONV_MODE
@@ -188,12 +189,11 @@ def test_a_padded_convolution_without_any_form_leaves_nothing_behind() -> None:
     before = state(context)
     tried = []
 
-    def refusing(layer: object, context: Context) -> list[TaskGroup]:
+    def refusing(layer: object, draft: Context) -> None:
         tried.append(layer)
-        return way("a", refused=TOO_WIDE)(context)
+        raise Refusal.of(TOO_WIDE)
 
-    with pytest.raises(Refusal, match="too wide"):
-        lower_padded(layer, context, refusing)
+    assert enumerated(layer, context, (padding, refusing)) == TOO_WIDE
     assert len(tried) == 4 and state(context) == before
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.compiler.compile.analyzing import analyze
-from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import CompileView, analyze
 from atonc.compiler.frontends.read import read
 from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.ops import kinds

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from atonc.compiler.compile import analyzing
+from atonc.compiler.compile import compile_view
 from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.request.options import Options
 from tests.views.views import MEMORY, TIME, VIEWS, Build, Figures
@@ -96,7 +96,7 @@ def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
             known[key] = compile_file(model, options, watch)
         return known[key]
 
-    monkeypatch.setattr(analyzing, "compile_file", once)
+    monkeypatch.setattr(compile_view, "compile_file", once)
 
 
 @pytest.mark.usefixtures("compiled_once")

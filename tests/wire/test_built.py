@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.compiler.compile import analyzing
+from atonc.compiler.compile import compile_view
 from atonc.compiler.request.options import Options
 from atonc.delivery.trials.built import look
 from atonc.delivery.trials.built_side import BuiltSide
@@ -46,7 +46,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("something is compiled")
 
-    monkeypatch.setattr(analyzing, "compile_file", refuse)
+    monkeypatch.setattr(compile_view, "compile_file", refuse)
 
 
 def on_target(line: str, *words: object) -> int:

@@ -1,7 +1,8 @@
-"""Deterministic inputs that look like nature: pictures with light, things, a person and texture; spectrograms.
+"""Deterministic inputs that look like nature: pictures with light, things, a person and texture; spectrograms. Beside
+them noise, and inputs that drive sums towards their extremes.
 
 Random noise is a poor judge: it drives first layers into saturation, and the outputs of a detector that sees nothing
-are nothing but rounding errors.
+are nothing but rounding errors. Detectors and pose models answer to a simple person of soft-edged limbs.
 """
 
 from __future__ import annotations
@@ -13,12 +14,100 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.compare.figure import draw_person
-from atonc.compiler.ir import Array, Graph, Tensor
+from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.ops import is_move
+from atonc.compiler.ops.values import Real
 from atonc.machine.base.frozen import dataclass
 
-Real = NDArray[np.float64]
+Point = tuple[float, float]  # (down, right) in units of the body height, from the top of the head
+
+SOFTNESS = 0.003  # of the picture's height
+UNSEEN = 40.0  # times the softness away from a limb, float64 cannot tell the picture from one without the limb
+
+
+@dataclass(frozen=True)
+class Limb:
+    """A line with round ends."""
+
+    start: Point
+    end: Point
+    radius: float
+    colour: str
+
+
+def body(rng: np.random.Generator) -> list[Limb]:
+    """Back to front. Arms and legs swing a little."""
+    swing = rng.uniform(-0.05, 0.05, 6)
+    limbs = []
+    for side, (knee, foot, elbow) in ((-1, swing[:3]), (1, swing[3:])):
+        limbs += [
+            Limb((0.52, side * 0.07), (0.75, side * 0.085 + knee), 0.050, "trousers"),
+            Limb((0.75, side * 0.085 + knee), (0.97, side * 0.09 + foot), 0.040, "trousers"),
+            Limb((0.97, side * 0.09 + foot), (0.98, side * 0.13 + foot), 0.025, "shoes"),
+            Limb((0.22, side * 0.12), (0.38, side * 0.20 + elbow), 0.035, "shirt"),
+            Limb((0.38, side * 0.20 + elbow), (0.53, side * 0.215 + elbow), 0.028, "skin"),
+        ]
+    limbs += [
+        Limb((0.12, 0.0), (0.18, 0.0), 0.035, "skin"),
+        Limb((0.22, 0.0), (0.50, 0.0), 0.110, "shirt"),
+        Limb((0.04, 0.0), (0.065, 0.0), 0.075, "hair"),
+        Limb((0.07, 0.0), (0.095, 0.0), 0.060, "skin"),
+        Limb((0.08, 0.0), (0.098, 0.0), 0.006, "shadow"),
+        Limb((0.12, -0.015), (0.12, 0.015), 0.006, "lips"),
+    ]
+    for side in (-1, 1):
+        limbs.append(Limb((0.07, side * 0.025), (0.07, side * 0.022), 0.008, "eyes"))
+        limbs.append(Limb((0.055, side * 0.034), (0.055, side * 0.018), 0.004, "hair"))
+    return limbs
+
+
+def colours(rng: np.random.Generator) -> dict[str, Real]:
+    skin = np.array([0.82, 0.62, 0.50]) * rng.uniform(0.6, 1.1)
+    return {
+        "skin": skin,
+        "shadow": skin * 0.8,
+        "lips": skin * np.array([0.8, 0.5, 0.55]),
+        "hair": np.array([0.20, 0.13, 0.08]) * rng.uniform(0.5, 1.5),
+        "eyes": np.array([0.08, 0.06, 0.05]),
+        "shirt": rng.uniform(0.1, 0.9, 3),
+        "trousers": rng.uniform(0.05, 0.5, 3),
+        "shoes": np.array([0.1, 0.08, 0.07]),
+    }
+
+
+def draw_person(picture: Real, rng: np.random.Generator, centre: float, top: float, size: float) -> Real:
+    """The picture [height, width, 3] with a person; positions and size are fractions of width and height."""
+    height, width, _ = picture.shape
+    y = ((np.arange(height) + 0.5) / height - top)[:, None] / size
+    x = ((np.arange(width) + 0.5) / width - centre)[None, :] / size * (width / height)
+    paint = colours(rng)
+    light = 1.0 + 0.25 * np.clip(x / 0.2, -1.0, 1.0)[..., None]
+    picture = picture.copy()
+    for limb in body(rng):
+        rows, columns = _near(limb, y, x, UNSEEN * SOFTNESS / size)
+        mask = _coverage(limb, y[rows], x[:, columns], SOFTNESS / size)[..., None]
+        part = picture[rows, columns]
+        part *= 1.0 - mask
+        part += mask * np.clip(paint[limb.colour] * light[:, columns], 0.0, 1.0)
+    return picture
+
+
+def _near(limb: Limb, y: Real, x: Real, margin: float) -> tuple[slice, slice]:
+    """The rows and columns that are no further than `margin` from the limb."""
+    ends = zip((y.ravel(), x.ravel()), limb.start, limb.end, strict=True)
+    reach = margin + limb.radius
+    found = [np.searchsorted(places, (min(a, b) - reach, max(a, b) + reach)) for places, a, b in ends]
+    return slice(*map(int, found[0])), slice(*map(int, found[1]))
+
+
+def _coverage(limb: Limb, y: Real, x: Real, softness: float) -> Real:
+    """1 inside, 0 outside, soft in between."""
+    (y0, x0), (y1, x1) = limb.start, limb.end
+    dy, dx = y1 - y0, x1 - x0
+    along = np.clip(((y - y0) * dy + (x - x0) * dx) / (dy * dy + dx * dx), 0.0, 1.0)
+    outside = np.hypot(y - y0 - along * dy, x - x0 - along * dx) - limb.radius
+    return 1.0 / (1.0 + np.exp(np.clip(outside / softness, -50.0, 50.0)))
+
 
 _NEXT_ALIKE = 7919  # between the seeds of inputs of one shape: were they equal, nobody would see them exchanged
 CODES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}  # formats of activations
@@ -194,3 +283,84 @@ def _walk(rng: np.random.Generator, shape: tuple[int, ...]) -> Real:
     steps = rng.standard_normal(shape or (1,)).cumsum(axis=-1) + rng.standard_normal(shape or (1,))
     low, high = float(steps.min(initial=0)), float(steps.max(initial=0))
     return ((steps - low) / (high - low or 1.0)).reshape(shape)
+
+
+STEPS = 8  # operators between an input and the weights that are looked for
+BANDED_ROWS = 8  # of a picture with bands
+RANKED = 4  # the channels with the largest weights, of which the seed takes one
+_BETWEEN = ("quantize", "uint8_to_int8", "identity", "requantize")
+
+Signs = NDArray[np.bool_]  # True: the upper end
+
+
+def make_extremes(graph: Graph, seed: int = 0) -> dict[str, Array]:
+    """One value per graph input, in its own number format; states as in the first run."""
+    states = {state.input for state in graph.states}
+    driven = [name for name in graph.inputs if name not in states and _has_ends(graph.tensors[name])]
+    found = {name: _extreme(graph, graph.tensors[name], seed) for name in driven}
+    natural = make_inputs(graph, seed) if len(driven) < len(graph.inputs) else {}  # a picture takes its time
+    return {name: found[name] if name in found else natural[name] for name in graph.inputs}
+
+
+def _has_ends(tensor: Tensor) -> bool:
+    return (tensor.is_float or tensor.dtype in CODES) and tensor.elements > 0
+
+
+def _extreme(graph: Graph, tensor: Tensor, seed: int) -> Array:
+    low, high = float_range(graph, tensor.name) if tensor.is_float else tensor.code_range
+    return np.where(_signs(graph, tensor, seed), high, low).astype(tensor.dtype)
+
+
+def _signs(graph: Graph, tensor: Tensor, seed: int) -> Signs:
+    rng = np.random.default_rng(seed)
+    up = _upwards(tensor.shape, _weights(graph, tensor.name), seed)
+    chance = rng.random(tensor.shape) < 0.5
+    if up is None:
+        return chance
+    rows = next((axis for axis in (1, 2) if len(tensor.shape) == 4 and tensor.shape[axis] >= BANDED_ROWS), 0)
+    if not rows:
+        return up
+    parts = np.array_split(np.arange(tensor.shape[rows]), 4)
+    kinds = up, ~up, np.ones_like(up), chance
+    return np.concatenate([np.take(k, part, axis=rows) for k, part in zip(kinds, parts, strict=True)], axis=rows)
+
+
+def _weights(graph: Graph, name: str) -> NDArray[np.float64] | None:
+    """[outputs, rows, columns, channels] of the first layer that sums an input, without their zero point."""
+    for _ in range(STEPS):
+        readers = graph.consumers.get(name, [])
+        if not readers:
+            return None
+        if readers[0].kind in ("conv", "dense") and readers[0].inputs[0] == name:
+            return _centred(graph, readers[0])
+        if not (is_move(readers[0].kind) or readers[0].kind in _BETWEEN):
+            return None
+        name = readers[0].outputs[0]
+    return None
+
+
+def _centred(graph: Graph, op: Op) -> NDArray[np.float64] | None:
+    weights = graph.tensors[op.inputs[1]]
+    if weights.data is None:
+        return None
+    rows = weights.data.astype(np.float64).reshape(weights.shape[0], -1)
+    zero = 0 if weights.quant is None else weights.quant.zero_points.reshape(-1, 1)
+    return np.asarray((rows - zero).reshape(weights.shape))
+
+
+def _upwards(shape: tuple[int, ...], weights: NDArray[np.float64] | None, seed: int) -> Signs | None:
+    """Upper ends where weights of one output channel are above zero."""
+    if weights is None:
+        return None
+    largest = np.argsort(-np.abs(weights).sum(axis=tuple(range(1, weights.ndim))), kind="stable")
+    one = weights[largest[seed % min(RANKED, len(largest))]]
+    elements = int(np.prod(shape))
+    if one.size and elements % one.size == 0 and weights.ndim == 2:
+        return np.asarray(np.tile(one.reshape(-1) > 0, elements // one.size).reshape(shape))
+    channels = one.sum(axis=tuple(range(one.ndim - 1))) > 0  # all taps of a channel together
+    for axis in (-1, 1):
+        if len(shape) > 1 and shape[axis] == channels.size:
+            sides = [1] * len(shape)
+            sides[axis] = channels.size
+            return np.asarray(np.broadcast_to(channels.reshape(sides), shape))
+    return np.full(shape, bool(one.sum() > 0))

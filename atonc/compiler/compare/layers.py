@@ -2,30 +2,469 @@
 
 The graph is run once in exact arithmetic. Wherever a buffer of the emulator run holds the tensor that was just
 computed, the two are compared, and the run goes on with the observed values: so each result is computed from the
-nearest observed ancestors, through as many operators as lie between, rounded only where the model rounds.
+nearest observed ancestors, through as many operators as lie between, rounded only where the model rounds. Which buffer
+holds a tensor: quantisation and size must agree, the values decide.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import permutations
 
 import numpy as np
 
-from atonc.compiler.compare.causes import explain, saturation
-from atonc.compiler.compare.matching import CLOSE, Match, Matcher
-from atonc.compiler.compare.observed import ObservedBuffer, Real, centre, may_hold, to_tensor
-from atonc.compiler.compare.subgraph import (
-    code_size,
-    computed_ops,
-    keeps_values,
-    observed_ancestors,
-    parts_of_concats,
-    weighted_consumers,
-)
 from atonc.compiler.ir import Array, Graph, Op, Tensor
-from atonc.compiler.ops import OpResult, run_op, start_values
+from atonc.compiler.ops import OpResult, is_move, run_op, start_values
+from atonc.compiler.ops.conv import accumulate, channel_last
+from atonc.compiler.ops.values import Arg, Real
 from atonc.machine.base.frozen import dataclass
+
+SCALE_TOLERANCE = 1e-6
+SAMPLES = 2048
+MAX_GROUPS = 64
+MIN_RAW = 8  # fewer codes without a scale prove nothing
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedBuffer:
+    """A buffer right after the epoch that wrote it, values in logical channel-last order.
+
+    `scale` None: no quantisation is known. Floats are plain numbers then, 8-bit integers are codes of whatever
+    tensor they turn out to be. A one-dimensional `shape_nhwc` is a stream between two units: channels come in groups.
+    """
+
+    name: str
+    epoch: int
+    scale: float | None
+    zero_point: int
+    shape_nhwc: tuple[int, ...]
+    data: Array
+
+    @property
+    def is_raw(self) -> bool:
+        """8-bit codes without a quantisation of their own."""
+        return self.scale is None and self.data.dtype.kind in "iu" and self.data.dtype.itemsize == 1
+
+    @property
+    def is_stream(self) -> bool:
+        return len(self.shape_nhwc) == 1
+
+    def offset_for(self, tensor: Tensor) -> int:
+        """The code of real zero in this buffer."""
+        if not self.is_raw:
+            return self.zero_point
+        signed = tensor.zero_point - (128 if tensor.dtype == "uint8" else 0)
+        return signed if self.data.dtype.kind == "i" else signed + 128
+
+    def arrangements(self, tensor: Tensor) -> Iterator[Arrangement]:
+        """The stored values in the tensor's shape: every order that fits, the plain one first.
+
+        Compilers add and move axes of length 1 and call some other axis the channels, so only lengths count.
+        """
+        if self.data.size != tensor.elements:
+            return
+        if self.is_stream:
+            yield from _grouped(self.data, tensor)
+            return
+        values = self.data.reshape(self.shape_nhwc).squeeze()
+        wanted = tuple(dim for dim in tensor.shape if dim != 1)
+        for order in permutations(range(values.ndim)):
+            if tuple(values.shape[axis] for axis in order) == wanted:
+                yield Arrangement(values.transpose(order), tensor.shape)
+        if values.ndim != len(wanted):
+            yield Arrangement(values.reshape(tensor.shape), tensor.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """Stored values as a view in some order of axes; copied to the tensor's shape only when needed."""
+
+    view: Array
+    shape: tuple[int, ...]
+    group: int = 0  # above 0: the view is [groups, height, width, group]
+    channel_axis: int = 3  # of the tensor, for groups
+
+    def sample(self, index: tuple[Array, ...]) -> Array:
+        """The values at these indices of the tensor (the index has one array per axis)."""
+        if self.group:
+            channel = index[self.channel_axis]
+            y, x = (i for axis, i in enumerate(index) if axis not in (0, self.channel_axis))
+            grouped: Array = self.view[channel // self.group, y, x, channel % self.group]
+            return grouped
+        kept = tuple(i for i, dim in zip(index, self.shape, strict=True) if dim != 1)
+        values: Array = self.view.reshape(self.shape)[index] if len(kept) != self.view.ndim else self.view[kept]
+        return values
+
+    def full(self) -> Array:
+        order = (1, 2, 0, 3) if self.channel_axis == 3 else (0, 3, 1, 2)
+        return (self.view.transpose(order) if self.group else self.view).reshape(self.shape)
+
+
+def _grouped(stream: Array, tensor: Tensor) -> Iterator[Arrangement]:
+    """A stream carries [groups, height, width, channels of a group]; how many groups is not known."""
+    if len(tensor.shape) != 4 or tensor.shape[0] != 1:
+        yield Arrangement(stream.reshape(tensor.shape), tensor.shape)
+        return
+    for channel_axis in (3, 1):  # channels last as in TFLite, or first as in ONNX
+        channels = tensor.shape[channel_axis]
+        height, width = (dim for axis, dim in enumerate(tensor.shape) if axis not in (0, channel_axis))
+        for groups in range(1, min(channels, MAX_GROUPS) + 1):
+            if channels % groups == 0:
+                view = stream.reshape(groups, height, width, channels // groups)
+                yield Arrangement(view, tensor.shape, channels // groups, channel_axis)
+
+
+def may_hold(buffer: ObservedBuffer, tensor: Tensor) -> bool:
+    """Same quantisation (zero points may be 0 or 128 apart: signed against unsigned codes) and as many values."""
+    if buffer.data.size != tensor.elements or tensor.is_constant:
+        return False
+    if tensor.is_float:
+        return buffer.scale is None and buffer.data.dtype.kind == "f"
+    if tensor.quant is None or not tensor.quant.is_per_tensor:
+        return False
+    if buffer.scale is None:
+        return buffer.is_raw and tensor.dtype in ("int8", "uint8") and tensor.elements >= MIN_RAW
+    if abs(buffer.scale - tensor.scale) > SCALE_TOLERANCE * tensor.scale:
+        return False
+    return (buffer.zero_point - tensor.zero_point) % 128 == 0
+
+
+def centre(codes: Array, offset: int, tensor: Tensor) -> Array:
+    """Codes without their zero point: the units in which values are compared."""
+    return codes.astype(np.float64) if tensor.is_float else codes.astype(np.int32) - np.int32(offset)
+
+
+def to_tensor(values: Array, tensor: Tensor) -> Array:
+    """Centred values of a buffer as codes of the tensor."""
+    if tensor.is_float:
+        return values.astype(np.float64)
+    low, high = tensor.code_range
+    return np.clip(values + tensor.zero_point, low, high).astype(tensor.dtype)
+
+
+def sample_index(shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Fixed positions spread over a tensor, all of them if it is small."""
+    elements = int(np.prod(shape, dtype=np.int64))
+    flat = np.arange(elements) if elements <= SAMPLES else np.linspace(0, elements - 1, SAMPLES).astype(np.int64)
+    return np.unravel_index(flat, shape) if shape else ()
+
+
+def mean_distance(values: Array, expected: Array, unit: float) -> float:
+    """Mean absolute difference in codes."""
+    if not expected.size:
+        return 0.0
+    with np.errstate(all="ignore"):
+        mean = float(np.abs(values - expected).mean()) / unit
+    return mean if np.isfinite(mean) else 1e9
+
+
+CLOSE = 2.0  # mean difference in codes up to which a buffer may be this tensor at all
+HOPELESS = 8.0  # no closer look at an arrangement that is so far off
+SPARSE = 32
+CLOSE_RAW = 0.3  # the same without the scale as a second witness
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    buffer: ObservedBuffer
+    values: Array  # centred, in the tensor's shape
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchCandidate:
+    distance: float  # mean, over a sample
+    buffer: ObservedBuffer
+    stored: Arrangement
+
+    def match(self, tensor: Tensor, note: str = "") -> Match:
+        return Match(self.buffer, centre(self.stored.full(), self.buffer.offset_for(tensor), tensor), note)
+
+
+class Matcher:
+    """The buffers of a run, and which of them have found their tensor."""
+
+    def __init__(self, observed: Sequence[ObservedBuffer]) -> None:
+        self.by_size: dict[int, list[ObservedBuffer]] = {}
+        for buffer in sorted(observed, key=lambda b: (b.is_stream, b.epoch)):
+            self.by_size.setdefault(buffer.data.size, []).append(buffer)
+        self.claimed: set[int] = set()
+
+    def find(self, tensor: Tensor, expected: Array, unit: float, earliest: int, reuse: bool) -> Match | None:
+        """The closest buffer written at or after epoch `earliest`; claims it and its exact copies.
+
+        `reuse`: a buffer that another tensor has claimed may be this one too (operators that only move values).
+        """
+        for raw in (False, True):  # codes without a scale are looked at only when no other buffer fits
+            candidates = self.candidates(tensor, expected, unit, earliest, raw)
+            free = [c for c in candidates if self.free(c.buffer)]
+            equal = [c for c in candidates if reuse and c.distance == 0]
+            best = self._closest(free, tensor, expected, unit) or self._closest(equal, tensor, expected, unit)
+            if best is not None:
+                self._claim(best, free, tensor)
+                return best
+        return None
+
+    def candidates(
+        self, tensor: Tensor, expected: Array, unit: float, earliest: int, raw: bool = False
+    ) -> list[MatchCandidate]:
+        """Every buffer that could hold the tensor, in its closest arrangement; only a sample is compared."""
+        index = sample_index(tensor.shape)
+        wanted = expected[index]
+        found = []
+        for buffer in self.by_size.get(tensor.elements, ()):
+            if buffer.is_raw == raw and buffer.epoch >= earliest and may_hold(buffer, tensor):
+                nearest = self._arranged(buffer, tensor, index, wanted, unit)
+                if nearest is not None:
+                    found.append(nearest)
+        return found
+
+    def claim_copies(self, tensor: Tensor, expected: Array) -> None:
+        """Claims the buffers that hold exactly these values."""
+        for candidate in self.candidates(tensor, expected, 1.0, -1):
+            if candidate.distance == 0 and np.array_equal(candidate.match(tensor).values, expected):
+                self.claim(candidate.buffer)
+
+    def free(self, buffer: ObservedBuffer) -> bool:
+        return id(buffer) not in self.claimed
+
+    def claim(self, buffer: ObservedBuffer) -> None:
+        self.claimed.add(id(buffer))
+
+    @staticmethod
+    def _arranged(
+        buffer: ObservedBuffer, tensor: Tensor, index: tuple[Array, ...], wanted: Array, unit: float
+    ) -> MatchCandidate | None:
+        best: MatchCandidate | None = None
+        offset = buffer.offset_for(tensor)
+        few = tuple(i[::SPARSE] for i in index)  # most arrangements are far off: a few values show it
+        for stored in buffer.arrangements(tensor):
+            far = mean_distance(centre(stored.sample(few), offset, tensor), wanted[::SPARSE], unit)
+            if best is not None and far > HOPELESS:
+                continue
+            far = mean_distance(centre(stored.sample(index), offset, tensor), wanted, unit)
+            if best is None or far < best.distance:
+                best = MatchCandidate(far, buffer, stored)
+            if far < 0.1:
+                break  # no other order of the axes can be meant
+        return best
+
+    @staticmethod
+    def _closest(candidates: list[MatchCandidate], tensor: Tensor, expected: Array, unit: float) -> Match | None:
+        """The sample only selects; all values decide. Equal ones go to the earliest buffer."""
+        close = [c for c in candidates if c.distance <= (CLOSE_RAW if c.buffer.is_raw else CLOSE)]
+        if not close:
+            return None
+        nearest = min(c.distance for c in close)
+        matches = [c.match(tensor) for c in close if c.distance <= 1.5 * nearest + 0.05]
+        if len(matches) == 1:
+            return matches[0]
+        return min(matches, key=lambda m: (mean_distance(m.values, expected, unit), m.buffer.is_stream, m.buffer.epoch))
+
+    def _claim(self, best: Match, candidates: list[MatchCandidate], tensor: Tensor) -> None:
+        self.claim(best.buffer)
+        for candidate in candidates:
+            close = candidate.distance <= 1.0 and self.free(candidate.buffer)
+            if close and np.array_equal(candidate.match(tensor).values, best.values):
+                self.claim(candidate.buffer)
+
+
+WEIGHTED = ("conv", "dense", "transpose_conv")
+CONVERSIONS = ("quantize", "dequantize", "requantize", "identity")
+MAX_STEPS = 64
+
+
+def keeps_values(kind: str) -> bool:
+    """True if the output may be the very buffer of the input."""
+    return kind in CONVERSIONS or is_move(kind)
+
+
+def code_size(graph: Graph, tensor: Tensor, values: Array) -> float:
+    """What one code is worth: 1 for codes, for floats the scale of the quantised tensor that they come from."""
+    if not tensor.is_float:
+        return 1.0
+    name = tensor.name
+    for _ in range(MAX_STEPS):
+        op = graph.producers.get(name)
+        if op is None or not (op.kind in ("dequantize", "identity") or is_move(op.kind)):
+            break
+        name = op.inputs[0]
+        if graph.tensors[name].quant is not None:
+            return graph.tensors[name].scale
+    return float(np.abs(values).max(initial=0)) / 255 or 1.0
+
+
+def observed_ancestors(graph: Graph, name: str, observed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The operators between a tensor and the nearest observed tensors (in order), and those tensors."""
+    between: set[str] = set()
+    ancestors: dict[str, None] = {}
+    pending = [name]
+    while pending:
+        current = pending.pop()
+        op = graph.producers.get(current)
+        if op is None or (current != name and current in observed):
+            if not graph.tensors[current].is_constant:
+                ancestors[current] = None
+        elif op.name not in between:
+            between.add(op.name)
+            pending.extend(i for i in op.inputs if i)
+    return tuple(op.name for op in graph.ops if op.name in between), tuple(ancestors)
+
+
+def computed_ops(graph: Graph, names: tuple[str, ...]) -> int:
+    """How many of these operators compute; the others only move values or shapes."""
+    wanted = set(names)
+    return sum(op.name in wanted and not is_move(op.kind) and not _is_shape_arithmetic(graph, op) for op in graph.ops)
+
+
+def _is_shape_arithmetic(graph: Graph, op: Op) -> bool:
+    return all(graph.tensors[o].quant is None and not graph.tensors[o].is_float for o in op.outputs if o)
+
+
+def weighted_consumers(graph: Graph, name: str) -> list[tuple[Op, ...]]:
+    """Chains (moves, then one convolution or dense layer) that read nothing but this tensor and constants."""
+    found = []
+    for op in graph.consumers.get(name, []):
+        chain = [op]
+        while is_move(chain[-1].kind) and len(chain) < 4:
+            after = graph.consumers.get(chain[-1].outputs[0], [])
+            if len(after) != 1:
+                break
+            chain.append(after[0])
+        if chain[-1].kind in WEIGHTED and all(_has_one_input(graph, link) for link in chain):
+            found.append(tuple(chain))
+    return found
+
+
+def _has_one_input(graph: Graph, op: Op) -> bool:
+    return sum(not graph.tensors[i].is_constant for i in op.inputs if i) == 1 and len(op.outputs) == 1
+
+
+def parts_of_concats(graph: Graph, matches: Mapping[str, Match]) -> dict[str, Match]:
+    """Compilers let layers write straight into the buffer of a concatenation or reshape: find them there."""
+    found: dict[str, Match] = {}
+    for op in reversed(graph.ops):
+        if op.kind not in ("concat", "reshape") or len(op.outputs) != 1:
+            continue
+        match = matches.get(op.outputs[0]) or found.get(op.outputs[0])
+        if match is None:
+            continue
+        start, target = 0, graph.tensors[op.outputs[0]]
+        for name in op.inputs:
+            tensor = graph.tensors[name]
+            values, start = _cut(op, match.values, tensor, start)
+            same = tensor.quant is not None and tensor.quant.same_as(target.quant) and tensor.dtype == target.dtype
+            if same and name not in matches and not tensor.is_constant and name not in graph.inputs:
+                found.setdefault(name, Match(match.buffer, values, f"inside {match.buffer.name}"))
+    return found
+
+
+def _cut(op: Op, values: Array, tensor: Tensor, start: int) -> tuple[Array, int]:
+    if op.kind == "reshape":
+        return values.reshape(tensor.shape), 0
+    axis = op.attrs["axis"]
+    stop = start + tensor.shape[axis]
+    window = tuple(slice(start, stop) if i == axis else slice(None) for i in range(values.ndim))
+    return values[window], stop
+
+
+LIMIT = 32767
+PART_CHANNELS = 8  # input channels that the smallest usual part of an accumulation has
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """What the 16-bit stages see, per output value in channel-last order; above 32767 they saturate."""
+
+    accumulator: Real  # magnitude after the output shift
+    one_sided: Real  # positive or negative products alone: an upper bound of partial sums
+    intermediate: Real  # magnitude at the power-of-two scale before the bias
+    rounding: Real  # the loss in codes that rounding alone can reach
+    step_codes: Real  # output codes per accumulator step, per channel
+    multiplier: Real  # the integer multiplier, per channel
+
+
+def lowering(graph: Graph, op: Op, values: Mapping[str, Array]) -> Lowering | None:
+    """None for operators that are not lowered to a convolution."""
+    if op.kind not in ("conv", "dense"):
+        return None
+    x, weights = (Arg(graph.tensors[name], values[name]) for name in op.inputs[:2])
+    target = graph.tensors[op.outputs[0]]
+    if x.tensor.is_float or weights.tensor.is_float or target.quant is None:
+        return None
+    run = _runner(op)
+    outputs, reach = weights.codes.shape[0], weights.codes.shape[1:]
+    scale = np.broadcast_to(x.scales * weights.scales, (outputs,))
+    sums = weights.centred.reshape(outputs, -1).sum(axis=1)
+    shift = max(0, int(np.abs(sums).max(initial=0)).bit_length() - 7)
+    total = np.abs(run(weights.centred, x.centred))
+    positive, negative = (
+        run(bound(weights.centred, 0), np.maximum(x.centred, 0)) for bound in (np.maximum, np.minimum)
+    )
+    multiplier = np.rint(scale * 2.0 ** (14 - np.floor(np.log2(scale.max()))))
+    step = scale * 2.0**shift / target.scale
+    parts = -(-reach[-1] // PART_CHANNELS) * int(np.prod([-(-size // 3) for size in reach[:-1]]))
+    return Lowering(
+        accumulator=total / 2**shift,
+        one_sided=np.maximum(positive, -negative) / 2**shift,
+        intermediate=total * scale / 2.0 ** np.ceil(np.log2(target.scale) - 6),
+        rounding=0.5 * parts * step + total * scale / target.scale * 0.5 / np.maximum(multiplier, 1) + 0.1,
+        step_codes=step,
+        multiplier=multiplier,
+    )
+
+
+def explain(graph: Graph, op: Op, values: Mapping[str, Array], difference: Array) -> str:
+    """One sentence on the values that differ by more than 1; empty if there is nothing to say."""
+    found = lowering(graph, op, values)
+    if found is None:
+        return ""
+    error = np.abs(_last(op, difference))
+    bad = error > 1
+    saturated = (found.accumulator > LIMIT) | (found.intermediate > LIMIT)
+    partial = ~saturated & (found.one_sided > LIMIT)
+    rounded = ~saturated & ~partial & (error <= 1 + found.rounding)
+    cases = {
+        "saturate a 16-bit stage": saturated,
+        "may saturate in a partial sum": partial,
+        _loss(found, bad & rounded): rounded,
+        "unexplained": ~(saturated | partial | rounded),
+    }
+    counts = {what: int((bad & mask).sum()) for what, mask in cases.items()}
+    return "; ".join(f"{number} of {int(bad.sum())} {what}" for what, number in counts.items() if number)
+
+
+def saturation(graph: Graph, op: Op, values: Mapping[str, Array]) -> str:
+    """How many values of a layer leave 16 bits, in the end or perhaps on the way; empty if none does."""
+    found = lowering(graph, op, values)
+    if found is None:
+        return ""
+    saturated = (found.accumulator > LIMIT) | (found.intermediate > LIMIT)
+    partial = ~saturated & (found.one_sided > LIMIT)
+    counts = {"saturate a 16-bit stage": int(saturated.sum()), "may saturate in a partial sum": int(partial.sum())}
+    said = [f"{number} of {saturated.size} values of {op.name} {what}" for what, number in counts.items() if number]
+    return ", ".join(said)
+
+
+def _loss(found: Lowering, mask: Array) -> str:
+    channels = np.unique(np.nonzero(mask)[-1])
+    if not channels.size:
+        return "rounded"
+    coarsest, smallest = found.step_codes[channels].max(), found.multiplier[channels].min()
+    return f"rounded in the lowering (accumulator steps up to {coarsest:.2f} codes, multipliers from {smallest:.0f})"
+
+
+def _last(op: Op, values: Array) -> Array:
+    return channel_last(values, op.attrs["layout"]) if op.kind == "conv" else values.reshape(-1, values.shape[-1])
+
+
+def _runner(op: Op) -> Callable[[Real, Real], Real]:
+    """Sums of products in channel-last order."""
+    if op.kind == "dense":
+        return lambda w, v: v.reshape(-1, w.shape[1]) @ w.T
+    return lambda w, v: accumulate(channel_last(v, op.attrs["layout"]), w, op.attrs)
+
 
 MAX_TRIALS = 6  # buffers that are tried in place of a tensor that no buffer resembles
 

@@ -1,28 +1,46 @@
 """Reference kernels in a process of their own: when they abort or never end, only that process is lost.
 
 One process serves all inputs and kernel sets of a model; it is started anew after a death, and what killed it is not
-asked again.
-"""
+asked again."""
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from atonc.compiler.compare.messages import pack, unpack
-from atonc.compiler.compare.reference import REFERENCE, Values, Wanted
+import numpy as np
+
+from atonc.compiler.compare.reference import REFERENCE, Kernels, Values, Wanted, open_kernels
 from atonc.compiler.ir import Array
-from atonc.machine.base import errors
+from atonc.machine.base import child, errors
 from atonc.machine.base.about import package_folder
 from atonc.machine.base.child import Child, ChildDiedError, Message
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import AtoncError, InputError
+
+Listed = list[list[Any]]  # name, type, shape
+
+
+def pack(arrays: Mapping[str, Array]) -> tuple[Listed, list[bytes]]:
+    listed = [[name, value.dtype.str, value.shape] for name, value in arrays.items()]
+    return listed, [np.ascontiguousarray(value).tobytes() for value in arrays.values()]
+
+
+def unpack(listed: Listed, content: bytes) -> dict[str, Array]:
+    arrays, at = {}, 0
+    for name, code, shape in listed:
+        dtype, count = np.dtype(code), int(np.prod(shape, dtype=np.int64))
+        arrays[name] = np.frombuffer(content, dtype, count, at).reshape(shape)
+        at += count * dtype.itemsize
+    return arrays
+
 
 LIMIT_SECONDS = 600.0  # for one input; reference kernels are slow
-_SERVER = "from atonc.compiler.compare.reference_server import main; main()"
+_SERVER = "from atonc.compiler.compare.reference_process import main; main()"
 
 
 class ReferenceDied(InputError):
@@ -85,3 +103,32 @@ class ReferenceProcess:
     def close(self) -> None:
         self._process.close()
         self._said.close()
+
+
+NUMBERS = "biuf"
+
+
+def main() -> None:
+    answers = child.answers()
+    opened: dict[str, Kernels] = {}
+    while True:
+        try:
+            asked, content = child.receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        inputs = unpack(asked["arrays"], content)
+        tensors = None if asked["tensors"] is None else tuple(asked["tensors"])
+        key = repr((asked["path"], asked["kernels"], tensors))
+        try:
+            if key not in opened:
+                opened[key] = open_kernels(Path(asked["path"]), asked["kernels"], tensors)
+            found = opened[key](inputs if asked["named"] else list(inputs.values()))
+        except AtoncError as error:
+            child.send(answers, {"error": type(error).__name__, "what": error.what, "remedy": error.remedy})
+            continue
+        listed, contents = pack({name: value for name, value in found.items() if value.dtype.kind in NUMBERS})
+        child.send(answers, {"arrays": listed}, *contents)
+
+
+if __name__ == "__main__":
+    main()

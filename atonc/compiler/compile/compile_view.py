@@ -1,4 +1,5 @@
-"""Everything that one compilation gave, for the files and reports that are made of it."""
+"""A model compiled and weighed: everything that one compilation gave, for the files, reports and sweeps that are made
+of it."""
 
 from __future__ import annotations
 
@@ -7,13 +8,18 @@ from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 
-from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.compile import reproduce
+from atonc.compiler.compile.pipeline import Compiled, Watch, compile_file, no_watch
 from atonc.compiler.compile.reproduce import again
+from atonc.compiler.emit import write
+from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.resident import free_spans
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.request.options import Options
 from atonc.compiler.search.generators.resident import outlook
+from atonc.machine.base import progress
+from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw.memoise import memoise
@@ -73,3 +79,16 @@ def _outlook(made: Compiled, keep_free: int) -> tuple[int, int]:
     """Cycles saved and bytes taken, the same for every view of a compilation."""
     free = free_spans(made.layout.placed, made.memory)
     return outlook(made.program, free, sum(end - start for start, end in free) - keep_free, made.target)
+
+
+def analyze(model: Path, options: Options, name: str = "network", watch: Watch = no_watch) -> CompileView:
+    write.check_name(name)
+    return view_of(compile_file(model, options, watch), model, options, name)
+
+
+def view_of(compiled: Compiled, model: Path, options: Options, name: str = "network") -> CompileView:
+    progress.stage("counting cycles")
+    cost = compiled.cost
+    reproduced = reproduce.block(model, options, name, cost)
+    macs = graph_macs(compiled.graph)
+    return CompileView(plain(model.name), name, compiled.memory, compiled, cost, macs, options, reproduced, path=model)

@@ -9,9 +9,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.compiler.compare.extremes import make_extremes
-from atonc.compiler.compare.inputs import make_inputs, make_noise
-from atonc.compiler.compile.another_form import after_failure
+from atonc.compiler.compare.inputs import make_extremes, make_inputs, make_noise
 from atonc.compiler.emit import check_encryption
 from atonc.compiler.emit.encryption import encrypt
 from atonc.compiler.emit.program import Program
@@ -22,12 +20,12 @@ from atonc.compiler.ir import Array, Graph
 from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.ops import RunOnDemand
 from atonc.compiler.passes import order
-from atonc.compiler.passes.cut_inputs import cut_inputs
+from atonc.compiler.passes.cuts import cut_inputs
 from atonc.compiler.place import BoardMemory, Layout
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.price.program import program_cost
-from atonc.compiler.request.calibration import MOST_VERIFIED, given_inputs, spread
 from atonc.compiler.request.options import Options
+from atonc.compiler.request.target import MOST_VERIFIED, given_inputs, spread
 from atonc.compiler.request.target import machine_of as machine_of
 from atonc.compiler.request.target import memories as memories
 from atonc.compiler.request.target import target_of as target_of
@@ -44,6 +42,9 @@ from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import made_for, read_decisions
 from atonc.compiler.select.affinity import cpu_alone, resolve
 from atonc.compiler.select.decisions import FIRST, Decisions
+from atonc.compiler.select.form import RefusedForm
+from atonc.compiler.select.rules import COARSE
+from atonc.compiler.verify import CoarserThanDeclared
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, CapacityError, VerificationError
 from atonc.machine.base.frozen import dataclass
@@ -56,6 +57,21 @@ from atonc.machine.hw.target import Target
 
 if TYPE_CHECKING:
     from atonc.compiler.verify.verify import VerifyReport
+
+
+def after_failure(decisions: Decisions, error: VerificationError) -> Decisions:
+    """Raises the error where no other form would help. Forms of an operator are told apart by what they declare: each
+    is disproved once, then there is none left."""
+    if not isinstance(error, CoarserThanDeclared):
+        raise error
+    layer = error.layer
+    known, stripes = decisions.disproved.get(layer.op, ()), decisions.without_stripes_of({layer.op})
+    if layer.declared not in known:
+        return decisions.but(disproved={**decisions.disproved, layer.op: (*known, layer.declared)}, stripes=stripes)
+    seen = f"{layer.kind}: {layer.max_diff:g} codes from exact arithmetic when it was verified"
+    why = RefusedForm(COARSE, seen, f"{layer.limit:g} codes", "report the model: the form declares too little")
+    return decisions.but(on_cpu={**decisions.on_cpu, layer.op: why}, stripes=stripes)
+
 
 _MOST_BYTES = 1 << 27  # of a tensor whose typical values are looked at, whatever a file says of memories
 CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.frontends.data_beside import model_bytes
+from atonc.compiler.frontends.limits import model_bytes
 from atonc.compiler.request.options import EDGES, MODEL, Options
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import declared, default_of

@@ -1,11 +1,23 @@
-"""How much of a stranger's file we are willing to read."""
+"""What is taken from a stranger's file: how much of it, which files beside it, which sizes of free dimensions, what a
+quantiser told in it; and what is said about operators that are not supported.
+
+A file beside a model is read only if the model names it relative to its own folder and it lies there; symbolic links do
+not lead out of it. The model then goes on as if all had been one file.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import ast
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import isfinite
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
 
 from atonc.machine.base.disk import read_file
-from atonc.machine.base.errors import ModelError
+from atonc.machine.base.errors import InputError, ModelError, UnsupportedError
 
 MAX_FILE_BYTES = 512 << 20
 MAX_TENSORS = 100_000
@@ -51,3 +63,241 @@ def shape(dims: tuple[int, ...], where: str) -> tuple[int, ...]:
     if elements > MAX_ELEMENTS:
         raise ModelError(f"{elements} elements, at most {MAX_ELEMENTS} are supported", where=where)
     return dims
+
+
+MAX_TEXT = 4_096
+PAIR = re.compile(r"\s*([^=:,{}\[\]'\"]+?)\s*[=:]\s*(\d+)\s*")
+
+
+def parse_fixed_shapes(text: str) -> dict[str, int]:
+    """Takes "{'B': 1, 'T': 16}" as ST's tool does, JSON, or B=1,T=16."""
+    if not text.strip():
+        return {}
+    if len(text) > MAX_TEXT:
+        raise InputError("the list of fixed shapes is too long", where="--fix-parametric-shapes")
+    found = _literal(text) if text.strip().startswith("{") else _pairs(text)
+    for name, size in found.items():
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_DIM:
+            raise InputError(f"{name!r} cannot have the size {size!r}", where="--fix-parametric-shapes")
+    return found
+
+
+def require_names(sizes: Mapping[str, int], known: Collection[str]) -> tuple[str, ...]:
+    """Sizes for dimensions that the model does not have are a mistake of the user; where it has none, a note."""
+    named = sorted(name for name in known if name)
+    if sizes and not named:
+        return ("--fix-parametric-shapes has no effect: all sizes of the inputs are fixed in the model",)
+    for name in sizes:
+        if name not in named:
+            raise InputError(
+                f"the inputs have no dimension {name[:60]!r}",
+                where="--fix-parametric-shapes",
+                rule=f"its free dimensions are {', '.join(map(repr, named[:10]))}",
+                remedy="leave it out, or correct the name",
+            )
+    return ()
+
+
+def _literal(text: str) -> dict[str, int]:
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise _unreadable(text)
+    return value
+
+
+def _pairs(text: str) -> dict[str, int]:
+    matches = [PAIR.fullmatch(part) for part in text.split(",")]
+    if not all(matches):
+        raise _unreadable(text)
+    return {match[1]: int(match[2]) for match in matches if match}
+
+
+def _unreadable(text: str) -> InputError:
+    return InputError(
+        f"{text[:80]!r} is not a list of sizes",
+        where="--fix-parametric-shapes",
+        remedy="write {'B': 1, 'T': 16} or B=1,T=16",
+    )
+
+
+STATEFUL = (
+    "LSTM", "GRU", "RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
+    "BIDIRECTIONAL_SEQUENCE_RNN", "SVDF", "CALL_ONCE",
+)  # fmt: skip
+CONTROL = ("If", "Loop", "Scan", "IF", "WHILE", "CALL", "SequenceMap")
+DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "com.microsoft.DynamicQuantizeMatMul",
+           "com.microsoft.MatMulIntegerToFloat", "com.microsoft.DynamicQuantizeLSTM")  # fmt: skip
+MOST_NAMED = 8
+KNOWN = "weights, scales, zero points, shapes and bounds are known when the model is compiled"
+FORMS = "operators, attributes and element types are those of docs/reference/ops.md"
+CUT = "replace the operator or stop before it with --cut-output-tensors"
+
+
+def advise(error: UnsupportedError) -> None:
+    """Whatever was refused, it says by which rule and what to do."""
+    late = "at run time" in error.what
+    error.rule = error.rule or (KNOWN if late else FORMS)
+    error.remedy = error.remedy or (f"make it a constant when the model is exported, or {CUT}" if late else CUT)
+
+
+def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedError:
+    """The error for an operator that has no translation; `computed` are the tensors that it works on."""
+    cut = f"{CUT} {','.join(computed)}" if 0 < len(computed) <= MOST_NAMED else CUT
+    if kind in STATEFUL or kind.endswith("LSTM"):
+        return UnsupportedError(
+            f"{kind} keeps a state between its steps and is not supported",
+            where=where,
+            rule="operators are functions of their inputs",
+            remedy="use convolutions over time instead, or cut the model before it",
+        )
+    if kind in CONTROL:
+        return UnsupportedError(
+            f"{kind} runs other graphs and is not supported",
+            where=where,
+            rule="the order of operators is fixed when the model is compiled",
+            remedy="export the model without control flow",
+        )
+    if kind in DYNAMIC:
+        return UnsupportedError(
+            f"{kind} chooses scales at run time and is not supported",
+            where=where,
+            rule="the NPU needs scales that are known when the model is compiled",
+            remedy="quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)",
+        )
+    if kind.startswith("CUSTOM"):
+        return UnsupportedError(f"{kind} is an operator of the user and is not supported", where=where, remedy=cut)
+    return UnsupportedError(f"{kind} is not supported", where=where, remedy=cut)
+
+
+MOST_NAME = 1024  # characters
+EXTERNAL = 1  # TensorProto.data_location
+_KEY = b"location"  # every constant that lies elsewhere has it
+
+
+def model_bytes(path: Path) -> bytes:
+    """The model as one file, with the constants that lie beside it."""
+    data = read_bytes(path)
+    model = _parsed(data) if _KEY in data else None
+    if model is None or not any(stored_beside(model)):
+        return data
+    files: dict[str, bytes] = {}
+    for constant in stored_beside(model):
+        said = {entry.key: entry.value for entry in constant.external_data}
+        place = said.get("location", "")
+        if place not in files:
+            left = MAX_FILE_BYTES - len(data) - sum(map(len, files.values()))
+            files[place] = read_file(_inside(path, place), max(left, 0))
+        content = _part(files[place], said, constant.name)
+        constant.ClearField("external_data")
+        constant.ClearField("data_location")
+        constant.raw_data = content
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def data_files(path: Path) -> tuple[Path, ...]:
+    """Files beside a model that hold its constants, in the order of their names."""
+    data = read_bytes(path) if path.suffix.lower() == ".onnx" else b""
+    model = _parsed(data) if _KEY in data else None
+    if model is None:
+        return ()
+    places = {e.value for constant in stored_beside(model) for e in constant.external_data if e.key == "location"}
+    return tuple(_inside(path, place) for place in sorted(places))
+
+
+def _parsed(data: bytes) -> Any:
+    """None where it is no ONNX file, or the package is not there: the front end says so."""
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    try:
+        return onnx.ModelProto.FromString(data)
+    except (DecodeError, ValueError, RuntimeError):
+        return None
+
+
+def stored_beside(model: Any) -> Iterator[Any]:
+    for constant in model.graph.initializer:
+        if constant.data_location == EXTERNAL or constant.external_data:
+            yield constant
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t") and attribute.t.data_location == EXTERNAL:
+                yield attribute.t
+
+
+def _inside(model: Path, place: str) -> Path:
+    """The file that a model names, if it lies in the model's own folder or below."""
+    absolute = PurePosixPath(place).is_absolute() or PureWindowsPath(place).drive or PureWindowsPath(place).root
+    folder = model.resolve().parent
+    usable = 0 < len(place) <= MOST_NAME and "\0" not in place and not absolute
+    if not usable or not (file := (folder / place).resolve()).is_relative_to(folder):
+        raise ModelError(
+            f"its constants lie in {place[:200]!r}, which is not in its folder",
+            where=str(model),
+            rule="files beside a model are read by a relative name, from its own folder only",
+            remedy="put the file beside the model, or save both as one: onnx.save(onnx.load(path), new_path)",
+        )
+    if not os.path.isfile(file):  # also where a part of the name is longer than the file system takes
+        raise InputError(
+            f"its constants lie in {place[:200]!r}, which is not there",
+            where=str(model),
+            remedy="copy both files to the same folder (torch.onnx.export writes model.onnx and model.onnx.data)",
+        )
+    return file
+
+
+def _part(content: bytes, said: dict[str, str], name: str) -> bytes:
+    offset, length = _number(said, "offset", 0, name), _number(said, "length", -1, name)
+    end = len(content) if length < 0 else offset + length
+    if not 0 <= offset <= end <= len(content):
+        raise ModelError(
+            f"its values are bytes {offset:,} to {end:,} of a file of {len(content):,}", where=name[:200],
+            remedy="the file beside the model is cut off or of another model: export both again",
+        )  # fmt: skip
+    return content[offset:end]
+
+
+def _number(said: dict[str, str], key: str, missing: int, name: str) -> int:
+    text = said.get(key, "")
+    if not text:
+        return missing
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise ModelError(f"{key} {text[:40]!r} of its values is no number of bytes", where=name[:200])
+    return int(text)
+
+
+# in the metadata of an ONNX file: tensor of the float model -> a factor for each channel
+EQUALISED_KEY = "atonc.equalised"
+_MOST_CHARACTERS = 16 << 20
+Gains = dict[str, tuple[float, ...]]
+
+
+def tell_equalised(model: Any, gains: Mapping[str, Any]) -> None:
+    """Writes it into an ONNX model."""
+    rounded = {name: [float(f"{factor:.7g}") for factor in factors] for name, factors in sorted(gains.items())}
+    model.metadata_props.add(key=EQUALISED_KEY, value=json.dumps(rounded, separators=(",", ":")))
+
+
+def told_equalised(model: Any) -> Gains:
+    """Reads it; what makes no sense is as if nothing had been said."""
+    text = next((entry.value for entry in model.metadata_props if entry.key == EQUALISED_KEY), "")
+    if not text or len(text) > _MOST_CHARACTERS:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    named = found.items() if isinstance(found, dict) and len(found) <= MAX_TENSORS else ()
+    return {name: tuple(map(float, factors)) for name, factors in named if _are_factors(factors)}
+
+
+def _are_factors(found: Any) -> bool:
+    return isinstance(found, list) and all(
+        isinstance(factor, int | float) and not isinstance(factor, bool) and isfinite(factor) and factor > 0
+        for factor in found
+    )

@@ -1,25 +1,32 @@
-"""The graph while an ONNX file is being read.
+"""The graph while an ONNX file is being read, and one of its nodes: typed access to attributes, inputs and constants.
 
 ONNX says DequantizeLinear - operator - QuantizeLinear where we say one operator on quantised tensors. Both sides are
-fused while reading: a dequantised value *is* its quantised tensor (every kernel computes on real numbers anyway), and
-a quantised result replaces the float one if nobody else reads that. What cannot be fused stays a float operator.
+fused while reading: a dequantised value *is* its quantised tensor (every kernel computes on real numbers anyway), and a
+quantised result replaces the float one if nobody else reads that. What cannot be fused stays a float operator.
+
+An integer of a file is a code with a scale, or a number. Codes are known by their QuantizeLinear, or only later by the
+DequantizeLinear that reads them; between the two they may be moved (Transpose, Reshape, Pad, MaxPool). Whatever else
+reads them computes with the integers themselves.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from atonc.compiler.frontends import limits, onnx_codes
+from atonc.compiler.frontends import limits
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.compiler.ir.types import FLOAT_TYPES
-from atonc.compiler.ops import evaluate
+from atonc.compiler.ops import evaluate, is_move, moved_inputs
 from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
+from atonc.compiler.ops.shapes import infer_shape
+from atonc.compiler.ops.values import same_codes
 from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.frozen import dataclass
 
 MAX_FOLDED_ELEMENTS = 1 << 22
 
@@ -134,14 +141,14 @@ class Builder:
         if tensor.quant is None and tensor.is_constant:
             if self.readers[name] > 1:  # shared by readers with other scales
                 return self.constant(f"{tensor.name}@{node}", tensor.data, quant)  # type: ignore[arg-type]
-            onnx_codes.give_format(self, {tensor.name}, quant)
+            give_format(self, {tensor.name}, quant)
         elif tensor.quant is None:
-            connected = onnx_codes.unformatted(self, tensor) if quant.is_per_tensor else None
+            connected = unformatted(self, tensor) if quant.is_per_tensor else None
             if connected is None:
-                return onnx_codes.as_codes(self, tensor, quant, node)
-            onnx_codes.give_format(self, connected, quant)
+                return as_codes(self, tensor, quant, node)
+            give_format(self, connected, quant)
         elif not tensor.quant.same_as(quant):
-            return onnx_codes.as_codes(self, tensor, quant, node)
+            return as_codes(self, tensor, quant, node)
         return self.tensors[tensor.name]
 
     def quantise(self, source: str, target: str, dtype: str, quant: Quantisation, node: str) -> None:
@@ -150,7 +157,7 @@ class Builder:
         x = self.value(source)
         index = self.writer.get(x.name)
         alone = self.readers[source] == 1 and source not in self.outputs and not self._is_shared(x)
-        if index is not None and alone and (x.is_float or onnx_codes.passes_codes(self.ops[index])):
+        if index is not None and alone and (x.is_float or passes_codes(self.ops[index])):
             self._rewrite_output(index, x, Tensor(target, x.shape, dtype, quant), target, node)
             return
         made = self.emit("quantize", node, [x], [Tensor(target, x.shape, dtype, quant)], {ATTRIBUTE: TO_EVEN})
@@ -242,3 +249,245 @@ def per_tensor_or_axis(scales: Array, zero_points: Array | None, axis: int, rank
     if not -rank <= axis < rank:
         raise ModelError(f"quantisation axis {axis} of a tensor with {rank} dimensions", where=node)
     return Quantisation(scale, zero, axis % rank)
+
+
+def passes_codes(op: Op) -> bool:
+    """True if the result holds codes of the input, whatever their scale."""
+    return is_move(op.kind) or op.kind == "max_pool"
+
+
+def unformatted(builder: Builder, tensor: Tensor) -> set[str] | None:
+    """All integers that moves connect with these, so that one format is for all of them; None if any of them is read
+    or written as a number, or is a constant that others may read."""
+    found, waiting = {tensor.name}, [tensor.name]
+    while waiting:
+        name = waiting.pop()
+        if builder.tensors[name].is_constant or builder.tensors[name].quant is not None:
+            return None
+        for index in builder.touching(name):
+            op = builder.ops[index]
+            if not passes_codes(op) or name in op.inputs[moved_inputs(op.kind) or len(op.inputs) :]:
+                return None
+            near = {*op.inputs[: moved_inputs(op.kind)], *op.outputs} - found - {""}
+            found |= near
+            waiting += sorted(near)
+    return found
+
+
+def give_format(builder: Builder, names: set[str], quant: Quantisation) -> None:
+    for name in sorted(names):
+        builder.tensors[name] = replace(builder.tensors[name], quant=quant)
+        builder.codes.update(builder.held.get(name, ()))
+        index = builder.writer.get(name)
+        if index is not None and builder.ops[index].kind == "pad":
+            builder.ops[index] = _padded_with_codes(builder.ops[index], builder.tensors[name])
+
+
+def _padded_with_codes(op: Op, tensor: Tensor) -> Op:
+    """The padding was given as an integer, its attribute is a real value."""
+    value = (op.attrs.get("value", 0.0) - tensor.zero_point) * tensor.scale
+    return replace(op, attrs={**op.attrs, "value": value})
+
+
+def numbers(builder: Builder, tensor: Tensor) -> Tensor:
+    """The codes of a tensor as plain integers."""
+    if tensor.name not in builder.plain:
+        plain = Tensor(f"{tensor.name}:codes", tensor.shape, tensor.dtype)
+        builder.plain[tensor.name] = builder.emit("cast", f"codes of {tensor.name}", [tensor], [plain], {})[0]
+    return builder.plain[tensor.name]
+
+
+def as_codes(builder: Builder, tensor: Tensor, quant: Quantisation, node: str) -> Tensor:
+    """Integers that were computed, or that have another format, taken as codes of this format."""
+    plain = tensor if tensor.quant is None else numbers(builder, tensor)
+    rank = len(plain.shape)
+    zero, scale = (_constant(builder, node, quant.along(values, rank)) for values in (quant.zero_points, quant.scales))
+    centred = builder.emit("sub", node, [plain, zero], [Tensor(f"{node}:centred", plain.shape, "float32")], {})[0]
+    kept = (plain.dtype, quant) if quant.is_per_tensor and plain.dtype in ("int8", "uint8") else ("float32", None)
+    return builder.emit("mul", node, [centred, scale], [Tensor(f"{node}:codes", plain.shape, *kept)], {})[0]
+
+
+def _constant(builder: Builder, node: str, values: Array) -> Tensor:
+    return builder.constant(f"{node}:format", values.astype(np.float32))
+
+
+NARROW = ("int8", "uint8", "int16", "uint16")  # plain integers, whose sums and products int64 holds
+STEP = ":step"  # ends the names of what a node computes on its way
+OVERFLOWING = ("add", "sub", "mul", "div", "neg", "abs", "square")
+
+
+@dataclass(frozen=True)
+class Node:
+    kind: str  # operator type, with its domain if that is not the default one
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+    opset: int
+    builder: Builder
+
+    def has(self, index: int) -> bool:
+        return index < len(self.inputs) and self.inputs[index] != ""
+
+    def stored(self, index: int) -> Tensor:
+        """The tensor behind an input, for nodes that move values or compare them: codes stay codes."""
+        if not self.has(index):
+            raise ModelError(f"{self.kind} lacks input {index}", where=self.name)
+        return self.builder.value(self.inputs[index])
+
+    def input(self, index: int) -> Tensor:
+        """The numbers that a node computes with; codes are integers to it."""
+        tensor = self.stored(index)
+        if tensor.quant is not None and self.inputs[index] in self.builder.codes:
+            return numbers(self.builder, tensor)
+        return tensor
+
+    def optional(self, index: int) -> Tensor | None:
+        return self.input(index) if self.has(index) else None
+
+    def all_inputs(self) -> list[Tensor]:
+        return [self.input(i) for i in range(len(self.inputs))]
+
+    def joined(self) -> list[Tensor]:
+        """Inputs that become parts of one tensor; codes with different scales are joined as integers."""
+        tensors = [self.stored(i) for i in range(len(self.inputs))]
+        codes = any(name in self.builder.codes for name in self.inputs)
+        return self.all_inputs() if codes and not all(same_codes(t, tensors[0]) for t in tensors) else tensors
+
+    def constant(self, index: int, what: str) -> Array:
+        tensor = self.input(index)
+        if tensor.data is None and not tensor.elements:
+            return np.empty(tensor.shape, tensor.dtype)  # nothing that could be computed
+        if tensor.data is None:
+            raise UnsupportedError(f"{self.kind} with {what} computed at run time", where=self.name)
+        if tensor.quant is not None:
+            return (tensor.data.astype(np.float64) - tensor.zero_point) * tensor.scale
+        return tensor.data
+
+    def integers(self, index: int, what: str) -> list[int]:
+        return [int(v) for v in self.constant(index, what).reshape(-1)]
+
+    def ints(self, key: str, default: Sequence[int]) -> tuple[int, ...]:
+        value = self.attrs.get(key, default)
+        if not isinstance(value, (list, tuple, range)) or not all(isinstance(v, int) for v in value):
+            raise ModelError(f"attribute {key} is not a list of integers", where=self.name)
+        return tuple(value)
+
+    def integer(self, key: str, default: int) -> int:
+        value = self.attrs.get(key, default)
+        if not isinstance(value, int):
+            raise ModelError(f"attribute {key} is not an integer", where=self.name)
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        value = self.attrs.get(key, default)
+        if not isinstance(value, (int, float)):
+            raise ModelError(f"attribute {key} is not a number", where=self.name)
+        return float(value)
+
+    def text(self, key: str, default: str) -> str:
+        value = self.attrs.get(key, default)
+        return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+
+    def integers_of(self, key: str, index: int, default: Sequence[int] | None = None) -> list[int] | None:
+        """A list that old opsets keep in an attribute and new ones in an input."""
+        if key in self.attrs:
+            return list(self.ints(key, ()))
+        if self.has(index):
+            return self.integers(index, key)
+        return None if default is None else list(default)
+
+    def axis(self, value: int, rank: int) -> int:
+        if not -rank <= value < rank:
+            raise ModelError(f"axis {value} of a tensor with {rank} dimensions", where=self.name)
+        return value % rank
+
+    def quantisation(self, scale: int, zero: int, axis: int = 1, rank: int = 1) -> Quantisation:
+        """Reads a quantisation from the inputs with these numbers."""
+        zeros = self.constant(zero, "zero point") if self.has(zero) else None
+        return per_tensor_or_axis(self.constant(scale, "scale"), zeros, axis, rank, self.name)
+
+    def result(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor | None],
+        attrs: Mapping[str, Any] | None = None,
+        shape: tuple[int, ...] | None = None,
+        dtype: str | None = None,
+        quant: Quantisation | None = None,
+    ) -> Tensor:
+        """Emits the operator that gives the (first) output."""
+        made = self.step(kind, inputs, attrs or {}, shape, dtype, quant)
+        self.bind(self.outputs[0], made)
+        return made
+
+    def step(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor | None],
+        attrs: Mapping[str, Any],
+        shape: tuple[int, ...] | None = None,
+        dtype: str | None = None,
+        quant: Quantisation | None = None,
+    ) -> Tensor:
+        """Emits an operator with one output. The type follows the inputs: movers keep codes, others give floats."""
+        if shape is None:
+            shape = infer_shape(kind, attrs, [tensor.shape for tensor in inputs if tensor is not None])
+        if shape is None:
+            raise UnsupportedError(f"the shape of {kind} is not known", where=self.name)
+        if dtype is None:
+            dtype, quant = self.type_of(kind, inputs)
+            if kind in OVERFLOWING and dtype in NARROW and quant is None:
+                return self._wrapped(self.step(kind, inputs, attrs, shape, "int64"), dtype)
+        made = Tensor(f"{self.outputs[0]}{STEP}", shape, dtype, quant)
+        return self.builder.emit(kind, self.name, inputs, [made], attrs)[0]
+
+    def _wrapped(self, wide: Tensor, dtype: str) -> Tensor:
+        """Integers that do not fit begin again at the other end, as processors count."""
+        limits = np.iinfo(dtype)
+        low, size = (
+            self.builder.constant(f"{self.name}:limits", np.array(value, np.int64))
+            for value in (limits.min, int(limits.max) - int(limits.min) + 1)
+        )
+        above = self.step("floor_mod", [self.step("sub", [wide, low], {}), size], {})
+        return self.step("add", [above, low], {}, dtype=dtype)
+
+    def bind(self, name: str, tensor: Tensor) -> None:
+        """The name means codes if the node reads or makes codes. A last step takes the name for itself."""
+        if tensor.name.startswith(f"{self.outputs[0]}{STEP}"):
+            tensor = self.builder.renamed(tensor, name)
+        self.builder.bind(name, tensor)
+        if tensor.quant is not None and (self.reads_codes or self.kind.startswith(("QLinear", "com.microsoft.Q"))):
+            self.builder.codes.add(name)
+
+    @property
+    def reads_codes(self) -> bool:
+        """Whether the first input means codes and not the numbers behind them."""
+        return bool(self.inputs) and self.inputs[0] in self.builder.codes
+
+    def type_of(self, kind: str, inputs: Sequence[Tensor | None]) -> tuple[str, Quantisation | None]:
+        """A mover of codes yields the same codes; everything else that reads quantised or float values yields reals."""
+        first = next(tensor for tensor in inputs if tensor is not None)
+        data = [tensor for tensor in inputs if tensor is not None]
+        if is_move(kind) and first.quant is not None and first.quant.is_per_tensor:
+            same = all(t.dtype == first.dtype and first.quant.same_as(t.quant) for t in data[: self._movers(kind)])
+            return (first.dtype, first.quant) if same else ("float32", None)
+        if any(tensor.is_float or tensor.quant is not None for tensor in data):
+            return next((tensor.dtype for tensor in data if tensor.is_float), "float32"), None
+        return first.dtype, None
+
+    @staticmethod
+    def _movers(kind: str) -> int | None:
+        return None if kind in ("concat", "pack") else 1
+
+
+Translator = Callable[[Node], None]
+TRANSLATORS: dict[str, Translator] = {}
+
+
+def translates(*kinds: str) -> Callable[[Translator], Translator]:
+    def register(function: Translator) -> Translator:
+        TRANSLATORS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register

@@ -1,12 +1,14 @@
-"""ONNX nodes that work element by element."""
+"""ONNX nodes that work element by element, reduce or normalise. Those that are a few operators in a row become one
+table again where they are on codes (passes/make_tables.py)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from atonc.compiler.frontends.onnx_node import Node, translates
+from atonc.compiler.frontends.onnx_builder import Node, translates
+from atonc.compiler.ir import Tensor
 from atonc.compiler.ops.functions import FUNCTIONS
-from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.errors import ModelError, UnsupportedError
 
 UNARY = {row.onnx: row for row in FUNCTIONS.values() if row.onnx}
 
@@ -155,3 +157,331 @@ def arg_extreme(node: Node) -> None:
     found = node.step(kind, [turned], {"axis": axis}, shape, dtype="int64")
     last = node.builder.constant(f"{node.name}:last", np.array(x.shape[axis] - 1, np.int64))
     node.bind(node.outputs[0], node.step("sub", [last, found], {}, dtype="int64"))
+
+
+SELU = (1.67326319217681884765625, 1.05070102214813232421875)
+
+
+def number(node: Node, value: float, like: Tensor) -> Tensor:
+    """A constant of the type that the node computes with."""
+    dtype = "float32" if like.quant is not None else like.dtype
+    return node.builder.constant(f"{node.name}:number", np.array(value, dtype))
+
+
+@translates("Selu")
+def selu(node: Node) -> None:
+    alpha, gamma = node.number("alpha", SELU[0]), node.number("gamma", SELU[1])
+    made = node.step("elu", [node.input(0)], {"alpha": alpha})
+    node.result("mul", [made, number(node, gamma, made)])
+
+
+@translates("Celu")
+def celu(node: Node) -> None:
+    """alpha * elu(x / alpha)"""
+    x, alpha = node.input(0), node.number("alpha", 1.0)
+    made = node.step("div", [x, number(node, alpha, x)], {})
+    made = node.step("elu", [made], {"alpha": 1.0})
+    node.result("mul", [made, number(node, alpha, made)])
+
+
+@translates("Swish")
+def swish(node: Node) -> None:
+    x, alpha = node.input(0), node.number("alpha", 1.0)
+    if alpha == 1.0:
+        node.result("silu", [x])
+        return
+    made = node.step("logistic", [node.step("mul", [x, number(node, alpha, x)], {})], {})
+    node.result("mul", [x, made])
+
+
+@translates("ThresholdedRelu")
+def thresholded_relu(node: Node) -> None:
+    x = node.input(0)
+    above = node.step("greater", [x, number(node, node.number("alpha", 1.0), x)], {}, dtype="bool")
+    choose(node, above, x, number(node, 0.0, x))
+
+
+def choose(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> None:
+    dtype, quant = node.type_of("select", [a, b])
+    node.result("select", [condition, a, b], dtype=dtype, quant=quant)
+
+
+@translates("Shrink")
+def shrink(node: Node) -> None:
+    x, bias, limit = node.input(0), node.number("bias", 0.0), node.number("lambd", 0.5)
+    if not x.is_float and x.quant is None:
+        raise UnsupportedError("Shrink of integers", where=node.name)
+    high = node.step("greater", [x, number(node, limit, x)], {}, dtype="bool")
+    low = node.step("less", [x, number(node, -limit, x)], {}, dtype="bool")
+    lower, upper = (node.step("add", [x, number(node, sign * bias, x)], {}) for sign in (1, -1))
+    inner = node.step("select", [high, upper, number(node, 0.0, upper)], {}, dtype=upper.dtype)
+    choose(node, low, lower, inner)
+
+
+@translates("Softsign")
+def softsign(node: Node) -> None:
+    x = node.input(0)
+    size = node.step("abs", [x], {})
+    node.result("div", [x, node.step("add", [size, number(node, 1.0, size)], {})])
+
+
+@translates("IsNaN")
+def is_nan(node: Node) -> None:
+    node.result("not_equal", [node.input(0), node.input(0)], dtype="bool")
+
+
+@translates("IsInf")
+def is_inf(node: Node) -> None:
+    """What is equal to itself but has no difference to itself."""
+    x = node.input(0)
+    rest = node.step("sub", [x, x], {})
+    parts = [
+        node.step("not_equal", [rest, rest], {}, dtype="bool"),
+        node.step("equal", [x, x], {}, dtype="bool"),
+    ]
+    for key, kind in (("detect_positive", "less"), ("detect_negative", "greater")):
+        if not node.integer(key, 1):
+            parts.append(node.step(kind, [x, number(node, 0.0, x)], {}, dtype="bool"))
+    made = parts[0]
+    for part in parts[1:]:
+        made = node.step("logical_and", [made, part], {}, dtype="bool")
+    node.bind(node.outputs[0], made)
+
+
+@translates("Mod")
+def remainder(node: Node) -> None:
+    """Translates a remainder with the sign of the divisor, or with `fmod` that of the dividend."""
+    a, b = node.input(0), node.input(1)
+    node.result("fmod" if node.integer("fmod", 0) else "floor_mod", [a, b])
+
+
+@translates("Pow")
+def power(node: Node) -> None:
+    a, b = node.input(0), node.input(1)
+    whole = not a.is_float and a.quant is None
+    if whole and (b.is_float or b.quant is not None):
+        raise UnsupportedError("Pow of integers to a float power", where=node.name)
+    exponent = float(b.data.reshape(-1)[0]) if b.data is not None and b.elements == 1 and b.quant is None else None
+    kind = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}.get(exponent or 0.0)
+    if kind is not None and not whole and len(b.shape) <= len(a.shape):
+        node.result(kind, [a])
+        return
+    node.result("pow", [a, b], dtype=a.dtype if a.is_float or whole else "float32")
+
+
+@translates("Hardmax")
+def hardmax(node: Node) -> None:
+    """1 at the first largest value, else 0."""
+    x = node.input(0)
+    axis = node.axis(node.integer("axis", 1 if node.opset < 13 else -1), len(x.shape))
+    if node.opset < 13 and any(dim != 1 for dim in x.shape[axis + 1 :]):
+        raise UnsupportedError("Hardmax over several axes (opset below 13)", where=node.name)
+    shape = tuple(1 if k == axis else dim for k, dim in enumerate(x.shape))
+    found = node.step("arg_max", [x], {"axis": axis}, shape, dtype="int64")
+    places = np.arange(x.shape[axis]).reshape(tuple(-1 if k == axis else 1 for k in range(len(x.shape))))
+    there = node.step("equal", [found, node.builder.constant(f"{node.name}:places", places)], {}, dtype="bool")
+    node.result("cast", [there], dtype=x.dtype if x.is_float else "float32")
+
+
+REDUCTIONS = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "reduce_max", "ReduceMin": "reduce_min",
+              "ReduceProd": "reduce_prod"}  # fmt: skip
+BEFORE = {"ReduceL1": "abs", "ReduceL2": "square", "ReduceSumSquare": "square"}
+BEHIND = {"ReduceL2": "sqrt", "ReduceLogSum": "log"}
+
+
+# --- reductions ----------------------------------------------------------------------------------------------------
+
+
+def _axes(node: Node, rank: int) -> tuple[int, ...]:
+    axes = node.integers_of("axes", 1) or list(range(rank))
+    return tuple(sorted({node.axis(a, rank) for a in axes}))
+
+
+def reduced(node: Node, kind: str, x: Tensor, axes: tuple[int, ...], keep: bool = True) -> Tensor:
+    return node.step(kind, [x], {"axes": axes, "keepdims": keep})
+
+
+@translates(*REDUCTIONS)
+def reduce(node: Node) -> None:
+    x = node.input(0)
+    if not node.integers_of("axes", 1) and node.integer("noop_with_empty_axes", 0):
+        node.bind(node.outputs[0], node.stored(0))
+        return
+    _require_values(node, x)
+    keep = bool(node.integer("keepdims", 1))
+    node.bind(node.outputs[0], reduced(node, REDUCTIONS[node.kind], x, _axes(node, len(x.shape)), keep))
+
+
+def _require_values(node: Node, x: Tensor) -> None:
+    if not x.elements:
+        raise UnsupportedError(f"{node.kind} of no values", where=node.name)
+    if node.integer("noop_with_empty_axes", 0) and not node.integers_of("axes", 1):
+        raise UnsupportedError(f"{node.kind} without axes", where=node.name)
+
+
+@translates("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum")
+def reduce_norm(node: Node) -> None:
+    x = node.input(0)
+    _require_values(node, x)
+    if node.kind in BEHIND and not x.is_float and x.quant is None:
+        raise UnsupportedError(f"{node.kind} of integers", where=node.name)
+    made = node.step(BEFORE[node.kind], [x], {}) if node.kind in BEFORE else x
+    made = reduced(node, "sum", made, _axes(node, len(x.shape)), bool(node.integer("keepdims", 1)))
+    node.bind(node.outputs[0], node.step(BEHIND[node.kind], [made], {}) if node.kind in BEHIND else made)
+
+
+@translates("ReduceLogSumExp")
+def reduce_log_sum_exp(node: Node) -> None:
+    """The largest value is taken out, so that no power is infinite."""
+    x = node.input(0)
+    _require_values(node, x)
+    if not x.is_float and x.quant is None:
+        raise UnsupportedError("ReduceLogSumExp of integers", where=node.name)
+    axes, keep = _axes(node, len(x.shape)), bool(node.integer("keepdims", 1))
+    largest = reduced(node, "reduce_max", x, axes)
+    total = reduced(node, "sum", node.step("exp", [node.step("sub", [x, largest], {})], {}), axes)
+    made = node.step("add", [node.step("log", [total], {}), largest], {})
+    shape = tuple(dim for axis, dim in enumerate(made.shape) if axis not in axes)
+    node.bind(node.outputs[0], made if keep else node.step("reshape", [made], {}, shape))
+
+
+# --- norms ---------------------------------------------------------------------------------------------------------
+
+
+def _along(node: Node, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return values if values.shape == shape else node.step("reshape", [values], {}, shape)
+
+
+def _scaled(node: Node, x: Tensor, gain: Tensor | None, offset: Tensor | None) -> Tensor:
+    if gain is not None:
+        x = node.step("mul", [x, gain], {})
+    return x if offset is None else node.step("add", [x, offset], {})
+
+
+def _centred(node: Node, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The mean, and the differences to it."""
+    mean = reduced(node, "mean", x, axes)
+    return mean, node.step("sub", [x, mean], {})
+
+
+def _inverse_length(node: Node, x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
+    """1 / sqrt(mean of squares + epsilon)"""
+    mean = reduced(node, "mean", node.step("square", [x], {}), axes)
+    return node.step("rsqrt", [node.step("add", [mean, number(node, epsilon, mean)], {})], {})
+
+
+@translates("LayerNormalization")
+def layer_norm(node: Node) -> None:
+    x = node.input(0)
+    axes = tuple(range(node.axis(node.integer("axis", -1), len(x.shape)), len(x.shape)))
+    mean, centred = _centred(node, x, axes)
+    inverse = _inverse_length(node, centred, axes, node.number("epsilon", 1e-5))
+    made = _scaled(node, node.step("mul", [centred, inverse], {}), node.optional(1), node.optional(2))
+    for name, tensor in zip(node.outputs, (made, mean, inverse), strict=False):
+        if name:
+            node.bind(name, tensor)
+
+
+@translates("RMSNormalization")
+def rms_norm(node: Node) -> None:
+    x = node.input(0)
+    axes = tuple(range(node.axis(node.integer("axis", -1), len(x.shape)), len(x.shape)))
+    inverse = _inverse_length(node, x, axes, node.number("epsilon", 1e-5))
+    node.bind(node.outputs[0], _scaled(node, node.step("mul", [x, inverse], {}), node.optional(1), None))
+
+
+@translates("InstanceNormalization")
+def instance_norm(node: Node) -> None:
+    x = node.input(0)
+    axes = tuple(range(2, len(x.shape)))
+    shape = (x.shape[1], *(1 for _ in axes))
+    _, centred = _centred(node, x, axes)
+    made = node.step("mul", [centred, _inverse_length(node, centred, axes, node.number("epsilon", 1e-5))], {})
+    node.bind(node.outputs[0], _scaled(node, made, *(_along(node, node.input(k), shape) for k in (1, 2))))
+
+
+@translates("GroupNormalization")
+def group_norm(node: Node) -> None:
+    """Gains and offsets are for channels; before opset 21, for groups."""
+    x, groups = node.input(0), node.integer("num_groups", 1)
+    if len(x.shape) < 3 or groups < 1 or x.shape[1] % groups:
+        raise ModelError(f"{groups} groups in shape {x.shape}", where=node.name)
+    whole = (x.shape[0], groups, x.elements // (x.shape[0] * groups))
+    _, centred = _centred(node, node.step("reshape", [x], {}, whole), (2,))
+    made = node.step("mul", [centred, _inverse_length(node, centred, (2,), node.number("epsilon", 1e-5))], {})
+    if node.opset < 21:
+        made = _scaled(node, made, *(_along(node, node.input(k), (groups, 1)) for k in (1, 2)))
+        node.bind(node.outputs[0], node.step("reshape", [made], {}, x.shape))
+        return
+    shape = (x.shape[1], *(1 for _ in x.shape[2:]))
+    made = node.step("reshape", [made], {}, x.shape)
+    node.bind(node.outputs[0], _scaled(node, made, *(_along(node, node.input(k), shape) for k in (1, 2))))
+
+
+@translates("MeanVarianceNormalization")
+def mean_variance_norm(node: Node) -> None:
+    x = node.input(0)
+    axes = tuple(sorted(node.axis(a, len(x.shape)) for a in node.ints("axes", (0, 2, 3))))
+    _, centred = _centred(node, x, axes)
+    length = node.step("sqrt", [reduced(node, "mean", node.step("square", [centred], {}), axes)], {})
+    node.result("div", [centred, node.step("add", [length, number(node, 1e-9, length)], {})])
+
+
+@translates("LpNormalization")
+def lp_norm(node: Node) -> None:
+    """Divided by its length; what has no length stays zero."""
+    x, p = node.input(0), node.integer("p", 2)
+    if p not in (1, 2):
+        raise ModelError(f"LpNormalization with p = {p}", where=node.name)
+    axes = (node.axis(node.integer("axis", -1), len(x.shape)),)
+    length = reduced(node, "sum", node.step("abs" if p == 1 else "square", [x], {}), axes)
+    length = length if p == 1 else node.step("sqrt", [length], {})
+    empty = node.step("equal", [length, number(node, 0.0, length)], {}, dtype="bool")
+    made = node.step("div", [x, length], {})
+    node.result("select", [empty, number(node, 0.0, made), made], dtype=made.dtype)
+
+
+@translates("BatchNormalization")
+def batch_norm(node: Node) -> None:
+    x, rest = node.input(0), [node.input(k) for k in range(1, 5)]
+    if node.integer("training_mode", 0) or any(node.outputs[1:]) or node.integer("spatial", 1) != 1:
+        raise UnsupportedError("BatchNormalization in training", where=node.name)
+    epsilon = node.number("epsilon", 1e-5)
+    if all(tensor.is_constant for tensor in rest):
+        node.result("batch_norm", [x, *rest], {"axis": 1, "epsilon": epsilon})
+        return
+    shape = (x.shape[1], *(1 for _ in x.shape[2:]))
+    gain, offset, mean, variance = (_along(node, tensor, shape) for tensor in rest)
+    inverse = node.step("rsqrt", [node.step("add", [variance, number(node, epsilon, variance)], {})], {})
+    made = node.step("mul", [node.step("sub", [x, mean], {}), inverse], {})
+    node.bind(node.outputs[0], _scaled(node, made, gain, offset))
+
+
+# --- windows -------------------------------------------------------------------------------------------------------
+
+
+def root(node: Node, x: Tensor, power: int) -> Tensor:
+    if power == 1:
+        return x
+    if power == 2:
+        return node.step("sqrt", [x], {})
+    return node.step("pow", [x, number(node, 1.0 / power, x)], {})
+
+
+@translates("GlobalLpPool")
+def global_lp_pool(node: Node) -> None:
+    x, power = node.input(0), node.integer("p", 2)
+    if power < 1:
+        raise ModelError(f"GlobalLpPool with p = {power}", where=node.name)
+    made = reduced(node, "sum", powers(node, x, power), tuple(range(2, len(x.shape))))
+    node.bind(node.outputs[0], root(node, made, power))
+
+
+def powers(node: Node, x: Tensor, power: int) -> Tensor:
+    """Raises the magnitudes of values to a power."""
+    size = node.step("abs", [x], {})
+    if power == 1:
+        return size
+    if power == 2:
+        return node.step("square", [x], {})
+    return node.step("pow", [size, node.builder.constant(f"{node.name}:p", np.array(power, np.float32))], {})

@@ -3,44 +3,106 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from atonc.compiler.frontends import (
-    equalised,
-    limits,
-    onnx_composed,
-    onnx_dense,
-    onnx_elements,
-    onnx_layers,
-    onnx_moves,
-    onnx_norms,
-    onnx_qlinear,
-    onnx_recurrent,
-    onnx_resize,
-)
-from atonc.compiler.frontends.data_beside import EXTERNAL, model_bytes
-from atonc.compiler.frontends.fixed_shapes import require_names
-from atonc.compiler.frontends.onnx_builder import Builder
-from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
+from atonc.compiler.frontends import limits, onnx_elements, onnx_layers, onnx_moves, onnx_recurrent
+from atonc.compiler.frontends.limits import EXTERNAL, model_bytes, refuse, require_names, told_equalised
+from atonc.compiler.frontends.onnx_builder import TRANSLATORS, Builder, Node
 from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, type_name
-from atonc.compiler.frontends.onnx_node import TRANSLATORS, Node
-from atonc.compiler.frontends.onnx_order import in_order
 from atonc.compiler.frontends.operands import check_operands, check_work
-from atonc.compiler.frontends.refusals import refuse
 from atonc.compiler.ir import Array, Graph, Tensor, check
-from atonc.compiler.ops.agreement import REPORT, said
-from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError, plain
-from atonc.machine.base.words import count
+from atonc.compiler.ops.run import REPORT, said
+from atonc.machine.base.errors import AtoncError, InputError, ModelError, ToolError, UnsupportedError, plain
+from atonc.machine.base.words import count, instead
 
-_REGISTERED = (
-    onnx_composed, onnx_dense, onnx_elements, onnx_layers, onnx_moves, onnx_norms, onnx_qlinear, onnx_recurrent,
-    onnx_resize,
-)  # fmt: skip
+QUANTISE = ("QuantizeLinear",)
+
+
+def find_cuts(graph: Any, names: Sequence[str]) -> list[str]:
+    """Values for the names of values or nodes. A real value that is only quantised is cut after that."""
+    producers = {output: node for node in graph.node for output in node.output if output}
+    by_node = {node.name: node for node in graph.node if node.name}
+    readers: dict[str, list[Any]] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    cuts = []
+    for name in names:
+        found = [name] if name in producers else [o for o in by_node[name].output if o] if name in by_node else []
+        if not found:
+            what = f"the model has no tensor {name[:100]!r} to cut at"
+            raise InputError(what, where="--cut-output-tensors", remedy=instead(name, [*producers, *by_node]))
+        cuts += [_after_quantisation(value, readers) for value in found]
+    return list(dict.fromkeys(cuts))
+
+
+def _after_quantisation(value: str, readers: dict[str, list[Any]]) -> str:
+    after = readers.get(value, [])
+    only = after[0] if len(after) == 1 else None
+    return str(only.output[0]) if only is not None and only.op_type in QUANTISE and only.output else value
+
+
+def needed_nodes(graph: Any, outputs: Sequence[str]) -> set[int]:
+    """Indices of the nodes that the outputs depend on."""
+    producers = {output: index for index, node in enumerate(graph.node) for output in node.output if output}
+    waiting, needed = list(outputs), set[int]()
+    while waiting:
+        index = producers.get(waiting.pop())
+        if index is None or index in needed:
+            continue
+        needed.add(index)
+        waiting += [name for name in graph.node[index].input if name]
+    if not needed:
+        raise ModelError("nothing is left of the model after the cut")
+    return needed
+
+
+def in_order(nodes: Sequence[Any]) -> list[int]:
+    """Numbers of the nodes, producers first, else as in the file; what waits for itself comes last."""
+    producer = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    waits = [{producer[name] for name in _reads(node) if name in producer} for node in nodes]
+    if all(all(other < index for other in others) for index, others in enumerate(waits)):
+        return list(range(len(nodes)))
+    readers: dict[int, list[int]] = {}
+    for index, others in enumerate(waits):
+        for other in others:
+            readers.setdefault(other, []).append(index)
+    open_inputs = [len(others) for others in waits]
+    ready, found = [index for index, count in enumerate(open_inputs) if not count], list[int]()
+    while ready:
+        found.append(heappop(ready))
+        for reader in readers.get(found[-1], ()):
+            open_inputs[reader] -= 1
+            if not open_inputs[reader]:
+                heappush(ready, reader)
+    return found + sorted(set(range(len(nodes))) - set(found))
+
+
+def sort_nodes(graph: Any) -> None:
+    """For whoever goes through the nodes of the file itself."""
+    order = in_order(graph.node)
+    if order != sorted(order):
+        copies = [type(graph.node[index]).FromString(graph.node[index].SerializeToString()) for index in order]
+        del graph.node[:]
+        graph.node.extend(copies)
+
+
+def _reads(node: Any) -> Iterator[str]:
+    """Inputs, and what the graphs inside a loop or a branch take from outside; an empty name is no input."""
+    yield from filter(None, node.input)
+    for attribute in node.attribute:
+        for inside in (attribute.g, *attribute.graphs):
+            for inner in inside.node:
+                yield from _reads(inner)
+
+
+_REGISTERED = (onnx_elements, onnx_layers, onnx_moves, onnx_recurrent)
 _MOST_OPSETS = 1 << 30
 _AGAIN = "the file may be cut, damaged or of another format: export or fetch it again"
 _WELL_FORMED = "a node has the inputs and attributes that its operator asks for, with values it can take"
@@ -71,7 +133,7 @@ def read_onnx(
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
     found = check_work(check_operands(check(builder.finish(inputs, name))))
-    return replace(found, notes=(*found.notes, *notes), equalised=equalised.told(model))
+    return replace(found, notes=(*found.notes, *notes), equalised=told_equalised(model))
 
 
 def _parse(data: bytes, name: str) -> Any:

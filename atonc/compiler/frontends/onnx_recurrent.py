@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.frontends.onnx_composed import number
-from atonc.compiler.frontends.onnx_node import Node, translates
+from atonc.compiler.frontends.onnx_builder import Node, translates
+from atonc.compiler.frontends.onnx_elements import number
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.values import Arg
 from atonc.machine.base.errors import ModelError, UnsupportedError
@@ -177,9 +177,7 @@ def _run(layer: RecurrentLayer, step: Step, reverse: bool) -> tuple[list[Tensor]
     return [shown[at] for at in range(layer.steps)], [state for state in states if state is not None]
 
 
-def _bind(
-    node: Node, found: list[tuple[list[Tensor], list[Tensor]]], sizes: tuple[int, int, int], states: int
-) -> None:
+def _bind(node: Node, found: list[tuple[list[Tensor], list[Tensor]]], sizes: tuple[int, int, int], states: int) -> None:
     """Y [steps, directions, batch, hidden], then the last states [directions, batch, hidden]; unused ones are left."""
     steps, batch, hidden = sizes
     if node.outputs and node.outputs[0]:

@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from atonc.compiler.frontends.data_beside import model_bytes
-from atonc.compiler.frontends.fixed_shapes import require_names
-from atonc.compiler.frontends.refusals import advise
+from atonc.compiler.frontends.limits import advise, model_bytes, require_names
 from atonc.compiler.ir import Graph
-from atonc.compiler.ops.quotients import divisor_notes
+from atonc.compiler.ops.elementwise import divisor_notes
 from atonc.machine.base.errors import AtoncError, UnsupportedError
 
 TFLITE_MARK = b"TFL3"

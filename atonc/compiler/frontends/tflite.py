@@ -1,54 +1,54 @@
-"""TFLite (int8, uint8, float islands) -> Graph. Old uint8 models keep their type; passes may shift them later."""
+"""TFLite (int8, uint8, float islands) -> Graph. Old uint8 models keep their type; passes may shift them later.
+
+Files whose batch is free store placeholders as shapes: what TFLite computes when it runs them is computed here, from
+the shapes of the inputs on, and numbers that only depend on shapes become constants. A variable of the model is a pair:
+what a run leaves for the next one becomes an output, what it finds there an input. A program of the NPU is a function
+of its inputs, so the application (or whoever tests the program) copies the codes of that output to that input.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from atonc.compiler.frontends import (
-    flatbuffer,
-    limits,
-    tflite_formats,
-    tflite_moves,
-    tflite_ops,
-    tflite_recurrent,
-    tflite_shapes,
-    tflite_sparse,
-    tflite_variables,
-)
-from atonc.compiler.frontends.flatbuffer import FlatTable
+from atonc.compiler.frontends import limits, tflite_ops
+from atonc.compiler.frontends.limits import refuse
 from atonc.compiler.frontends.operands import check_operands, check_work, require_operands
-from atonc.compiler.frontends.refusals import refuse
-from atonc.compiler.frontends.tflite_schema import (
+from atonc.compiler.frontends.tflite_file import (
     ELEMENT_TYPES,
     OPERATORS,
     OTHER_TYPES,
     BufferField,
     CodeField,
+    FlatTable,
     ModelField,
     OperatorField,
     QuantField,
     SubgraphField,
     TensorField,
+    dense,
+    root,
 )
-from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor, check
-from atonc.compiler.ops import rounding
-from atonc.compiler.ops.agreement import REPORT, RULE, said
+from atonc.compiler.frontends.tflite_ops import Source, axis_of
+from atonc.compiler.ir import Array, CarriedState, Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.ops import rounding, run_op
+from atonc.compiler.ops.run import REPORT, RULE, said
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError, plain
-from atonc.machine.base.words import instead
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count, instead
 
 TRANSLATORS = tflite_ops.TRANSLATORS
-_REGISTERED = (tflite_ops, tflite_moves, tflite_recurrent)
 
 
 def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) -> Graph:
     """The first subgraph of the file; anything damaged is a ModelError."""
-    model = flatbuffer.root(data, b"TFL3")
+    model = root(data, b"TFL3")
     subgraphs = model.tables(ModelField.SUBGRAPHS)
     if not subgraphs:
         raise ModelError("the file has no subgraph", where=name)
@@ -61,20 +61,18 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     ]
     if cut_outputs:
         edges[1] = _cuts(cut_outputs, tensors, _results(tables, codes))
-    chosen, variables = tflite_variables.choose(tables, codes, edges[1], bool(cut_outputs))
+    chosen, variables = choose_operators(tables, codes, edges[1], bool(cut_outputs))
     first = _first_values(data, model, codes) if variables else {}
     _carry(variables, first, tensors, edges)
     ops = [op for index in chosen for op in _operator(index, tables[index], codes, tensors, edges[1])]
     states = tuple(
-        tflite_variables.state(v, tensors.at(v.read), tensors.at(v.assigned), first)
-        for v in variables
-        if v.assigned >= 0
+        carried_state(v, tensors.at(v.read), tensors.at(v.assigned), first) for v in variables if v.assigned >= 0
     )
     inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
-    notes = [f"{op.name} {tflite_recurrent.STATE_NOTE}" for op in ops if op.kind == "lstm"]
-    notes += [tflite_variables.note(state) for state in states]
+    notes = [f"{op.name} {tflite_ops.STATE_NOTE}" for op in ops if op.kind == "lstm"]
+    notes += [state_note(state) for state in states]
     inputs, outputs = list(dict.fromkeys(inputs)), list(dict.fromkeys(outputs))
     graph = Graph(kept, tuple(ops), tuple(inputs), tuple(outputs), name, "tflite", notes=tuple(notes), states=states)
     return check_work(check_operands(check(graph)))
@@ -85,11 +83,11 @@ def _first_values(data: bytes, model: FlatTable, codes: list[str]) -> dict[str, 
     buffers, subgraphs = model.tables(ModelField.BUFFERS), model.tables(ModelField.SUBGRAPHS)
     read = cache(lambda number: _Tensors(data, buffers, subgraphs[number]))
     tables = subgraphs[0].tables(SubgraphField.OPERATORS)
-    return tflite_variables.first_values(tables, codes, subgraphs, lambda number, index: read(number).at(index))
+    return first_values(tables, codes, subgraphs, lambda number, index: read(number).at(index))
 
 
 def _carry(
-    variables: Sequence[tflite_variables.Variable],
+    variables: Sequence[Variable],
     first: Mapping[str, Array],
     tensors: _Tensors,
     edges: list[list[int]],
@@ -101,7 +99,7 @@ def _carry(
             edges[1].append(variable.assigned)
         else:
             read = tensors.at(variable.read)
-            tensors.listed[variable.read] = replace(read, data=tflite_variables.first_value(variable, read, first))
+            tensors.listed[variable.read] = replace(read, data=first_value(variable, read, first))
 
 
 def read_file(path: Path) -> Graph:
@@ -165,7 +163,7 @@ class _Tensors:
         dtype = ELEMENT_TYPES[code]
         shape = limits.shape(tuple(int(d) for d in table.array(TensorField.SHAPE, "<i4")), name)
         data = self._constant(table.uint32(TensorField.BUFFER), dtype, shape, name, table.table(TensorField.SPARSITY))
-        if free := tflite_shapes.free_axes(table):
+        if free := free_axes(table):
             self.free[index] = free
         quant = _quantisation(table, dtype, shape)
         if data is not None and quant is not None and quant.axis is not None:
@@ -189,7 +187,7 @@ class _Tensors:
                 raise UnsupportedError("sparse constants of 4 bits are not supported", where=name)
             return _unpack_int4(raw, shape, name)
         if sparsity is not None and raw.size % item.itemsize == 0:
-            return tflite_sparse.dense(raw.view(item.newbyteorder("<")).astype(item), sparsity, shape, name)
+            return dense(raw.view(item.newbyteorder("<")).astype(item), sparsity, shape, name)
         if raw.size != whole_bytes:
             raise ModelError(
                 f"constant has {raw.size} bytes, shape {shape} of {dtype} needs another number", where=name
@@ -264,7 +262,7 @@ def _results(tables: Sequence[FlatTable], codes: list[str]) -> dict[str, list[in
     """Operator -> indices of the tensors that it gives; operators have no names in the file, so they get numbers."""
     numbers = [table.uint32(OperatorField.CODE) for table in tables]
     return {
-        f"{codes[number]}_{index}": tflite_variables.operands(tables[index], OperatorField.OUTPUTS, str(index))
+        f"{codes[number]}_{index}": operand_indices(tables[index], OperatorField.OUTPUTS, str(index))
         for index, number in enumerate(numbers)
         if number < len(codes)
     }
@@ -280,12 +278,10 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
     if codes[number] == "DENSIFY":
         return _densified(table, name, tensors)
     if codes[number] not in TRANSLATORS:
-        computed = [tensors.listed[i].name for i in tflite_variables.operands(table, OperatorField.INPUTS, name)
+        computed = [tensors.listed[i].name for i in operand_indices(table, OperatorField.INPUTS, name)
                     if 0 <= i < len(tensors.listed) and not tensors.listed[i].is_constant]  # fmt: skip
         raise refuse(codes[number], name, computed)
-    operands = [
-        tflite_variables.operands(table, which, name) for which in (OperatorField.INPUTS, OperatorField.OUTPUTS)
-    ]
+    operands = [operand_indices(table, which, name) for which in (OperatorField.INPUTS, OperatorField.OUTPUTS)]
     source = tflite_ops.Source(
         codes[number],
         name,
@@ -309,12 +305,12 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
     _check_shape(op, operands[1][0], tensors)
     if not set(operands[1]) & set(kept) and _folded(op, operands[1], tensors):
         return []
-    return [*done.before, *tflite_formats.on_codes(source.code, op, tensors.named, tensors.add)]
+    return [*done.before, *tflite_ops.on_codes(source.code, op, tensors.named, tensors.add)]
 
 
 def _densified(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
     """Nothing: constants are whole already."""
-    given, made = (tflite_variables.operands(table, k, name) for k in (OperatorField.INPUTS, OperatorField.OUTPUTS))
+    given, made = (operand_indices(table, k, name) for k in (OperatorField.INPUTS, OperatorField.OUTPUTS))
     if (len(given), len(made)) != (1, 1):
         raise ModelError("DENSIFY takes one tensor and gives one", where=name)
     source, result = tensors.at(given[0]), tensors.at(made[0])
@@ -326,19 +322,19 @@ def _densified(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
 
 def _resolved(source: tflite_ops.Source, outputs: list[int], tensors: _Tensors) -> tflite_ops.Source:
     """Its outputs with the shapes that they get when TFLite runs it."""
-    shapes = tflite_shapes.computed_shapes(source)
+    shapes = computed_shapes(source)
     for output, shape in zip(outputs, shapes, strict=False):
-        if not tflite_shapes.same_but_free(tensors.at(output).shape, shape, tensors.free.get(output, frozenset())):
+        if not same_but_free(tensors.at(output).shape, shape, tensors.free.get(output, frozenset())):
             declared = tensors.at(output).shape
             raise ModelError(f"result has shape {declared}, the operator computes {shape}", where=source.name)
         tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(shape, source.name))
-    return tflite_shapes.with_shapes(source, shapes)
+    return with_shapes(source, shapes)
 
 
 def _folded(op: Op, outputs: list[int], tensors: _Tensors) -> bool:
     """Whether its results are known by now; then they are constants."""
     inputs = [tensors.named(name) if name else None for name in op.inputs]
-    found = tflite_shapes.fold_numbers(op, inputs, [tensors.at(output) for output in outputs])
+    found = fold_numbers(op, inputs, [tensors.at(output) for output in outputs])
     for output, data in zip(outputs, found or (), strict=False):
         tensors.listed[output] = replace(tensors.at(output), data=data.reshape(tensors.at(output).shape))
     return found is not None
@@ -357,6 +353,339 @@ def _check_shape(op: Op, output: int, tensors: _Tensors) -> None:
     declared = tensors.at(output).shape
     if expected is None or expected == declared:
         return
-    if not tflite_shapes.same_but_free(declared, expected, tensors.free.get(output, frozenset())):
+    if not same_but_free(declared, expected, tensors.free.get(output, frozenset())):
         raise ModelError(f"result has shape {declared}, the operator computes {expected}", where=op.name)
     tensors.listed[output] = replace(tensors.at(output), shape=limits.shape(expected, op.name))
+
+
+INITIALISE, HANDLE, READ, ASSIGN = VARIABLE_CODES = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
+
+
+@dataclass
+class Variable:
+    """Numbers are indices of tensors of the subgraph."""
+
+    name: str
+    read: int = -1
+    assigned: int = -1
+
+
+def find_variables(tables: Sequence[FlatTable], codes: Sequence[str]) -> dict[str, Variable]:
+    """All variables of a subgraph by name. Each is read once at most, and before it gets its next value."""
+    found, handles = dict[str, Variable](), dict[int, str]()
+    for index, table in enumerate(tables):
+        code = _code(table, codes)
+        if code not in VARIABLE_CODES[1:]:
+            continue
+        where = f"{code}_{index}"
+        inputs, outputs = (
+            operand_indices(table, field, where) for field in (OperatorField.INPUTS, OperatorField.OUTPUTS)
+        )
+        _require(
+            len(outputs) == (code != ASSIGN) and len(inputs) == VARIABLE_CODES.index(code) - 1, "wrong operands", where
+        )
+        if code == HANDLE:
+            handles[outputs[0]] = _name(table)
+            continue
+        _require(inputs[0] in handles, "its first operand is no variable", where)
+        variable = found.setdefault(handles[inputs[0]], Variable(handles[inputs[0]]))
+        if code == ASSIGN:
+            variable.assigned = inputs[1]
+            continue
+        if variable.read >= 0 or variable.assigned >= 0:
+            raise UnsupportedError(
+                f"variable {variable.name!r} is read again, or after it was assigned",
+                where=where,
+                rule="a variable is read once in a run, before it gets its next value",
+                remedy="use the tensor that was read or assigned, instead of the variable",
+            )
+        variable.read = outputs[0]
+    return found
+
+
+def needed_operators(
+    tables: Sequence[FlatTable], outputs: Sequence[int], variables: Collection[Variable] = ()
+) -> list[int]:
+    """The operators that these tensors depend on, in later runs too."""
+    producers = {i: k for k, table in enumerate(tables) for i in operand_indices(table, OperatorField.OUTPUTS, str(k))}
+    next_value = {variable.read: variable.assigned for variable in variables}
+    waiting, chosen = list(outputs), set[int]()
+    while waiting:
+        tensor = waiting.pop()
+        index = producers.get(tensor)
+        if index is not None and index not in chosen:
+            chosen.add(index)
+            waiting += operand_indices(tables[index], OperatorField.INPUTS, str(index))
+            waiting += [next_value[tensor]] if next_value.get(tensor, -1) >= 0 else []
+    return sorted(chosen)
+
+
+def choose_operators(
+    tables: Sequence[FlatTable], codes: Sequence[str], outputs: Sequence[int], cut: bool
+) -> tuple[list[int], list[Variable]]:
+    """The operators to translate: all, or where outputs were chosen (`cut`) or variables kept those that they depend
+    on; and the variables that matter to them."""
+    variables = find_variables(tables, codes).values()
+    if not cut and not variables:
+        return list(range(len(tables))), []
+    chosen = needed_operators(tables, outputs, variables)
+    seen = {i for k in chosen for i in operand_indices(tables[k], OperatorField.OUTPUTS, str(k))}
+    plain_ones = [index for index in chosen if _code(tables[index], codes) not in VARIABLE_CODES]
+    return plain_ones, [variable for variable in variables if variable.read in seen]
+
+
+def first_values(
+    tables: Sequence[FlatTable],
+    codes: Sequence[str],
+    subgraphs: Sequence[FlatTable],
+    tensor: Callable[[int, int], Tensor],
+) -> dict[str, Array]:
+    """What the graphs behind CALL_ONCE assign, by name; `tensor` gives one by subgraph and index."""
+    found = dict[str, Array]()
+    for index, table in enumerate(tables):
+        if _code(table, codes) != INITIALISE:
+            continue
+        options = table.table(OperatorField.OPTIONS)
+        number = options.int32(0) if options is not None else 0
+        _require(0 < number < len(subgraphs), f"subgraph {number} does not exist", f"{INITIALISE}_{index}")
+        inner = subgraphs[number].tables(SubgraphField.OPERATORS)
+        limits.count(len(inner), limits.MAX_OPS, "operators")
+        for variable in find_variables(inner, codes).values():
+            value = tensor(number, variable.assigned) if variable.assigned >= 0 else None
+            if value is not None and value.data is not None:
+                found[variable.name] = value.data
+    return found
+
+
+def carried_state(variable: Variable, read: Tensor, assigned: Tensor, first: Mapping[str, Array]) -> CarriedState:
+    """What the application has to carry on."""
+    start = first_value(variable, read, first)
+    if (assigned.shape, assigned.dtype) != (read.shape, read.dtype):
+        raise ModelError(
+            f"variable {variable.name!r} is read as {read.dtype} {read.shape} and becomes {assigned.dtype} "
+            f"{assigned.shape}",
+            where=read.name,
+        )
+    return CarriedState(read.name, assigned.name, start)
+
+
+def first_value(variable: Variable, read: Tensor, first: Mapping[str, Array]) -> Array:
+    value = first.get(variable.name)
+    if value is not None and value.shape == read.shape and str(value.dtype) == read.dtype:
+        return value
+    raise UnsupportedError(
+        f"variable {variable.name!r} has no constant first value of {read.dtype} {read.shape}",
+        where=read.name,
+        rule="CALL_ONCE assigns a constant to every variable",
+        remedy="export the model with initialised variables",
+    )
+
+
+def state_note(found: CarriedState) -> str:
+    values = np.unique(found.first)
+    start = f"all {values[0]}" if values.size == 1 else "the values in the model"
+    return (
+        f"a variable of the model is input {found.input!r} and output {found.output!r}: before each run copy the "
+        f"output of the run before to the input; the first run begins with {start}"
+    )
+
+
+def operand_indices(table: FlatTable, number: int, where: str) -> list[int]:
+    values = [int(v) for v in table.array(number, "<i4")]
+    if len(values) > limits.MAX_OPERANDS:
+        raise ModelError(f"{count(len(values), 'operand')}", where=where)
+    return values
+
+
+def _code(table: FlatTable, codes: Sequence[str]) -> str:
+    number = table.uint32(OperatorField.CODE)
+    return codes[number] if number < len(codes) else ""
+
+
+def _name(handle: FlatTable) -> str:
+    """Variables are told apart by container and name."""
+    options = handle.table(OperatorField.OPTIONS)
+    return "/".join(plain(options.text(k)[: limits.MAX_NAME]) for k in (0, 1)) if options is not None else ""
+
+
+def _require(holds: bool, what: str, where: str) -> None:
+    if not holds:
+        raise ModelError(what, where=where)
+
+
+Shape = tuple[int, ...]
+Rule = Callable[[Source], Sequence[Shape]]
+
+FREE = -1
+WHOLE = ("int32", "int64", "bool")
+MOST_NUMBERS = 1 << 12  # of a constant that follows from shapes
+_rules: dict[str, Rule] = {}
+
+
+def free_axes(table: FlatTable) -> frozenset[int]:
+    """Finds the axes of a tensor in the file whose stored size says nothing."""
+    return frozenset(k for k, size in enumerate(table.array(TensorField.SIGNATURE, "<i4")) if int(size) == FREE)
+
+
+def same_but_free(declared: Shape, computed: Shape, free: frozenset[int]) -> bool:
+    """The batch may be wrong too: files whose batch was set to 1 by hand keep others inside."""
+    if len(declared) != len(computed):
+        return declared[1:] == computed[1:]
+    return all(k == 0 or k in free or a == b for k, (a, b) in enumerate(zip(declared, computed, strict=True)))
+
+
+def computed_shapes(source: Source) -> Sequence[Shape]:
+    """Works out all output shapes where operands other than shapes decide; none where the operator's rule does so."""
+    rule = _rules.get(source.code)
+    return () if rule is None else rule(source)
+
+
+def fold_numbers(op: Op, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Array] | None:
+    """The results of an operator on whole numbers that are known; None where something is not."""
+    if any(t.dtype not in WHOLE or t.quant is not None or t.elements > MOST_NUMBERS for t in outputs):
+        return None
+    if op.kind == "shape" and inputs[0] is not None:
+        return [np.array(inputs[0].shape, outputs[0].dtype)]
+    known = [tensor for tensor in inputs if tensor is not None]
+    if any(t.data is None or t.dtype not in WHOLE or t.quant is not None for t in known):
+        return None
+    graph = Graph({t.name: t for t in (*known, *outputs)}, (op,), (), tuple(t.name for t in outputs))
+    results = run_op(graph, op, {t.name: t.data for t in known if t.data is not None})
+    return [np.ascontiguousarray(r.codes.astype(t.dtype)) for r, t in zip(results, outputs, strict=True)]
+
+
+def with_shapes(source: Source, shapes: Sequence[Shape]) -> Source:
+    outputs = [replace(t, shape=shape) for t, shape in zip(source.outputs, shapes, strict=False)]
+    return replace(source, outputs=[*outputs, *source.outputs[len(outputs) :]])
+
+
+# ---------------------------------------------------------------------------------------------------- by operator
+
+
+def _gives(*codes: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        _rules.update(dict.fromkeys(codes, rule))
+        return rule
+
+    return register
+
+
+@_gives("RESHAPE")
+def _reshape(source: Source) -> Sequence[Shape]:
+    elements = source.input(0).elements
+    if len(source.inputs) > 1 and source.inputs[1] is not None:
+        wanted = source.integers(1, "a shape that is")
+    else:
+        wanted = [int(size) for size in source.options.array(0, "<i4")]
+    rest = prod(size for size in wanted if size != FREE)
+    if wanted.count(FREE) > 1 or min(wanted, default=0) < FREE or (FREE in wanted and (not rest or elements % rest)):
+        raise ModelError(f"{source.input(0).shape} cannot become {tuple(wanted)}", where=source.name)
+    return [tuple(elements // rest if size == FREE else size for size in wanted)]
+
+
+@_gives("SQUEEZE")
+def _squeeze(source: Source) -> Sequence[Shape]:
+    shape = source.input(0).shape
+    axes = [axis_of(int(a), len(shape), source.name) for a in source.options.array(0, "<i4")]
+    gone = axes or [k for k, size in enumerate(shape) if size == 1]
+    return [tuple(size for k, size in enumerate(shape) if k not in gone)]
+
+
+@_gives("EXPAND_DIMS")
+def _expand_dims(source: Source) -> Sequence[Shape]:
+    shape = source.input(0).shape
+    axis = axis_of(source.integers(1, "an axis that is")[0], len(shape) + 1, source.name)
+    return [(*shape[:axis], 1, *shape[axis:])]
+
+
+@_gives("FULLY_CONNECTED")
+def _dense(source: Source) -> Sequence[Shape]:
+    x, weights = source.input(0), source.input(1)
+    if len(weights.shape) != 2 or not weights.shape[1] or x.elements % weights.shape[1]:
+        raise ModelError(f"{x.shape} does not fit weights {weights.shape}", where=source.name)
+    if source.options.uint8(2):  # as many dimensions as the input has
+        return [(*x.shape[:-1], weights.shape[0])]
+    return [(x.elements // weights.shape[1], weights.shape[0])]
+
+
+@_gives("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+def _windows(source: Source) -> Sequence[Shape]:
+    """Batch, height and width; the channels are those of the weights, which are no placeholder."""
+    x, y, options = source.input(0).shape, source.output().shape, source.options
+    if len(x) != 4 or len(y) != 4:
+        raise ModelError(f"{source.code} of shape {x}", where=source.name)
+    if source.code.endswith("CONV_2D"):
+        first = 4 if source.code == "CONV_2D" else 5
+        spread = (options.int32(first + 1, 1), options.int32(first, 1))
+        kernel = source.input(1).shape[1:3]
+        channels = y[3]
+    else:
+        spread, kernel, channels = (1, 1), (options.int32(4), options.int32(3)), x[3]
+    steps = (options.int32(2), options.int32(1))
+    if min(*steps, *spread, *kernel) < 1:
+        raise ModelError(f"{source.code} with stride {steps} and window {kernel}", where=source.name)
+    reach = [0 if options.int8(0) == 0 else (k - 1) * d for k, d in zip(kernel, spread, strict=True)]
+    sizes = [-(-(size - r) // step) for size, r, step in zip(x[1:3], reach, steps, strict=True)]
+    return [(x[0], sizes[0], sizes[1], channels)]
+
+
+@_gives("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+def _resize(source: Source) -> Sequence[Shape]:
+    x, size = source.input(0).shape, source.integers(1, "a size that is")
+    if len(x) != 4 or len(size) != 2:
+        raise ModelError(f"{source.code} of shape {x} to {size}", where=source.name)
+    return [(x[0], *size, x[3])]
+
+
+@_gives("TILE")
+def _tile(source: Source) -> Sequence[Shape]:
+    x, times = source.input(0).shape, source.integers(1, "multiples that are")
+    if len(times) != len(x):
+        raise ModelError(f"TILE of shape {x} by {times}", where=source.name)
+    return [tuple(size * count for size, count in zip(x, times, strict=True))]
+
+
+@_gives("BROADCAST_TO")
+def _broadcast(source: Source) -> Sequence[Shape]:
+    return [tuple(source.integers(1, "a shape that is"))]
+
+
+@_gives("FILL")
+def _fill(source: Source) -> Sequence[Shape]:
+    return [tuple(source.integers(0, "a shape that is"))]
+
+
+@_gives("SPLIT")
+def _split(source: Source) -> Sequence[Shape]:
+    x, parts = source.input(1).shape, len(source.outputs)
+    axis = axis_of(source.integers(0, "an axis that is")[0], len(x), source.name)
+    if not parts or x[axis] % parts:
+        raise ModelError(f"{x} cannot be cut into {parts} along axis {axis}", where=source.name)
+    return [(*x[:axis], x[axis] // parts, *x[axis + 1 :])] * parts
+
+
+@_gives("UNPACK")
+def _unpack(source: Source) -> Sequence[Shape]:
+    x = source.input(0).shape
+    axis = axis_of(source.options.int32(1), len(x), source.name)
+    return [(*x[:axis], *x[axis + 1 :])] * len(source.outputs)
+
+
+@_gives("ARG_MAX", "ARG_MIN")
+def _arg(source: Source) -> Sequence[Shape]:
+    x = source.input(0).shape
+    axis = axis_of(source.integers(1, "an axis that is")[0], len(x), source.name)
+    return [(*x[:axis], *x[axis + 1 :])]
+
+
+@_gives("TRANSPOSE_CONV")
+def _transpose_conv(source: Source) -> Sequence[Shape]:
+    return [tuple(source.integers(0, "a shape that is"))]
+
+
+@_gives("RANGE")
+def _range(source: Source) -> Sequence[Shape]:
+    first, end, step = (source.constant(k, "bounds that are").reshape(-1)[0] for k in range(3))
+    if not step:
+        raise UnsupportedError("RANGE with step 0", where=source.name)
+    return [(max(0, int(np.ceil((end - first) / step))),)]

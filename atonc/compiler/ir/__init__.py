@@ -1,6 +1,5 @@
 """Level 1: the quantised model as plain data."""
 
-from atonc.compiler.ir.check import check
-from atonc.compiler.ir.types import Array, CarriedState, Graph, Op, Quantisation, Tensor, layer_name
+from atonc.compiler.ir.types import Array, CarriedState, Graph, Op, Quantisation, Tensor, check, layer_name
 
 __all__ = ["Array", "CarriedState", "Graph", "Op", "Quantisation", "Tensor", "check", "layer_name"]

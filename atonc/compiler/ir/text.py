@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.ir.check import check
-from atonc.compiler.ir.types import TYPES, Array, Graph, Op, Quantisation, Tensor
+from atonc.compiler.ir.types import TYPES, Array, Graph, Op, Quantisation, Tensor, check
 from atonc.machine.base.errors import InputError
 
 INLINE_VALUES = 32

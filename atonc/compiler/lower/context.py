@@ -47,6 +47,8 @@ class Context:
         self.semantics: MutableMapping[str, Semantics] = {}  # by operator
         self.refused: list[RefusedForm] = []  # forms that were tried
         self.alternatives: list[Alternative] = []  # forms that cost more than the chosen one
+        self.before: list[TaskGroup] = []  # what a variant does before its chains
+        self.behind: list[TaskGroup] = []  # and behind them, the last first
 
     def draft(self) -> Context:
         """An empty one above this context."""
@@ -55,7 +57,18 @@ class Context:
         above.buffers, above.aliases = _above(self.buffers), _above(self.aliases)
         above.shifted_copies, above.semantics = _above(self.shifted_copies), _above(self.semantics)
         above.refused, above.alternatives = [], []
+        above.before, above.behind = [], []
         return above
+
+    def branch(self) -> Context:
+        """A draft with the same in it, which goes another way from here."""
+        other = object.__new__(Context)
+        other.facts, other.names, other.coarse = self.facts, self.names, self.coarse
+        other.buffers, other.aliases = _beside(self.buffers), _beside(self.aliases)
+        other.shifted_copies, other.semantics = _beside(self.shifted_copies), _beside(self.semantics)
+        other.refused, other.alternatives = list(self.refused), list(self.alternatives)
+        other.before, other.behind = list(self.before), list(self.behind)
+        return other
 
     def copy(self) -> Context:
         """The same, and what is written into it stays there."""
@@ -64,6 +77,7 @@ class Context:
         other.buffers, other.aliases = dict(self.buffers), dict(self.aliases)
         other.shifted_copies, other.semantics = dict(self.shifted_copies), dict(self.semantics)
         other.refused, other.alternatives = list(self.refused), list(self.alternatives)
+        other.before, other.behind = [], []
         return other
 
     def done(self, groups: Iterable[TaskGroup]) -> Form:
@@ -222,6 +236,12 @@ def constant_name(data: bytes, label: str) -> str:
 def _above(below: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Shows what is below, and takes what is written."""
     return ChainMap({}, *(below.maps if isinstance(below, ChainMap) else (below,)))
+
+
+def _beside(mapping: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The same with what was written so far."""
+    assert isinstance(mapping, ChainMap), "only drafts branch"
+    return ChainMap(dict(mapping.maps[0]), *mapping.maps[1:])
 
 
 def _own(mapping: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -1,15 +1,68 @@
-"""Functions of two values with broadcasting, comparisons, and conversions between number formats."""
+"""Value by value: functions of one value (functions.py has their table) and of two with broadcasting, comparisons, what
+is fused behind other operators, softmax, conversions between number formats, and what only the passes make of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from atonc.compiler.ops.activation import fused_activation
+from atonc.compiler.ir import Array, Graph, Op, Tensor, layer_name
+from atonc.compiler.ops import portable
+from atonc.compiler.ops.functions import FUNCTIONS, RANGES
 from atonc.compiler.ops.portable import larger, power, smaller
 from atonc.compiler.ops.registry import computes
-from atonc.compiler.ops.values import OpCall, Real
+from atonc.compiler.ops.rounding import ATTRIBUTE, round_half_away
+from atonc.compiler.ops.values import Arg, OpCall, Real
+from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.words import count
+
+
+def fused_activation(values: Real, call: OpCall) -> Real:
+    """The clamp that an operator carries in its `activation` attribute."""
+    bounds = activation_bounds(call.attrs, call.out)
+    return values if bounds is None else portable.limited(values, *bounds)
+
+
+def activation_bounds(attrs: Mapping[str, Any], out: Tensor) -> tuple[float, float] | None:
+    """Real numbers. What is rounded more than once is limited afterwards, in codes: so the bounds are codes."""
+    activation = attrs.get("activation", "none")
+    if activation == "none":
+        return None
+    if activation not in RANGES:
+        raise UnsupportedError(f"fused activation {activation} has no reference kernel")
+    low, high = RANGES[activation]
+    if ATTRIBUTE not in attrs or out.quant is None or not out.quant.is_per_tensor:
+        return low, high
+    ends = round_half_away(np.array([low, high]) / out.scale) * out.scale
+    return float(ends[0]), float(ends[1])
+
+
+@computes(*FUNCTIONS)
+def function(call: OpCall) -> list[Real]:
+    row, x = FUNCTIONS[call.op.kind], call.arg(0)
+    return [row(x.single if row.jumps else x.real, call.attrs)]
+
+
+@computes("prelu")
+def prelu(call: OpCall) -> list[Real]:
+    """The slope broadcasts as the source format says (ONNX: one per channel is [C, 1, 1])."""
+    x, slope = call.arg(0).real, call.arg(1).real
+    return [np.where(x >= 0, x, x * slope)]
+
+
+@computes("softmax", "log_softmax")
+def softmax(call: OpCall) -> list[Real]:
+    """Differences to the largest value are scaled: with one scale they depend on the difference of codes only."""
+    x, axis, beta = call.arg(0), call.attrs.get("axis", -1), call.attrs.get("beta", 1.0)
+    values, scale = (x.centred, x.scales[0] * beta) if x.scales.size == 1 else (x.real, beta)
+    shifted = (values - values.max(axis=axis, keepdims=True)) * scale
+    exponentials = portable.exp(shifted)
+    total = np.expand_dims(portable.ordered_sum(exponentials, (axis,)), axis)
+    return [shifted - portable.log(total) if call.op.kind == "log_softmax" else exponentials / total]
+
 
 BINARY: dict[str, Callable[[Real, Real], Real]] = {
     "add": np.add,
@@ -74,3 +127,72 @@ def batch_norm(call: OpCall) -> list[Real]:
     shape = tuple(-1 if i == call.attrs["axis"] else 1 for i in range(x.ndim))
     gain, offset, mean, variance = (call.arg(i).real.reshape(shape) for i in range(1, 5))
     return [(x - mean) / np.sqrt(variance + call.attrs["epsilon"]) * gain + offset]
+
+
+TABLE_SIZE = 256
+
+
+def lookup(codes: Array, table: Array) -> Array:
+    """`table` holds the results for the codes -128 .. 127."""
+    return table[codes.astype(np.int64) + 128]
+
+
+@computes("table")
+def table(call: OpCall) -> list[Real]:
+    """Any function of int8 codes: attribute `table`, 256 codes of the output, or values where it is real."""
+    entries = np.asarray(call.attrs["table"], np.float64)
+    if entries.shape != (TABLE_SIZE,) or call.arg(0).tensor.dtype != "int8":
+        raise ModelError("a table maps 256 int8 codes", where=call.op.name)
+    found = lookup(call.arg(0).codes, entries)
+    return [found if call.out.is_float else (found - call.out.zero_point) * call.out.scale]
+
+
+@computes("recode")
+def recode(call: OpCall) -> list[Real]:
+    """The same codes in another format: what a kernel gives that looks at codes only; an activation limits them."""
+    codes = call.arg(0).codes.astype(np.float64)
+    return [fused_activation((codes - call.out.zero_point) * call.out.scale, call)]
+
+
+@computes("uint8_to_int8", "int8_to_uint8")
+def shift_edge(call: OpCall) -> list[Real]:
+    """The same real values: the scale stays, code and zero point move by 128."""
+    return [call.arg(0).real]
+
+
+@computes("affine")
+def affine(call: OpCall) -> list[Real]:
+    """x * gain + offset; gain and offset are real constants, one value or one per channel (last axis)."""
+    gain, offset = call.arg(1).real, call.arg(2).real
+    return [call.arg(0).real * gain + offset]
+
+
+DIVISION = "div"
+
+
+def zero_by_zero(graph: Graph, op: Op, values: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Where a division meets 0/0."""
+    a, b = (Arg(graph.tensors[name], values[name]).real for name in op.inputs[:2])
+    return np.asarray((a == 0) & (b == 0))
+
+
+def divisor_notes(graph: Graph) -> tuple[str, ...]:
+    """A note where codes of a divisor include zero; of floats nobody knows."""
+    found = [op for op in graph.ops if op.kind == DIVISION and _may_be_zero(graph, op.inputs[1])]
+    if not found:
+        return ()
+    several = f" (and in {count(len(found) - 1, 'more division')})" if len(found) > 1 else ""
+    return (
+        f"the divisor of {layer_name(found[0])} can be zero{several}: 0/0 has no value, and kernels differ there; add "
+        "a small constant to the divisor before it is quantised",
+    )
+
+
+def _may_be_zero(graph: Graph, name: str) -> bool:
+    tensor = graph.tensors[name]
+    if tensor.data is not None:
+        return bool((Arg(tensor, tensor.data).real == 0).any())
+    if tensor.quant is None:
+        return False
+    low, high = tensor.code_range
+    return low <= tensor.zero_point <= high

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.compiler.ops.activation import fused_activation
+from atonc.compiler.ops.conv import Geometry, channel_last, pair, restore_layout
+from atonc.compiler.ops.elementwise import fused_activation
 from atonc.compiler.ops.portable import larger, ordered_sum, smaller
 from atonc.compiler.ops.registry import computes
 from atonc.compiler.ops.values import OpCall, Real
-from atonc.compiler.ops.windows import Geometry, channel_last, pair, restore_layout
 
 Fold = Callable[[Real, Real], Real]
 FOLDS: dict[str, tuple[Fold, float]] = {

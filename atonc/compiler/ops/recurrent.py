@@ -1,17 +1,105 @@
-"""Layers with a state that lives inside one run: every sequence starts from nothing."""
+"""Layers with a state that lives inside one run (every sequence starts from nothing), in numbers of 16 bits as TFLite's
+recurrent layers compute with them: multipliers, and logistic and tanh in fixed point.
+
+Numbers are raw values held in int64. "Qm" has m bits in front of the point and 15 - m behind it. The functions are
+those of gemmlowp, step by step: codes of a cell depend on every rounding on the way.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from atonc.compiler.ops import fixed_16
 from atonc.compiler.ops.registry import computes
 from atonc.compiler.ops.values import OpCall, Real
+
+Ints = NDArray[np.int64]
+
+LEAST, MOST = -(1 << 15), (1 << 15) - 1
+# exp(-2^k) for k = -2 .. 4 as Q0
+EXP_OF_POWER = (25520, 19875, 12055, 4435, 600, 11, 0)
+EXP_OF_MINUS_EIGHTH, THIRD = 28918, 10923
+TWO_DIVIDED = (23130, -15420)  # 48/17 and -32/17 as Q2: where the quotient starts from
+ONE_Q2 = 1 << 13
+
+
+def saturated(values: Ints) -> Ints:
+    return np.clip(values, LEAST, MOST)
+
+
+def multiply(a: Ints | int, b: Ints | int) -> Ints:
+    """The high half of the doubled product, halves away from zero."""
+    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
+    nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    return np.minimum(np.where(nudged >= 0, nudged >> 15, -(-nudged >> 15)), MOST)
+
+
+def shifted_down(values: Ints, bits: int) -> Ints:
+    """Rounded, halves away from zero."""
+    mask = (1 << bits) - 1
+    return (values >> bits) + ((values & mask) > (mask >> 1) + (values < 0))
+
+
+def shifted_up(values: Ints, bits: int) -> Ints:
+    return saturated(values << bits)
+
+
+def scaled(sums: Ints, multiplier: int, exponent: int) -> Ints:
+    """Times multiplier * 2^(exponent - 31), rounded twice, in 32 bits."""
+    product = (sums << max(exponent, 0)) * multiplier
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    high = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))
+    return shifted_down(high, max(-exponent, 0))
+
+
+def _exp_below_zero(a: Ints, bits: int) -> Ints:
+    """exp(a) as Q0 for a <= 0 in Q`bits`."""
+    behind = 15 - bits
+    quarter = 1 << (behind - 2)
+    part = (a & (quarter - 1)) - quarter
+    result = _exp_of_last_quarter(shifted_up(part, bits))
+    rest = part - a
+    for k, factor in zip(range(-2, min(bits, 5)), EXP_OF_POWER, strict=False):
+        result = np.where(rest & (1 << (behind + k)), multiply(result, factor), result)
+    if bits > 5:
+        result = np.where(a < -(32 << behind), 0, result)
+    return np.where(a == 0, MOST, result)
+
+
+def _exp_of_last_quarter(a: Ints) -> Ints:
+    """For -1/4 <= a < 0 as Q0: a series around -1/8."""
+    x = a + (1 << 12)
+    square = multiply(x, x)
+    cube = multiply(square, x)
+    fourth = shifted_down(multiply(square, square), 2)
+    tail = shifted_down(multiply(fourth + cube, THIRD) + square, 1)
+    return saturated(EXP_OF_MINUS_EIGHTH + multiply(EXP_OF_MINUS_EIGHTH, x + tail))
+
+
+def _reciprocal(a: Ints) -> Ints:
+    """2 / (1 + a) as Q2 for 0 <= a < 1 in Q0: three steps of Newton."""
+    half = (a + MOST + 1) >> 1
+    x = TWO_DIVIDED[0] + multiply(half, TWO_DIVIDED[1])
+    for _ in range(3):
+        x = x + shifted_up(multiply(x, ONE_Q2 - multiply(half, x)), 2)
+    return x
+
+
+def logistic(a: Ints) -> Ints:
+    """Q3 to Q0."""
+    positive = shifted_up(_reciprocal(_exp_below_zero(-np.abs(a), 3)), 1)
+    return np.where(a == 0, 1 << 14, np.where(a > 0, positive, MOST - positive))
+
+
+def tanh(a: Ints, bits: int) -> Ints:
+    """Q`bits` to Q0."""
+    size = shifted_up(_reciprocal(_exp_below_zero(-np.abs(a), bits + 1)) - ONE_Q2, 2)
+    return np.where(a == 0, 0, np.where(a < 0, -size, size))
+
 
 GATES = ("input", "forget", "cell", "output")
 MOST_CELLS = 1024  # the kernel keeps their state on the stack
 GATE_BITS = 3  # in front of the point of what the gates look at
-Ints = fixed_16.Ints
 
 
 @computes("lstm")
@@ -27,8 +115,8 @@ def lstm(call: OpCall) -> list[Real]:
     multipliers, zero = call.attrs["multipliers"], call.out.zero_point
     batch, steps, _ = x.shape
     given = np.einsum("bti,gci->gbtc", x, weights) + biases[:4, None, None, :]
-    given = np.stack([fixed_16.scaled(sums, *factor) for sums, factor in zip(given, multipliers[:4], strict=True)])
-    given = fixed_16.saturated(given)
+    given = np.stack([scaled(sums, *factor) for sums, factor in zip(given, multipliers[:4], strict=True)])
+    given = saturated(given)
     hidden = np.full((batch, weights.shape[1]), zero, np.int64)
     cell = np.zeros_like(hidden)
     results = np.empty((batch, steps, weights.shape[1]))
@@ -42,15 +130,15 @@ def lstm(call: OpCall) -> list[Real]:
 
 def _gate(number: int, given: Ints, sums: Ints, factor: tuple[int, int]) -> Ints:
     """What an input says of a gate, and what the state adds to it."""
-    total = fixed_16.saturated(fixed_16.scaled(sums, *factor) + given)
-    return fixed_16.tanh(total, GATE_BITS) if GATES[number] == "cell" else fixed_16.logistic(total)
+    total = saturated(scaled(sums, *factor) + given)
+    return tanh(total, GATE_BITS) if GATES[number] == "cell" else logistic(total)
 
 
 def _step(gates: list[Ints], cell: Ints, call: OpCall) -> tuple[Ints, Ints]:
     enter, forget, new, leave = gates
     bits, clip = int(call.attrs["cell_bits"]), int(call.attrs["cell_clip"])
-    kept = fixed_16.shifted_down(forget * cell, 15)
-    cell = fixed_16.saturated(kept + fixed_16.shifted_down(enter * new, 15 + bits))
+    kept = shifted_down(forget * cell, 15)
+    cell = saturated(kept + shifted_down(enter * new, 15 + bits))
     cell = np.clip(cell, -clip, clip) if clip else cell
-    shown = fixed_16.scaled(leave * fixed_16.tanh(cell, bits), *call.attrs["multipliers"][8])
+    shown = scaled(leave * tanh(cell, bits), *call.attrs["multipliers"][8])
     return np.clip(shown + call.out.zero_point, -128, 127), cell

@@ -10,8 +10,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.ops.rounding import is_counted, rounding_of
-from atonc.compiler.ops.sums import ConvSums
-from atonc.compiler.ops.values import Arg, OpCall, OpResult, Real, finish, same_codes, to_codes
+from atonc.compiler.ops.values import Arg, ConvSums, OpCall, OpResult, Real, finish, same_codes, to_codes
 from atonc.machine.base.errors import UnsupportedError
 
 RealKernel = Callable[[OpCall], Sequence[Real | ConvSums]]

@@ -1,10 +1,13 @@
-"""Shape rules: what shape an operator's result has. Shapes are Python integers, so nothing overflows."""
+"""Shape rules: what shape an operator's result has, and how many multiplications that takes (those of the units are
+counted in `hw/cycles/work.py`). Shapes are Python integers, so nothing overflows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, TypeVar
 
+from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.machine.base.errors import ModelError
@@ -20,7 +23,7 @@ FROM_READER = frozenset((
     "resize_linear", "resize_nearest", "shape", "slice", "split", "squeeze", "tile", "transpose_conv", "unpack",
 ))  # fmt: skip
 # Storage orders: operators that work on any, along the axis of their attribute `axis`; and those whose inputs are put
-# back into the order of the model. All others have a rule of their own in passes/make_channel_last.py.
+# back into the order of the model. All others have a rule of their own in passes/layout.py.
 ALONG_AXIS = {"split", "softmax", "log_softmax"}
 AS_IN_MODEL = {
     "affine", "batch_to_space", "expand_dims", "fill", "flatten", "gather", "gather_nd", "l2_norm", "lstm", "matmul",
@@ -222,3 +225,22 @@ def _picture(shape: Shape, layout: str) -> tuple[tuple[int, int], int]:
     if len(spatial) != 2:
         raise ModelError(f"shape {shape} is not a picture")
     return (spatial[0], spatial[1]), channels
+
+
+def macs(op: Op, tensors: Mapping[str, Tensor]) -> int:
+    """Counts the multiplications of one operator."""
+    source, target = tensors[op.inputs[0]], tensors[op.outputs[0]]
+    if op.kind in ("conv", "dense"):
+        return target.elements * prod(tensors[op.inputs[1]].shape[1:])
+    if op.kind == "transpose_conv":  # each input value meets all its weights
+        weights = tensors[op.inputs[1]].shape
+        return source.elements * prod(weights[:-1]) // max(1, op.attrs.get("groups", 1))
+    if op.kind == "matmul":
+        return target.elements * source.shape[-2 if op.attrs.get("transpose_a") else -1]
+    if op.kind == "lstm":  # in every step of the sequence, input and state meet the weights of all gates
+        return target.elements // target.shape[-1] * sum(prod(tensors[name].shape) for name in op.inputs[1:3])
+    return 0
+
+
+def graph_macs(graph: Graph) -> int:
+    return sum(macs(op, graph.tensors) for op in graph.ops)

@@ -1,4 +1,4 @@
-"""Graph -> canonical graph: what the lowering may rely on, one pass per file, each exact.
+"""Graph -> canonical graph: what the lowering may rely on; each pass is exact.
 
 Canonical means: int8 activations (other formats at the edges and in operators for the CPU only), channel last,
 `clip` in codes of the output instead of fused activations, pads inside the windows that follow, functions of one int8
@@ -6,7 +6,6 @@ value as one `table`, biases as int32 in accumulator units, quantised and float 
 except in `quantize` and `dequantize`.
 """
 
-from atonc.compiler.passes.options import PassOptions
-from atonc.compiler.passes.order import PASSES, run
+from atonc.compiler.passes.order import PASSES, PassOptions, run
 
 __all__ = ["PASSES", "PassOptions", "run"]

@@ -1,7 +1,7 @@
 """Rewriting a graph operator by operator.
 
 A rule sees every operator in order, with its inputs already redirected, and returns what takes its place: None keeps
-it, a list replaces it. What nobody reads any more is gone at the end.
+it, a list replaces it; what the rule appends itself stands before that. What nobody reads any more is gone at the end.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.ops.values import same_codes
 
 Rule = Callable[[Op, "Editor"], Sequence[Op] | None]
+Pass = Callable[[Graph], Graph]
 
 
 class Editor:
@@ -85,6 +88,17 @@ class Editor:
             self._made[name, suffix] = make()
         return self._made[name, suffix]
 
+    def derived(self, source: str, tensor: Tensor, kind: str, name: str, origin: tuple[str, ...]) -> str:
+        """A tensor that an operator makes of another, in front of what the rule returns; made once. An
+        operator without a name has that of the tensor."""
+
+        def make() -> str:
+            made = self.add(replace(tensor, data=None))
+            self.append(Op(kind, name or made, (source,), (made,), {}, origin))
+            return made
+
+        return self.once(source, f"{tensor.name} {tensor.shape}", make)
+
     def replace_op(self, old: Op, new: Op) -> None:
         """Puts an operator in the place of one that was already passed."""
         index = self._index[old.outputs[0]]
@@ -144,6 +158,16 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
     return editor.finish()
 
 
+def rewrites(rule: Rule) -> Pass:
+    """A pass of the rule for an operator."""
+
+    @wraps(rule)
+    def run(graph: Graph) -> Graph:
+        return rewrite(graph, rule)
+
+    return run
+
+
 def with_attrs(op: Op, removed: Sequence[str] = (), **changed: Any) -> Op:
     attrs: Mapping[str, Any] = {k: v for k, v in op.attrs.items() if k not in removed} | changed
     return replace(op, attrs=attrs)
@@ -151,6 +175,11 @@ def with_attrs(op: Op, removed: Sequence[str] = (), **changed: Any) -> Op:
 
 def is_int8(tensor: Tensor) -> bool:
     return tensor.dtype == "int8" and tensor.quant is not None and tensor.quant.is_per_tensor
+
+
+def same_format(x: Tensor, y: Tensor) -> bool:
+    """True if values move from one to the other as they are."""
+    return x.dtype == y.dtype and same_codes(x, y)
 
 
 def real_value(tensor: Tensor) -> float | None:

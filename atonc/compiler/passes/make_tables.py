@@ -15,7 +15,7 @@ from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.ops import evaluate
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.functions import FUNCTIONS
-from atonc.compiler.passes.edit import Editor, is_int8, rewrite
+from atonc.compiler.passes.edit import Editor, is_int8, rewrite, rewrites
 from atonc.machine.base.frozen import dataclass
 
 FORMATS = ("quantize", "dequantize", "requantize", "identity", "cast", "recode", "table")
@@ -98,12 +98,9 @@ def _origin(op: Op, root: str, editor: Editor) -> tuple[str, ...]:
     return tuple(reversed(names))
 
 
-def join_tables(graph: Graph) -> Graph:
+@rewrites
+def join_tables(op: Op, editor: Editor) -> list[Op] | None:
     """A table (or requantisation) that only a table reads goes into that table, and the other way round."""
-    return rewrite(graph, _join)
-
-
-def _join(op: Op, editor: Editor) -> list[Op] | None:
     if op.kind not in ("table", "requantize"):
         return None
     producer = editor.producer(op.inputs[0])

@@ -3,48 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
+from typing import Protocol
 
 from atonc.compiler.ir import Graph
-from atonc.compiler.ops.agreement import REPORT, RULE, require_agreement, said
-from atonc.compiler.passes.absorb_transposes import absorb_transposes
-from atonc.compiler.passes.cut_outputs import cut_outputs
-from atonc.compiler.passes.drop_identities import drop_identities
-from atonc.compiler.passes.fold_constants import fold_constants
-from atonc.compiler.passes.fold_pads import fold_pads
-from atonc.compiler.passes.fuse_activations import fuse_activations
-from atonc.compiler.passes.fuse_affine import fuse_affine
-from atonc.compiler.passes.fuse_formats import fuse_formats
-from atonc.compiler.passes.join_batch import join_batch
-from atonc.compiler.passes.lift_sequences import lift_sequences
-from atonc.compiler.passes.lower_dense import lower_dense
-from atonc.compiler.passes.lower_packs import lower_packs
-from atonc.compiler.passes.make_channel_last import make_channel_last
-from atonc.compiler.passes.make_integer_biases import make_integer_biases
+from atonc.compiler.ops.run import REPORT, RULE, require_agreement, said
+from atonc.compiler.passes.cuts import cut_outputs
+from atonc.compiler.passes.formats import (
+    fuse_formats,
+    name_conversions,
+    quantise_earlier,
+    round_once,
+    separate_formats,
+    set_edge_types,
+    shift_uint8,
+    split_formats,
+)
+from atonc.compiler.passes.layers import fuse_activations, fuse_affine, make_integer_biases, split_leaky, still_channels
+from atonc.compiler.passes.layout import absorb_transposes, make_channel_last, move_transposes, set_channel_positions
 from atonc.compiler.passes.make_tables import make_tables
-from atonc.compiler.passes.merge_constants import merge_constants
-from atonc.compiler.passes.merge_dilation import merge_dilation
-from atonc.compiler.passes.merge_groups import merge_groups
-from atonc.compiler.passes.merge_repeats import merge_repeats
-from atonc.compiler.passes.move_reshapes import move_reshapes
-from atonc.compiler.passes.move_transposes import move_transposes
-from atonc.compiler.passes.name_conversions import name_conversions
-from atonc.compiler.passes.name_reductions import name_reductions
-from atonc.compiler.passes.name_uniquely import name_uniquely
-from atonc.compiler.passes.options import PassOptions, PassOptionsLike
-from atonc.compiler.passes.quantise_earlier import quantise_earlier
-from atonc.compiler.passes.round_once import round_once
-from atonc.compiler.passes.separate_formats import separate_formats
-from atonc.compiler.passes.set_channel_positions import set_channel_positions
-from atonc.compiler.passes.set_edge_types import set_edge_types
-from atonc.compiler.passes.shift_uint8 import shift_uint8
+from atonc.compiler.passes.reshapes import lower_packs, move_reshapes, widen_operands
 from atonc.compiler.passes.sort_channels import sort_channels
-from atonc.compiler.passes.split_formats import split_formats
-from atonc.compiler.passes.split_leaky import split_leaky
-from atonc.compiler.passes.still_channels import still_channels
-from atonc.compiler.passes.widen_operands import widen_operands
-from atonc.compiler.passes.write_constant_outputs import write_constant_outputs
+from atonc.compiler.passes.tidy import (
+    drop_identities,
+    fold_constants,
+    merge_constants,
+    merge_repeats,
+    name_uniquely,
+    write_constant_outputs,
+)
+from atonc.compiler.passes.windows import (
+    fold_pads,
+    join_batch,
+    lift_sequences,
+    lower_dense,
+    merge_dilation,
+    merge_groups,
+    name_reductions,
+)
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError
+from atonc.machine.base.frozen import dataclass
+
+
+class PassOptionsLike(Protocol):
+    """Anything with these attributes will do."""
+
+    @property
+    def cut_outputs(self) -> tuple[str, ...]: ...
+    @property
+    def input_type(self) -> str: ...
+    @property
+    def output_type(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    cut_outputs: tuple[str, ...] = ()  # tensors that become the outputs
+    input_type: str = ""  # float32, int8, uint8 or int16; empty: as in the model
+    output_type: str = ""
+    inputs_channel_position: str = ""  # chfirst or chlast; empty: as in the model
+    outputs_channel_position: str = ""
+    fixed_shapes: dict[str, int] = field(default_factory=dict)  # used by the front ends
+
 
 Pass = Callable[[Graph], Graph]
 UNEXPECTED = (

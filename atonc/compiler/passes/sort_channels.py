@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
-from atonc.compiler.passes.edit import Editor, is_int8
+from atonc.compiler.passes.edit import Editor, is_int8, rewrite
 from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]
@@ -81,7 +81,9 @@ def sort_channels(graph: Graph) -> Graph:
     groups = _groups(graph)
     makers = _makers(graph, groups)
     orders = {group: order for group, found in makers.items() if (order := _best_order(found)) is not None}
-    return _reordered(graph, groups, orders) if orders else graph
+    if not orders:
+        return graph
+    return rewrite(graph, lambda op, editor: [_with_order(op, graph, groups, orders, editor)])
 
 
 # -------------------------------------------------------------------------------------------------------------- groups
@@ -128,11 +130,7 @@ def _relation(op: Op, graph: Graph, groups: Groups) -> tuple[int, ...] | None:
         or (op.kind == "mean" and last not in [axis % len(x.shape) for axis in op.attrs.get("axes", (last,))])
         or (op.kind == "pad" and op.attrs.get("mode") == "constant" and tuple(op.attrs["pads"][-1]) == (0, 0))
     )
-    return own if keeps and not x.is_constant and _is_code(x) and _is_code(y) else None
-
-
-def _is_code(tensor: Tensor) -> bool:
-    return is_int8(tensor)
+    return own if keeps and not x.is_constant and is_int8(x) and is_int8(y) else None
 
 
 def _is_layer(op: Op, graph: Graph) -> bool:
@@ -140,7 +138,7 @@ def _is_layer(op: Op, graph: Graph) -> bool:
     if op.kind not in ("conv", "dense") or op.attrs.get("layout", "NHWC") != "NHWC":
         return False
     x, weights, y = (graph.tensors[name] for name in (*op.inputs[:2], op.outputs[0]))
-    if not (_is_code(x) and _is_code(y) and weights.is_constant and weights.quant is not None):
+    if not (is_int8(x) and is_int8(y) and weights.is_constant and weights.quant is not None):
         return False
     if any(not graph.tensors[name].is_constant for name in op.inputs[2:] if name):
         return False
@@ -158,7 +156,7 @@ def _pair(op: Op, graph: Graph, groups: Groups) -> tuple[int, ...] | None:
     tensors = [graph.tensors[name] for name in op.inputs if name]
     channels = _channels(graph.tensors[op.outputs[0]])
     moving = [tensor for tensor in tensors if not tensor.is_constant]
-    if not moving or any(not _is_code(t) or _channels(t) != channels for t in (*moving, graph.tensors[op.outputs[0]])):
+    if not moving or any(not is_int8(t) or _channels(t) != channels for t in (*moving, graph.tensors[op.outputs[0]])):
         return None
     for tensor in tensors:
         if tensor.is_constant and (tensor.elements != 1 and _channels(tensor) != channels):
@@ -172,7 +170,7 @@ def _pair(op: Op, graph: Graph, groups: Groups) -> tuple[int, ...] | None:
 
 def _concat(op: Op, graph: Graph, groups: Groups) -> tuple[int, ...] | None:
     tensors = [graph.tensors[name] for name in op.inputs]
-    if any(t.is_constant or not _is_code(t) for t in tensors) or not _is_code(graph.tensors[op.outputs[0]]):
+    if any(t.is_constant or not is_int8(t) for t in tensors) or not is_int8(graph.tensors[op.outputs[0]]):
         return None
     if op.attrs["axis"] % len(tensors[0].shape) == len(tensors[0].shape) - 1:
         return tuple(group for t in tensors for group in groups.of[t.name])
@@ -261,13 +259,6 @@ def _costs(maker: Maker, orders: Order) -> Real:
 
 
 # ---------------------------------------------------------------------------------------------------------- reordering
-
-
-def _reordered(graph: Graph, groups: Groups, orders: dict[int, Order]) -> Graph:
-    editor = Editor(graph)
-    for op in graph.ops:
-        editor.append(_with_order(op, graph, groups, orders, editor))
-    return editor.finish()
 
 
 def _order_of(name: str, groups: Groups, orders: dict[int, Order]) -> Order | None:

@@ -10,9 +10,9 @@ from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.ops import is_move
+from atonc.compiler.ops.conv import pair
 from atonc.compiler.ops.functions import FUNCTIONS, FunctionWork
-from atonc.compiler.ops.macs import macs
-from atonc.compiler.ops.windows import pair
+from atonc.compiler.ops.shapes import macs
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.cpu import cycles as measured
 from atonc.machine.emu.cpu.cycles import CallCost

@@ -104,7 +104,7 @@ def require_arguments(ids: tuple[str, ...]) -> None:
 
 
 def shapes(text: str) -> dict[str, int]:
-    from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
+    from atonc.compiler.frontends.limits import parse_fixed_shapes
 
     return parse_fixed_shapes(text)
 
@@ -215,7 +215,10 @@ class Options:
     on_cpu: tuple[str, ...] = ()  # nodes of the model (`--on cpu NODE`)
     on_npu: tuple[str, ...] = ()
     no_npu: bool = option(
-        False, "--no-npu", MAPPING, "every operator on the Cortex-M55: what ST's tool makes without --st-neural-art",
+        False,
+        "--no-npu",
+        MAPPING,
+        "every operator on the Cortex-M55: what ST's tool makes without --st-neural-art",
         takes=RARE,
     )
     allow_float: bool = option(False, "--allow-float", MODEL, "also models without any quantised value", takes=RARE)
@@ -291,7 +294,12 @@ class Options:
         takes=RARE,
     )
     npu_mhz: float = option(
-        0.0, "--npu-mhz", CLOCKS, "clock of the NPU, if it is not the usual one", metavar="MHZ", parse=positive,
+        0.0,
+        "--npu-mhz",
+        CLOCKS,
+        "clock of the NPU, if it is not the usual one",
+        metavar="MHZ",
+        parse=positive,
         takes=RARE,
     )
     cpu_mhz: float = option(0.0, "--cpu-mhz", CLOCKS, "clock of the CPU", metavar="MHZ", parse=positive, takes=RARE)

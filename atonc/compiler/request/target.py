@@ -1,12 +1,15 @@
-"""What the options name: memories of the board or of the user's file, its clocks, and who programs its epochs."""
+"""What the options name: memories of the board or of the user's file, its clocks, who programs its epochs, and inputs
+that are typical of the user's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
+from atonc.compiler.ir import Array, Graph
 from atonc.compiler.place import BoardMemory, board, read_board
 from atonc.compiler.place.pools import movable_outside, not_secure
 from atonc.compiler.request.options import ANY_FORM, SEEN, W4_STREAM, Options
@@ -119,3 +122,29 @@ def with_asked_clocks(machine: Machine, options: Options) -> Machine:
 def _asked_clocks(options: Options) -> dict[str, float]:
     wanted = {"npu_mhz": options.npu_mhz, "cpu_mhz": options.cpu_mhz, "flash_mb_per_s": options.flash_mbps}
     return {name: value for name, value in wanted.items() if value}
+
+
+MOST_GIVEN = 8  # inputs that are taken into account, spread over all that are there
+MOST_VERIFIED = 4  # of these the program is verified on, since each takes as long as a synthetic one
+
+
+def given_inputs(source: Graph, graph: Graph, files: Sequence[str], most: int = MOST_GIVEN) -> list[dict[str, Array]]:
+    """Reads at most so many inputs, in the formats of the canonical graph."""
+    if not files:
+        return []
+    from atonc.compiler.inputs.inputs import (
+        edge_values,  # with the readers of files, which most compilations do without
+        read_samples,
+    )
+
+    samples = read_samples(source, [Path(file) for file in files], None)
+    return [edge_values(source, graph, sample) for sample in spread(samples, most)]
+
+
+T = TypeVar("T")
+
+
+def spread(samples: Sequence[T], most: int) -> list[T]:
+    """The first one, and others at equal distances."""
+    count = min(most, len(samples))
+    return [samples[k * len(samples) // count] for k in range(count)]

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.compile import reproduce
-from atonc.compiler.compile.analyzing import view_of
-from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.emit.c import images
 from atonc.compiler.request.options import Options
@@ -126,9 +125,7 @@ def _gates(told: ApplicationFigures, options: AppOptions) -> tuple[CheckResult, 
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-def files_of_application(
-    found: ApplicationPlan, told: ApplicationFigures, options: AppOptions
-) -> ApplicationFiles:
+def files_of_application(found: ApplicationPlan, told: ApplicationFigures, options: AppOptions) -> ApplicationFiles:
     made: list[tuple[str, Mapping[str, bytes]]] = []
     inside: dict[str, bytes] = {}
     images: dict[str, Image] = {}
@@ -186,9 +183,7 @@ def require_sound(found: ApplicationPlan, made: ApplicationFiles) -> None:
     board = find_board(found.application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
         write_files(Path(folder), made.all_files)
-        touched = [
-            check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks
-        ]
+        touched = [check.touched_by(Path(folder), one.name, board, made.images.get(one.name)) for one in found.networks]
     slots = [one.slot for one in found.networks]
     shared = [SharedSlot(one.networks, one.start, one.end) for one in found.shared]
     check.require_sound(check.check(found.application, slots, touched, board, shared))

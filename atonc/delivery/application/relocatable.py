@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from atonc.compiler.compile.analyzing import view_of
-from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import memories
 from atonc.compiler.emit.c.files import files
 from atonc.compiler.place import BoardMemory
@@ -36,9 +35,7 @@ from atonc.machine.base.room import NO_ROOM, Room
 _TOLD = (".json", ".txt", ".html")  # files about a network; the others are in its image
 
 
-def with_images(
-    application: Application, sources: Sequence[AppSource]
-) -> tuple[Application, list[AppSource]]:
+def with_images(application: Application, sources: Sequence[AppSource]) -> tuple[Application, list[AppSource]]:
     """The application with room for the images of its relocatable networks; the same where it has none."""
     memory = memories(Options(board=application.board))
     networks, reserved = list[AppNetwork](), list(application.reserved)
@@ -72,9 +69,7 @@ def image_board(board: str, place: ImagePlace) -> BoardMemory:
     return parts.with_flash(found, place.slot.start, place.slot.end)
 
 
-def split_files(
-    files: Mapping[str, bytes], name: str, image: Image
-) -> tuple[dict[str, bytes], dict[str, bytes]]:
+def split_files(files: Mapping[str, bytes], name: str, image: Image) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """The image with what is told about it, and what is in it."""
     told = {file: data for file, data in files.items() if file.endswith(_TOLD)}
     inside = {file: data for file, data in files.items() if file not in told}

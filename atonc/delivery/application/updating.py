@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.compile.analyzing import view_of
+from atonc.compiler.compile.compile_view import view_of
 from atonc.compiler.compile.pipeline import Compiled, memories, verified
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.request.options import Options
@@ -190,9 +190,7 @@ def _codes(edge: ImageEdge) -> str:
     return f"{edge.dtype} with scale {edge.scale:g} and zero point {edge.zero_point}"
 
 
-def _require_sound(
-    application: Application, place: ImagePlace, image: Image, files: Mapping[str, bytes]
-) -> None:
+def _require_sound(application: Application, place: ImagePlace, image: Image, files: Mapping[str, bytes]) -> None:
     """What the files say is held against what the firmware grants."""
     board = find_board(application.board)
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:

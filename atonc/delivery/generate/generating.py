@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atonc.compiler.compile.analyzing import analyze as analyze  # whoever generates analyzes first
 from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import analyze as analyze  # whoever generates analyzes first
 from atonc.compiler.request.options import Gates
 from atonc.insight.report import compile_text
 from atonc.machine.base import progress

@@ -28,7 +28,7 @@ from atonc.machine.hw.board_file import find_board
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
-    from atonc.compiler.inputs.sample_files import Array, Sample
+    from atonc.compiler.inputs.inputs import Array, Sample
     from atonc.compiler.verify.emulation import Emulation
 
 Expectation = tuple[tuple[bytes, ...], tuple[bytes, ...]]  # inputs as they lie in memory, and what should come out

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from atonc.compiler.compile.reproduce import MODEL_HASH
-from atonc.compiler.frontends.data_beside import model_bytes
+from atonc.compiler.frontends.limits import model_bytes
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.wire.messages import ModelInfo
 from atonc.insight.explain.saved import BuildRequest, read_asked

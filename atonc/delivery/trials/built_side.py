@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.compile.pipeline import read_model
 from atonc.compiler.compile.reproduce import edges_of
-from atonc.compiler.inputs.inputs import edge_values, real
-from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.inputs.inputs import Sample, edge_values, real
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.delivery.trials.built import BuiltNetwork

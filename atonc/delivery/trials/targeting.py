@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.inputs.inputs import program_inputs, real
-from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.inputs.inputs import Sample, program_inputs, real
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.trials.boarding import image_network, stored_input

@@ -96,7 +96,7 @@ def error(path: Path) -> dict[str, float]:
     from atonc.compiler.inputs.inputs import program_inputs
     from atonc.compiler.request.options import Options
     from atonc.compiler.verify.emulation import Emulation
-    from atonc.compiler.verify.layer_checks import check_program
+    from atonc.compiler.verify.verify import check_program
 
     if path.suffix in FOLDERS:
         raise UnsupportedError("a build has no model to compare with", where=path.name, remedy="open the model itself")

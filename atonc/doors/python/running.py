@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
-    from atonc.compiler.inputs.batches import Shapes
+    from atonc.compiler.inputs.inputs import Shapes
     from atonc.compiler.ir import Array
     from atonc.machine.emu.network import EmulatedNetwork
 
@@ -44,7 +44,7 @@ def _run_one(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
 
 def _each(shapes: Shapes, inputs: Mapping[str, Any], run: Callable[[Mapping[str, Any]], Outputs]) -> Outputs:
     """One sample, or those of a batch one after the other."""
-    from atonc.compiler.inputs.batches import joined, samples_of
+    from atonc.compiler.inputs.inputs import joined, samples_of
     from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base import progress
 

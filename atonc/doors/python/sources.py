@@ -111,8 +111,7 @@ def _content(model: Any) -> tuple[str, bytes]:
 
 
 def _serialised(model: Any) -> bytes:
-    from atonc.compiler.frontends.data_beside import stored_beside
-    from atonc.compiler.frontends.limits import MAX_FILE_BYTES
+    from atonc.compiler.frontends.limits import MAX_FILE_BYTES, stored_beside
 
     if any(stored_beside(model)):
         raise InputError(

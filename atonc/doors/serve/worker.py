@@ -160,15 +160,15 @@ def _finish(folder: Path, document: Mapping[str, Any], outcome: Mapping[str, Any
 
 
 def _validation(view: CompileView, model: Path, files: Sequence[Path]) -> dict[str, Any]:
-    from atonc.compiler.inputs import sample_files
+    from atonc.compiler.inputs.inputs import read_labels, read_samples
     from atonc.insight.report import validate_text
     from atonc.insight.validating import validating
     from atonc.insight.validating.references import References
 
     begins_later = bool(view.options.cut_inputs or view.options.cut_input_layers)
     with References(model, exact_only=begins_later) as references:
-        samples = sample_files.read_samples(view.compiled.source, files, None)
-        wanted = validating.Wanted(sample_files.read_labels(files))
+        samples = read_samples(view.compiled.source, files, None)
+        wanted = validating.Wanted(read_labels(files))
         found = validating.validate(references, view.compiled, samples, wanted)
     return validate_text.as_json(found)
 

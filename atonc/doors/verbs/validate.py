@@ -94,7 +94,7 @@ def _details(found: Validation, options: argparse.Namespace) -> list[str]:
 
 
 def _save(options: argparse.Namespace, found: Validation) -> None:
-    from atonc.compiler.inputs.csv_arrays import csv_text
+    from atonc.compiler.inputs.arrays import csv_text
     from atonc.insight.runs.runs import npz
     from atonc.machine.base.disk import write_files
 

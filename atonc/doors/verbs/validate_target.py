@@ -16,7 +16,7 @@ from atonc.insight.report.terminal import show
 from atonc.insight.validating.validate_options import SAMPLES, ValidateOptions
 
 if TYPE_CHECKING:
-    from atonc.compiler.inputs.sample_files import Sample
+    from atonc.compiler.inputs.inputs import Sample
     from atonc.compiler.ir import Graph
     from atonc.compiler.request.options import Options
     from atonc.delivery.trials.built import BuiltNetwork, Looked

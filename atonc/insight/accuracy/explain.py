@@ -9,8 +9,7 @@ from pathlib import Path
 from atonc.compiler.compare.inputs import make_inputs
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.frontends.read import read
-from atonc.compiler.inputs.inputs import real
-from atonc.compiler.inputs.sample_files import read_real_samples
+from atonc.compiler.inputs.inputs import read_real_samples, real
 from atonc.compiler.ir import Graph
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.registry import moved_inputs

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.ops import run_op
-from atonc.compiler.ops.activation import activation_bounds
-from atonc.compiler.ops.conv import accumulate
+from atonc.compiler.ops.conv import accumulate, channel_last, restore_layout
+from atonc.compiler.ops.elementwise import activation_bounds
 from atonc.compiler.ops.rounding import ATTRIBUTE
-from atonc.compiler.ops.windows import channel_last, restore_layout
 from atonc.machine.base.frozen import dataclass
 
 Real = NDArray[np.float64]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.compare.subgraph import code_size
+from atonc.compiler.compare.layers import code_size
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.inputs.inputs import as_input
 from atonc.compiler.ir import Array, Graph
@@ -137,4 +137,3 @@ def forget() -> None:
     """Ends the processes of the last model's kernels."""
     while _READY:
         _READY.popitem()[1].close()
-

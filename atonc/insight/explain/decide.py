@@ -8,7 +8,7 @@ from dataclasses import replace
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.ops import is_move
-from atonc.compiler.ops.windows import pair
+from atonc.compiler.ops.conv import pair
 from atonc.compiler.plan.task import Purpose
 from atonc.compiler.schedule.types import Schedule
 from atonc.compiler.select.form import Alternative, Form, RefusedForm

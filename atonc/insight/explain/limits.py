@@ -16,8 +16,8 @@ from math import ceil, prod
 
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.ir import Op, Tensor
-from atonc.compiler.ops.macs import macs
-from atonc.compiler.ops.windows import pair
+from atonc.compiler.ops.conv import pair
+from atonc.compiler.ops.shapes import macs
 from atonc.compiler.plan.types import FILLED, EpochPlan
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import hardware

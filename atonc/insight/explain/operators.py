@@ -117,8 +117,8 @@ def kind_named(name: str) -> str:
 
 def source_operators() -> dict[str, tuple[str, ...]]:
     """What the readers take, by format, as the formats call it."""
-    from atonc.compiler.frontends import onnx_node, onnx_qdq, tflite, tflite_ops, tflite_variables
+    from atonc.compiler.frontends import onnx_builder, onnx_qdq, tflite, tflite_ops
 
     assert onnx_qdq and tflite  # importing them registers their operators
-    tflite_names = {*tflite_ops.TRANSLATORS, *tflite_variables.CODES, "DENSIFY"}
-    return {"TFLite": tuple(sorted(tflite_names)), "ONNX": tuple(sorted(onnx_node.TRANSLATORS))}
+    tflite_names = {*tflite_ops.TRANSLATORS, *tflite.VARIABLE_CODES, "DENSIFY"}
+    return {"TFLite": tuple(sorted(tflite_names)), "ONNX": tuple(sorted(onnx_builder.TRANSLATORS))}

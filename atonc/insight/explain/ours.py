@@ -14,7 +14,7 @@ from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.frontends.coverage import CONVERSIONS, coverage
 from atonc.compiler.ir import Op, layer_name
 from atonc.compiler.lower.map_ops import CpuReason
-from atonc.compiler.ops.macs import macs
+from atonc.compiler.ops.shapes import macs
 from atonc.compiler.place.pools import is_external
 from atonc.compiler.plan.types import FILLED as READ_ONLY
 from atonc.compiler.plan.types import EpochPlan

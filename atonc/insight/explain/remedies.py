@@ -14,7 +14,7 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation
 from atonc.compiler.lower import edge_advice
-from atonc.compiler.ops.macs import graph_macs
+from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.plan.types import BufferKind

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array, Op, Tensor
+from atonc.compiler.ops.conv import pair
 from atonc.compiler.ops.functions import RANGES
-from atonc.compiler.ops.windows import pair
 from atonc.insight.explain.spread import spread
 from atonc.insight.explain.types import OperatorView, TensorView
 

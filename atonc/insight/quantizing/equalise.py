@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.frontends.equalised import tell
+from atonc.compiler.frontends.limits import tell_equalised
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.layers import LinearLayer
@@ -46,7 +46,7 @@ def equalise(graph: FloatGraph, layers: list[LinearLayer], seen: Mapping[str, Se
             _apply(graph, pair, factors)
             gains |= dict.fromkeys((pair.first.output, pair.middle), factors)
     if gains:
-        tell(graph.model, gains)
+        tell_equalised(graph.model, gains)
     return len({id(factors) for factors in gains.values()})
 
 

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.frontends import limits
-from atonc.compiler.frontends.data_beside import model_bytes
-from atonc.compiler.frontends.fixed_shapes import require_names
-from atonc.compiler.frontends.onnx_cut import find_cuts, needed_nodes
-from atonc.compiler.frontends.onnx_order import sort_nodes
-from atonc.compiler.frontends.onnx_qdq import constant_data
+from atonc.compiler.frontends.limits import model_bytes, require_names
+from atonc.compiler.frontends.onnx_qdq import constant_data, find_cuts, needed_nodes, sort_nodes
 from atonc.compiler.frontends.read import is_tflite
 from atonc.insight.quantizing.fold_norms import fold_norms
 from atonc.insight.quantizing.pt2_archive import is_pt2

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.compiler.passes.still_channels import MOST_BIAS
+from atonc.compiler.passes.layers import MOST_BIAS
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.layers import LinearLayer
 from atonc.machine.base.frozen import dataclass

@@ -11,7 +11,7 @@ from atonc.compiler.emit.c.memories import PoolRange, ranges
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.context import item_bytes
-from atonc.compiler.ops.macs import macs
+from atonc.compiler.ops.shapes import macs
 from atonc.compiler.place.usage import MemoryUse, Use
 from atonc.compiler.plan.types import CpuPlan
 from atonc.machine.base.frozen import dataclass

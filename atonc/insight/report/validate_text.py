@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from atonc.compiler.verify.layer_checks import LayerCheck
+from atonc.compiler.verify.verify import LayerCheck
 from atonc.insight.report.document import NAME, Mark, Marked, SummaryRow, next_row, note, summary_lines
 from atonc.insight.validating.judging import (
     FAR,

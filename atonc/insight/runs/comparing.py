@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.compare.layers import LayerReport, check_layers
+from atonc.compiler.compare.layers import LayerReport, ObservedBuffer, check_layers
 from atonc.compiler.compare.metrics import cosine, lsb_histogram
-from atonc.compiler.compare.observed import ObservedBuffer
 from atonc.compiler.inputs.arrays import read_arrays
 from atonc.compiler.ir import Graph
 from atonc.insight.runs.runs import RunResult, Snapshot

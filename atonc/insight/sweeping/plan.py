@@ -118,7 +118,7 @@ def _board(folder: Path, name: str) -> str:
 
 
 def _size(table: TomlTable, value: Any) -> str:
-    from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
+    from atonc.compiler.frontends.limits import parse_fixed_shapes
 
     text = ",".join(f"{name}={size}" for name, size in value.items()) if isinstance(value, dict) else value
     try:
@@ -157,7 +157,7 @@ def _differs(combinations: list[dict[str, Any]], name: str) -> bool:
 
 
 def compiler_options(row: SweepRow, verify: bool) -> Options:
-    from atonc.compiler.frontends.fixed_shapes import parse_fixed_shapes
+    from atonc.compiler.frontends.limits import parse_fixed_shapes
     from atonc.machine.base.declare import arguments
 
     given = {name: value for name, value in row.options.items() if name != SHARE}

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.compile.analyzing import view_of
-from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import Compiled, compile_front
 from atonc.compiler.request.options import Options
 from atonc.compiler.search.saved import KEY, as_json
@@ -91,7 +90,7 @@ def figures_or_reason(unit: WorkUnit, measure: Callable[[WorkUnit], dict[str, An
 
 
 def _figures(unit: WorkUnit) -> dict[str, Any]:
-    from atonc.compiler.compile.analyzing import analyze
+    from atonc.compiler.compile.compile_view import analyze
 
     options = _options(unit)
     view = analyze(unit.files[0], options)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from atonc.compiler.compare.layers import code_size
 from atonc.compiler.compare.metrics import Metrics, measure
-from atonc.compiler.compare.subgraph import code_size
 from atonc.compiler.ir import Array, Graph
 from atonc.insight.validating.validate_options import MIN_COSINE as MIN_COSINE
 from atonc.machine.base.checks import CheckResult

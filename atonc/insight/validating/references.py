@@ -13,19 +13,18 @@ from typing import Protocol
 
 import numpy as np
 
-from atonc.compiler.compare.reference import OPTIMISED, REFERENCE, XNNPACK, kernel_sets
+from atonc.compiler.compare.layers import WEIGHTED, code_size
+from atonc.compiler.compare.reference import OPTIMISED, REFERENCE, TABLE_END, XNNPACK, kernel_sets, softmax_codes
 from atonc.compiler.compare.reference_process import ReferenceProcess
-from atonc.compiler.compare.subgraph import WEIGHTED, code_size
-from atonc.compiler.compare.wrong_kernels import TABLE_END, softmax_codes
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.read import is_tflite
-from atonc.compiler.frontends.tflite_overflows import shifts_overflow
+from atonc.compiler.frontends.tflite_ops import shifts_overflow
 from atonc.compiler.inputs.inputs import in_order_of, real
 from atonc.compiler.ir import Array, Graph, Op, Tensor, layer_name
 from atonc.compiler.ops import run_graph
-from atonc.compiler.ops.quotients import DIVISION, zero_by_zero
+from atonc.compiler.ops.elementwise import DIVISION, zero_by_zero
 from atonc.compiler.ops.values import Arg
-from atonc.compiler.verify.layer_checks import Forced, differences, forced_run
+from atonc.compiler.verify.verify import Forced, differences, forced_run
 from atonc.machine.base.errors import AtoncError, InputError, ToolError, VerificationError
 from atonc.machine.base.frozen import dataclass
 

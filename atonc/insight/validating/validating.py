@@ -15,16 +15,14 @@ import numpy as np
 from atonc.compiler.compare.inputs import make_inputs, make_noise
 from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.emit.encryption import IN_PLAIN
-from atonc.compiler.inputs import sample_files
-from atonc.compiler.inputs.inputs import as_input, program_inputs, real
-from atonc.compiler.inputs.sample_files import Sample
+from atonc.compiler.inputs.inputs import Sample, as_input, program_inputs, read_labels, read_outputs, read_samples, real
 from atonc.compiler.ir import Array, Graph, layer_name
 from atonc.compiler.ops import run_graph
-from atonc.compiler.ops.quotients import DIVISION, zero_by_zero
-from atonc.compiler.passes.round_once import round_once
+from atonc.compiler.ops.elementwise import DIVISION, zero_by_zero
+from atonc.compiler.passes.formats import round_once
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
-from atonc.compiler.verify.layer_checks import LayerCheck, check_program
+from atonc.compiler.verify.verify import LayerCheck, check_program
 from atonc.insight.validating.judging import CLOSE, MIN_COSINE, OutputResult, is_open, judge, output_result
 from atonc.insight.validating.references import EXACT, ReadingCheck, References, as_program, check_reading, exact_values
 from atonc.insight.validating.validate_options import SAMPLES, ValidateOptions
@@ -298,8 +296,8 @@ def validate_model(model: Path, asked: ValidateOptions, compiler: Options) -> Va
         compiled = compile_file(model, compiler)
         samples = chosen_samples(compiled.source, asked, compiler.seed, SAMPLES)
         what = Wanted(
-            sample_files.read_labels(asked.valinput),
-            sample_files.read_outputs(compiled.graph, asked.valoutput),
+            read_labels(asked.valinput),
+            read_outputs(compiled.graph, asked.valoutput),
             not asked.io_only,
             asked.classifier,
             asked.min_cos,
@@ -311,7 +309,7 @@ def validate_model(model: Path, asked: ValidateOptions, compiler: Options) -> Va
 def chosen_samples(source: Graph, asked: ValidateOptions, seed: int, count: int) -> list[Sample]:
     """Those that the user gave, or made ones; in the formats of the model."""
     if asked.valinput:
-        return sample_files.read_samples(source, asked.valinput, asked.batches)
+        return read_samples(source, asked.valinput, asked.batches)
     count = asked.batches or count
     if asked.range:
         return random_samples(source, count, seed, asked.range)

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.frontends.data_beside import data_files
+from atonc.compiler.frontends.limits import data_files
 from atonc.machine.base.about import __version__, package_folder
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass

@@ -12,7 +12,7 @@ from atonc.compiler.emit.c.calls import CpuCall
 from atonc.compiler.emit.c.cpu import elementwise, movement, numbers, recurrent, windows
 from atonc.compiler.emit.c.cpu.site import MAKERS, Site
 from atonc.compiler.ir import Graph, Op
-from atonc.compiler.ops.agreement import impossible
+from atonc.compiler.ops.run import impossible
 from atonc.machine.base.errors import AtoncError
 
 _FAMILIES = (elementwise, movement, numbers, recurrent, windows)  # importing a family registers its kernels

@@ -10,7 +10,7 @@ from atonc.compiler.emit.info.memory import InfoMemory
 from atonc.compiler.emit.info.nodes import NodeIds
 from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.ir import Graph, Op
-from atonc.compiler.ops.macs import macs
+from atonc.compiler.ops.shapes import macs
 from atonc.compiler.plan.types import CpuPlan
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.cost.network import NetworkCost

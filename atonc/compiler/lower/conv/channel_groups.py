@@ -21,9 +21,7 @@ from atonc.compiler.plan.policy import (
     WORTH,
     WORTH_ALWAYS,
 )
-from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import Draw, Offer, Way, attempt, choose, take_best
-from atonc.compiler.select.form import Form
+from atonc.compiler.select.enumerate import Deciding, Found, Steps, best, cheapest
 from atonc.machine.hw.limits import ALIGNED
 
 ANYWHERE = "groups of channels that begin anywhere"
@@ -75,37 +73,36 @@ def _worth(
     return WORTH * layer.outputs * phases * small
 
 
-def choose_shifts(layer: ConvLayer, context: Context, draws: Mapping[ShiftGroups, Draw[Context]]) -> list[TaskGroup]:
-    """The cheaper form, of whole words only where they are faster; bands of rows take the one that rounds as all rows
+def chosen_shifts(layer: ConvLayer, draft: Context, rows: Mapping[ShiftGroups, Steps]) -> Deciding:
+    """The cheaper row, of whole words only where they are faster; bands of rows take the one that rounds as all rows
     do."""
     if layer.rounds_as is not None:
-        for draw in draws.values():
-            form = attempt(context, draw)
-            if isinstance(form, Form) and agree(form.semantics[layer.op.name], layer.rounds_as):
-                return context.take(form)
-    ways = {shifts: Way(draw, shifts.value) for shifts, draw in draws.items()}
-    words = ways.pop(ShiftGroups.WORDS, None)
-    if words is None:
-        return choose(context, list(ways.values()))
-    whole, other = attempt(context, words.draw), attempt(context, lambda draft: choose(draft, list(ways.values())))
-    if isinstance(whole, Form) and isinstance(other, Form) and _is_faster(whole, other, context.facts.resident):
-        return take_best(context, [Offer(whole, words.label), *_offers(other)])
-    return context.take(other if isinstance(other, Form) else whole)
+        for steps in rows.values():
+            found = yield steps
+            if isinstance(found, Found) and agree(found.form.semantics[layer.op.name], layer.rounds_as):
+                return found
+    others = [(shifts.value, steps) for shifts, steps in rows.items() if shifts is not ShiftGroups.WORDS]
+    if ShiftGroups.WORDS not in rows:
+        return (yield from cheapest(others))
+    words = yield rows[ShiftGroups.WORDS]
+    other = yield from cheapest(others)
+    if isinstance(words, Found) and isinstance(other, Found) and _is_faster(words, other, draft.facts.resident):
+        return best([(ShiftGroups.WORDS.value, words), *_offers(other)])[1]
+    return other if isinstance(other, Found) else words
 
 
-def _is_faster(one: Form, other: Form, resident: bool) -> bool:
+def _is_faster(one: Found, other: Found, resident: bool) -> bool:
     """With kernels in RAM, where they are meant to be: the two round differently, so neither can take the place of the
     other when they are there; other cuts of each can."""
-    if one.cycles >= other.cycles or not resident:
-        return one.cycles < other.cycles
-    near, far = (min(offer.form.near_cycles for offer in _offers(form)) for form in (one, other))
+    if one.form.cycles >= other.form.cycles or not resident:
+        return one.form.cycles < other.form.cycles
+    near, far = (min(offer.form.near_cycles for _, offer in _offers(found)) for found in (one, other))
     return near <= far
 
 
-def _offers(form: Form) -> Iterator[Offer]:
+def _offers(found: Found) -> Iterator[tuple[str, Found]]:
     """The form, and whatever was cut otherwise in it: with kernels in RAM, or an operator behind it, that may pay."""
-    yield Offer(form, ANYWHERE)
-    groups = list(map(id, form.groups))
-    for one in form.alternatives:
-        if list(map(id, one.chosen_form.groups)) == groups:
-            yield Offer(one.form, f"{one.label}, {ANYWHERE}")
+    yield ANYWHERE, found
+    for one in found.beaten:
+        if one.chosen_form is found.form:
+            yield f"{one.label}, {ANYWHERE}", Found(one.form)

@@ -7,25 +7,19 @@ from functools import partial, reduce
 from math import lcm
 
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.bordered import lower_bordered
 from atonc.compiler.lower.conv.chains import FeatureMode, no_setting
-from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
+from atonc.compiler.lower.conv.channel_groups import ShiftGroups, chosen_shifts, ranges
 from atonc.compiler.lower.conv.channel_slices import holding, slicings
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, meaning
-from atonc.compiler.lower.conv.forms_2x import lower_2x
-from atonc.compiler.lower.conv.in_turn import in_turn
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
-from atonc.compiler.lower.conv.lanes import ChainJob, in_lanes
-from atonc.compiler.lower.conv.layer import (
-    ConvLayer,
-)
-from atonc.compiler.lower.conv.one_patch import one_patch
-from atonc.compiler.lower.conv.partial_sums import PartialSum, Results, chunks, sum_pieces
+from atonc.compiler.lower.conv.lanes import ChainJob, Chains, lanes
+from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.partial_sums import PartialSum, Results, add_up, chunks, partial_sum, with_the_last
+from atonc.compiler.lower.conv.prepare import With
 from atonc.compiler.lower.conv.reading import nearest
 from atonc.compiler.lower.conv.requantise import TwoSteps
-from atonc.compiler.lower.conv.shift_first import needs_shifting, shift_first, worth_shifting
 from atonc.compiler.lower.conv.tiling import Constraints, Tiling, choose
-from atonc.compiler.lower.conv.wide import lower_side_by_side, side_by_side_cycles
+from atonc.compiler.lower.conv.wide import SideBySide, WideWindows, side_by_side_cycles
 from atonc.compiler.lower.conv.wide_windows import MOST_BATCH, wide_parts
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import LoweredSums, record
@@ -47,39 +41,37 @@ from atonc.compiler.plan.policy import (
 )
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import Draw, Way, attempt, in_order
-from atonc.compiler.select.choose import choose as choose_form
-from atonc.compiler.select.form import Form, RefusedForm
-from atonc.compiler.select.preferences import SHIFTED_COPY, WIDE_WINDOWS
+from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Found, Pieces, Steps, cheapest
+from atonc.compiler.select.enumerate import first as first_of
+from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE, CONV_MODE, SUM_ROOM
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, MAX_CHAIN, WIDE_ALIGNMENT
 from atonc.machine.hw.units.arith import ROWS
 
-ON_A_COPY, AS_STORED = "on a copy of the features without zero point", "on the features as stored"
+
+def windows(layer: ConvLayer | object, draft: Context) -> Deciding | None:
+    """Two units side by side before chains of windows."""
+    few = isinstance(layer, ConvLayer) and layer.area.channels <= MOST_BATCH
+    return first_of([(SideBySide(),), AS_IT_IS], blame_last=True) if few else None
 
 
-def lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    by = lower_2x if layer.numerics == "2.x" else lower_bordered
-    layer = one_patch(layer)
-    faster = needs_shifting(layer) or _faster_shifted(layer)
-    better = faster is True or worth_shifting(layer) or _closer_shifted(layer)
-    if not better and faster is False:
-        return by(layer, context, _lower)
-
-    def on_a_copy(context: Context) -> list[TaskGroup]:
-        copies, shifted = shift_first(layer, context)
-        return [*copies, *by(replace(shifted, zero=layer.zero + 128), context, _lower)]
-
-    def as_it_is(context: Context) -> list[TaskGroup]:  # some forms were seen with signed features only
-        return by(layer, context, _lower)
-
-    if better:
-        return choose_form(context, in_order(SHIFTED_COPY, [on_a_copy, as_it_is]), blame_last=True)
-    return choose_form(context, [Way(on_a_copy, ON_A_COPY), Way(as_it_is, AS_STORED)], blame_last=True)
+def strides(layer: ConvLayer | object, draft: Context) -> Deciding | None:
+    strided = isinstance(layer, ConvLayer) and layer.stride == (2, 2) and layer.numerics != "2.x"
+    return _strides() if strided else None
 
 
-def _closer_shifted(layer: ConvLayer) -> bool:
+def _strides() -> Deciding:
+    """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
+    every second pixel."""
+    plain = yield AS_IT_IS
+    if isinstance(plain, Found) or plain.rule != CONV_MODE:
+        return plain
+    other = yield (With("native", False),)
+    return other.after([plain]) if isinstance(other, Found) else other
+
+
+def closer_shifted(layer: ConvLayer) -> bool:
     """Whether features without sign are worth a copy: all channels fit one pass, nothing is rounded in between."""
     plain = layer.weights.shape[1:3] == (1, 1) and layer.stride == (1, 1) and not any(layer.padding)
     if layer.features_shifted or layer.coarse or layer.numerics == "2.x" or not (plain and layer.area.contiguous):
@@ -102,7 +94,7 @@ def _closer_shifted(layer: ConvLayer) -> bool:
     return worth(cycles, after.mean_error, signed.cycles, before.mean_error)
 
 
-def _faster_shifted(layer: ConvLayer) -> bool | None:
+def faster_shifted(layer: ConvLayer) -> bool | None:
     """Whether a window over few channels holds so many more kernels without a zero point that a copy pays. None: forms
     must tell, since a shorter chain leaves units for other lanes."""
     few = layer.area.channels <= WINDOW_CHANNELS and max(layer.weights.shape[1:3]) > 1
@@ -132,29 +124,12 @@ def _window_cycles(layer: ConvLayer) -> tuple[int, int] | None:
     return None if tiling is None else (tiling.cycles, tiling.units)
 
 
-def _lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    """Chains of several windows with stride 2 were never seen with many channels: then windows without stride, on
-    every second pixel."""
-    if layer.area.channels <= MOST_BATCH:
-        draws = [partial(lower_side_by_side, layer), partial(_in_windows, layer)]
-        return choose_form(context, in_order(WIDE_WINDOWS, draws), blame_last=True)
-    return _in_windows(layer, context)
-
-
-def _in_windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    plain = attempt(context, partial(_windows, layer))
-    if isinstance(plain, Form) or plain.rule != CONV_MODE or layer.stride != (2, 2) or layer.numerics == "2.x":
-        return context.take(plain)
-    context.refused.append(plain)
-    return _windows(replace(layer, native=False), context)
-
-
 @dataclass(frozen=True)
 class _Plan:
     """Chains of a layer, and what no single chain does."""
 
     jobs: tuple[ChainJob, ...] = ()
-    sums: tuple[Draw[Context], ...] = ()
+    sums: tuple[Sums, ...] = ()
 
     def and_then(self, other: _Plan) -> _Plan:
         return _Plan((*self.jobs, *other.jobs), (*self.sums, *other.sums))
@@ -164,8 +139,19 @@ class _Plan:
         mine, others = ([(job.first, job.count, job.tiling) for job in plan.jobs] for plan in (self, other))
         return mine == others
 
+    def prepare(self, layer: ConvLayer, draft: Context) -> Pieces | Chains | Sums:
+        chains = [Chains(layer, self.jobs)] if self.jobs else []
+        subjects: list[Chains | Sums] = [*chains, *self.sums]
+        return subjects[0] if len(subjects) == 1 else Pieces(tuple((one, AS_IT_IS) for one in subjects))
 
-def _windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
+
+def shifts(subject: ConvLayer | WideWindows | object, draft: Context) -> Deciding | None:
+    if isinstance(subject, WideWindows):
+        return chosen_shifts(subject.layer, draft, subject.rows())
+    return chosen_shifts(subject, draft, _plans(subject)) if isinstance(subject, ConvLayer) else None
+
+
+def _plans(layer: ConvLayer) -> dict[ShiftGroups, Steps]:
     plans: dict[ShiftGroups, _Plan] = {}
     for shifts in ShiftGroups:
         if shifts is ShiftGroups.WORDS and not _in_words(layer, plans[ShiftGroups.FEW]):
@@ -173,7 +159,7 @@ def _windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
         plan = reduce(_Plan.and_then, (_planned(layer, one, shifts) for one in _stretches(layer, shifts)))
         if not any(plan.alike(other) for other in plans.values()):
             plans[shifts] = plan
-    return choose_shifts(layer, context, {shifts: partial(_drawn, layer, plan) for shifts, plan in plans.items()})
+    return {shifts: (plan,) for shifts, plan in plans.items()}
 
 
 def _in_words(layer: ConvLayer, plan: _Plan) -> bool:
@@ -187,11 +173,6 @@ def _stretches(layer: ConvLayer, shifts: ShiftGroups) -> list[OutputStretch]:
         for phase in layer.phases((layer.out.height, layer.out.width))
         for first, count in layer.runs(ROWS, shifts.step(layer))
     ]
-
-
-def _drawn(layer: ConvLayer, plan: _Plan, context: Context) -> list[TaskGroup]:
-    chains = in_turn(layer, context, plan.jobs) or in_lanes(layer, context, plan.jobs)
-    return [*chains, *(group for draw in plan.sums for group in draw(context))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +197,8 @@ def _planned(layer: ConvLayer, stretch: OutputStretch, shifts: ShiftGroups) -> _
         if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
             tiling = _tiling(layer, parts, first, count, shifts is ShiftGroups.WORDS)
         if tiling is None:
-            sums = _summed if _held(layer, first, count) else _sliced
-            return plan.and_then(_Plan(sums=(partial(sums, layer, parts, target, first, count),)))
+            held = bool(_held(layer, first, count))
+            return plan.and_then(_Plan(sums=(Sums(layer, parts, target, first, count, held),)))
         whole = count // tiling.kernels * tiling.kernels
         step = lcm(tiling.kernels, shifts.step(layer))
         for start, some in ranges(layer, tiling.mode.offset, tiling.passes, first, whole, step, shifts):
@@ -264,34 +245,55 @@ def _held(layer: ConvLayer, first: int, count: int) -> list[FeatureMode]:
     return [mode for mode in layer.modes() if layer.holds(mode.offset, first, count)]
 
 
-def _sliced(
-    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
-) -> list[TaskGroup]:
-    """Slices of the channels, each summed by itself; for fewer kernels at a time where one shift is too coarse."""
-    form = attempt(context, partial(_cheapest_slices, layer, parts, target, first, count))
-    if isinstance(form, Form) or form.rule != COARSE:
-        return context.take(form)
-    gain, cut = layer.best_cut(layer.subtracted()[0], len(parts) + 1, first, count, layer.alignment)
-    if not cut or gain < WORTH_ALWAYS:
-        return context.take(form)
-    halves = ((first, cut), (first + cut, count - cut))
-    return [group for half in halves for group in _sliced(layer, parts, target, *half, context)]
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Output channels whose parts are in several chains, one after the other. `held`: no input takes a sum of them
+    beyond what units hand on; else the channels go in slices, each summed by itself."""
+
+    layer: ConvLayer
+    parts: tuple[Part, ...]
+    target: Area
+    first: int
+    count: int
+    held: bool
+
+    def prepare(self, subject: Sums, draft: Context) -> Sums:
+        return self
 
 
-def _cheapest_slices(
-    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
-) -> list[TaskGroup]:
+@dataclass(frozen=True)
+class HalvedSums:
+    """Fewer kernels at a time, where one shift is too coarse."""
+
+    cut: int
+    again = True  # they are decided as the whole was
+
+    def prepare(self, sums: Sums, draft: Context) -> Pieces:
+        halves = (
+            replace(sums, count=self.cut),
+            replace(sums, first=sums.first + self.cut, count=sums.count - self.cut),
+        )
+        return Pieces(tuple((half, AS_IT_IS) for half in halves))
+
+
+def slices(sums: Sums | object, draft: Context) -> Deciding | None:
+    return _slices(sums) if isinstance(sums, Sums) and not sums.held else None
+
+
+def _slices(sums: Sums) -> Deciding:
     """Few slices with roundings on the way, or many without."""
-
-    def way(slices: tuple[Part, ...]) -> Way[Context]:
-        number = len({part.group for part in slices})
-        draw = partial(_summed, layer, slices, target, first, count)
-        return Way(draw, f"{number} slices of channels")
-
+    layer, first, count = sums.layer, sums.first, sums.count
     seen = f"sums of {layer.op.name} beyond 24 bits"
     none = RefusedForm(SUM_ROOM, seen, "24 bits between units", "fewer inputs a sum: cut the layer in two")
-    ways = [way(slices) for slices in slicings(layer, parts, first, count)]
-    return choose_form(context, ways, none, blame_last=True)
+    rows = [
+        (f"{len({part.group for part in some})} slices of channels", (replace(sums, parts=some, held=True),))
+        for some in slicings(layer, sums.parts, first, count)
+    ]
+    found = yield from cheapest(rows, none, blame_last=True)
+    if isinstance(found, Found) or found.rule != COARSE:
+        return found
+    gain, cut = layer.best_cut(layer.subtracted()[0], len(sums.parts) + 1, first, count, layer.alignment)
+    return (yield (HalvedSums(cut),)) if cut and gain >= WORTH_ALWAYS else found
 
 
 def _halves(
@@ -318,21 +320,48 @@ def _cheap(layer: ConvLayer, parts: tuple[Part, ...], counts: tuple[int, int]) -
     return one is not None and None not in two and sum(t.cycles for t in two if t) <= CHEAP * one.cycles
 
 
-def _summed(
-    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, count: int, context: Context
-) -> list[TaskGroup]:
-    """Parts in several chains, one after the other."""
-    channels = layer.area.channels
+def order_of_sums(sums: Sums | object, draft: Context) -> Deciding | None:
+    """The last chain adds what is in memory to its own sums, or ARITHs add up all of them."""
+    if not isinstance(sums, Sums):
+        return None
+    layer, parts, first, count = sums.layer, sums.parts, sums.first, sums.count
     group, found = _chains(layer, parts, first, count)
     if len(found) < 2 or (layer.cut and len(found) > len({part.group for part in parts})):
-        raise no_setting(parts[0], channels, layer.op.name)
+        raise no_setting(parts[0], layer.area.channels, layer.op.name)
     roundings = 1 + sum(tiling.passes for _, tiling in found)
     rule = layer.requantisation_of(found[0][1].mode.offset, roundings, first, count)
-    pieces = [_piece(layer, chain, tiling, rule.out_shift) for chain, tiling in found]
-    groups, order = sum_pieces(context, pieces, Results(layer, target, rule, first, count, group))
-    chains = tuple(meaning(*found[k]) for k in order)
-    record(context, layer, LoweredSums(layer.stored, chains, rule, target, first, count))
-    return groups
+    results = Results(layer, sums.target, rule, first, count, group)
+    in_order = SummedChains(results, tuple(found))
+    longest_last = replace(in_order, chains=tuple(sorted(found, key=lambda chain: chain[1].units)), joined=True)
+    return first_of([(longest_last,), (in_order,)], told=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SummedChains:
+    """Chains that leave partial results, in the order in which they run. `joined`: the last one adds the others."""
+
+    results: Results
+    chains: tuple[tuple[tuple[Part, ...], Tiling], ...]
+    joined: bool = False
+
+    def prepare(self, subject: Sums, draft: Context) -> SummedChains:
+        return self
+
+    def build(self, draft: Context) -> list[TaskGroup]:
+        results, layer = self.results, self.results.layer
+        pieces = [_piece(layer, chain, tiling, results.rule.out_shift) for chain, tiling in self.chains]
+        if self.joined:
+            groups = with_the_last(pieces, results, draft)
+        else:
+            sums: list[str] = []
+            groups = [partial_sum(draft, piece, results, sums) for piece in pieces]
+            groups += add_up(draft, sums, results)
+        summed = (self.chains[-1], *self.chains[:-1]) if self.joined else self.chains
+        chains = tuple(meaning(*one) for one in summed)
+        record(
+            draft, layer, LoweredSums(layer.stored, chains, results.rule, results.target, results.first, results.count)
+        )
+        return groups
 
 
 def _piece(layer: ConvLayer, parts: tuple[Part, ...], tiling: Tiling, out_shift: int) -> PartialSum:
@@ -369,3 +398,6 @@ def _with_kernels(layer: ConvLayer, kernels: int, subtracted: int, parts: tuple[
     within = Constraints(memory_loops=False, bands=layer.bands, aligned=WIDE_ALIGNMENT if layer.coarse else 1)
     tiling = choose(parts, channels, kernels, modes, layer.made_for, within)
     return tiling if tiling is not None and tiling.kernels == kernels else None
+
+
+DECISIONS = (windows, strides, shifts, lanes, slices, order_of_sums)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, lcm
@@ -11,18 +11,15 @@ import numpy as np
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs, no_setting
-from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
+from atonc.compiler.lower.conv.channel_groups import ShiftGroups, chosen_shifts, ranges
 from atonc.compiler.lower.conv.depthwise_cuts import Cut, Slice, Slices, best_cut, exact_cut, share_of, slices_of
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_buffer, kernel_reader, output_engine, requantise
 from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, in_turns, meeting
-from atonc.compiler.lower.conv.forms_2x import lower_2x
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.conv.pad_first import lower_padded
 from atonc.compiler.lower.conv.partial_sums import Results, add_up, chunks, flat, silent
 from atonc.compiler.lower.conv.requantise import Requantisation
 from atonc.compiler.lower.conv.row_tiles import least_cycles, row_tiles, rows_together
-from atonc.compiler.lower.conv.shift_first import needs_shifting, shift_first
 from atonc.compiler.lower.conv.wide_windows import frame, joined, wide_parts
 from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm, agree, record
 from atonc.compiler.lower.units.wiring import Wiring, pack
@@ -30,9 +27,9 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import EPOCH_CYCLES, TOO_COARSE
 from atonc.compiler.plan.streams import Area, Frames, engine
 from atonc.compiler.plan.task import Purpose, TaskGroup
-from atonc.compiler.select.choose import Offer, attempt, choose, in_order, take_best
-from atonc.compiler.select.form import Form, RefusedForm
-from atonc.compiler.select.preferences import SHORTER_STREAMS, WIDE_WINDOWS
+from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Pieces, Steps, best, tried
+from atonc.compiler.select.enumerate import first as first_of
+from atonc.compiler.select.preferences import SHORTER_STREAMS
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
@@ -58,57 +55,52 @@ class DepthwiseBlocks:
     ruled: tuple[int, int] = (0, 0)  # output channels, first and how many, whose rule it keeps; none: it has its own
 
 
-def lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    by = lower_2x if layer.numerics == "2.x" else lower_padded
-    if not needs_shifting(layer):
-        return by(layer, context, _lower)
-    copies, shifted = shift_first(layer, context)
-    return [*copies, *by(shifted, context, _lower)]
+def is_depthwise(layer: ConvLayer) -> bool:
+    return layer.weights.shape[3] == 1 and layer.op.kind == "conv" and int(layer.op.attrs.get("groups", 1)) > 1
 
 
-def _lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    if wide := wide_parts(layer):
-        draws = [partial(_in_wide_windows, layer, wide), partial(_in_windows, layer)]
-        return choose(context, in_order(WIDE_WINDOWS, draws), blame_last=True)
-    return _in_windows(layer, context)
+def windows(layer: ConvLayer, draft: Context) -> Deciding | None:
+    """Two units side by side before chains of windows."""
+    if not is_depthwise(layer):
+        return None
+    rows: list[Steps] = [(InWideWindows(),), (InWindows(),)] if wide_parts(layer) else [(InWindows(),)]
+    return first_of(rows, blame_last=True)
 
 
-def _in_wide_windows(layer: ConvLayer, parts: tuple[Part, ...], context: Context) -> list[TaskGroup]:
-    return _channels(layer, context, parts, layer.out, 0, layer.area.channels, wide=True)
+@dataclass(frozen=True)
+class InWideWindows:
+    def prepare(self, layer: ConvLayer, draft: Context) -> Pieces:
+        found = _channels(layer, wide_parts(layer), layer.out, 0, layer.area.channels, wide=True)
+        return Pieces(tuple((one, AS_IT_IS) for one in found))
 
 
-def _in_windows(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    groups: list[TaskGroup] = []
-    size = (layer.out.height, layer.out.width)
-    for phase in layer.phases(size):
-        target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
-        for first, count in layer.runs(layer.outputs, lcm(BLOCK * multiplier, layer.alignment)):
-            parts = unit_parts(phase, first, count, layer.trust)
-            groups += _channels(layer, context, parts, target, first // multiplier, count // multiplier)
-    return groups
+@dataclass(frozen=True)
+class InWindows:
+    def prepare(self, layer: ConvLayer, draft: Context) -> Pieces:
+        found: list[tuple[Blocks | DepthwiseSums, Steps]] = []
+        for phase in layer.phases((layer.out.height, layer.out.width)):
+            target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
+            for first, count in layer.runs(layer.outputs, lcm(BLOCK * multiplier, layer.alignment)):
+                parts = unit_parts(phase, first, count, layer.trust)
+                some = _channels(layer, parts, target, first // multiplier, count // multiplier)
+                found += ((one, AS_IT_IS) for one in some)
+        return Pieces(tuple(found))
 
 
 def _channels(
-    layer: ConvLayer,
-    context: Context,
-    parts: tuple[Part, ...],
-    target: Area,
-    first: int,
-    channels: int,
-    wide: bool = False,
-) -> list[TaskGroup]:
+    layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, channels: int, wide: bool = False
+) -> Iterator[Blocks | DepthwiseSums]:
     """Whole blocks first, then a smaller block for the channels that are left."""
-    groups: list[TaskGroup] = []
     while channels:
         chain, cut = (parts, best_cut(layer, parts, channels, True)) if wide else _one_chain(layer, parts, channels)
         if cut is None and wide:
             raise no_setting(parts[0], layer.area.channels, layer.op.name)
         if cut is None:
-            return [*groups, *_summed(layer, context, parts, target, first, channels)]
+            yield DepthwiseSums(layer, parts, target, first, channels)
+            return
         blocks = channels // cut.batch
-        groups += _blocks(layer, context, chain, target, BlockStretch(cut, first, blocks))
+        yield Blocks(layer, chain, target, BlockStretch(cut, first, blocks))
         first, channels = first + blocks * cut.batch, channels % cut.batch
-    return groups
 
 
 def _one_chain(layer: ConvLayer, parts: tuple[Part, ...], channels: int) -> tuple[tuple[Part, ...], Cut | None]:
@@ -120,15 +112,26 @@ def _one_chain(layer: ConvLayer, parts: tuple[Part, ...], channels: int) -> tupl
     return parts, None
 
 
-def _summed(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, first: int, channels: int
-) -> list[TaskGroup]:
+@dataclass(frozen=True, eq=False)
+class DepthwiseSums:
     """Parts in several chains, one after the other, for as many channels as one ARITH has coefficients."""
-    multiplier = layer.outputs // layer.area.channels
-    groups: list[TaskGroup] = []
-    step = max(1, ROWS // multiplier)
-    for start in range(first, first + channels, step):
-        count = min(step, first + channels - start)
+
+    layer: ConvLayer
+    parts: tuple[Part, ...]
+    target: Area
+    first: int
+    channels: int
+
+    def build(self, draft: Context) -> list[TaskGroup]:
+        layer, step = self.layer, max(1, ROWS // (self.layer.outputs // self.layer.area.channels))
+        end = self.first + self.channels
+        starts = range(self.first, end, step)
+        return [group for start in starts for group in self._summed(layer, start, min(step, end - start), draft)]
+
+    def _summed(self, layer: ConvLayer, start: int, count: int, context: Context) -> list[TaskGroup]:
+        parts, target = self.parts, self.target
+        multiplier = layer.outputs // layer.area.channels
+        groups: list[TaskGroup] = []
         batch = next(k for k in (4, 2, 1) if count % k == 0)
         tried = (chunks(parts, partial(exact_cut, layer, batch, subtracted)) for subtracted in layer.subtracted())
         found = next((chains for chains in tried if chains), [])  # one bias for all chains, so one zero point
@@ -147,7 +150,7 @@ def _summed(
         record(context, layer, LoweredSums(layer.stored, chains, rule, target, *outputs, multiplier))
         kernels = found[0][1].kernels
         groups += add_up(context, sums, Results(layer, target, rule, *outputs, kernels))
-    return groups
+        return groups
 
 
 @dataclass(frozen=True)
@@ -170,90 +173,135 @@ class BlockStretch:
         return found
 
 
-def _blocks(
-    layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, stretch: BlockStretch
-) -> list[TaskGroup]:
-    """With few shifts, with many, or for whole words of channels."""
-    cut, blocks = stretch.cut, stretch.blocks
-    lanes = _lanes(layer, cut)
-    share = share_of(layer, target, cut, blocks, min(lanes, blocks))
-    most = min(blocks, max(1, ROWS // cut.outputs))
-    ways = dict[ShiftGroups, BlockStretch]()
-    known = list[list[Slices]]()
-    for shifts in ShiftGroups:
-        one = replace(stretch, shifts=shifts)
-        if (outputs := [one.outputs(layer, size) for size in (share, most)]) not in known:
-            ways[shifts] = one
-            known.append(outputs)
-    areas = _bands(layer, parts, target, cut, lanes)
-    draw = partial(_cut_blocks, layer, [(parts, target, cut)], areas, (share, most))
-    return choose_shifts(layer, context, {shifts: partial(draw, one) for shifts, one in ways.items()})
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks whose shifts are not decided yet: few, many, or for whole words of channels."""
+
+    layer: ConvLayer
+    parts: tuple[Part, ...]
+    target: Area
+    stretch: BlockStretch
+
+    def rows(self) -> dict[ShiftGroups, Steps]:
+        layer, parts, target, cut, blocks = self.layer, self.parts, self.target, self.stretch.cut, self.stretch.blocks
+        lanes = _lanes(layer, cut)
+        share = share_of(layer, target, cut, blocks, min(lanes, blocks))
+        most = min(blocks, max(1, ROWS // cut.outputs))
+        found, known = dict[ShiftGroups, Steps](), list[list[Slices]]()
+        areas = _bands(layer, parts, target, cut, lanes)
+        for shifts in ShiftGroups:
+            one = replace(self.stretch, shifts=shifts)
+            if (outputs := [one.outputs(layer, size) for size in (share, most)]) not in known:
+                found[shifts] = (CutBlocks(layer, (parts, target, cut), tuple(areas), share, most, one),)
+                known.append(outputs)
+        return found
+
+
+def shifts(blocks: Blocks | object, draft: Context) -> Deciding | None:
+    return chosen_shifts(blocks.layer, draft, blocks.rows()) if isinstance(blocks, Blocks) else None
 
 
 def _lanes(layer: ConvLayer, cut: Cut) -> int:
     return cut.lanes(layer.code_units_behind(cut.mode.offset, cut.roundings, cut.outputs))
 
 
-def _cut_blocks(
-    layer: ConvLayer,
-    whole: list[Band],
-    areas: list[Band],
-    shares: tuple[int, int],
-    stretch: BlockStretch,
-    context: Context,
-) -> list[TaskGroup]:
-    """Slices of channels side by side, or bands of rows where that is faster."""
-    share, most = shares
-    slices = attempt(context, partial(_epochs, layer, whole, stretch, share))
-    if layer.rounds_as is not None:
-        one = attempt(context, partial(_epochs, layer, whole, stretch, most))
-        rows = attempt(context, partial(_epochs, layer, areas, stretch, most)) if areas else one
-        even = [form for _, form in _even_forms(layer, context, whole[0], stretch.outputs(layer, most))]
-        tried = [form for form in (slices, one, rows, *even) if isinstance(form, Form)]
-        alike = [form for form in tried if agree(form.semantics[layer.op.name], layer.rounds_as)]
-        if alike:
-            return context.take(min(alike, key=lambda form: least_cycles(form.groups, context.facts.target)))
-    labelled = [(SLICES, slices)]
-    if areas:
-        labelled.append((BANDS, attempt(context, partial(_epochs, layer, areas, stretch, most))))
-    if pooled := _even_bands(layer, context, *whole[0]) if areas else []:
-        labelled.append((EVEN_BANDS, attempt(context, partial(_epochs, layer, pooled, stretch, most))))
-    least = partial(least_cycles, target=context.facts.target)
-    if layer.rounds_as is None and isinstance(slices, Form):
-        labelled += _even_forms(layer, context, whole[0], stretch.outputs(layer, most), least(slices.groups))
-    forms = [(label, form) for label, form in labelled if isinstance(form, Form)]
-    context.refused += [form for _, form in labelled if isinstance(form, RefusedForm)]
-    if not forms:
-        return context.take(slices)
-    ranks = {label: least(form.groups) for label, form in forms}
+@dataclass(frozen=True, eq=False)
+class CutBlocks:
+    """Blocks with their shifts: slices of channels side by side, or bands of rows where that is faster."""
+
+    layer: ConvLayer
+    whole: Band
+    areas: tuple[Band, ...]  # all rows in bands
+    share: int  # blocks that a chain takes: as few as there are chains for
+    most: int  # as many as it may
+    stretch: BlockStretch
+
+    def prepare(self, subject: Blocks, draft: Context) -> CutBlocks:
+        return self
+
+    def epochs(self, areas: Sequence[Band], share: int) -> Steps:
+        """Every area in chains of at most so many blocks."""
+        layer, stretch = self.layer, self.stretch
+        multiplier = layer.outputs // layer.area.channels
+        chains = [
+            (target, own)
+            for out, some in stretch.outputs(layer, share)
+            for parts, target, form in areas
+            for own in _divided(layer, DepthwiseBlocks(parts, form, out // multiplier, some // stretch.cut.outputs))
+        ]
+        return (DepthwiseChains(layer, (tuple(chains),)),)
+
+    def even(self, bound: float = inf) -> Iterator[tuple[str, Steps]]:
+        """In all lanes and in fewer, where an epoch may not have as many writers: those that may be below the bound."""
+        layer, (_, target, cut) = self.layer, self.whole
+        jobs = self.stretch.outputs(layer, self.most)
+        for count in range(2, _lanes(layer, cut) + 1):
+            cycles, epochs = _end_together(layer, self.whole, jobs, count)
+            if cycles < bound:
+                found = (tuple((target, own) for one in epoch for own in _divided(layer, one)) for epoch in epochs)
+                yield EVEN_SLICES[count], (DepthwiseChains(layer, tuple(found)),)
+
+
+@dataclass(frozen=True, eq=False)
+class DepthwiseChains:
+    """Chains of blocks, each with the rows that it writes; those in one group run side by side as far as they fit."""
+
+    layer: ConvLayer
+    groups: tuple[tuple[tuple[Area, DepthwiseBlocks], ...], ...]
+
+    def prepare(self, subject: CutBlocks, draft: Context) -> DepthwiseChains:
+        return self
+
+    def build(self, draft: Context) -> list[TaskGroup]:
+        found: list[TaskGroup] = []
+        for group in self.groups:
+            chains = [
+                Wiring(partial(_chain, self.layer, draft, target, own), cost=own.count * target.height)
+                for target, own in group
+            ]
+            found += pack(chains, self.layer.origin, f"depthwise conv {self.layer.op.name}")
+        return found
+
+
+def cuts(blocks: CutBlocks | object, draft: Context) -> Deciding | None:
+    if not isinstance(blocks, CutBlocks):
+        return None
+    return _as_all_rows(blocks, draft) if blocks.layer.rounds_as is not None else _cuts(blocks, draft)
+
+
+def _as_all_rows(blocks: CutBlocks, draft: Context) -> Deciding:
+    """Of bands of a stripe: the cut that rounds as all rows do."""
+    layer, most = blocks.layer, blocks.most
+    assert layer.rounds_as is not None
+    rows = [(SLICES, blocks.epochs([blocks.whole], blocks.share)), (SLICES, blocks.epochs([blocks.whole], most))]
+    rows += [(BANDS, blocks.epochs(blocks.areas, most))] if blocks.areas else []
+    found, _ = yield from tried([*rows, *blocks.even()])
+    alike = [one for _, one in found if agree(one.form.semantics[layer.op.name], layer.rounds_as)]
+    if alike:
+        return min(alike, key=lambda one: least_cycles(one.form.groups, draft.facts.target))
+    return (yield from _cuts(blocks, draft))
+
+
+def _cuts(blocks: CutBlocks, draft: Context) -> Deciding:
+    """By a bound without banks, and by cost among those that have the same."""
+    layer, least = blocks.layer, partial(least_cycles, target=draft.facts.target)
+    rows = [(SLICES, blocks.epochs([blocks.whole], blocks.share))]
+    rows += [(BANDS, blocks.epochs(blocks.areas, blocks.most))] if blocks.areas else []
+    if pooled := _even_bands(layer, draft, *blocks.whole) if blocks.areas else []:
+        rows.append((EVEN_BANDS, blocks.epochs(pooled, blocks.most)))
+    found, refused = yield from tried(rows)
+    if layer.rounds_as is None and found and found[0][0] == SLICES:
+        more, less = yield from tried(blocks.even(least(found[0][1].form.groups)))
+        found, refused = found + more, refused + less
+    if not found:
+        return refused[0]
+    ranks = {label: least(one.form.groups) for label, one in found}
     sliced = ranks.keys() - {BANDS, EVEN_BANDS}
     ranks |= dict.fromkeys(sliced, min((ranks[label] for label in sliced), default=inf))
-    return take_best(context, [Offer(form, label, ranks[label], SHORTER_STREAMS) for label, form in forms])
-
-
-def _epochs(
-    layer: ConvLayer, areas: list[Band], stretch: BlockStretch, share: int, context: Context
-) -> list[TaskGroup]:
-    """Every area in chains of at most so many blocks."""
-    multiplier = layer.outputs // layer.area.channels
-    found = []
-    for out, some in stretch.outputs(layer, share):
-        for parts, target, form in areas:
-            whole = DepthwiseBlocks(parts, form, out // multiplier, some // stretch.cut.outputs)
-            for own in _divided(layer, whole):
-                build = partial(_chain, layer, context, target, own)
-                found.append(Wiring(build, cost=own.count * target.height))
-    return pack(found, layer.origin, f"depthwise conv {layer.op.name}")
-
-
-def _even_forms(
-    layer: ConvLayer, context: Context, band: Band, jobs: Slices, bound: float = inf
-) -> Iterator[tuple[str, Form | RefusedForm]]:
-    """In all lanes and in fewer, where an epoch may not have as many writers: those that may be below the bound."""
-    for count in range(2, _lanes(layer, band[2]) + 1):
-        cycles, slices = _end_together(layer, band, jobs, count)
-        if cycles < bound:
-            yield EVEN_SLICES[count], attempt(context, partial(_in_epochs, layer, band[1], slices))
+    shortest = min(ranks.values())
+    label, chosen = best([offer for offer in found if ranks[offer[0]] == shortest])
+    longer = [offer for offer in found if ranks[offer[0]] > shortest]
+    return chosen.over(label, longer, SHORTER_STREAMS.because).after(refused)
 
 
 def _end_together(layer: ConvLayer, band: Band, jobs: Slices, lanes: int) -> tuple[float, list[list[DepthwiseBlocks]]]:
@@ -285,17 +333,6 @@ def _in_turns(
     if others or lanes == 1 or turns is None:
         return [[own for job, pieces in epoch for own in slices(job, pieces)]]
     return turns
-
-
-def _in_epochs(
-    layer: ConvLayer, target: Area, epochs: list[list[DepthwiseBlocks]], context: Context
-) -> list[TaskGroup]:
-    groups: list[TaskGroup] = []
-    for epoch in epochs:
-        divided = (own for blocks in epoch for own in _divided(layer, blocks))
-        found = [Wiring(partial(_chain, layer, context, target, own), own.count * target.height) for own in divided]
-        groups += pack(found, layer.origin, f"depthwise conv {layer.op.name}")
-    return groups
 
 
 def _even_bands(layer: ConvLayer, context: Context, parts: tuple[Part, ...], target: Area, cut: Cut) -> list[Band]:
@@ -389,3 +426,6 @@ def _kernel_bytes(layer: ConvLayer, blocks: DepthwiseBlocks) -> bytes:
         full[:, np.arange(cut.outputs), :, :, of_channel] = own.transpose(1, 0, 2, 3)
         stacked.append(full.reshape(count, cut.repeats, cut.kernels, *part.window, cut.batch))
     return np.ascontiguousarray(np.stack(stacked, axis=2)).tobytes()
+
+
+DECISIONS = (windows, shifts, cuts)

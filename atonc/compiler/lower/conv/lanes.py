@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import gcd
 
 from atonc.compiler.lower.context import Context
@@ -29,7 +29,7 @@ from atonc.compiler.plan.policy import MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
-from atonc.compiler.select.choose import Way, choose
+from atonc.compiler.select.enumerate import Deciding, Found, cheapest
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.machine import Machine
@@ -102,11 +102,61 @@ class LanePiece:
 Groups = list[list[LanePiece]]
 
 
-def in_lanes(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> list[TaskGroup]:
-    """The tasks of all jobs: one after the other, or side by side where that is faster."""
-    ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, context, jobs)]
-    drawn = Drawn()
-    return choose(context, [Way(partial(build, layer, groups, drawn), label) for label, groups in ways])
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """The chains of a layer, before it is known which of them run side by side."""
+
+    layer: ConvLayer
+    jobs: tuple[ChainJob, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """Pieces of chains, epoch by epoch."""
+
+    layer: ConvLayer
+    groups: Groups
+    drawn: Drawn
+
+    def prepare(self, subject: Chains, draft: Context) -> Lanes:
+        return self
+
+    def build(self, draft: Context) -> list[TaskGroup]:
+        layer = self.layer
+        for job in dict.fromkeys(piece.job for group in self.groups for piece in group):
+            chains = (meaning(job.parts, job.tiling),)
+            record(draft, layer, LoweredSums(layer.stored, chains, job.rule, job.target, job.first, job.count))
+        return [TaskGroup(tuple([self.drawn.task(layer, draft, piece) for piece in group])) for group in self.groups]
+
+
+def lanes(chains: Chains | object, draft: Context) -> Deciding | None:
+    return _lanes(chains, draft) if isinstance(chains, Chains) else None
+
+
+def _lanes(chains: Chains, draft: Context) -> Deciding:
+    """The chains one after the other, or side by side where that is faster; kernels in several epochs where the facts
+    say so."""
+    layer, jobs, drawn = chains.layer, chains.jobs, Drawn()
+    pieces = [piece for job in jobs for piece in _fetched_in_turn(layer, draft, job)] if draft.facts.cuts else []
+    if len(pieces) > len(jobs):
+        found = yield (Lanes(layer, [[piece] for piece in pieces], Drawn()),)
+        if isinstance(found, Found):
+            return found
+    ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
+    return (yield from cheapest((label, (Lanes(layer, groups, drawn),)) for label, groups in ways))
+
+
+def _fetched_in_turn(layer: ConvLayer, draft: Context, job: ChainJob) -> list[LanePiece]:
+    """Some kernels each, so that those of the first can be fetched ahead where the time before or the RAM does not
+    suffice for all: cut at the last sets of kernels before these bytes whose channels begin at whole words. Every piece
+    keeps the rule of the chain that it is cut from."""
+    stream = kernel_stream(Sets(job.parts, job.tiling, job.first, job.sets))
+    aligned = ALIGNED if layer.large else BUS_BYTES
+    step = aligned // gcd(aligned, job.tiling.kernels)
+    before = {cut * job.sets // stream.size_bytes // step * step for cut in draft.facts.cuts.get(stream.name, ())}
+    starts = [0, *sorted(start for start in before if 0 < start < job.sets)]
+    ends = [*starts[1:], job.sets]
+    return [replace(job.whole, first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
 
 
 def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
@@ -283,13 +333,6 @@ class Drawn:
         if asked not in self._kernels:
             self._kernels[asked] = kernel_stream(Sets(piece.parts, tiling, first, piece.sets))
         return self._kernels[asked]
-
-
-def build(layer: ConvLayer, groups: Groups, drawn: Drawn, context: Context) -> list[TaskGroup]:
-    for job in dict.fromkeys(piece.job for group in groups for piece in group):
-        chains = (meaning(job.parts, job.tiling),)
-        record(context, layer, LoweredSums(layer.stored, chains, job.rule, job.target, job.first, job.count))
-    return [TaskGroup(tuple(drawn.task(layer, context, piece) for piece in group)) for group in groups]
 
 
 def _task(layer: ConvLayer, context: Context, piece: LanePiece, stream: Buffer) -> Task:

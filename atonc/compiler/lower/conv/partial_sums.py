@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -25,8 +24,6 @@ from atonc.compiler.plan.policy import MAX_CHAINS
 from atonc.compiler.plan.streams import Area, engine
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.schedule.check import forms
-from atonc.compiler.select.choose import attempt
-from atonc.compiler.select.form import Form
 from atonc.compiler.select.rules import CONV_MODE
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import MAX_CHAIN, UNITS, WRITE_ALIGNMENT
@@ -104,22 +101,10 @@ class Results:
         b.write(codes, self.layer.target, output_engine(self.target, self.kernels, self.first, groups))
 
 
-def sum_pieces(context: Context, pieces: Sequence[PartialSum], results: Results) -> tuple[list[TaskGroup], list[int]]:
-    """The codes of all pieces together, and the order in which they are summed. The longest chain comes last."""
-    order = sorted(range(len(pieces)), key=lambda k: pieces[k].units)
-    ordered = [pieces[k] for k in order]
-    joined = attempt(context, partial(_with_the_last, ordered, results))
-    if isinstance(joined, Form):
-        return context.take(joined), [order[-1], *order[:-1]]
-    sums: list[str] = []
-    groups = [_part(context, piece, results, sums) for piece in pieces]
-    return [*groups, *add_up(context, sums, results)], list(range(len(pieces)))
-
-
-def _with_the_last(pieces: Sequence[PartialSum], results: Results, context: Context) -> list[TaskGroup]:
+def with_the_last(pieces: Sequence[PartialSum], results: Results, context: Context) -> list[TaskGroup]:
     """Partial results in memory, which the last chain adds to its own."""
     sums: list[str] = []
-    groups = [_part(context, piece, results, sums) for piece in pieces[:-1]]
+    groups = [partial_sum(context, piece, results, sums) for piece in pieces[:-1]]
     b = TaskBuilder(results.layer.origin, f"conv {results.layer.op.name}")
     total, units = pieces[-1].add(b, context, results.first, results.count), results.units()
     ariths, gate = UNITS["ARITH"], pieces[-1].gate
@@ -135,7 +120,7 @@ def _with_the_last(pieces: Sequence[PartialSum], results: Results, context: Cont
     return [*groups, TaskGroup.of(task)]
 
 
-def _part(context: Context, piece: PartialSum, results: Results, sums: list[str]) -> TaskGroup:
+def partial_sum(context: Context, piece: PartialSum, results: Results, sums: list[str]) -> TaskGroup:
     """One partial result, the groups of kernels spread over chains side by side; its buffer is added to `sums`."""
     pixels, groups = results.pixels, results.count // results.kernels
     sums.append(context.scratch(2 * pixels * results.count, "parts of a kernel"))

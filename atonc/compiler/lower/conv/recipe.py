@@ -1,27 +1,76 @@
-"""Convolutions and dense layers: which of the ways to compute them applies."""
+"""Convolutions and dense layers: the decisions about them, from the first to the last, and the rows of each.
+
+`DECISIONS` is the table. What a row does to a layer is a step of `prepare` or `cuts`; chains are the matter of `dense`
+and `depthwise`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from itertools import product
 
 import numpy as np
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv import dense as conv_dense
-from atonc.compiler.lower.conv import depthwise as conv_depthwise
+from atonc.compiler.lower.conv import dense, depthwise
+from atonc.compiler.lower.conv.cuts import (
+    Band,
+    Bands,
+    ChannelGroups,
+    HalfRows,
+    LastColumns,
+    OfBand,
+    Strips,
+    WhatItSees,
+)
+from atonc.compiler.lower.conv.dense_chain import BETWEEN_PASSES
+from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, WINDOW
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.layer_of import layer_of
-from atonc.compiler.lower.conv.shift_first import unshift_first
-from atonc.compiler.lower.conv.strips import lower_wide
-from atonc.compiler.lower.conv.typical_sums import Codes
+from atonc.compiler.lower.conv.passes_2x import needs_unsigned
+from atonc.compiler.lower.conv.prepare import (
+    ALL_PICTURE,
+    WITH_A_RING,
+    WITH_A_STRIDE,
+    CopiedRows,
+    EverySecond,
+    OneMoreRow,
+    OneMoreRowCopied,
+    OnePixel,
+    PaddedCopy,
+    Pairs,
+    Ringed,
+    ShiftedCopy,
+    SignedCopy,
+    With,
+    is_one_pixel,
+)
+from atonc.compiler.lower.conv.reading import LOWEST, subtractable
 from atonc.compiler.lower.registry import Refusal, recipe
-from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import choose, in_order
-from atonc.compiler.select.preferences import AS_STORED, TYPICAL_ROOM
-from atonc.compiler.select.rules import CONV_MODE
+from atonc.compiler.lower.semantics.sums import agree
+from atonc.compiler.plan.policy import (
+    MANY_CHANNELS,
+    WINDOW_CHANNELS,
+    WINDOW_OUTPUTS,
+    WORTH_BORDER,
+    affordable,
+)
+from atonc.compiler.plan.task import Purpose, TaskGroup
+from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Found, Steps, best, cheapest, enumerated, first, only
+from atonc.compiler.select.form import Form, RefusedForm
+from atonc.compiler.select.rules import CONV_LINES, CONV_MODE, CONV_PADDING
+from atonc.machine.base.reasons import Rule
+from atonc.machine.hw.limits import MAX_CHAIN, READ_ALIGNMENT
+
+WIDE = 256  # pixels: narrower pictures fit, whatever else is refused
+STRIPS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+ABOUT_LINES = (CONV_PADDING, CONV_LINES)
+MANY_TAPS = 16
+ON_A_COPY, AS_STORED = "on a copy of the features without zero point", "on the features as stored"
+SUBTRACTED, STORED = "the zero point subtracted by the units", "the zero point around the picture in memory"
+FEATURES = {"on codes as stored": False, "on code + 128": True}
 
 
 @recipe("conv")
@@ -29,30 +78,12 @@ def lower_conv(op: Op, context: Context) -> list[TaskGroup]:
     return lower_layer(layer_of(op, context), context)
 
 
-def lower_layer(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    """A convolution, or some rows of one."""
-    return _with_room(layer, context, _lower)
-
-
 @recipe("transpose_conv")
 def lower_transpose_conv(op: Op, context: Context) -> list[TaskGroup]:
     layer = _as_plain(layer_of(op, context))
     if layer.op.kind == "transpose_conv" and layer.dilation != (1, 1):
         raise Refusal(CONV_MODE, f"stride {layer.stride} and dilation {layer.dilation}", "one of them", "use the CPU")
-    return _with_room(layer, context, _lower_transposed)
-
-
-def _lower_transposed(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    """Strided columns of an odd width end in the next line: the last columns go by themselves."""
-    whole = layer.out.width - layer.out.width % layer.stride[1]
-    if layer.op.kind == "conv" or not 0 < whole < layer.out.width:
-        return _lower(layer, context)
-    top, left, bottom, right = layer.padding
-    rest = replace(
-        layer, out=layer.out.columns(whole, layer.out.width - whole), padding=(top, left + whole, bottom, right)
-    )
-    first = replace(layer, out=layer.out.columns(0, whole))
-    return [*_lower(first, context), *_lower(rest, context)]
+    return lower_layer(layer, context)
 
 
 @recipe("dense")
@@ -61,43 +92,13 @@ def lower_dense(op: Op, context: Context) -> list[TaskGroup]:
     x, weights = context.tensor(op.inputs[0]), context.tensor(op.inputs[1])
     outputs, inputs = weights.shape[0], int(np.prod(weights.shape[1:]))
     rows = x.elements // inputs
-    layer = layer_of(op, context, (1, rows, inputs), (1, rows, outputs))
-    return _with_room(layer, context, conv_dense.lower)
+    return lower_layer(layer_of(op, context, (1, rows, inputs), (1, rows, outputs)), context)
 
 
-def _lower(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    groups = int(layer.op.attrs.get("groups", 1))
-    if layer.weights.shape[3] == 1 and layer.op.kind == "conv" and groups > 1:
-        return lower_wide(layer, context, conv_depthwise.lower)
-    parts = [layer] if groups == 1 else _groups(layer, groups)
-    return [group for part in parts for group in lower_wide(part, context, conv_dense.lower)]
-
-
-Lower = Callable[[ConvLayer, Context], list[TaskGroup]]
-
-
-def _with_room(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
-    """Where typical inputs would take the sums of every form too far, sums get room for all inputs."""
-    if layer.numerics == "2.x" or layer.rounds_as is not None:
-        return _signed_if_need_be(layer, context, lower)
-
-    def draw(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-        return _signed_if_need_be(layer, context, lower)
-
-    draws = [partial(draw, one) for one in (layer, replace(layer, all_inputs=True))]
-    return choose(context, in_order(TYPICAL_ROOM, draws), blame_last=True)
-
-
-def _signed_if_need_be(layer: ConvLayer, context: Context, lower: Lower) -> list[TaskGroup]:
-    """Where shifted features have no proven form, a copy with signed ones comes first."""
-    if not layer.features_shifted:
-        return lower(layer, context)
-
-    def on_a_copy(context: Context) -> list[TaskGroup]:
-        copies, signed = unshift_first(layer, context)
-        return [*copies, *lower(signed, context)]
-
-    return choose(context, in_order(AS_STORED, [partial(lower, layer), on_a_copy]), blame_last=True)
+def lower_layer(layer: ConvLayer, context: Context) -> list[TaskGroup]:
+    """A convolution, or some rows of one."""
+    found = enumerated(layer, context, DECISIONS)
+    return context.take(found if isinstance(found, RefusedForm) else found.whole)
 
 
 def _as_plain(layer: ConvLayer) -> ConvLayer:
@@ -119,23 +120,256 @@ def _as_plain(layer: ConvLayer) -> ConvLayer:
     return replace(layer, op=replace(layer.op, kind="conv", attrs=attrs), weights=turned, padding=padding)
 
 
-def _groups(layer: ConvLayer, groups: int) -> list[ConvLayer]:
-    """Each group is a convolution of its own on a slice of the channels."""
-    inputs, outputs = layer.area.channels // groups, layer.outputs // groups
-    return [
-        replace(
-            layer,
-            area=layer.area.channels_from(g * inputs, inputs),
-            out=layer.out.channels_from(g * outputs, outputs),
-            weights=layer.weights[g * outputs : (g + 1) * outputs],
-            scale=layer.scale[g * outputs : (g + 1) * outputs],
-            offset=layer.offset[g * outputs : (g + 1) * outputs],
-            typical=partial(_channels, layer, g * inputs, inputs),
-        )
-        for g in range(groups)
-    ]
+# ------------------------------------------------------------------------------------------------ sums and features
 
 
-def _channels(layer: ConvLayer, first: int, count: int) -> tuple[Codes, ...]:
-    """What is typical of some of the channels."""
-    return tuple(codes[..., first : first + count] for codes in layer.typical())
+def room_for_sums(layer: ConvLayer, draft: Context) -> Deciding | None:
+    """Where typical inputs would take the sums of every form too far, sums get room for all inputs: the larger shift
+    rounds more."""
+    if layer.numerics == "2.x" or layer.rounds_as is not None:
+        return None
+    return first([AS_IT_IS, (With("all_inputs", True),)], blame_last=True)
+
+
+def signed_features(layer: ConvLayer, draft: Context) -> Deciding | None:
+    """Where shifted features have no proven form, a copy with signed ones comes first: an epoch and memory."""
+    return first([AS_IT_IS, (SignedCopy(),)], blame_last=True) if layer.features_shifted else None
+
+
+def last_columns(layer: ConvLayer, draft: Context) -> Deciding | None:
+    whole = layer.out.width - layer.out.width % layer.stride[1]
+    odd = layer.op.kind == "transpose_conv" and 0 < whole < layer.out.width
+    return only((LastColumns(whole),)) if odd else None
+
+
+def channel_groups(layer: ConvLayer, draft: Context) -> Deciding | None:
+    groups = int(layer.op.attrs.get("groups", 1)) if layer.op.kind != "dense" else 1
+    return only((ChannelGroups(groups),)) if groups > 1 and not depthwise.is_depthwise(layer) else None
+
+
+# ---------------------------------------------------------------------------------------------------------- picture
+
+
+def picture(layer: ConvLayer, draft: Context) -> Deciding | None:
+    return _picture(layer, draft) if layer.op.kind == "conv" else None
+
+
+def _picture(layer: ConvLayer, draft: Context) -> Deciding:
+    """As it is; a wide picture in as few strips as it takes, since every strip reads the columns at its edges once
+    more; where sums need much memory between passes, in bands of rows if they cost less, and where no memory would do,
+    in any case. Engines that must read whole lines come last, on copies."""
+    rows: list[Steps | Deciding] = [AS_IT_IS]
+    rows += [(Strips(count),) for count in (STRIPS if layer.area.width >= WIDE else ())]
+    if layer.numerics == "2.x":
+        return (yield from first(rows))
+    rows += [(HalfRows(),), (EverySecond(), CopiedRows()), (WhatItSees(), CopiedRows()), _ringed(layer)]
+    whole = yield from first(rows)
+    if isinstance(whole, RefusedForm) or draft.room.band_bytes <= 0:
+        return whole
+    if _has_no_place(whole.form, draft) and layer.area.contiguous:
+        banded = yield (Bands(-(-layer.area.height * layer.area.line // draft.room.band_bytes), copied=True),)
+        return banded if isinstance(banded, Found) else whole
+    count = _bands(whole.form, draft)
+    banded = (yield (Bands(count, either=_lies_outside(layer, draft)),)) if count > 1 else whole
+    if banded is whole or isinstance(banded, RefusedForm):
+        return whole
+    return best([("bands of rows", banded), ("all rows at once", whole)])[1]
+
+
+def _ringed(layer: ConvLayer) -> Deciding:
+    if layer.weights.shape[1:3] == (1, 1):
+        raise Refusal(CONV_MODE, "a kernel of 1x1", "larger ones", "read it as it is")
+    lines = [WITH_A_RING, *([WITH_A_STRIDE] if layer.stride == (2, 2) and layer.dilation == (1, 1) else [])]
+    features = [(name, shifted) for name, shifted in FEATURES.items() if not (shifted and layer.features_shifted)]
+    rows = product(lines, features)
+    return (yield from cheapest((f"{one.label} {name}", (Ringed(one, shifted),)) for one, (name, shifted) in rows))
+
+
+def _bands(form: Form, draft: Context) -> int:
+    """How many keep the sums between passes small enough to lie in the NPU's own RAM beside all else."""
+    sums = [b.size_bytes for name, b in form.buffers.items() if name.startswith(BETWEEN_PASSES)]
+    return -(-max(sums, default=0) // draft.room.band_bytes)
+
+
+def _has_no_place(form: Form, draft: Context) -> bool:
+    """An engine reads between aligned addresses, which only the NPU's own RAM allows, and that is too small."""
+    uses = [use for group in form.groups for task in group.tasks for use in task.engines.values()]
+    odd = {use.buffer for use in uses if not use.config.to_memory and use.config.address % READ_ALIGNMENT}
+    known = [(form.buffers if name in form.buffers else form.earlier)[name] for name in odd]
+    return any(buffer.size_bytes > draft.room.npu_ram_bytes for buffer in known)
+
+
+def _lies_outside(layer: ConvLayer, draft: Context) -> bool:
+    """Features that the NPU's own RAM cannot hold are read once, into a copy, where chains read them several times."""
+    return layer.area.height * layer.area.line > draft.room.npu_ram_bytes and layer.area.contiguous
+
+
+def features_of_bands(subject: ConvLayer | Band, draft: Context) -> Deciding | None:
+    if not isinstance(subject, Band):
+        return None
+    return cheapest([("features as stored", (OfBand(),)), ("on a copy of its rows", (OfBand(), CopiedRows()))])
+
+
+# --------------------------------------------------------------------------------------------------------- features
+
+
+def one_pixel(layer: ConvLayer, draft: Context) -> Deciding | None:
+    return only((OnePixel(),)) if is_one_pixel(layer) and not depthwise.is_depthwise(layer) else None
+
+
+def features(layer: ConvLayer, draft: Context) -> Deciding | None:
+    """On a copy without zero point: where it must be, where it pays by tilings and their errors, or where forms tell
+    that it does. Some forms were seen with signed features only."""
+    needed = _needs_shifting(layer)
+    if depthwise.is_depthwise(layer):
+        return only((ShiftedCopy(),)) if needed else None
+    faster = needed or dense.faster_shifted(layer)
+    if faster is True or _worth_shifting(layer) or dense.closer_shifted(layer):
+        return first([(ShiftedCopy(),), AS_IT_IS], blame_last=True)
+    if faster is None:
+        return cheapest([(ON_A_COPY, (ShiftedCopy(),)), (AS_STORED, AS_IT_IS)], blame_last=True)
+    return None
+
+
+def _needs_shifting(layer: ConvLayer) -> bool:
+    """Where units may not take the zero point off signed features, and padding leaves nothing to the bias."""
+    signed = layer.zero == LOWEST and not layer.features_shifted
+    exactly = any(layer.padding) or layer.op.kind == "transpose_conv"
+    return signed and exactly and not subtractable(LOWEST, layer.made_for.trust)
+
+
+def _worth_shifting(layer: ConvLayer) -> bool:
+    """A window over many channels is twice as fast without zero point; many channels need fewer, rounded passes."""
+    if layer.zero != -128 or layer.features_shifted or not layer.area.contiguous or layer.whole_bytes:
+        return False
+    if layer.numerics == "2.x":
+        return needs_unsigned(layer.form_2x)
+    channels, window = layer.area.channels, max(layer.weights.shape[1:3])
+    if window > 1 and layer.stride != (1, 1):
+        return False  # chains of windows with stride 2 were seen with signed features only
+    if window > 1:
+        return channels >= WINDOW_CHANNELS and layer.outputs >= WINDOW_OUTPUTS
+    return channels > MANY_CHANNELS
+
+
+# ---------------------------------------------------------------------------------------------------------- padding
+
+
+def padding(layer: ConvLayer, draft: Context) -> Deciding | None:
+    if layer.numerics == "2.x":
+        return first(_rows_2x(layer))
+    return _padded(layer) if depthwise.is_depthwise(layer) else _bordered(layer, draft)
+
+
+def _rows_2x(layer: ConvLayer) -> Iterator[Steps]:
+    """Ways to compute a convolution with the numbers of ST's releases 2.x. All of them add up the same products before
+    they round; they differ in what the units must be able to do: windows of up to six columns or chains of narrower
+    ones, padding by the unit or in memory. The first that was seen to work."""
+    alone = (layer.out.height, layer.out.width) == (1, 1)
+    stride: Steps = (With("stride", (1, 1)),) if alone else ()  # there is no second window
+    for cut in (WINDOW, 0):  # in the end what the units can do even if some sums are rounded once more
+        some = (*stride, With("cut", cut))
+        yield some
+        if layer.op.kind == "transpose_conv":
+            continue
+        if any(layer.padding):
+            yield (*some, PaddedCopy(MAX_PADDING))
+            yield (*some, PaddedCopy())
+            yield (*some, PaddedCopy(), OneMoreRowCopied())
+        else:
+            yield (*some, OneMoreRowCopied())
+            yield (*some, PaddedCopy())  # without padding, lines may still be too short
+        if layer.op.kind == "conv":  # published windows of one byte are padded on all sides
+            yield (*some, Ringed(WITH_A_RING, False))
+            yield (*some, Pairs())
+
+
+def _padded(layer: ConvLayer) -> Deciding:
+    """As it is; where the padding or the lines are refused, tap by tap or on a padded copy: in the order of how much
+    more each writes to memory."""
+    plain = yield AS_IT_IS
+    if isinstance(plain, Found) or not (any(layer.padding) or plain.rule in ABOUT_LINES):
+        return plain
+    found = yield from first(_other_rows(layer, plain.rule), refused=plain)
+    return found.after([plain]) if isinstance(found, Found) else found
+
+
+def _other_rows(layer: ConvLayer, rule: Rule) -> Iterator[Steps | Deciding]:
+    by_taps, taps = (With("by_taps", True),), _most_taps(layer)
+    few = taps <= MAX_CHAIN and layer.op.kind != "transpose_conv"  # which has a phase for every remainder and edge
+    if few:
+        yield by_taps
+    yield _better_copy()
+    if not few and taps <= MANY_TAPS and rule in ABOUT_LINES:  # other rules may allow a better form of other features
+        yield by_taps
+
+
+def _most_taps(layer: ConvLayer) -> int:
+    """Counts the taps of the output that has most; more than any limit where taps cannot go by themselves."""
+    try:
+        phases = replace(layer, by_taps=True).phases((layer.out.height, layer.out.width))
+    except Refusal:
+        return MANY_TAPS + 1
+    return max(len(phase.parts) for phase in phases)
+
+
+def _better_copy() -> Deciding:
+    """With the zero point taken off by the units, unless all of the copy as picture is much faster."""
+    exact = yield (PaddedCopy(),)
+    other = yield (PaddedCopy(), *ALL_PICTURE)
+    if isinstance(exact, RefusedForm):
+        return other.after([exact]) if isinstance(other, Found) else exact
+    if isinstance(other, RefusedForm) or affordable(exact.form.cycles, other.form.cycles):
+        return exact
+    return other
+
+
+def _bordered(layer: ConvLayer, draft: Context) -> Deciding:
+    """As `_padded` does it, or on a copy with a border where that costs less. A window that nothing is padded for needs
+    no border, only the copy as code + 128: chains of signed bytes were not seen. With stride 2 a further row and column
+    of padding meet no output; with stride 1 there is one row of results more."""
+    plain = yield from _padded(layer)
+    if "borders" in draft.facts.without:
+        return plain
+    bordered: Steps = (PaddedCopy(purpose=Purpose.BORDER), *ALL_PICTURE)
+    if layer.stride == (1, 1):  # chains of windows with stride 2 were seen with signed features only
+        bordered = (PaddedCopy(shifted=True, purpose=Purpose.BORDER), *ALL_PICTURE, OneMoreRow())
+    if layer.rounds_as is not None:  # some rows: with a border where the whole layer has one, since it rounds otherwise
+        found = [plain, *([(yield bordered)] if _may_have_border(layer) else [])]
+        alike = (one for one in found if isinstance(one, Found) and rounds_as_all(one.form, layer))
+        return next(alike, plain)
+    if isinstance(plain, RefusedForm) or not _may_pay(layer, plain.form):
+        return plain
+    other = yield bordered
+    if isinstance(other, RefusedForm):
+        return plain.after([other])
+    fits = other.form.scratch_bytes <= draft.facts.free_bytes.get(layer.op.name, 0)  # speed makes no peak higher
+    return best([(SUBTRACTED, plain), (STORED, other)])[1] if fits else plain
+
+
+def rounds_as_all(form: Form, layer: ConvLayer) -> bool:
+    """Some rows are rounded as all are."""
+    return layer.rounds_as is not None and agree(form.semantics[layer.op.name], layer.rounds_as)
+
+
+def _may_pay(layer: ConvLayer, plain: Form) -> bool:
+    """Whether half of the cycles could be saved: not where the kernels come from the flash no faster."""
+    if layer.whole_bytes or not _may_have_border(layer):
+        return False
+    return plain.cycles > WORTH_BORDER * layer.machine.flash_byte_cycles * layer.weights.size
+
+
+def _may_have_border(layer: ConvLayer) -> bool:
+    if layer.op.kind != "conv" or layer.ring is not None or layer.features_shifted or layer.coarse:
+        return False
+    if layer.weights.shape[1:3] != (3, 3) or layer.dilation != (1, 1) or layer.stride not in ((1, 1), (2, 2)):
+        return False
+    if layer.zero == 0 if any(layer.padding) else layer.stride == (2, 2):
+        return False  # units do it on bytes already
+    return layer.outputs >= WINDOW_OUTPUTS
+
+
+DECISIONS = (
+    room_for_sums, signed_features, last_columns, channel_groups, picture, features_of_bands, one_pixel, features,
+    padding, *depthwise.DECISIONS, *dense.DECISIONS,
+)  # fmt: skip

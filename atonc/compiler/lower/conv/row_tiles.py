@@ -9,7 +9,7 @@ from math import gcd, lcm
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.conv.kernel_parts import Part, padded_as_seen
 from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.ops.windows import pair
+from atonc.compiler.ops.conv import pair
 from atonc.compiler.plan.policy import EPOCH_CYCLES, FEWEST_ROWS
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Task, TaskGroup

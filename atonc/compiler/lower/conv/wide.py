@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from math import ceil, lcm
 
 import numpy as np
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import FeatureMode, no_setting
-from atonc.compiler.lower.conv.channel_groups import ShiftGroups, choose_shifts, ranges
+from atonc.compiler.lower.conv.channel_groups import ShiftGroups, ranges
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_buffer, kernel_reader, output_engine, requantise
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.lower.conv.layer import ConvLayer
@@ -20,6 +19,7 @@ from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm, 
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import Frames
 from atonc.compiler.plan.task import Task, TaskGroup
+from atonc.compiler.select.enumerate import Steps
 from atonc.compiler.select.rules import CONV_MODE
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, UNITS
@@ -41,16 +41,44 @@ class Units:
 _Plan = list[tuple[Units, list[tuple[int, int]]]]  # units, and output channels of each job: the first and how many
 
 
-def lower_side_by_side(layer: ConvLayer, context: Context) -> list[TaskGroup]:
-    parts = wide_parts(layer)
-    if not parts:
-        raise Refusal(CONV_MODE, f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
-    plans: dict[ShiftGroups, _Plan] = {}
-    for shifts in ShiftGroups:
-        if (plan := _planned(layer, parts, shifts)) not in plans.values():
-            plans[shifts] = plan
-    draws = {shifts: partial(_drawn, layer, parts, plan) for shifts, plan in plans.items()}
-    return choose_shifts(layer, context, draws)
+@dataclass(frozen=True)
+class SideBySide:
+    """Two units instead of a chain of windows: a wide kernel then goes through the picture once instead of twice."""
+
+    def prepare(self, layer: ConvLayer, draft: Context) -> WideWindows:
+        parts = wide_parts(layer)
+        if not parts:
+            raise Refusal(CONV_MODE, f"a kernel of {layer.weights.shape[1:3]}", "5x5", "cut it into windows of 3x3")
+        return WideWindows(layer, parts)
+
+
+@dataclass(frozen=True, eq=False)
+class WideWindows:
+    """A layer whose shifts are not decided yet."""
+
+    layer: ConvLayer
+    parts: tuple[Part, ...]
+
+    def rows(self) -> dict[ShiftGroups, Steps]:
+        plans: dict[ShiftGroups, _Plan] = {}
+        for shifts in ShiftGroups:
+            if (plan := _planned(self.layer, self.parts, shifts)) not in plans.values():
+                plans[shifts] = plan
+        return {shifts: (WideChains(self.layer, self.parts, plan),) for shifts, plan in plans.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class WideChains:
+    layer: ConvLayer
+    parts: tuple[Part, ...]
+    plan: _Plan
+
+    def prepare(self, subject: WideWindows, draft: Context) -> WideChains:
+        return self
+
+    def build(self, draft: Context) -> list[TaskGroup]:
+        epochs = (_epochs(self.layer, draft, self.parts, units, jobs) for units, jobs in self.plan)
+        return [group for groups in epochs for group in groups]
 
 
 def _planned(layer: ConvLayer, parts: tuple[Part, ...], shifts: ShiftGroups) -> _Plan:
@@ -63,10 +91,6 @@ def _planned(layer: ConvLayer, parts: tuple[Part, ...], shifts: ShiftGroups) -> 
             found.append((units, ranges(layer, units.mode.offset, ROUNDINGS, first, whole, step, shifts)))
             first, count = first + whole, count - whole
     return found
-
-
-def _drawn(layer: ConvLayer, parts: tuple[Part, ...], plan: _Plan, context: Context) -> list[TaskGroup]:
-    return [group for units, jobs in plan for group in _epochs(layer, context, parts, units, jobs)]
 
 
 def side_by_side_cycles(layer: ConvLayer) -> int | None:

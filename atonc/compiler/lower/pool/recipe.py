@@ -39,7 +39,7 @@ from atonc.compiler.lower.semantics import operators as meaning
 from atonc.compiler.lower.units.pool import channel_groups
 from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.lower.units.wiring import computable, pack
-from atonc.compiler.ops.windows import Geometry, pair
+from atonc.compiler.ops.conv import Geometry, pair
 from atonc.compiler.plan.streams import Area, Loop
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import attempt

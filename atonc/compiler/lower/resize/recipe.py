@@ -42,7 +42,7 @@ from atonc.compiler.lower.units.arith import (
 )
 from atonc.compiler.lower.units.views import EnginePort, StridedView, all_trusted, walk_together
 from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, computable, pack, placeable
-from atonc.compiler.ops.resize import nearest_index, source_positions
+from atonc.compiler.ops.movement import nearest_index, source_positions
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import RESIZE_LINEAR
 from atonc.machine.base.errors import ModelError

@@ -25,9 +25,9 @@ from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limit
 from atonc.compiler.lower.semantics.sums import requantised
 from atonc.compiler.lower.units.arith import AffinePair
 from atonc.compiler.lower.units.pool import channel_groups, division, frame_of
+from atonc.compiler.ops.conv import Geometry
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.values import Arg, finish
-from atonc.compiler.ops.windows import Geometry
 
 if TYPE_CHECKING:
     from atonc.compiler.lower.product.recipe import ProductTerm

@@ -9,7 +9,7 @@ from itertools import pairwise, product
 
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.stripes import KINDS
-from atonc.compiler.ops.windows import pair
+from atonc.compiler.ops.conv import pair
 from atonc.compiler.place import Layout
 from atonc.compiler.plan.lives import live_bytes
 from atonc.compiler.plan.policy import BAND_PARTS, FEWEST_ROWS, PEAK_SHARES, SPILL_PARTS, NpuRamBudget

@@ -16,7 +16,7 @@ from atonc.compiler.emit.c.cpu.windows import split_shape, two_axes
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.ops import evaluate
-from atonc.compiler.ops.resize import nearest_index, source_positions
+from atonc.compiler.ops.movement import nearest_index, source_positions
 from atonc.compiler.ops.values import same_codes
 from atonc.machine.base.frozen import dataclass
 

@@ -12,7 +12,7 @@ import numpy as np
 from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor, layer_name
 from atonc.compiler.lower.sizes import item_bytes
-from atonc.compiler.ops.activation import activation_bounds
+from atonc.compiler.ops.elementwise import activation_bounds
 from atonc.compiler.ops.rounding import Rounding, rounding_of
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass

@@ -11,10 +11,9 @@ from atonc.compiler.emit.c.calls import ConstantTable, CpuCall, Struct
 from atonc.compiler.emit.c.cpu.loops import broadcast_steps, nested
 from atonc.compiler.emit.c.cpu.site import TYPES, Site, kernel_for, table
 from atonc.compiler.ir import Array, Tensor
-from atonc.compiler.ops.conv import bias_in_real
-from atonc.compiler.ops.resize import source_positions
+from atonc.compiler.ops.conv import bias_in_real, pair
+from atonc.compiler.ops.movement import source_positions
 from atonc.compiler.ops.values import Arg
-from atonc.compiler.ops.windows import pair
 
 Pair = tuple[int, int]
 

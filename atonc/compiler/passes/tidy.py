@@ -1,0 +1,172 @@
+"""What makes a graph smaller, or plainer, and changes no number: constants, repetitions, operators that do nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+
+from atonc.compiler.ir import Graph, Op, Tensor, check
+from atonc.compiler.ops import run_op
+from atonc.compiler.passes.edit import Editor, rewrite, rewrites, same_format
+
+MAX_ELEMENTS = 1 << 25  # in all; what goes beyond stays computed
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Whatever depends on constants only is computed now; so are shapes."""
+    left = MAX_ELEMENTS
+
+    def fold(op: Op, editor: Editor) -> list[Op] | None:
+        nonlocal left
+        if op.kind == "shape":
+            data = np.array(editor.tensor(op.inputs[0]).shape, editor.tensor(op.outputs[0]).dtype)
+            return _keep_results(op, editor, [data])
+        if op.kind == "dequantize" and op.outputs[0] in editor.outputs:
+            return None  # the codes are smaller than what they become at the output
+        inputs = editor.tensors_of(op.inputs)
+        size = sum(tensor.elements for tensor in editor.tensors_of(op.outputs))
+        if any(not tensor.is_constant for tensor in inputs) or size > left:
+            return None
+        left -= size
+        scratch = replace(editor.graph, tensors=editor.tensors)
+        results = run_op(scratch, op, {tensor.name: tensor.data for tensor in inputs if tensor.data is not None})
+        return _keep_results(op, editor, [result.codes for result in results])
+
+    return rewrite(graph, fold)
+
+
+def _keep_results(op: Op, editor: Editor, values: list[np.ndarray]) -> list[Op]:
+    """Results become constants. One that is an output of the graph is copied there by an operator that remains."""
+    kept = []
+    for name, value in zip(op.outputs, values, strict=True):
+        if not name:
+            continue
+        tensor = editor.tensor(name)
+        data = np.ascontiguousarray(value.astype(tensor.dtype if tensor.dtype != "int4" else "int8"))
+        if name not in editor.outputs:
+            editor.tensors[name] = replace(tensor, data=data.reshape(tensor.shape))
+        elif op.kind != "identity":
+            made = editor.add(replace(tensor, name=f"{name}:value", data=data.reshape(tensor.shape)))
+            kept.append(Op("identity", op.name, (made,), (name,), {}, op.origin))
+        else:
+            kept.append(op)
+    return kept
+
+
+def merge_constants(graph: Graph) -> Graph:
+    """Equal constants are one constant."""
+    first: dict[tuple[object, ...], str] = {}
+    moved: dict[str, str] = {}
+    for name, tensor in graph.tensors.items():
+        if tensor.data is not None and name not in graph.outputs:
+            moved[name] = first.setdefault(_content(tensor), name)
+    ops = tuple(replace(op, inputs=tuple(moved.get(name, name) for name in op.inputs)) for op in graph.ops)
+    gone = {name for name, kept in moved.items() if kept != name}
+    tensors = {name: tensor for name, tensor in graph.tensors.items() if name not in gone}
+    return check(replace(graph, ops=ops, tensors=tensors), graph.tensors)
+
+
+def _content(tensor: Tensor) -> tuple[object, ...]:
+    quant, data = tensor.quant, tensor.data
+    scales = () if quant is None else (quant.scales.tobytes(), quant.zero_points.tobytes(), quant.axis)
+    content = b"" if data is None else data.tobytes()
+    return tensor.dtype, tensor.shape, scales, hashlib.sha256(content).digest()
+
+
+def merge_repeats(graph: Graph) -> Graph:
+    """The same operator on the same inputs is computed once."""
+    seen: dict[tuple[object, ...], Op] = {}
+
+    def merge(op: Op, editor: Editor) -> list[Op] | None:
+        if len(op.outputs) != 1:
+            return None
+        y = editor.tensor(op.outputs[0])
+        key = op.kind, op.inputs, repr(sorted(op.attrs.items())), y.dtype, y.shape, y.scale, y.zero_point
+        first = seen.setdefault(key, op)
+        if first is op or y.name in editor.outputs:
+            return None
+        x = editor.tensor(first.outputs[0])
+        if x.shape != y.shape or not same_format(x, y):
+            return None
+        return [] if editor.redirect(y.name, x.name) else None
+
+    return rewrite(graph, merge)
+
+
+CONVERSIONS = ("identity", "requantize", "quantize", "dequantize", "cast")
+MOVES = ("reshape", "expand", "tile", "resize_nearest", "resize_linear", "slice", "concat", "split")
+
+
+@rewrites
+def drop_identities(op: Op, editor: Editor) -> list[Op] | None:
+    """Operators that change nothing vanish: reshapes to the same shape, conversions to the same format, empty pads."""
+    if op.kind == "reshape":
+        op = _join_reshapes(op, editor)
+    if changes_nothing(op, editor) and editor.redirect(op.outputs[0], op.inputs[0]):
+        return []
+    return [op]
+
+
+def _join_reshapes(op: Op, editor: Editor) -> Op:
+    before = editor.producer(op.inputs[0])
+    if before is None or before.kind != "reshape":
+        return op
+    x, middle = editor.tensor(before.inputs[0]), editor.tensor(op.inputs[0])
+    if not same_format(x, middle):
+        return op
+    editor.readers[op.inputs[0]] -= 1
+    editor.readers[before.inputs[0]] += 1
+    return Op(op.kind, op.name, before.inputs[:1], op.outputs, op.attrs, (*before.origin, *op.origin))
+
+
+def changes_nothing(op: Op, editor: Editor) -> bool:
+    if len(op.outputs) != 1 or not op.inputs or not op.inputs[0] or "clip" in op.attrs:
+        return False
+    x, y = editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])
+    if x.shape != y.shape or not same_format(x, y):
+        return False
+    if op.kind in CONVERSIONS:
+        return True
+    if op.kind == "transpose":
+        return tuple(op.attrs["perm"]) == tuple(range(len(x.shape)))
+    if op.kind == "pad":
+        return not any(amount for both in op.attrs["pads"] for amount in both)
+    if op.kind == "slice":
+        return all(step == 1 for step in op.attrs["steps"])
+    if op.kind in ("resize_nearest", "resize_linear"):
+        scales = op.attrs.get("scales")
+        return not scales or all(scale == 1.0 for scale in scales)
+    if op.kind in ("max_pool", "average_pool"):
+        plain = tuple(op.attrs["window"]) in ((1,), (1, 1)) and tuple(op.attrs["stride"]) == (1, 1)
+        return plain and op.attrs.get("activation", "none") == "none" and not any(op.attrs["padding"])
+    return op.kind in MOVES
+
+
+def write_constant_outputs(graph: Graph) -> Graph:
+    """Outputs that are constants: an operator writes them, like every other output."""
+    constants = {name: f"{name}:constant" for name in graph.outputs if graph.tensors[name].is_constant}
+    if not constants:
+        return graph
+    tensors = dict(graph.tensors)
+    for name, inner in constants.items():
+        tensors[inner] = replace(tensors[name], name=inner)
+        tensors[name] = replace(tensors[name], data=None)
+    ops = [replace(op, inputs=tuple(constants.get(name, name) for name in op.inputs)) for op in graph.ops]
+    copies = [Op("identity", f"{name}:copy", (inner,), (name,), {}, (name,)) for name, inner in constants.items()]
+    return replace(graph, tensors=tensors, ops=(*ops, *copies))
+
+
+def name_uniquely(graph: Graph) -> Graph:
+    """No two operators share a name: CPU steps, costs and reports find operators by it. Later ones are numbered."""
+    names = {op.name for op in graph.ops}
+    seen: set[str] = set()
+    ops = []
+    for op in graph.ops:
+        name, number = op.name, 2
+        while name in seen or (name != op.name and name in names):
+            name, number = f"{op.name}#{number}", number + 1
+        seen.add(name)
+        ops.append(op if name == op.name else replace(op, name=name))
+    return replace(graph, ops=tuple(ops))

@@ -1,0 +1,243 @@
+"""Which variant of an operator is taken: decisions one after the other, each with its rows.
+
+A subject, a layer or a piece of one, meets the decisions in their order. One that has nothing to decide returns None
+and is passed over. Any other is a generator: it asks for rows (`found = yield steps`), hears of each what became of it
+after all later decisions, and returns what it takes. A step is a value that prepares the subject: it may write copies
+before the chains and behind them, or cut the subject into pieces, each of which is decided for itself. Where no
+decision is left, the subject is built: only then are there tasks. One loop does it, whatever the depth of the choice,
+and every row has one draft, which nobody hears of again if it is refused or beaten.
+
+`first` and `cheapest` are the two usual decisions: an order of preference, and cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, Self
+
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.form import Alternative, Form, Refusal, RefusedForm
+from atonc.machine.base.frozen import dataclass
+
+
+class Draft(Protocol):
+    """Where a variant is written down."""
+
+    before: list[TaskGroup]
+    behind: list[TaskGroup]
+
+    def draft(self) -> Self: ...
+    def branch(self) -> Self: ...
+    def done(self, groups: Iterable[TaskGroup]) -> Form: ...
+    def take(self, form: Form) -> list[TaskGroup]: ...
+
+
+class Step(Protocol):
+    """What a row does to its subject; the next decisions see what comes of it."""
+
+    def prepare(self, subject: Any, draft: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A subject that was cut: each piece is decided for itself, and all are done one after the other. Behind each stand
+    the steps that are its own."""
+
+    subjects: tuple[tuple[Any, Steps], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A variant that is possible, what was refused before it, and what it was preferred to."""
+
+    form: Form
+    refused: tuple[RefusedForm, ...] = ()
+    beaten: tuple[Alternative, ...] = ()
+
+    def after(self, refused: Iterable[RefusedForm]) -> Found:
+        return Found(self.form, (*refused, *self.refused), self.beaten)
+
+    def over(self, label: str, others: Iterable[tuple[str, Found]], because: str = "") -> Found:
+        """Preferred to all others among these."""
+        beaten = (
+            Alternative(other, one.form, label, self.form, because)
+            for other, one in others
+            if one.form is not self.form
+        )
+        return Found(self.form, self.refused, (*beaten, *self.beaten))
+
+    @property
+    def whole(self) -> Form:
+        """The form with all that was said on the way to it."""
+        return replace(self.form, refused=self.refused, alternatives=self.beaten)
+
+
+Steps = tuple[Step, ...]
+Outcome = Found | RefusedForm
+Deciding = Generator[Any, Outcome, Outcome]
+Decision = Callable[[Any, Any], Deciding | None]
+AS_IT_IS: Steps = ()
+
+
+def first(
+    rows: Iterable[Steps | Deciding], refused: RefusedForm | None = None, blame_last: bool = False, told: bool = True
+) -> Deciding:
+    """The first row that is possible; one may be a decision by itself. If there is none, the first refusal (`refused`,
+    if there was one before) is the answer, or the last one where the last row is what users should hear of. `told`:
+    refusals are worth a line."""
+    before: list[RefusedForm] = []
+    for row in rows:
+        found = yield from _asked(row)
+        if isinstance(found, Found):
+            return found.after(before if told else ())
+        before.append(found)
+        refused = blamed(refused, found, blame_last)
+    assert refused is not None, "there is at least one row"
+    return refused
+
+
+def _asked(row: Steps | Deciding) -> Deciding:
+    try:
+        return (yield row) if isinstance(row, tuple) else (yield from row)
+    except Refusal as refusal:
+        return refusal.refused
+
+
+def only(steps: Steps) -> Deciding:
+    """There is nothing else."""
+    return (yield steps)
+
+
+def tried(
+    rows: Iterable[tuple[str, Steps]],
+) -> Generator[Any, Outcome, tuple[list[tuple[str, Found]], list[RefusedForm]]]:
+    """What became of each: those that are possible, with their labels, and why the others are not."""
+    offers: list[tuple[str, Found]] = []
+    refused: list[RefusedForm] = []
+    for label, steps in rows:
+        found = yield steps
+        if isinstance(found, Found):
+            offers.append((label, found))
+        else:
+            refused.append(found)
+    return offers, refused
+
+
+def cheapest(
+    rows: Iterable[tuple[str, Steps]], refused: RefusedForm | None = None, blame_last: bool = False
+) -> Deciding:
+    """Of all rows the one that costs least, the first of equals."""
+    offers, others = yield from tried(rows)
+    if offers:
+        return best(offers)[1].after(others)
+    for other in others:
+        refused = blamed(refused, other, blame_last)
+    assert refused is not None, "there is at least one row"
+    return refused
+
+
+def best(offers: Sequence[tuple[str, Found]]) -> tuple[str, Found]:
+    """The one that costs least. Costs are worked out only where there is something to compare."""
+    label, found = offers[0] if len(offers) == 1 else min(offers, key=lambda offer: offer[1].form.cost)
+    return label, found.over(label, offers)
+
+
+def blamed(known: RefusedForm | None, new: RefusedForm, last: bool) -> RefusedForm:
+    """What users hear of where no row is left: a form that was possible and not exact enough before one that was not
+    possible at all."""
+    if known is None or known.inexact != new.inexact:
+        return known if known is not None and known.inexact else new
+    return new if last else known
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    subject: Any
+    draft: Any
+    number: int  # of the next decision
+
+
+@dataclass(frozen=True, eq=False)
+class _Alone:
+    """One of several pieces."""
+
+    subject: Any
+    steps: Steps
+
+
+def enumerated(subject: Any, below: Draft, decisions: Sequence[Decision]) -> Outcome:
+    """What the decisions make of a subject; `below` takes nothing over."""
+    open_decisions: list[tuple[Deciding, _State]] = []
+    state: _State | None = _State(subject, below.draft(), 0)
+    outcome: Any = None
+    while True:
+        if state is not None:  # down: to the next decision, or to the tasks
+            try:
+                asked, state = _next_decision(state, decisions)
+                outcome = None if asked else Found(_built(state))
+                open_decisions += [(asked, state)] if asked else []
+            except Refusal as refusal:
+                outcome = refusal.refused
+            state = None
+        if not open_decisions:
+            assert isinstance(outcome, Found | RefusedForm)
+            return outcome
+        asked, before = open_decisions[-1]
+        try:  # up: what became of its row
+            row = asked.send(outcome)
+        except StopIteration as answer:
+            open_decisions.pop()
+            outcome = answer.value
+            continue
+        except Refusal as refusal:  # the decision finds that no row is possible
+            open_decisions.pop()
+            outcome = refusal.refused
+            continue
+        try:
+            state = _prepared(before, row)
+        except Refusal as refusal:
+            outcome = refusal.refused
+
+
+def _next_decision(state: _State, decisions: Sequence[Decision]) -> tuple[Deciding | None, _State]:
+    """The next one that has something to decide, and what it decides about."""
+    if isinstance(state.subject, Pieces):
+        return _each(state.subject, state.draft), state
+    for number in range(state.number, len(decisions)):
+        asked = decisions[number](state.subject, state.draft)
+        if asked is not None:
+            return asked, _State(state.subject, state.draft, number + 1)
+    return None, state
+
+
+def _prepared(before: _State, row: Steps | _Alone) -> _State:
+    alone = isinstance(row, _Alone)
+    subject, steps = (row.subject, row.steps) if isinstance(row, _Alone) else (before.subject, row)
+    draft, number = before.draft.draft() if alone else before.draft.branch(), before.number
+    for step in steps:
+        subject = step.prepare(subject, draft)
+        number -= getattr(step, "again", False)
+    return _State(subject, draft, number)
+
+
+def _built(state: _State) -> Form:
+    draft = state.draft
+    groups = state.subject.build(draft)
+    return draft.done([*draft.before, *groups, *reversed(draft.behind)])
+
+
+def _each(pieces: Pieces, draft: Draft) -> Deciding:
+    """Every piece by itself; one without a form leaves none for all."""
+    groups: list[TaskGroup] = []
+    refused: list[RefusedForm] = []
+    beaten: list[Alternative] = []
+    for piece, steps in pieces.subjects:
+        found = yield _Alone(piece, steps)
+        if isinstance(found, RefusedForm):
+            return found
+        groups += draft.take(found.form)
+        refused += found.refused
+        beaten += found.beaten
+    form = draft.done([*draft.before, *groups, *reversed(draft.behind)])
+    return Found(form, tuple(refused), tuple(beaten))
