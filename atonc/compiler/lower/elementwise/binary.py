@@ -112,7 +112,7 @@ class Product:
 
     @property
     def _numbers(self) -> tuple[float, float, float]:
-        """Of the last unit: gain of the product, gain of the operand beside it, offset."""
+        """What the last unit has: gain of the product, gain of the operand beside it, offset."""
         if self.last_takes_x:
             return self.scale, -self.zero_y * self.scale, self.offset
         return self.scale, -self.zero_x * self.scale, self.offset + (self.scale * self.zero_x * self.zero_y)

@@ -196,7 +196,7 @@ def _axis_pieces(op: Op, x: Tensor, y: Tensor, axis: int) -> list[ResizePiece]:
 
 
 def _positions(op: Op, x: Tensor, y: Tensor, axis: int) -> Any:
-    """Of the pixels of the output along an axis, in pixels of the input."""
+    """Where the pixels of the output lie along an axis, in pixels of the input."""
     a, b, scales = x.shape[axis], y.shape[axis], op.attrs.get("scales")
     return source_positions(a, b, float(scales[axis]) if scales else b / a, op.attrs["coordinates"])
 

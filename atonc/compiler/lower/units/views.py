@@ -48,7 +48,7 @@ class StridedView:
 
     @property
     def area(self) -> Area:
-        """Of a picture [h, w, c]."""
+        """A picture [h, w, c] as engines take it."""
         (height, width, channels), (line, pixel, _) = self.shape, self.strides
         return Area(height, width, channels, line, pixel, self.offset)
 
