@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Op
-from atonc.compiler.lower.pool.means import AROUND, MOST_LOOKED_AT, Line, mean_codes, with_best_addend
+from atonc.compiler.lower.pool.means import AROUND, MOST_LOOKED_AT, Line, with_best_addend
+from atonc.compiler.lower.semantics.operators import divided
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.rounding import ONCE, Rounding
 from tests.lower.harness import activation, graph_of, run
@@ -18,7 +19,7 @@ def wrong(line: Line, rounding: Rounding, ratio: float, pixels: int) -> int:
     """Counts wrong results among the sums that are usual behind a ReLU."""
     sums = np.arange(-128 * pixels, (USUAL + AROUND) * pixels + 1)
     wanted = np.clip(rounding((sums - ZERO * pixels) * (ratio / pixels)) + ZERO, -128, 127)
-    return int((mean_codes(sums, pixels, line) != wanted).sum())
+    return int((divided(sums, pixels, line) != wanted).sum())
 
 
 @pytest.mark.parametrize("pixels", [1, 4, 9, 16, 25, 36, 49, 64, 100, 144])

@@ -28,7 +28,6 @@ from atonc.compiler.lower.elementwise.function import (
 )
 from atonc.compiler.lower.elementwise.two_streams import (
     Operand,
-    UnitsOfPart,
     code_operand,
     in_parts,
     is_of_bytes,
@@ -197,7 +196,7 @@ def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     reach_x, reach_y = (128 if o.element_bytes == 1 else 32767 for o in (x, y))
     error = pair_error(pair, gain_x, gain_y, offset, reach_x, reach_y)
     context.explain(op, TwoOperands(op, context, (x, y), partial(pair_codes, pair)), error)
-    return in_parts(op, context, (x, y), UnitsOfPart(lambda epoch, read: epoch.unit(unit, read(0), read(1)), 1, 2))
+    return in_parts(op, context, (x, y), lambda epoch, read: epoch.unit(unit, read(0), read(1)))
 
 
 def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, AffinePair]:
@@ -251,8 +250,7 @@ def product_steps(op: Op, context: Context, x: Operand, y: Operand, form: Produc
         return epoch.unit(pair_unit(last, 2, 1), product, read(0 if form.last_takes_x else 1))
 
     context.explain(op, TwoOperands(op, context, (x, y), form), error)
-    units = 2 + (minus_x is not None)
-    return in_parts(op, context, (x, y), UnitsOfPart(wire, units, 1 + units - isinstance(last, Affine)))
+    return in_parts(op, context, (x, y), wire)
 
 
 def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
@@ -295,7 +293,7 @@ def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
     context.explain(op, TwoOperands(op, context, (x, y), codes))
     alone = sum(bool(operand.source) for operand in operands) == 1
     first = pack(before, origin_of(op), "requantize", flow=EACH_ELEMENT if alone else None)
-    return [*first, *in_parts(op, context, (x, y), UnitsOfPart(wire, 2, 3))]
+    return [*first, *in_parts(op, context, (x, y), wire)]
 
 
 def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operand, list[Wiring]]:

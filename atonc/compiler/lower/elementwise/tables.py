@@ -37,10 +37,11 @@ def fit_segments(low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]
     segment. `low` and `high` are [segments, codes]; the segments lie side by side and cover -128..127."""
     segments, width = low.shape
     x = np.arange(-128, 128, dtype=np.int64).reshape(segments, width)
-    low, high = _finite(low, high, shifts)
+    far = 400 << shifts.out  # sums far beyond saturation gain nothing and would need large coefficients
+    low, high = np.maximum(low, -far), np.minimum(high, far)
     rows = np.zeros((segments, 3), np.int64)
     done = np.zeros(segments, bool)
-    points = _points(width)
+    points = np.unique(np.linspace(0, width - 1, min(width, _MOST_POINTS)).astype(np.int64))
     windows = x[:, points], low[:, points], high[:, points]
     straight = np.zeros((1, segments), np.int64), np.zeros(segments, bool)
     curves, hopeless = _curves(*windows, shifts.most) if width > 2 else straight
@@ -60,20 +61,10 @@ def fit_segments(low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]
     return rows, done
 
 
-def _finite(low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]:
-    """Sums far beyond saturation gain nothing and would need large coefficients."""
-    far = 400 << shifts.out
-    return np.maximum(low, -far), np.minimum(high, far)
-
-
-def _points(width: int) -> Array:
-    return np.unique(np.linspace(0, width - 1, min(width, _MOST_POINTS)).astype(np.int64))
-
-
 def _curves(x: Array, low: Array, high: Array, limit: int) -> tuple[Array, Array]:
     """Candidates for A per segment, [candidates, segments]: zero if allowed, then inside the range that second
     differences allow; and the segments for which they allow nothing."""
-    i, j, k = _triples(x.shape[1])
+    i, j, k = _choices(x.shape[1], 3)
     xi, xj, xk = x[:, i], x[:, j], x[:, k]
     wi, wj, wk = 1 / ((xi - xj) * (xi - xk)), 1 / ((xj - xi) * (xj - xk)), 1 / ((xk - xi) * (xk - xj))  # wj < 0
     least = (low[:, i] * wi + high[:, j] * wj + low[:, k] * wk).max(axis=1)
@@ -89,7 +80,7 @@ def _slopes(a: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> Arra
     if x.shape[1] == 1:
         return np.zeros((a.shape[0], 1, a.shape[1]), np.int64)
     bend = a[..., None] * x * x
-    i, j = _pairs(x.shape[1])
+    i, j = _choices(x.shape[1], 2)
     run = (x[:, j] - x[:, i]).astype(np.float64)
     lowest, highest = low - bend, high - bend
     least = (lowest[..., j] - highest[..., i]).astype(np.float64)
@@ -111,16 +102,12 @@ def _constants(a: Array, b: Array, x: Array, low: Array, high: Array, shifts: Sh
 
 
 @cache
-def _pairs(points: int) -> tuple[Array, Array]:
-    i, j = np.triu_indices(points, 1)
-    return i, j
+def _choices(points: int, many: int) -> Array:
+    """All ways to take so many of them, [many, ways]."""
+    return np.array(list(combinations(range(points), many)), np.int64).T
 
 
-@cache
-def _triples(points: int) -> tuple[Array, Array, Array]:
-    i, j, k = np.array(list(combinations(range(points), 3)), np.int64).T
-    return i, j, k
-
+Rows = tuple[tuple[int, int, int], ...]  # A, B, C
 
 CELL = 8
 MOST_ERROR = 2
@@ -140,7 +127,7 @@ class FunctionTable:
     error: int  # largest distance in codes
     wrong: int  # codes that differ at all
     cuts: tuple[int, ...]  # the segments that it is made of, as in _Plan
-    rows: tuple[tuple[tuple[int, int, int], ...], ...]
+    rows: tuple[Rows, ...]
     shifts: Shifts
 
 
@@ -149,7 +136,17 @@ class _TablePlan:
     """Which cells are cut how often, and the rows that they use."""
 
     cuts: tuple[int, ...]  # per cell: log2 of its segments
-    rows: tuple[tuple[tuple[int, int, int], ...], ...]  # per cell
+    rows: tuple[Rows, ...]  # per cell
+
+    @property
+    def row_count(self) -> int:
+        return sum(len(rows) for rows in set(self.rows))
+
+    def but(self, cell: int, cut: int, rows: Rows) -> _TablePlan:
+        """With one cell cut in another way."""
+        after = cell + 1
+        cuts = (*self.cuts[:cell], cut, *self.cuts[after:])
+        return _TablePlan(cuts, (*self.rows[:cell], rows, *self.rows[after:]))
 
 
 def fit_table(table: Array) -> FunctionTable:
@@ -205,7 +202,6 @@ class _Options:
     def __init__(self, wanted: Array, shifts: Shifts) -> None:
         self.wanted, self.shifts = wanted, shifts
         self.fits: dict[tuple[int, int], tuple[Array, Array]] = {}
-        self.covered: dict[tuple[int, int], Array] = {}
 
     def fit(self, width: int, slack: int) -> tuple[Array, Array]:
         """Rows and whether they fit, for all segments of a width."""
@@ -220,25 +216,18 @@ class _Options:
         if len(cheap) < 256 // CELL:
             return None
         plan = self._share(_TablePlan(tuple(c for c, _ in cheap), tuple(r for _, r in cheap)), slack)
-        if _row_count(plan) > ROM1_ROWS:
+        if plan.row_count > ROM1_ROWS:
             return None
         return self._refine(plan) if slack else plan
 
-    def _cell(self, cell: int, slack: int) -> tuple[int, tuple[tuple[int, int, int], ...]] | None:
+    def _cell(self, cell: int, slack: int) -> tuple[int, Rows] | None:
         """The fewest segments that cover a cell within the slack."""
         for cut in range(4):
-            parts = 1 << cut
-            if self._covered(cut, slack)[cell]:
-                rows, _ = self.fit(CELL >> cut, slack)
-                return cut, _tuples(rows[cell * parts : (cell + 1) * parts])
+            segments = slice(cell << cut, (cell + 1) << cut)
+            rows, good = self.fit(CELL >> cut, slack)
+            if good[segments].all():
+                return cut, _tuples(rows[segments])
         return None
-
-    def _covered(self, cut: int, slack: int) -> Array:
-        """Says for every cell whether all segments of a cut fit."""
-        if (cut, slack) not in self.covered:
-            _, good = self.fit(CELL >> cut, slack)
-            self.covered[cut, slack] = np.asarray(good.reshape(-1, 1 << cut).all(axis=1))
-        return self.covered[cut, slack]
 
     def _share(self, plan: _TablePlan, slack: int) -> _TablePlan:
         """One row for neighbouring cells where one polynomial fits them all, the widest runs first."""
@@ -258,22 +247,14 @@ class _Options:
         """Spend the rows that are left on cells that can be exact, those that need the fewest rows first."""
         exact = [(choice, cell) for cell in range(len(plan.cuts)) if (choice := self._cell(cell, 0)) is not None]
         for (cut, rows), cell in sorted(exact, key=lambda entry: (entry[0][0], entry[1])):
-            trial = _TablePlan(_replaced(plan.cuts, cell, cut), _replaced(plan.rows, cell, rows))
-            if _row_count(trial) <= ROM1_ROWS:
+            trial = plan.but(cell, cut, rows)
+            if trial.row_count <= ROM1_ROWS:
                 plan = trial
         return plan
 
 
-def _replaced(values: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
-    return (*values[:index], value, *values[index + 1 :])
-
-
-def _tuples(rows: Array) -> tuple[tuple[int, int, int], ...]:
+def _tuples(rows: Array) -> Rows:
     return tuple((a, b, c) for a, b, c in rows.tolist())
-
-
-def _row_count(plan: _TablePlan) -> int:
-    return sum(len(rows) for rows in set(plan.rows))
 
 
 def _config(plan: _TablePlan, shifts: Shifts) -> ActivConfig:
@@ -289,21 +270,8 @@ def _config(plan: _TablePlan, shifts: Shifts) -> ActivConfig:
         selectors[cell] = first[rows] | plan.cuts[cell] << 6
     if not table[used - 1].any():
         table[used - 1, 2] = 1  # rounds to 0; programs end a table at the last row that is not zero
-    return ActivConfig(
-        type=FUNCTION,
-        feature_bytes=1,
-        feature_out_bytes=1,
-        rounded=1,
-        saturated=1,
-        out_bytes=1,
-        round_mode=1,
-        parameter=0x7F80,
-        normalise=8,
-        out_shift=shifts.out,
-        shift_c=shifts.c,
-        shift_b=shifts.b,
-        signed_operand=1,
-        index_bits=_INDEX_BITS,
-        rom0=selectors.tobytes(),
-        rom1=table.tobytes(),
-    )
+    rounding = {"rounded": 1, "saturated": 1, "round_mode": 1, "out_bytes": 1, "signed_operand": 1}
+    numbers = {"out_shift": shifts.out, "shift_c": shifts.c, "shift_b": shifts.b, "normalise": 8, "parameter": 0x7F80}
+    widths = {"feature_bytes": 1, "feature_out_bytes": 1, "index_bits": _INDEX_BITS}
+    settings: dict[str, Any] = {"type": FUNCTION, **rounding, **numbers, **widths}
+    return ActivConfig(**settings, rom0=selectors.tobytes(), rom1=table.tobytes())

@@ -181,20 +181,11 @@ def in_a_row(op: Op, context: Context, operand: Operand, turns: int) -> tuple[li
 Wire = Callable[[TaskBuilder, Callable[[int], str]], str]  # puts the units down, given who reads the n-th operand
 
 
-@dataclass(frozen=True)
-class UnitsOfPart:
-    """What computes a part of the output, and how many ARITHs and readers that takes."""
-
-    wire: Wire
-    ariths: int
-    readers: int
-
-
-def in_parts(op: Op, context: Context, operands: tuple[Operand, Operand], units: UnitsOfPart) -> list[TaskGroup]:
+def in_parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wire) -> list[TaskGroup]:
     """As the operands lie, or with short vectors in a row first, whichever takes less."""
 
     def as_stored(context: Context) -> list[TaskGroup]:
-        return _parts(op, context, operands, units)
+        return _parts(op, context, operands, wire)
 
     turns = [turns_in_a_row(operand, context) for operand in operands]
     if max(turns) == 1:
@@ -203,22 +194,28 @@ def in_parts(op: Op, context: Context, operands: tuple[Operand, Operand], units:
     def repeated(context: Context) -> list[TaskGroup]:
         found = [in_a_row(op, context, o, k) if k > 1 else ([], o) for o, k in zip(operands, turns, strict=True)]
         before = [group for groups, _ in found for group in groups]
-        return [*before, *_parts(op, context, (found[0][1], found[1][1]), units)]
+        return [*before, *_parts(op, context, (found[0][1], found[1][1]), wire)]
 
     return choose(context, [Way(as_stored, AS_STORED), Way(repeated, IN_A_ROW)])
 
 
-def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], units: UnitsOfPart) -> list[TaskGroup]:
+def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wire) -> list[TaskGroup]:
     """The output in parallel parts, each by the units that `wire` puts down, then clipped if need be."""
     target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
-    after = _clip_units(op, units.ariths, context.facts.target.trust)
-    ariths = units.ariths + sum(unit.KIND == "ARITH" for unit in after)
-    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // units.readers, MAX_CHAINS)
-    block = max(operand.repeats.block for operand in operands)
+
+    def wired(cut: tuple[int, int], epoch: TaskBuilder) -> str:
+        return wire(epoch, lambda n: epoch.read(operands[n].buffer, operands[n].reader(*cut)))
 
     def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:
-        stream = units.wire(epoch, lambda n: epoch.read(operands[n].buffer, operands[n].reader(*cut)))
-        epoch.write(through(epoch, stream, after), target, contiguous(cut[1], offset=cut[0], write=True))
+        stream = through(epoch, wired(cut, epoch), after)
+        epoch.write(stream, target, contiguous(cut[1], offset=cut[0], write=True))
+
+    whole = TaskBuilder((), "")  # what one part takes
+    wired((0, elements), whole)
+    after = _clip_units(op, len(whole.units), context.facts.target.trust)
+    ariths = len(whole.units) + sum(unit.KIND == "ARITH" for unit in after)
+    ways = min(UNITS["ARITH"] // ariths, MOST_READERS // len(whole.engines), MAX_CHAINS)
+    block = max(operand.repeats.block for operand in operands)
 
     cuts = parts(elements, ways, block)
     wirings = [Wiring(partial(build, cut), cost=cut[1]) for cut in cuts]

@@ -107,20 +107,9 @@ class Line:
         fraction = gain / factor * parts * 2.0**-9
         return fraction + gain * 128 * 2.0**-15 + 128 * abs(slope * factor - gain) + 2.0**-self.shift
 
-    def codes(self, means: Ints) -> Ints:
-        """What the units compute from 16-bit means."""
-        result = finish(shift_right_rounded(means * self.a, FRACTION) + self.c, self.shift, 1, True, True)
-        return result if self.clip is None else np.clip(result, *self.clip)
-
     def units(self) -> tuple[ArithConfig, ...]:
         unit = affine_unit(Affine.single(self.a, self.c, self.shift), 0, in_bytes=2, fraction=FRACTION)
         return (unit,) if self.clip is None else (unit, clip_unit(*self.clip))
-
-
-def mean_codes(sums: Ints, divisor: int, line: Line) -> Ints:
-    """The codes of exact sums in one part."""
-    multiplier, shift = division(divisor, line.most)
-    return line.codes(finish(sums * multiplier, shift, 2, True, True))
 
 
 @dataclass(frozen=True)

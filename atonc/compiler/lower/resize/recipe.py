@@ -30,7 +30,6 @@ from atonc.compiler.lower.move.copies import Move, Units, copy, pad_view, wiring
 from atonc.compiler.lower.move.recipe import change_between, runs, view_of
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.operators import along
-from atonc.compiler.lower.semantics.operators import between as along_lines
 from atonc.compiler.lower.units.arith import (
     WIDE_ERROR,
     AffinePair,
@@ -132,7 +131,7 @@ def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
         return pack(sums.wirings(source, target, axes[axis]), op.origin, title)
 
     def codes(values: Sequence[Any]) -> list[Any]:
-        middle = along_lines(values[0], 2, y.shape[2], axes[2])
+        middle = along(values[0], 2, y.shape[2], axes[2], None)
         return [along(middle, 1, y.shape[1], axes[1], _ends(op, x, y, ONE))]
 
     context.explain(op, codes, 256 / ONE * x.scale / y.scale + WIDE_ERROR)

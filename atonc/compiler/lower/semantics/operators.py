@@ -36,31 +36,18 @@ if TYPE_CHECKING:
 ONE = 256  # of the weights
 
 
-def along(x: Any, axis: int, size: int, pieces: Sequence[ResizePiece], ends: Ends) -> Ints:
-    """One axis, straight to codes."""
-
-    def codes(piece: ResizePiece, low: Ints, high: Ints) -> Ints:
-        return clipped(pair(ends.pair(piece), low, high), ends.clip)
-
-    return _gathered(ints(x), axis, size, pieces, codes)
-
-
-def between(x: Any, axis: int, size: int, pieces: Sequence[ResizePiece]) -> Ints:
-    """One axis, with 8 fractional bits."""
-
-    def sums(piece: ResizePiece, low: Ints, high: Ints) -> Ints:
-        return pair(AffinePair(1, piece.weight, 0, 0, 0, 0, 0, 2), low * (ONE - piece.weight), high)
-
-    return _gathered(ints(x), axis, size, pieces, sums)
-
-
-def _gathered(x: Ints, axis: int, size: int, pieces: Sequence[ResizePiece], blend: Any) -> Ints:
-    moved = np.moveaxis(x, axis, 0)
-    result = np.zeros((size, *moved.shape[1:]), np.int64)
+def along(x: Any, axis: int, size: int, pieces: Sequence[ResizePiece], ends: Ends | None) -> Ints:
+    """One axis, straight to codes; without ends with 8 fractional bits."""
+    given = np.moveaxis(ints(x), axis, 0)
+    result = np.zeros((size, *given.shape[1:]), np.int64)
     for piece in pieces:
         steps = np.arange(piece.count)
-        low, high = moved[piece.low + steps * piece.step], moved[piece.high + steps * piece.step]
-        result[piece.start + steps * piece.ahead] = blend(piece, low, high)
+        low, high = given[piece.low + steps * piece.step], given[piece.high + steps * piece.step]
+        if ends is None:
+            blend = pair(AffinePair(1, piece.weight, 0, 0, 0, 0, 0, 2), low * (ONE - piece.weight), high)
+        else:
+            blend = clipped(pair(ends.pair(piece), low, high), ends.clip)
+        result[piece.start + steps * piece.ahead] = blend
     return np.moveaxis(result, 0, axis)
 
 
@@ -129,12 +116,7 @@ Windows = tuple[Geometry, tuple[int, int]]  # and the size of the output
 
 def maximum(op: Op, x: Tensor, y: Tensor, windows: Windows) -> Codes:
     change = changed(op, x, y)
-
-    def codes(values: Sequence[Any]) -> list[Ints]:
-        found = _taps(_picture(values[0]), windows, -128).max(axis=0)
-        return [change(found).reshape(y.shape)]
-
-    return codes
+    return lambda values: [change(_taps(_picture(values[0]), windows, -128).max(axis=0)).reshape(y.shape)]
 
 
 def largest(op: Op, x: Tensor, y: Tensor) -> Codes:
@@ -198,6 +180,7 @@ def means(x: Tensor, y: Tensor, axes: set[int], line: Line, channels: int) -> Co
 
 
 def divided(sums: Ints, divisor: int, line: Line) -> Ints:
+    """The codes of exact sums in one part."""
     return _finished(_mean(sums, divisor, line), line)
 
 

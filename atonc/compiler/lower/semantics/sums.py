@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
@@ -37,9 +37,6 @@ from atonc.compiler.select.rules import SUM_ROOM
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import PARTIAL_LIMIT, SUM_LIMIT
 from atonc.machine.hw.memoise import memoise
-
-if TYPE_CHECKING:
-    pass
 
 Stored = Callable[[Ints], Ints]  # from the codes of a tensor to the numbers that the units read, both flat
 
@@ -232,14 +229,22 @@ def room_seen(layered: Layered, codes: Iterable[NDArray[Any]]) -> float:
 
 def reached(piece: LoweredSums, codes: Sequence[NDArray[Any]]) -> Reached:
     """At sampled positions of all pictures, exactly where the units of the piece hand sums on."""
-    windows = _Windows([piece.features(one) for one in codes])
+    pictures = [piece.features(one) for one in codes]
+    known: dict[tuple[int, int], NDArray[Any]] = {}  # terms over some channels each have windows in common
+
+    def under(part: Part, subtracted: int) -> NDArray[Any]:
+        key = id(part), subtracted
+        if key not in known:
+            known[key] = np.concatenate([sampled_windows(one, part, subtracted, SAMPLES) for one in pictures])
+        return known[key]
+
     total: Real = np.zeros(1)
     inside, between = _Way(), _Way()
     for number, chain in enumerate(piece.chains, 1):
         now: Real = np.zeros(1)
         for after, terms in enumerate(chain.passes, 1):
             for term in terms:
-                now = now + piece.sampled_term(windows.under(term.part, chain.subtracted), term)
+                now = now + piece.sampled_term(under(term.part, chain.subtracted), term)
                 inside.passes(now)
             if after < len(chain.passes) or len(piece.chains) > 1:
                 between.passes(now)
@@ -249,21 +254,6 @@ def reached(piece: LoweredSums, codes: Sequence[NDArray[Any]]) -> Reached:
     shown = _shown(piece.rule)
     alone = len(piece.chains) == 1
     return Reached(inside.needed(shown, total if alone else 0 * total), between.needed(shown, total))
-
-
-class _Windows:
-    """What is under kernels at sampled positions: terms over some channels each have it in common."""
-
-    def __init__(self, pictures: Sequence[NDArray[Any]]) -> None:
-        self.pictures = pictures
-        self.known: dict[tuple[int, int], NDArray[Any]] = {}
-
-    def under(self, part: Part, subtracted: int) -> NDArray[Any]:
-        key = id(part), subtracted
-        if key not in self.known:
-            found = [sampled_windows(picture, part, subtracted, SAMPLES) for picture in self.pictures]
-            self.known[key] = np.concatenate(found)
-        return self.known[key]
 
 
 class _Way:
@@ -338,12 +328,10 @@ def _room(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
         raise Refusal(SUM_ROOM, seen, f"{SUM_LIMIT:,}: 24 bits", "fewer inputs a sum: cut the layer in two")
     found = _seen(context, layer, piece)
     if found < LEAST_ROOM:
-        raise Refusal(
-            SUM_ROOM,
-            f"typical inputs take sums of {layer.op.name} to {1 / max(found, 1e-9):.2g} times what units hand on",
-            f"{1 / LEAST_ROOM:g} times",
-            "fewer inputs a sum: cut the layer in two and add the results",
-        )
+        times = f"{1 / max(found, 1e-9):.2g} times"
+        seen = f"typical inputs take sums of {layer.op.name} to {times} what units hand on"
+        remedy = "fewer inputs a sum: cut the layer in two and add the results"
+        raise Refusal(SUM_ROOM, seen, f"{1 / LEAST_ROOM:g} times", remedy)
     return found
 
 

@@ -7,9 +7,10 @@ Maxima: every place of the windows as a tensor of its own, and the larger of two
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import ceil, log2, prod
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,50 +22,27 @@ from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, shifted
 from atonc.compiler.lower.sixteen.elementwise import larger_of
 from atonc.compiler.lower.sixteen.streams import (
-    HIGHEST,
     Scaling,
     WideSum,
     halves_of,
     high_codes,
+    least_unit,
     low_codes,
     require_centred,
-    scratch_tensor,
-    two_through,
-    wide_clip,
-    wide_row,
+    through,
 )
 from atonc.compiler.lower.sixteen.sums import lower_layer
 from atonc.compiler.lower.units.pool import MOST_PIXELS, channel_groups, division, frame_of, global_unit
-from atonc.compiler.lower.units.views import StridedView, walk
+from atonc.compiler.lower.units.views import StridedView, walk, wide_row
+from atonc.compiler.lower.units.wiring import End, Wiring, origin_of, pack
 from atonc.compiler.ops.registry import evaluate
-from atonc.compiler.plan.build import TaskBuilder
-from atonc.compiler.plan.task import Purpose, Task, TaskGroup
+from atonc.compiler.plan.task import Purpose, Task, TaskGroup, tasks_of
 from atonc.compiler.select.rules import MEAN, WIDE_POOLS
-from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import POOL_CHANNELS
 
 FRACTION = 256  # steps of a mean in a code of its half
+MOST_PLACES = 9  # of a window: each is a copy and a maximum
 _MIDDLE = 128  # what signed low bytes lack
-
-
-@dataclass(frozen=True)
-class MeanOfHalves:
-    """What the tasks compute, over all but the last axis."""
-
-    pixels: int
-    high: Scaling
-    low: Scaling
-    total: WideSum
-    shape: tuple[int, ...]
-
-    def __call__(self, values: Sequence[Any]) -> list[Ints]:
-        codes = ints(values[0]).reshape(self.pixels, -1)
-        high, low = (self._mean(half(codes)) for half in (high_codes, low_codes))
-        return [self.total(self.high(high), self.low(low)).reshape(self.shape)]
-
-    def _mean(self, codes: Ints) -> Ints:
-        multiplier, shift = division(self.pixels)
-        return limited(shifted(codes.sum(axis=0) * multiplier, shift), 16)
 
 
 @recipe("mean", wide=True)
@@ -97,48 +75,48 @@ def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
 
 
 def _over_pictures(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskGroup]:
+    """Over all but the last axis."""
     channels = x.shape[-1]
     pixels, gain = x.elements // channels, x.scale / y.scale
     if pixels > MOST_PIXELS:
         raise Refusal(MEAN, f"{pixels} pixels", f"{MOST_PIXELS}", "use smaller windows")
-    unit = 1 << max(0, ceil(log2(gain * (HIGHEST + 1) / HIGHEST)))
-    high, low = Scaling.of(gain / unit), Scaling.of(gain / FRACTION)
-    limits = wide_clip(op.attrs.get("clip"))
-    total = WideSum(unit, 1, *limits, offset=round(_MIDDLE * gain))
+    unit = least_unit(gain)
+    gains, parts = (gain / unit, gain / FRACTION), (high_codes, low_codes)
+    scalings = [Scaling.of(one) for one in gains]
+    total = WideSum.clipped(op.attrs.get("clip"), unit, 1, round(_MIDDLE * gain))
     divided = 1.5 * gain  # codes: the multiplier is good to 15 bits, both means are rounded
-    error = unit * high.error(gain / unit) + low.error(gain / FRACTION) + divided + 0.5
-    context.explain(op, MeanOfHalves(pixels, high, low, total, y.shape), error)
-    origin = op.origin or (op.name,)
+    error = unit * scalings[0].error(gains[0]) + scalings[1].error(gains[1]) + divided + 0.5
+    multiplier, shift = division(pixels)
+
+    def codes(values: Sequence[Any]) -> list[Ints]:
+        given = ints(values[0]).reshape(pixels, -1)
+        sums = (part(given).sum(axis=0) * multiplier for part in parts)
+        high, low = (one(limited(shifted(some, shift), 16)) for one, some in zip(scalings, sums, strict=True))
+        return [total(high, low).reshape(y.shape)]
+
+    context.explain(op, codes, error)
+    origin = origin_of(op)
     halves = halves_of(x, context, origin)
-    sums = [scratch_tensor(context, y, "int16", y.scale).name for _ in range(2)]
-    tasks = [
-        task
-        for half, scaling, target in zip((halves.high, halves.low), (high, low), sums, strict=True)
-        for task in _pooled(half.name, target, (pixels, channels), scaling, origin)
-    ]
-    named = origin, f"halves of {op.name}"
-    last = two_through((sums[0], sums[1]), context.buffer(y.name), y.elements, [], total.units(), named)
+    means = [context.scratch(2 * y.elements, "inside 16 bits") for _ in scalings]
+    tasks = list[Task]()
+    for half, scaling, target in zip((halves.high, halves.low), scalings, means, strict=True):
+        wirings = _pooled(half.name, target, (pixels, channels), scaling)
+        tasks += tasks_of(pack(wirings, origin, f"means of {half.name}", Purpose.PART))
+    last = through(means, context.buffer(y.name), y.elements, total.units(), (origin, f"halves of {op.name}"))
     return [*halves.groups, TaskGroup(tuple(tasks)), last]
 
 
-def _pooled(source: str, target: str, size: tuple[int, int], scaling: Scaling, origin: tuple[str, ...]) -> list[Task]:
+def _pooled(source: str, target: str, size: tuple[int, int], scaling: Scaling) -> Iterator[Wiring]:
     """IN > POOL > ARITH > OUT for groups of channels."""
-    (pixels, channels), tasks = size, []
+    pixels, channels = size
     for first, batch, count in channel_groups(channels, POOL_CHANNELS):
         frame = frame_of(pixels, batch)
         reader = walk([(count, batch), (pixels, channels), (batch, 1)], first, write=False)
         if frame is None or reader is None:
             raise Refusal(MEAN, f"{pixels} pixels of {channels} channels", "two loops", "use the CPU")
-        b = TaskBuilder(origin, f"means of {source}", Purpose.PART)
-        stream = b.unit(global_unit(*frame, batch, pixels), b.read(source, reader))
-        if scaling.changes:
-            stream = b.unit(scaling.unit(), stream)
-        b.write(stream, target, wide_row(count * batch, first, write=True))
-        tasks.append(b.done(pixels * batch * count))
-    return tasks
-
-
-MOST_PLACES = 9  # of a window: each is a copy and a maximum
+        units = [global_unit(*frame, batch, pixels), *([scaling.unit()] if scaling.changes else [])]
+        far = End(target, wide_row(count * batch, first, write=True))
+        yield Wiring.chain([End(source, reader)], units, far, pixels * batch * count)
 
 
 @recipe("max_pool", wide=True)
@@ -153,19 +131,17 @@ def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
         raise Refusal(WIDE_POOLS, seen, limit, "pad before, or use 8 bits")
     graph = context.graph
     context.explain(op, lambda given: [ints(evaluate(graph, op, given)[0].codes)])
-    origin, (_, height, width, channels) = op.origin or (op.name,), y.shape
+    origin, (_, height, width, channels) = origin_of(op), y.shape
     whole = StridedView.whole(context.buffer(x.name), x.shape[1:], 2)
     places, moves = list[str](), list[Move]()
-    for row in range(kernel[0]):
-        for column in range(kernel[1]):
-            near = whole.cut(0, row, height, stride[0]).cut(1, column, width, stride[1])
-            places.append(context.scratch(2 * y.elements, "one place of all windows"))
-            moves.append(Move(near, StridedView.whole(places[-1], (height, width, channels), 2)))
+    for row, column in product(*map(range, kernel)):
+        near = whole.cut(0, row, height, stride[0]).cut(1, column, width, stride[1])
+        places.append(context.scratch(2 * y.elements, "one place of all windows"))
+        moves.append(Move(near, StridedView.whole(places[-1], (height, width, channels), 2)))
     groups = copy(context, moves, origin, f"places of {op.name}")
     while len(places) > 1:
         last, pairs = len(places) == 2, list(zip(places[::2], places[1::2], strict=False))
-        tasks = list[Task]()
-        rest = places[-1:] if len(places) % 2 else []
+        tasks, rest = list[Task](), places[-1:] if len(places) % 2 else []
         places = []
         for one, other in pairs:
             target = context.buffer(y.name) if last else context.scratch(2 * y.elements, "the larger of two")

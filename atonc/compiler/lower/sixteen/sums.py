@@ -29,9 +29,8 @@ from math import ceil, log2
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.bias import bias_of
 from atonc.compiler.lower.conv.chains import FeatureMode, chain_configs, least_batch
@@ -48,33 +47,32 @@ from atonc.compiler.lower.conv.requantise import Requantisation
 from atonc.compiler.lower.conv.tiling import Slots, Tiling
 from atonc.compiler.lower.conv.transposed import met_together
 from atonc.compiler.lower.conv.weight_sums import extreme_sums, magnitudes, weight_sums
-from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, WideRequantisation, weighed
+from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, SCALAR, WideRequantisation, weighed
 from atonc.compiler.lower.conv.wide_windows import SUM
-from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.registry import Recipe, Refusal, recipe, recipe_for
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited
 from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, requantised
 from atonc.compiler.lower.sixteen.streams import (
     HIGHEST,
     LOWEST,
-    SCALAR,
+    Codes,
     Halves,
+    Real,
     WideSum,
     halves_of,
-    inside,
-    lower_inner,
+    is_centred,
+    move_unit,
     never_negative,
     require_centred,
-    scratch_tensor,
     through,
-    two_through,
-    wide_clip,
 )
+from atonc.compiler.lower.units.wiring import origin_of
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP, objective
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.schedule.passes import ONE_PASS as ONE_PASS_WANTED
-from atonc.compiler.select.choose import Offer, attempt, choose, in_order, take_best
+from atonc.compiler.select.choose import Draw, Offer, attempt, choose, in_order, take_best
 from atonc.compiler.select.form import Form, RefusedForm, Semantics
 from atonc.compiler.select.preferences import AS_STORED
 from atonc.compiler.select.rules import (
@@ -94,8 +92,196 @@ from atonc.machine.hw.safety.evidence.feature_readers import WHOLE
 from atonc.machine.hw.safety.evidence.seen import units_trusted
 from atonc.machine.hw.units.arith import ROWS
 
+ONE_PASS, TWO_PASSES = "codes of fewer bits in one pass", "high and low bytes"
+ONE_EPOCH, TWO_LAYERS = "both halves in one epoch", "a layer for each half"
 KERNELS = (24, 16, 12, 8, 6, 4, 2, 1)  # of a frame, the same in both units
 BYTE = 8  # bits
+_MOST_WEIGHT = 8  # u and v: beyond, halves are too coarse to be worth it
+_ROUNDING = 0.5  # codes: of the second unit of the low half
+_COPY = "coarser codes"
+_MOST_COARSE = 32.0  # codes of 8 bits, whatever the user allows: then 8 bits would do
+_SIGMAS = 6.0  # of independent roundings, that their sum stays below
+_CLIPS = ((LOWEST, HIGHEST), (0, HIGHEST))
+
+
+@recipe("conv", "dense", "transpose_conv", wide=True)
+def lower_sums(op: Op, context: Context) -> list[TaskGroup]:
+    return lower_layer(op, context, context.tensor(op.inputs[1]))
+
+
+def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
+    """A convolution, or what can be seen as one."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    require_centred(x, y)
+    if context.numerics == "2.x":
+        raise Refusal(WIDE_CODES, "16 bits with the numbers of ST's 2.x", "8 bits there", "leave out --numerics 2.x")
+    if not _are_weights(weights):
+        seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
+        raise Refusal(CONV_WEIGHTS, seen, "constant 8-bit weights", "quantise the weights to int8 (16x8)")
+    one_pass = partial(lower_in_one_pass, op, weights)
+    if x.name in context.coarse or y.name in context.coarse:
+        return context.take(attempt(context, one_pass))
+    signs = (True, False) if never_negative(op.inputs[0], context.graph) else (False,)
+
+    def two_passes(draft: Context) -> list[TaskGroup]:
+        """With high bytes that have no sign, or with signed ones."""
+        draws = [partial(_in_two_passes, op, weights, unsigned) for unsigned in signs]
+        return choose(draft, in_order(AS_STORED, draws), blame_last=True)
+
+    return _cheapest(context, {ONE_PASS: one_pass, TWO_PASSES: two_passes}, blamed=TWO_PASSES, unsaid=TWO_PASSES)
+
+
+def _in_two_passes(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
+    """Both halves in one epoch, or as layers of their own."""
+    draws = {TWO_LAYERS: partial(_two_layers, op, weights, unsigned)}
+    if op.kind in ("conv", "dense"):
+        draws[ONE_EPOCH] = partial(_pair, op, weights, unsigned)
+    return _cheapest(context, draws, blamed=TWO_LAYERS)
+
+
+def _cheapest(context: Context, draws: Mapping[str, Draw[Context]], blamed: str, unsaid: str = "") -> list[TaskGroup]:
+    """By what choices compare, with errors of 16 bits weighed as such. `blamed`: whose refusal is the answer where all
+    are refused; `unsaid`: whose is not kept else."""
+    tried = {label: attempt(context, draw) for label, draw in draws.items()}
+    offers = list[Offer]()
+    for label, form in tried.items():
+        if isinstance(form, Form):
+            price = objective(form.cycles, form.error / WIDE_STEP, form.scratch_bytes, form.target.machine)
+            offers.append(Offer(form, label, price))
+        elif label != unsaid:
+            context.refused.append(form)
+    return take_best(context, offers) if offers else context.take(tried[blamed])
+
+
+# --------------------------------------------------------------------------------------------- a layer for each half
+
+
+@dataclass(frozen=True, eq=False)
+class TwoHalves:
+    """What the tasks compute."""
+
+    halves: Halves
+    high: Semantics
+    low: Semantics
+    total: WideSum
+
+    def __call__(self, values: Sequence[Any]) -> list[Ints]:
+        high, low = (ints(means.codes([codes])[0]) for means, codes in self.layers(values[0]))
+        return [self.total(high, low)]
+
+    def layers(self, values: Any) -> list[tuple[Semantics, Ints]]:
+        """What each half computes, and the codes that it gets."""
+        pairs = ((self.halves.high, self.high), (self.halves.low, self.low))
+        return [(means, self.halves.codes(half)(ints(values))) for half, means in pairs]
+
+    @property
+    def error(self) -> float:
+        """Expected largest distance from exact arithmetic, in codes: both halves round to the nearest at the end."""
+        own = (half.error * WIDE_STEP + _ROUNDING for half in (self.high, self.low))
+        return sum(weight * error for weight, error in zip((self.total.a, self.total.b), own, strict=True))
+
+    @property
+    def room(self) -> float:
+        return min(self.high.room, self.low.room)
+
+
+def _two_layers(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    bias = _bias(op, context, x, weights)
+    total = WideSum.clipped(op.attrs.get("clip"), *_weights(op, x, weights, y, bias))
+    halves = halves_of(x, context, origin_of(op), unsigned)
+    names = [context.scratch(2 * y.elements, "inside 16 bits") for _ in range(2)]
+    quants = (Quantisation.per_tensor(y.scale * weight, 0) for weight in (total.a, total.b))
+    high_sums, low_sums = (Tensor(name, y.shape, "int16", quant) for name, quant in zip(names, quants, strict=True))
+    high, high_means = _half(op, context, halves, (halves.high, weights, high_sums), None)
+    low, low_means = _half(op, context, halves, (halves.low, weights, low_sums), bias)
+    meaning = TwoHalves(halves, high_means, low_means, total)
+    context.explain(op, meaning, meaning.error, meaning.room)
+    # halves do not depend on each other
+    both = [TaskGroup((*a.tasks, *b.tasks)) for a, b in zip_longest(high, low, fillvalue=TaskGroup(()))]
+    named = origin_of(op), f"halves of {op.name}"
+    return [*halves.groups, *both, through(names, context.buffer(y.name), y.elements, total.units(), named)]
+
+
+def _bias(op: Op, context: Context, x: Tensor, weights: Tensor) -> Real | None:
+    """In real units."""
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return None
+    assert weights.quant is not None
+    outputs = weights.shape[0]
+    return bias_of(op, context, x.scale * np.broadcast_to(weights.quant.scales, (outputs,)), outputs)
+
+
+def _weights(op: Op, x: Tensor, weights: Tensor, y: Tensor, bias: Real | None) -> tuple[int, int]:
+    """What each half counts in, so that it holds all that matters: the high one has to go beyond the codes by what the
+    low one could take off again."""
+    assert weights.quant is not None and weights.data is not None
+    zeros = weights.quant.zero_points.astype(np.int16).reshape(-1, *(1,) * (weights.data.ndim - 1))
+    plain = weights.data.astype(np.int16) - zeros
+    kernels = [plain.reshape(weights.shape[0], 1, 1, -1)]
+    if op.kind == "transpose_conv":
+        kernels = met_together(plain, tuple(op.attrs["stride"]), (x.shape[1], x.shape[2]))
+    scale = x.scale * np.broadcast_to(weights.quant.scales, (weights.shape[0],)) / y.scale
+    added = 0.0 if bias is None else np.abs(bias) / y.scale
+    low = np.max([magnitudes(kernel) for kernel in kernels], axis=0) * 255 * scale + added
+    possible = np.max([extreme_sums(kernel, -128, 127) for kernel in kernels], axis=0) * scale * 256
+    high = np.minimum(possible, HIGHEST + 1 + low)
+    return _unit(high), _unit(low)
+
+
+def _unit(needed: Real) -> int:
+    found = 1 << max(0, ceil(log2(max(float(needed.max(initial=0.0)), 1.0) / HIGHEST)))
+    if not found <= _MOST_WEIGHT:
+        seen = f"a half of the sums reaches {found} times the codes of the output"
+        raise Refusal(
+            WIDE_SUMS, seen, f"{_MOST_WEIGHT} times", "check the scales: the output's is too small for its sums"
+        )
+    return found
+
+
+def _half(
+    op: Op, context: Context, halves: Halves, tensors: tuple[Tensor, Tensor, Tensor], bias: Real | None
+) -> tuple[list[TaskGroup], Semantics]:
+    """One layer of bytes with results of 16 bits, as a recipe for bytes lowers it: its tasks, and what they compute."""
+    inner, all_tensors = _inner(op, halves, tensors, bias)
+    codes, byte_recipe = halves.codes(tensors[0]), recipe_for(inner.kind)
+    assert byte_recipe is not None
+
+    def typical() -> list[Mapping[str, Codes]]:
+        return [{inner.inputs[0]: codes(one)} for one in context.facts.typical_codes(op.inputs[0])]
+
+    def drawn(draft: Context, lower: Recipe = byte_recipe) -> list[TaskGroup]:
+        _see_only(draft, inner, all_tensors, typical)
+        return lower(inner, draft)
+
+    form = attempt(context, drawn)
+    if isinstance(form, RefusedForm):
+        raise Refusal.of(form)
+    return context.take(replace(form, semantics={})), form.semantics[inner.name]
+
+
+def _inner(
+    op: Op, halves: Halves, tensors: tuple[Tensor, Tensor, Tensor], bias: Real | None
+) -> tuple[Op, tuple[Tensor, ...]]:
+    """The operator on one half, and its tensors."""
+    half, weights, sums = tensors
+    name = f"{op.outputs[0]} {'low' if half is halves.low else 'high'}"
+    added = () if bias is None else (Tensor(f"{name} bias", bias.shape, "float64", None, bias),)
+    attrs = {key: value for key, value in op.attrs.items() if key != "clip"}
+    inputs = (half.name, weights.name, *(t.name for t in added))
+    return Op(op.kind, name, inputs, (sums.name,), attrs, origin_of(op)), (half, weights, sums, *added)
+
+
+def _see_only(
+    context: Context, op: Op, tensors: tuple[Tensor, ...], typical: Callable[[], list[Mapping[str, Codes]]]
+) -> None:
+    """Makes a draft see an inner operator only. `typical`: codes of its input for typical inputs of the network."""
+    graph = Graph({t.name: t for t in tensors}, (op,), (), op.outputs)
+    alone = replace(context.facts, graph=graph, calibrate=typical, forms={}, user_allocated=frozenset())
+    context.facts = replace(alone, error_codes=WIDE_STEP)
+
+
+# ------------------------------------------------------------------------------------------ both halves in one epoch
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,33 +328,48 @@ def _is_depthwise(layer: ConvLayer) -> bool:
     return layer.weights.shape[3] == 1 and int(layer.op.attrs.get("groups", 1)) > 1
 
 
-def pair_of(
-    layers: tuple[ConvLayer, ConvLayer], halves: Halves, limits: WideSum, context: Context
-) -> tuple[list[TaskGroup], PairOfHalves, float]:
-    """The task of both halves, what it computes, and its error in codes. `layers`: as the recipes for bytes see them,
-    with results in codes of the output; the bias belongs to the low one."""
+def _pair(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
+    """Layers are as the recipes for bytes see them, with results in codes of the output; the bias belongs to the low
+    one."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    bias, limits = _bias(op, context, x, weights), WideSum.clipped(op.attrs.get("clip"))
+    halves = halves_of(x, context, origin_of(op), unsigned)
+    context.buffer(y.name)
+    layers = list[ConvLayer]()
+    for half, added in ((halves.high, None), (halves.low, bias)):
+        inner, tensors = _inner(op, halves, (half, weights, y), added)
+        draft = context.draft()
+        _see_only(draft, inner, tensors, lambda: [])
+        layers.append(_layer_of(inner, draft, weights))
     if limits.high < HIGHEST:
         raise Refusal(WIDE_CLIP, f"a clip at {limits.high}", "the end of 16 bits", "clip in a step of its own")
-    units = _units(layers)
     high, low = layers
-    gain = low.scale
-    zero = sum(unit.chain.subtracted - unit.layer.zero for unit in units[1:])
+    units = _units((high, low))
+    gain, zero = low.scale, units[1].chain.subtracted - low.zero
     if units[0].chain.subtracted != high.zero:
         raise Refusal(CONV_MODE, "high bytes with a zero point inside", "none", "read them signed")
-    offset = low.offset + gain * weight_sums(low.weights) * zero
-    rule, error = _rule(low, gain, offset, limits)
+    rule, error = _rule(low, gain, low.offset + gain * weight_sums(low.weights) * zero, limits)
     b = TaskBuilder(high.origin, f"conv {high.op.outputs[0]}")
     shifts = rule.out_shift, rule.out_shift + BYTE
     tails = [unit.add(b, context, shift) for unit, shift in zip(units, shifts, strict=True)]
     stream, out = b.unit(SUM, *tails), high.out
-    back = [*rule.units(0, high.outputs, units[0].kernels, out.height * out.width), *limits.back_units()]
+    back = [*rule.units(0, high.outputs, units[0].kernels, out.height * out.width), *map(move_unit, limits.back())]
     if 1 + len(back) > UNITS["ARITH"]:
         raise Refusal(CONV_MODE, f"{1 + len(back)} ARITHs", f"{UNITS['ARITH']}", "join the halves in a second epoch")
     for unit in back:
         stream = b.unit(unit, stream)
     b.write(stream, high.target, output_engine(out, units[0].kernels, 0, high.outputs // units[0].kernels))
-    shape = context.tensor(high.op.outputs[0]).shape
-    return [b.alone()], PairOfHalves(halves, units, rule, limits, shape), error
+    context.explain(op, PairOfHalves(halves, units, rule, limits, y.shape), error)
+    return [*halves.groups, b.alone()]
+
+
+def _layer_of(op: Op, context: Context, weights: Tensor, given: WideFeatures | None = None) -> ConvLayer:
+    """As the recipes for convolutions see it."""
+    if op.kind == "conv":
+        return layer_of(op, context, given=given)
+    outputs, inputs = weights.shape[0], int(np.prod(weights.shape[1:]))
+    rows = context.tensor(op.inputs[0]).elements // inputs
+    return layer_of(op, context, (1, rows, inputs), (1, rows, outputs), given)
 
 
 def _rule(low: ConvLayer, gain: Real, offset: Real, limits: WideSum) -> tuple[WideRequantisation, float]:
@@ -264,22 +465,21 @@ def _depthwise_unit(layer: ConvLayer, parts: tuple[Part, ...], kernels: int) -> 
     return None
 
 
-_COPY = "coarser codes"
-_MOST_COARSE = 32.0  # codes of 8 bits, whatever the user allows: then 8 bits would do
-_SIGMAS = 6.0  # of independent roundings, that their sum stays below
+# ------------------------------------------------------------------------------------------------------- in one pass
 
 
 def lower_in_one_pass(op: Op, weights: Tensor, context: Context) -> list[TaskGroup]:
     if not is_allowed(context):
         raise Refusal(CONV_MODE, "features of two bytes", "bytes, as the options ask", "leave out the option")
     x = context.tensor(op.inputs[0])
+    stored = x.name in context.coarse
     coarse = context.coarse.get(x.name) or needed_codes(op, weights, context)
     source, copies = context.buffer(x.name), list[TaskGroup]()
-    if x.name not in context.coarse and coarse != CoarseCodes(0, 0):
-        source, copies = coarse_copy(x, coarse, context, op.origin or (op.name,))
+    if not stored and coarse != CoarseCodes(0, 0):
+        source, copies = coarse_copy(x, coarse, context, origin_of(op))
     layer = wide_layer(op, weights, context, source, coarse)
     # whoever makes the copy: all of its readers see codes without their lowest bits
-    error = _copied_error(layer) if x.name not in context.coarse and coarse.dropped else 0.0
+    error = _copied_error(layer) if not stored and coarse.dropped else 0.0
     groups = lower_byte_layer(layer, context)
     means = context.semantics[op.name]
     context.explain(op, means.codes, means.error * WIDE_STEP + error, means.room)
@@ -293,15 +493,10 @@ def is_allowed(context: Context) -> bool:
 
 
 def wide_layer(op: Op, weights: Tensor, context: Context, source: str, coarse: CoarseCodes) -> ConvLayer:
-    """As the recipes for convolutions see it."""
     if op.kind not in ("conv", "dense"):
         raise Refusal(CONV_MODE, f"{op.kind} of 16 bits", "conv and dense in one pass", "read it byte by byte")
     given = WideFeatures(source, coarse, weights, never_negative(op.inputs[0], context.graph))
-    if op.kind == "conv":
-        return layer_of(op, context, given=given)
-    outputs, inputs = weights.shape[0], int(np.prod(weights.shape[1:]))
-    rows = context.tensor(op.inputs[0]).elements // inputs
-    return layer_of(op, context, (1, rows, inputs), (1, rows, outputs), given)
+    return _layer_of(op, context, weights, given)
 
 
 def needed_codes(op: Op, weights: Tensor, context: Context) -> CoarseCodes:
@@ -335,7 +530,7 @@ def coarse_copy(
         return context.shifted_copies[key], []
     target = context.shifted_copies[key] = context.scratch(2 * x.elements, _COPY)
     unit = changed(SCALAR, a=2, c=coarse.zero * coarse.step, shift_c=1, shift_out=coarse.dropped + 1)
-    return target, [through(source, target, x.elements, [unit], origin, f"{_COPY} of {x.name}")]
+    return target, [through([source], target, x.elements, [unit], (origin, f"{_COPY} of {x.name}"))]
 
 
 def _copied_error(layer: ConvLayer) -> float:
@@ -347,211 +542,9 @@ def _copied_error(layer: ConvLayer) -> float:
     return float((gain * (alike + _SIGMAS * np.sqrt(squares / 12))).max(initial=0.0))
 
 
-Real = NDArray[np.float64]
-
-ONE_PASS, TWO_PASSES = "codes of fewer bits in one pass", "high and low bytes"
-ONE_EPOCH, TWO_LAYERS = "both halves in one epoch", "a layer for each half"
-_MOST_WEIGHT = 8  # u and v: beyond, halves are too coarse to be worth it
-_ROUNDING = 0.5  # codes: of the second unit of the low half
-
-
-@dataclass(frozen=True, eq=False)
-class TwoHalves:
-    """What the tasks compute."""
-
-    halves: Halves
-    high: Semantics
-    low: Semantics
-    total: WideSum
-
-    def __call__(self, values: Sequence[Any]) -> list[Ints]:
-        high, low = (ints(means.codes([codes])[0]) for means, codes in self.layers(values[0]))
-        return [self.total(high, low)]
-
-    def layers(self, values: Any) -> list[tuple[Semantics, Ints]]:
-        """What each half computes, and the codes that it gets."""
-        pairs = ((self.halves.high, self.high), (self.halves.low, self.low))
-        return [(means, self.halves.codes(half)(ints(values))) for half, means in pairs]
-
-    @property
-    def error(self) -> float:
-        """Expected largest distance from exact arithmetic, in codes: both halves round to the nearest at the end."""
-        own = (half.error * WIDE_STEP + _ROUNDING for half in (self.high, self.low))
-        return sum(weight * error for weight, error in zip((self.total.a, self.total.b), own, strict=True))
-
-    @property
-    def room(self) -> float:
-        return min(self.high.room, self.low.room)
-
-
-@recipe("conv", "dense", "transpose_conv", wide=True)
-def lower_sums(op: Op, context: Context) -> list[TaskGroup]:
-    return lower_layer(op, context, context.tensor(op.inputs[1]))
-
-
-def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
-    """A convolution, or what can be seen as one."""
-    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
-    require_centred(x, y)
-    if context.numerics == "2.x":
-        raise Refusal(WIDE_CODES, "16 bits with the numbers of ST's 2.x", "8 bits there", "leave out --numerics 2.x")
-    if not (weights.is_constant and weights.dtype == "int8" and weights.quant is not None):
-        seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
-        raise Refusal(CONV_WEIGHTS, seen, "constant 8-bit weights", "quantise the weights to int8 (16x8)")
-    one = attempt(context, partial(lower_in_one_pass, op, weights))
-    if x.name in context.coarse or y.name in context.coarse:
-        return context.take(one)
-    two = attempt(context, partial(_in_two_passes, op, weights))
-    tried = {ONE_PASS: one, TWO_PASSES: two}
-    offers = [Offer(form, label, _price(form)) for label, form in tried.items() if isinstance(form, Form)]
-    context.refused += [one] if isinstance(one, RefusedForm) else []
-    return take_best(context, offers) if offers else context.take(two)
-
-
-def _in_two_passes(op: Op, weights: Tensor, context: Context) -> list[TaskGroup]:
-    signs = (True, False) if never_negative(op.inputs[0], context.graph) else (False,)
-    draws = [partial(_cheaper, op, weights, unsigned) for unsigned in signs]
-    return choose(context, in_order(AS_STORED, draws), blame_last=True)
-
-
-def _cheaper(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
-    """Both halves in one epoch, or as layers of their own."""
-    draws = {TWO_LAYERS: _layer} | ({ONE_EPOCH: _pair} if op.kind in ("conv", "dense") else {})
-    tried = {label: attempt(context, partial(draw, op, weights, unsigned)) for label, draw in draws.items()}
-    offers = [Offer(form, label, _price(form)) for label, form in tried.items() if isinstance(form, Form)]
-    context.refused += [form for form in tried.values() if isinstance(form, RefusedForm)]
-    return take_best(context, offers) if offers else context.take(tried[TWO_LAYERS])
-
-
-def _price(form: Form) -> float:
-    """What choices compare, with errors of 16 bits weighed as such."""
-    return objective(form.cycles, form.error / WIDE_STEP, form.scratch_bytes, form.target.machine)
-
-
-def _pair(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
-    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
-    bias = _bias(op, context, x, weights)
-    halves = halves_of(x, context, op.origin or (op.name,), unsigned)
-    context.buffer(y.name)
-    layers = [
-        _as_bytes(context, halves, *_inner(op, halves, (half, weights, y), added))
-        for half, added in ((halves.high, None), (halves.low, bias))
-    ]
-    groups, meaning, error = pair_of((layers[0], layers[1]), halves, WideSum(**_limits(op)), context)
-    context.explain(op, meaning, error)
-    return [*halves.groups, *groups]
-
-
-def _as_bytes(context: Context, halves: Halves, op: Op, tensors: tuple[Tensor, ...]) -> ConvLayer:
-    """A half as the recipes for bytes see it."""
-    draft = context.draft()
-    inside(draft, op, tensors, lambda: [])
-    if op.kind == "conv":
-        return layer_of(op, draft)
-    (outputs, inputs), elements = tensors[1].shape, tensors[0].elements
-    return layer_of(op, draft, (1, elements // inputs, inputs), (1, elements // inputs, outputs))
-
-
-def _layer(op: Op, weights: Tensor, unsigned: bool, context: Context) -> list[TaskGroup]:
-    """With high bytes that have no sign, or with signed ones."""
-    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
-    bias = _bias(op, context, x, weights)
-    total = replace(_weights(op, x, weights, y, bias), **_limits(op))
-    halves = halves_of(x, context, op.origin or (op.name,), unsigned)
-    high_sums = scratch_tensor(context, y, "int16", y.scale * total.a)
-    low_sums = scratch_tensor(context, y, "int16", y.scale * total.b)
-    high = _half(op, context, halves, (halves.high, weights, high_sums), None)
-    low = _half(op, context, halves, (halves.low, weights, low_sums), bias)
-    meaning = TwoHalves(halves, high[1], low[1], total)
-    context.explain(op, meaning, meaning.error, meaning.room)
-    sums = high_sums.name, low_sums.name
-    return [*halves.groups, *_side_by_side(high[0], low[0]), _joined(op, context, sums, y, total)]
-
-
-def _limits(op: Op) -> dict[str, int]:
-    low, high = wide_clip(op.attrs.get("clip"))
-    return {"low": low, "high": high}
-
-
-def _bias(op: Op, context: Context, x: Tensor, weights: Tensor) -> Real | None:
-    """In real units."""
-    if len(op.inputs) < 3 or not op.inputs[2]:
-        return None
-    assert weights.quant is not None
-    outputs = weights.shape[0]
-    return bias_of(op, context, x.scale * np.broadcast_to(weights.quant.scales, (outputs,)), outputs)
-
-
-def _weights(op: Op, x: Tensor, weights: Tensor, y: Tensor, bias: Real | None) -> WideSum:
-    """What each half counts in, so that it holds all that matters: the high one has to go beyond the codes by what the
-    low one could take off again."""
-    assert weights.quant is not None and weights.data is not None
-    zeros = weights.quant.zero_points.astype(np.int16).reshape(-1, *(1,) * (weights.data.ndim - 1))
-    plain = weights.data.astype(np.int16) - zeros
-    kernels = [plain.reshape(weights.shape[0], 1, 1, -1)]
-    if op.kind == "transpose_conv":
-        kernels = met_together(plain, tuple(op.attrs["stride"]), (x.shape[1], x.shape[2]))
-    scale = x.scale * np.broadcast_to(weights.quant.scales, (weights.shape[0],)) / y.scale
-    added = 0.0 if bias is None else np.abs(bias) / y.scale
-    low = np.max([magnitudes(kernel) for kernel in kernels], axis=0) * 255 * scale + added
-    possible = np.max([extreme_sums(kernel, -128, 127) for kernel in kernels], axis=0) * scale * 256
-    high = np.minimum(possible, HIGHEST + 1 + low)
-    return WideSum(_unit(high), _unit(low))
-
-
-def _unit(needed: Real) -> int:
-    found = 1 << max(0, ceil(log2(max(float(needed.max(initial=0.0)), 1.0) / HIGHEST)))
-    if not found <= _MOST_WEIGHT:
-        raise Refusal(
-            WIDE_SUMS,
-            f"a half of the sums reaches {found} times the codes of the output",
-            f"{_MOST_WEIGHT} times",
-            "check the scales: the output's is too small for its sums",
-        )
-    return found
-
-
-def _half(
-    op: Op, context: Context, halves: Halves, tensors: tuple[Tensor, Tensor, Tensor], bias: Real | None
-) -> tuple[list[TaskGroup], Semantics]:
-    """One layer of bytes with results of 16 bits."""
-    inner, all_tensors = _inner(op, halves, tensors, bias)
-    typical = partial(_typical, context, op.inputs[0], halves.codes(tensors[0]))
-    return lower_inner(inner, all_tensors, typical, context)
-
-
-def _inner(
-    op: Op, halves: Halves, tensors: tuple[Tensor, Tensor, Tensor], bias: Real | None
-) -> tuple[Op, tuple[Tensor, ...]]:
-    half, weights, sums = tensors
-    name = f"{op.outputs[0]} {'low' if half is halves.low else 'high'}"
-    added = () if bias is None else (Tensor(f"{name} bias", bias.shape, "float64", None, bias),)
-    attrs = {key: value for key, value in op.attrs.items() if key != "clip"}
-    inputs, origin = (half.name, weights.name, *(t.name for t in added)), op.origin or (op.name,)
-    return Op(op.kind, name, inputs, (sums.name,), attrs, origin), (half, weights, sums, *added)
-
-
-def _typical(context: Context, name: str, codes: Any) -> list[NDArray[Any]]:
-    return [codes(one) for one in context.facts.typical_codes(name)]
-
-
-def _side_by_side(one: Sequence[TaskGroup], other: Sequence[TaskGroup]) -> list[TaskGroup]:
-    """Halves do not depend on each other."""
-    pairs = zip_longest(one, other, fillvalue=TaskGroup(()))
-    return [TaskGroup((*a.tasks, *b.tasks)) for a, b in pairs]
-
-
-def _joined(op: Op, context: Context, sums: tuple[str, str], y: Tensor, total: WideSum) -> TaskGroup:
-    named = op.origin or (op.name,), f"halves of {op.name}"
-    return two_through(sums, context.buffer(y.name), y.elements, [], total.units(), named)
-
-
-KINDS = ("conv", "dense")
-_CLIPS = ((LOWEST, HIGHEST), (0, HIGHEST))
-
-
 def coarse_tensors(context: Context, but: frozenset[str]) -> Mapping[str, CoarseCodes]:
-    """Written by one such layer and read by others only, each of which says how many bits its sums hold."""
+    """Tensors that are stored on a coarser scale: written by one such layer and read by others only, each of which says
+    how many bits its sums hold."""
     facts, found = context.facts, dict[str, CoarseCodes]()
     if facts.numerics == "2.x" or not is_allowed(context):
         return found
@@ -559,43 +552,27 @@ def coarse_tensors(context: Context, but: frozenset[str]) -> Mapping[str, Coarse
         if tensor.dtype != "int16" or name in but or name in facts.graph.outputs:
             continue
         producer, readers = facts.graph.producers.get(name), facts.graph.consumers.get(name, [])
-        if producer is None or not readers or not _clips(producer, context):
+        if producer is None or not readers:
             continue
-        if all(_reads(op, name, context) for op in readers) and _is_layer(producer, context):
-            codes = _codes(readers, context)
-            if codes is not None:
-                found[name] = codes
+        low, high = producer.attrs.get("clip") or (LOWEST, HIGHEST)
+        one_end = (max(LOWEST, int(low)), min(HIGHEST, int(high))) in _CLIPS  # that one unit gives its results
+        alone = all(op.inputs[0] == name and op.inputs.count(name) == 1 for op in readers)
+        if not one_end or not alone or not all(_is_layer(op, context) for op in (*readers, producer)):
+            continue
+        try:
+            needs = [needed_codes(op, context.tensor(op.inputs[1]), context) for op in readers]
+        except Refusal:
+            continue
+        found[name] = CoarseCodes(max(one.dropped for one in needs))
     return found
 
 
-def _codes(readers: list[Op], context: Context) -> CoarseCodes | None:
-    try:
-        needs = [needed_codes(op, context.tensor(op.inputs[1]), context) for op in readers]
-    except Refusal:
-        return None
-    return CoarseCodes(max(one.dropped for one in needs))
-
-
 def _is_layer(op: Op, context: Context) -> bool:
-    if op.kind not in KINDS or op.name in context.facts.on_cpu:
+    if op.kind not in ("conv", "dense") or op.name in context.facts.on_cpu:
         return False
-    weights = context.tensor(op.inputs[1])
-    try:
-        require_centred(context.tensor(op.inputs[0]), context.tensor(op.outputs[0]))
-    except Refusal:
-        return False
-    return _constant(weights)
+    centred = is_centred(context.tensor(op.inputs[0])) and is_centred(context.tensor(op.outputs[0]))
+    return centred and _are_weights(context.tensor(op.inputs[1]))
 
 
-def _constant(weights: Tensor) -> bool:
-    return weights.is_constant and weights.dtype == "int8" and weights.quant is not None
-
-
-def _reads(op: Op, name: str, context: Context) -> bool:
-    return op.inputs[0] == name and op.inputs.count(name) == 1 and _is_layer(op, context)
-
-
-def _clips(op: Op, context: Context) -> bool:
-    """Whether one unit ends its results."""
-    clip = op.attrs.get("clip")
-    return clip is None or (max(LOWEST, int(clip[0])), min(HIGHEST, int(clip[1]))) in _CLIPS
+def _are_weights(tensor: Tensor) -> bool:
+    return tensor.is_constant and tensor.dtype == "int8" and tensor.quant is not None
