@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.pool.maxima import cascade
 from atonc.compiler.lower.pool.means import Line
+from atonc.compiler.lower.pool.recipe import cascade
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.operators import divided
 from atonc.compiler.ops import run_graph
