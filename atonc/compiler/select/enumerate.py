@@ -33,7 +33,7 @@ class Draft(Protocol):
     def take(self, form: Form) -> list[TaskGroup]: ...
 
 
-class Step(Protocol):
+class FormStep(Protocol):
     """What a row does to its subject; the next decisions see what comes of it."""
 
     def prepare(self, subject: Any, draft: Any) -> Any: ...
@@ -73,7 +73,7 @@ class Found:
         return replace(self.form, refused=self.refused, alternatives=self.beaten)
 
 
-Steps = tuple[Step, ...]
+Steps = tuple[FormStep, ...]
 Outcome = Found | RefusedForm
 Deciding = Generator[Any, Outcome, Outcome]
 Decision = Callable[[Any, Any], Deciding | None]
@@ -127,7 +127,7 @@ def tried(
 def cheapest(
     rows: Iterable[tuple[str, Steps]], refused: RefusedForm | None = None, blame_last: bool = False
 ) -> Deciding:
-    """Of all rows the one that costs least, the first of equals."""
+    """Takes the one of all rows that costs least, the first of equals."""
     offers, others = yield from tried(rows)
     if offers:
         return best(offers)[1].after(others)

@@ -270,7 +270,7 @@ def cuts(blocks: CutBlocks | object, draft: Context) -> Deciding | None:
 
 
 def _as_all_rows(blocks: CutBlocks, draft: Context) -> Deciding:
-    """Of bands of a stripe: the cut that rounds as all rows do."""
+    """Which bands of a stripe: the cut that rounds as all rows do."""
     layer, most = blocks.layer, blocks.most
     assert layer.rounds_as is not None
     rows = [(SLICES, blocks.epochs([blocks.whole], blocks.share)), (SLICES, blocks.epochs([blocks.whole], most))]
