@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atonc.compiler.ir import Graph
-from atonc.compiler.lower.conv.even_lanes import Work, epochs_cycles, even_epochs, in_turns, meeting
+from atonc.compiler.lower.conv.lanes import Work, epochs_cycles, even_epochs, in_turns, meeting
 from atonc.compiler.plan.policy import EPOCH_CYCLES
 from atonc.compiler.plan.streams import Area
 from tests.compiler.golden_graphs import Sketch

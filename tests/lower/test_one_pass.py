@@ -10,8 +10,7 @@ import pytest
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.conv.requantise import Accumulated
-from atonc.compiler.lower.conv.wide_lines import MOST_OFF, WideLine, line_rules
-from atonc.compiler.lower.conv.wide_results import AS_CODES, WideEnd, wide_end
+from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_OFF, WideEnd, WideLine, line_rules, wide_end
 from atonc.compiler.lower.map_ops import map_ops
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import requantised

@@ -11,9 +11,8 @@ import pytest
 
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
-from atonc.compiler.lower.conv.coefficients import WHOLE_FORMAT
-from atonc.compiler.lower.conv.requantise import Accumulated
-from atonc.compiler.lower.conv.transposed import met_together
+from atonc.compiler.lower.conv.kernel_parts import met_together
+from atonc.compiler.lower.conv.requantise import WHOLE_FORMAT, Accumulated
 from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.lower.semantics.run import mapped_op

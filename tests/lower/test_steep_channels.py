@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atonc.compiler.frontends.tflite_ops import shifts_overflow
 from atonc.compiler.ir import Graph, Op
-from atonc.compiler.lower.conv.steep_channels import STEEP, tame
+from atonc.compiler.lower.conv.requantise import STEEP, tame
 from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, constant, graph_of, run
 

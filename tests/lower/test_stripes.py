@@ -13,7 +13,7 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.conv.cuts import Rows, with_rows
-from atonc.compiler.lower.conv.layer_of import layer_of
+from atonc.compiler.lower.conv.layer import layer_of
 from atonc.compiler.lower.conv.prepare import ShiftedCopy
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.place import BoardMemory

@@ -9,7 +9,7 @@ import pytest
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.conv.kernel_parts import Part
-from atonc.compiler.lower.conv.row_tiles import row_tiles
+from atonc.compiler.lower.conv.lanes import row_tiles
 from atonc.compiler.ops import run_graph
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.types import EpochPlan, StepPlan

@@ -11,7 +11,7 @@ import pytest
 
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.layer_of import layer_of
+from atonc.compiler.lower.conv.layer import layer_of
 from atonc.compiler.lower.conv.recipe import padding
 from atonc.compiler.plan import policy
 from atonc.compiler.plan.build import TaskBuilder

@@ -10,8 +10,8 @@ from math import inf
 import numpy as np
 
 from atonc.compiler.ir import Array, Graph, Op, Tensor
+from atonc.compiler.lower.conv.chains import LOWEST, subtractable
 from atonc.compiler.lower.conv.passes_2x import PassShape, needs_unsigned
-from atonc.compiler.lower.conv.reading import LOWEST, subtractable
 from atonc.compiler.lower.sizes import free_bytes
 from atonc.compiler.ops import is_move
 from atonc.compiler.plan.policy import MANY_CHANNELS, MOST_CODES, NpuRamBudget

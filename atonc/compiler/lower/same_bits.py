@@ -17,8 +17,10 @@ def same_bits(form: Form, op: str) -> Iterator[tuple[str, Form]]:
     """By label: the whole form with another cut, in front of and behind what else it does."""
     for other in form.alternatives if op in form.semantics else ():
         at = _position(other.chosen_form.groups, form.groups)
-        if at is not None and (other.label in SAME_BITS or _alike(form, other.form, op)):
-            yield other.label, _instead(form, other, at)
+        if at is None or other.form is None:
+            continue
+        if other.label in SAME_BITS or _alike(form, other.form, op):
+            yield other.label, _instead(form, other, other.form, at)
 
 
 def _alike(form: Form, other: Form, op: str) -> bool:
@@ -28,23 +30,23 @@ def _alike(form: Form, other: Form, op: str) -> bool:
 
 def taking(form: Form, op: str, label: str | None) -> Form:
     """The form with the cut of this name, where there is such a one; else as it is."""
-    return next((other for known, other in same_bits(form, op) if known == label), form)
+    return next((other for known, other in same_bits(form, op) if known == label), form) if label else form
 
 
-def _instead(form: Form, other: Alternative, at: int) -> Form:
+def _instead(form: Form, other: Alternative, new: Form, at: int) -> Form:
     """The alternative is the chosen one now, and the other way round."""
     behind = form.groups[at + len(other.chosen_form.groups) :]
     rivals = tuple(
-        replace(one, chosen=other.label, chosen_form=other.form, because=DECIDED)
+        replace(one, chosen=other.label, chosen_form=new, because=DECIDED)
         for one in form.alternatives
         if one.chosen_form is other.chosen_form and one is not other
     )
     return replace(
         form,
-        groups=(*form.groups[:at], *other.form.groups, *behind),
-        buffers={**form.buffers, **other.form.buffers},
-        earlier={**form.earlier, **other.form.earlier},  # kernels that several layers read are the first one's
-        alternatives=(*rivals, Alternative(other.chosen, other.chosen_form, other.label, other.form, DECIDED)),
+        groups=(*form.groups[:at], *new.groups, *behind),
+        buffers={**form.buffers, **new.buffers},
+        earlier={**form.earlier, **new.earlier},  # kernels that several layers read are the first one's
+        alternatives=(*rivals, Alternative(other.chosen, other.chosen_form, other.label, new, DECIDED)),
     )
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.cuts import Rows, cut_rows, rows_seen, with_rows
-from atonc.compiler.lower.conv.layer_of import layer_of
+from atonc.compiler.lower.conv.layer import layer_of
 from atonc.compiler.lower.conv.recipe import lower_layer
 from atonc.compiler.lower.elementwise.function import EDGES, lower_rows
 from atonc.compiler.lower.registry import recipe_for

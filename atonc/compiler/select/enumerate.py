@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from math import inf
 from typing import Any, Protocol, Self
 
 from atonc.compiler.plan.task import TaskGroup
@@ -73,6 +75,13 @@ class Found:
         return replace(self.form, refused=self.refused, alternatives=self.beaten)
 
 
+@dataclass(frozen=True)
+class Later:
+    """A row that is not built yet: the answer is a function that does."""
+
+    steps: Steps
+
+
 Steps = tuple[FormStep, ...]
 Outcome = Found | RefusedForm
 Deciding = Generator[Any, Outcome, Outcome]
@@ -122,6 +131,43 @@ def tried(
         else:
             refused.append(found)
     return offers, refused
+
+
+def cheapest_of(rows: Sequence[tuple[str, Steps, float]]) -> Deciding:
+    """The same of rows that take at least so many cycles each: those that cannot cost less than what was found by then
+    are not built before somebody asks for them."""
+    order = sorted(range(len(rows)), key=lambda k: rows[k][2])
+    found: dict[int, Found] = {}
+    refused: dict[int, RefusedForm] = {}
+    unbuilt: dict[int, Callable[[], Form | None]] = {}
+    lowest = inf
+    for k in order:
+        _, steps, least = rows[k]
+        if least > lowest:
+            later: Any = yield Later(steps)
+            unbuilt[k] = later
+            continue
+        outcome = yield steps
+        if isinstance(outcome, RefusedForm):
+            refused[k] = outcome
+        else:
+            found[k] = outcome
+            lowest = min(lowest, outcome.form.cost) if len(rows) > 1 else lowest
+    others = [refused[k] for k in sorted(refused)]
+    if not found:
+        return others[0]
+    chosen = min(sorted(found), key=lambda k: found[k].form.cost) if len(found) > 1 else next(iter(found))
+    label, best_form = rows[chosen][0], found[chosen].form
+    beaten = [
+        Alternative(other, found[k].form if k in found else None, label, best_form, "", least, unbuilt.get(k, _none))
+        for k, (other, _, least) in enumerate(rows)
+        if k != chosen and k not in refused
+    ]
+    return Found(best_form, found[chosen].refused, (*beaten, *found[chosen].beaten)).after(others)
+
+
+def _none() -> None:
+    return None
 
 
 def cheapest(
@@ -194,6 +240,9 @@ def enumerated(subject: Any, below: Draft, decisions: Sequence[Decision]) -> Out
             open_decisions.pop()
             outcome = refusal.refused
             continue
+        if isinstance(row, Later):
+            outcome = partial(_built_later, before, row.steps)
+            continue
         try:
             state = _prepared(before, row)
         except Refusal as refusal:
@@ -225,6 +274,14 @@ def _built(state: _State) -> Form:
     draft = state.draft
     groups = state.subject.build(draft)
     return draft.done([*draft.before, *groups, *reversed(draft.behind)])
+
+
+def _built_later(before: _State, steps: Steps) -> Form | None:
+    """A row behind which nothing is left to decide."""
+    try:
+        return _built(_prepared(before, steps))
+    except Refusal:
+        return None
 
 
 def _each(pieces: Pieces, draft: Draft) -> Deciding:

@@ -99,16 +99,23 @@ class Form:
         return policy.objective(self.cycles, self.error, self.scratch_bytes, self.target.machine)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Alternative:
     """A form that was possible, and the one that was chosen instead; `because`: of its rank, or nothing: of its cost.
-    Cycles of both are worked out when somebody asks."""
+    Cycles of both are worked out when somebody asks. One that could not cost less was not even built (`later` does)."""
 
     label: str
-    form: Form
+    built: Form | None
     chosen: str
     chosen_form: Form
     because: str = ""
+    least_cycles: float = 0.0  # of one that is not built: it takes no fewer
+    later: Callable[[], Form | None] = lambda: None
+
+    @cached_property
+    def form(self) -> Form | None:
+        """None: there is no such form after all."""
+        return self.built or self.later()
 
 
 class Refusal(Exception):

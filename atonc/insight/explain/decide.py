@@ -288,8 +288,13 @@ def of_form(form: Form | None) -> Iterator[Decision]:
         if one.label and one.chosen and not one.because:
             rivals.setdefault(one.chosen, []).append(one)
     for chosen, others in rivals.items():
-        dearer = ", ".join(f"{one.label} {one.form.cycles:,}" for one in others)
+        dearer = ", ".join(f"{one.label} {_cycles(one)}" for one in others)
         yield decision(rules.CHEAPEST, f"{chosen}: {others[0].chosen_form.cycles:,} cycles; {dearer}")
+
+
+def _cycles(one: Alternative) -> str:
+    """Of a form that could not win: what it takes at least."""
+    return f"{one.built.cycles:,}" if one.built else f"at least {one.least_cycles:,.0f}"
 
 
 def at_clocks(

@@ -2,6 +2,8 @@
 
 What a setting was seen with depends on how features are read, on the window and its padding, and on how sums go on from
 unit to unit and from pass to pass.
+
+How units may read the features of a layer: bytes as they are, or with a zero point taken off.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part, out_size
-from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
+from atonc.compiler.select.form import Refusal, without_evidence
 from atonc.compiler.select.rules import CONV_MODE
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
@@ -29,7 +31,7 @@ from atonc.machine.hw.limits import (
     convacc_sizes,
 )
 from atonc.machine.hw.safety import mode_keys
-from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.safety.evidence import Feature, Trust
 from atonc.machine.hw.safety.evidence.seen import frame_seen, padding_seen, picture_trusted
 from atonc.machine.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 
@@ -253,3 +255,35 @@ def unit_config(
         raw_out=int(not last),
         **changes,
     )
+
+
+FSUB = "CONVACC FSUB"
+LOWEST = -128  # zero point of what a ReLU leaves
+
+
+def subtractable(zero: int, trust: Trust) -> bool:
+    """Whether units may take this from signed features."""
+    return trust.allows(trust.grade(Feature(FSUB, "signed", zero)))
+
+
+def modes(zero: int, shifted: bool, exactly: bool, trust: Trust) -> list[FeatureMode]:
+    """`exactly`: the zero point itself, since units pad with zeros. Without padding a unit may subtract any number: the
+    bias makes up for it."""
+    deep = [FeatureMode(1, shifted, deep=True, packed_frame=packed) for packed in (True, False)]
+    if shifted:
+        return [FeatureMode(1, unsigned=True), *deep]
+    if zero == 0:
+        return [FeatureMode(1), *deep] if exactly else [FeatureMode(1), *deep, FeatureMode(2, offset=1)]
+    near = (zero,) if exactly else (zero, zero + 1, zero - 1)
+    subtracted = [FeatureMode(2, offset=number) for number in near if subtractable(number, trust)][:1]
+    if exactly and not subtracted:
+        graded = trust.grade(Feature(FSUB, "signed", zero))
+        raise Refusal.of(without_evidence(graded))
+    # features of one byte, all as they are: the bias makes up for the zero point
+    return subtracted if exactly else [*subtracted, FeatureMode(1), *deep]
+
+
+def nearest(found: list[FeatureMode], zero: int) -> list[FeatureMode]:
+    """Those that leave least of the zero point in the sums."""
+    least = min((abs(mode.offset - zero) for mode in found), default=0)
+    return [mode for mode in found if abs(mode.offset - zero) == least]

@@ -104,5 +104,5 @@ def _offers(found: Found) -> Iterator[tuple[str, Found]]:
     """The form, and whatever was cut otherwise in it: with kernels in RAM, or an operator behind it, that may pay."""
     yield ANYWHERE, found
     for one in found.beaten:
-        if one.chosen_form is found.form:
+        if one.chosen_form is found.form and one.form is not None:
             yield f"{one.label}, {ANYWHERE}", Found(one.form)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.prepare import CopiedRows
-from atonc.compiler.lower.conv.typical_sums import Codes
+from atonc.compiler.lower.conv.weight_sums import Codes
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.select.enumerate import AS_IT_IS, Pieces

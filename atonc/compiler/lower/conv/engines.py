@@ -55,12 +55,6 @@ def feature_engine(view: Area, frames: Frames, mode: FeatureMode) -> StrengConfi
     return require_seen(changed(engine(view, frames, word_bytes=3, depth=depth, looped=True), raw_out=1))
 
 
-SHIFT_CODES = ArithConfig(  # (x + 128) mod 256, exactly as every public network writes it
-    a=16384, b=32, combine_bc=1, shift_out=14, round_mode=1, out_bytes=1, bytes_x=1, out_bytes_x=1, bytes_y=1,
-    out_bytes_y=1,
-)  # fmt: skip
-
-
 def requantise(b: TaskBuilder, units: list[ArithConfig], source: str, gate: dict[str, int]) -> str:
     """The ARITHs one behind the other; a gate in front of the first keeps only finished sums."""
     for unit in units:

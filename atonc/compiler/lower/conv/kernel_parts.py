@@ -2,13 +2,20 @@
 
 Kernels become 1x1 or 3x3 windows with stride 1 or 2 on views of the input. Larger kernels are cut, dilation and other
 strides become views that skip rows and columns. All terms of a convolution have the same output size.
+
+Convolutions tap by tap: every tap of the kernel is a 1x1 window on a shifted part of the picture.
+
+For what no 3x3 window was seen on: lines and columns alone, and dilations so large that a window holds a single pixel.
+Outputs that see the same taps go together, so nothing is ever padded.
+
+Transposed convolutions as plain ones: outputs with the same remainder modulo the stride see the same few taps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from typing import Protocol
 
 import numpy as np
@@ -367,3 +374,125 @@ def unit_parts(phase: Phase, first: int, count: int, trust: Trust) -> tuple[Part
     plain = all(is_plain(part) and part.area.channels >= LEAST_PLAIN for part in phase.parts)
     parts = phase.parts if plain else [widen(part, trust) for part in phase.parts]
     return tuple(piece for part in parts for piece in narrow(part, slice(first, first + count)))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Outputs along one axis, `step` apart, that see the same taps, and the input of each tap for the first of them."""
+
+    first: int
+    count: int
+    inputs: tuple[tuple[int, int], ...]  # tap, input
+    step: int = 1
+
+
+def tap_phases(area: Area, weights: Weights, sliding: Sliding) -> list[Phase]:
+    moves = sliding.stride, sliding.dilation, sliding.padding[:2], sliding.out_size
+    axes = zip((area.height, area.width), weights.shape[1:3], *moves, strict=True)
+    return _phases(area, weights, [list(_plain(*axis)) for axis in axes], sliding.stride)
+
+
+def transposed_tap_phases(
+    area: Area, weights: Weights, stride: tuple[int, int], cut: tuple[int, int], out_size: tuple[int, int]
+) -> list[Phase]:
+    """The same of a transposed convolution, whose outputs with one remainder modulo the stride see neighbours."""
+    axes = zip((area.height, area.width), weights.shape[1:3], stride, cut, out_size, strict=True)
+    return _phases(area, weights, [list(_transposed(*axis)) for axis in axes], (1, 1))
+
+
+def _phases(area: Area, weights: Weights, axes: Sequence[Sequence[Stretch]], stride: tuple[int, int]) -> list[Phase]:
+    found = []
+    for row, column in product(*axes):
+        parts = seeing(_tap_parts(area, weights, row, column, stride))
+        found.append(Phase(row.first, column.first, row.step, column.step, row.count, column.count, parts))
+    return found
+
+
+def _plain(size: int, taps: int, stride: int, dilation: int, before: int, outputs: int) -> Iterator[Stretch]:
+    yield from _stretches(size, {tap: tap * dilation - before for tap in range(taps)}, stride, outputs)
+
+
+def _transposed(size: int, taps: int, stride: int, cut: int, outputs: int) -> Iterator[Stretch]:
+    for rest in range(min(stride, outputs)):
+        starts = {tap: (rest + cut - tap) // stride for tap in range((rest + cut) % stride, taps, stride)}
+        for found in _stretches(size, starts, 1, -(-(outputs - rest) // stride)):
+            yield replace(found, first=rest + found.first * stride, step=stride)
+
+
+def _stretches(size: int, starts: Mapping[int, int], stride: int, outputs: int) -> Iterator[Stretch]:
+    """Outputs between places where a tap enters or leaves the input; each tap sees `starts` for the first output."""
+    inside = {}
+    for tap, start in starts.items():
+        first, end = max(0, -(start // stride)), min(outputs, -((start - size) // stride))
+        if first < end:
+            inside[tap] = first, end
+    edges = sorted({0, outputs, *(edge for span in inside.values() for edge in span)})
+    for first, end in pairwise(edges):
+        seen = [tap for tap, (since, until) in inside.items() if since <= first < until]
+        yield Stretch(first, end - first, tuple((tap, first * stride + starts[tap]) for tap in seen))
+
+
+def _tap_parts(
+    area: Area, weights: Weights, rows: Stretch, columns: Stretch, stride: tuple[int, int]
+) -> Iterator[Part]:
+    for tap_y, y in rows.inputs:
+        for tap_x, x in columns.inputs:
+            view = stepped(area, y, stride[0], rows.count, x, stride[1], columns.count)
+            yield Part(view, weights[:, tap_y : tap_y + 1, tap_x : tap_x + 1], (0, 0, 0, 0), 1)
+
+
+def transposed_phases(
+    area: Area, weights: Weights, stride: tuple[int, int], cut: tuple[int, int], out_size: tuple[int, int]
+) -> list[Phase]:
+    """`cut`: rows and columns that are dropped at the top and left of the full result.
+
+    Output y collects x[(y + cut - k) / stride] * w[k] over the taps k for which that is an integer.
+    """
+    phases = []
+    for row in range(min(stride[0], out_size[0])):
+        for column in range(min(stride[1], out_size[1])):
+            height, width = -(-(out_size[0] - row) // stride[0]), -(-(out_size[1] - column) // stride[1])
+            rows = _taps(weights.shape[1], stride[0], row + cut[0])
+            columns = _taps(weights.shape[2], stride[1], column + cut[1])
+            parts = tuple(_transposed_parts(area, weights, rows, columns, (height, width)))
+            if not parts:  # no tap at all: only the bias remains, from a kernel of zeros
+                parts = tuple(_transposed_parts(area, weights * 0, ([0], 0), ([0], 0), (height, width)))
+            phases.append(Phase(row, column, stride[0], stride[1], height, width, parts))
+    return phases
+
+
+def _taps(size: int, stride: int, position: int) -> tuple[list[int], int]:
+    """The taps that meet the first output of the phase, in the order of the inputs, and the first input."""
+    taps = list(range(position % stride, size, stride))[::-1]
+    return taps, position // stride - (len(taps) - 1)
+
+
+def _transposed_parts(
+    area: Area, weights: Weights, rows: tuple[list[int], int], columns: tuple[list[int], int], size: tuple[int, int]
+) -> list[Part]:
+    parts = []
+    for y in range(0, len(rows[0]), WINDOW):
+        for x in range(0, len(columns[0]), WINDOW):
+            taps_y, taps_x = rows[0][y : y + WINDOW], columns[0][x : x + WINDOW]
+            vertical = _axis(area.height, rows[1] + y, len(taps_y), size[0])
+            horizontal = _axis(area.width, columns[1] + x, len(taps_x), size[1])
+            if vertical is not None and horizontal is not None:
+                parts.append(part_of(area, weights[:, taps_y][:, :, taps_x], vertical, horizontal, 1))
+    return parts
+
+
+def _axis(size: int, start: int, taps: int, outputs: int) -> WindowAxis | None:
+    return axis_of(size, start, 1, taps, 1, outputs)
+
+
+def met_together(weights: Weights, stride: tuple[int, int], size: tuple[int, int]) -> list[Weights]:
+    """The parts of a kernel that one output may sum on a picture of this size, in the order of the inputs."""
+    rows, columns = (list(_met(*axis)) for axis in zip(weights.shape[1:3], stride, size, strict=True))
+    return [weights[:, some][:, :, others] for some in rows for others in columns]
+
+
+def _met(taps: int, stride: int, size: int) -> Iterator[list[int]]:
+    for rest in range(min(stride, taps)):
+        own = list(range(rest, taps, stride))[::-1]
+        count = min(len(own), size)
+        yield from (own[first : first + count] for first in range(len(own) - count + 1))

@@ -3,38 +3,191 @@
 Every lane has engines of its own, on the same features, and a writer of its own, as published programs have them. It
 keeps the rule of the chain that it is cut from, and its roundings, so results are the same bit for bit. Which cut pays
 is asked of the cycle model: lanes share the flash and the banks, and every additional engine makes the program longer.
+
+Which jobs of a layer share an epoch, and how many of its lanes each gets, so that all lanes end together.
+
+Groups of channels have shifts of their own, so a chain does one group. Side by side as they are, the longest lets the
+other lanes wait, and groups that meet in a word of the bus cannot stand side by side at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from math import gcd
+from functools import cached_property, partial
+from itertools import combinations
+from math import gcd, lcm
+from typing import NamedTuple, TypeVar
 
+from atonc.compiler.ir import Graph
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, kernel_stream, meaning
 from atonc.compiler.lower.conv.engines import output_engine, requantise
-from atonc.compiler.lower.conv.even_lanes import Work, even_epochs, in_turns, meeting
-from atonc.compiler.lower.conv.kernel_parts import Part
+from atonc.compiler.lower.conv.kernel_parts import Part, padded_as_seen
 from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.conv.packed_words import EVEN
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
-from atonc.compiler.lower.conv.row_tiles import row_tiles, rows_together
-from atonc.compiler.lower.conv.tiling import Tiling, narrower
+from atonc.compiler.lower.conv.tiling import EVEN, Tiling, narrower
 from atonc.compiler.lower.semantics.sums import LoweredSums, record
+from atonc.compiler.ops.conv import pair
 from atonc.compiler.plan.build import TaskBuilder
-from atonc.compiler.plan.policy import MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
+from atonc.compiler.plan.policy import EPOCH_CYCLES, FEWEST_ROWS, MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
-from atonc.compiler.select.enumerate import Deciding, Found, cheapest
+from atonc.compiler.schedule.pack import packed
+from atonc.compiler.select.enumerate import Deciding, Found, cheapest_of
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.memoise import memoise
+from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 from atonc.machine.hw.safety.evidence.seen import frame_seen, longest_run, units_trusted
+from atonc.machine.hw.target import Target
+
+T = TypeVar("T")
+
+
+class Work(NamedTuple):
+    """Cycles of a job in one lane: of its units, which are fewer with more lanes, and of the memory that all read."""
+
+    unit_cycles: int
+    bank_cycles: int
+
+
+Shares = Mapping[int, int]  # of an epoch: job -> how many it gets
+
+
+def even_epochs(works: Sequence[Work], lanes: int, meet: Callable[[int, int], bool]) -> list[Shares]:
+    """Epoch by epoch with the longest job that is left: alone, or beside others where that is more work a cycle."""
+    left = sorted(range(len(works)), key=lambda job: -works[job].unit_cycles)
+    found: list[Shares] = []
+    while left:
+        found.append(min(_epochs_with(left, works, lanes, meet), key=lambda epoch: _pace(epoch, works)))
+        left = [job for job in left if job not in found[-1]]
+    return found
+
+
+def epochs_cycles(epochs: Sequence[Shares], works: Sequence[Work]) -> float:
+    """A bound that knows no banks, as for tilings: there are no tasks yet."""
+    return sum(_longest(epoch, works) + EPOCH_CYCLES for epoch in epochs)
+
+
+def in_turns(
+    cut: Callable[[int], Sequence[T]], size_bytes: Callable[[T], int], lanes: int, longest: int
+) -> list[list[T]] | None:
+    """What `cut` gives for a number of pieces, so many lanes at a time, none longer than that; in one turn if possible.
+    None where pieces cannot be so short."""
+    whole = sum(map(size_bytes, cut(1)))
+    first = -(-whole // (lanes * longest))
+    for turns in (first, first + 1):  # pieces begin at whole words, so that some are longer than others
+        pieces = cut(lanes * turns)
+        if max(map(size_bytes, pieces)) <= longest:
+            return [list(pieces[k : k + lanes]) for k in range(0, len(pieces), lanes)]
+    return None
+
+
+def _epochs_with(
+    left: Sequence[int], works: Sequence[Work], lanes: int, meet: Callable[[int, int], bool]
+) -> Iterator[Shares]:
+    for others in range(min(lanes, len(left))):
+        for some in combinations(left[1:], others):
+            jobs = (left[0], *some)
+            if not any(meet(*pair) for pair in combinations(jobs, 2)):
+                yield _shared(jobs, works, lanes)
+
+
+def _shared(jobs: Sequence[int], works: Sequence[Work], lanes: int) -> Shares:
+    """One lane for each, every further one for whoever takes longest."""
+    found = dict.fromkeys(jobs, 1)
+    for _ in range(lanes - len(jobs)):
+        found[max(jobs, key=lambda job: works[job].unit_cycles / found[job])] += 1
+    return found
+
+
+def _longest(epoch: Shares, works: Sequence[Work]) -> float:
+    banks = sum(works[job].bank_cycles for job in epoch)
+    return max(banks, *(works[job].unit_cycles / count for job, count in epoch.items()))
+
+
+def _pace(epoch: Shares, works: Sequence[Work]) -> float:
+    """Cycles for the work of an epoch."""
+    return (_longest(epoch, works) + EPOCH_CYCLES) / max(1.0, sum(works[job].unit_cycles for job in epoch))
+
+
+def meeting(target: Area, one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two ranges of channels of the same pixels lie in some word of the bus; each its first and how many."""
+    if (target.pixel | target.line) % BUS_BYTES:
+        return True
+    starts = [target.offset + first for first, _ in (one, other)]
+    words = [
+        (start // BUS_BYTES, (start + count - 1) // BUS_BYTES)
+        for start, (_, count) in zip(starts, (one, other), strict=True)
+    ]
+    return words[0][0] <= words[1][1] and words[1][0] <= words[0][1]
+
+
+KERNELS = 1  # port of a CONVACC
+
+
+def rows_together(layer: ConvLayer, graph: Graph) -> int:
+    """Rows that a pooling behind the layer takes at a time, if it could follow in the same epoch; or 1."""
+    pools = (op for op in graph.consumers.get(layer.op.outputs[0], ()) if op.kind in ("max_pool", "average_pool"))
+    return max((pair(op.attrs["stride"])[0] for op in pools if op.attrs["stride"] == op.attrs["window"]), default=1)
+
+
+def row_tiles(
+    parts: tuple[Part, ...],
+    target: Area,
+    count: int,
+    writes: int,
+    reads: int,
+    together: int = 1,
+    trust: Trust = PUBLISHED,
+) -> list[tuple[tuple[Part, ...], Area]]:
+    """At most so many bands, with the rows that each of them sees, that write and read from multiples of so many bytes
+    on; none where they would be too low. `together`: rows that stay in one band."""
+    unit = lcm(writes // gcd(writes, target.line), together)
+    size = -(-target.height // count // unit) * unit
+    if count < 2 or size < FEWEST_ROWS:
+        return []
+    found = []
+    for row in range(0, target.height, size):
+        rows = min(size, target.height - row)
+        some = tuple(padded_as_seen(_rows(part, row, rows), trust) for part in parts)
+        found.append((some, target.rows(row, rows)))
+    seen = [part.area for some, _ in found for part in some]
+    return [] if any(area.height < 2 or area.offset % reads for area in seen) else found
+
+
+def _rows(part: Part, row: int, count: int) -> Part:
+    """What some rows of the output see."""
+    top, left, _, right = part.padding
+    start = row * part.stride - top
+    end = start + (count - 1) * part.stride + part.window[0]
+    first, last = max(0, start), min(end, part.area.height)
+    area = part.area.rows(first, last - first)
+    return replace(part, area=area, padding=(max(0, -start), left, max(0, end - part.area.height), right))
+
+
+def least_cycles(groups: Sequence[TaskGroup], target: Target) -> float:
+    """A bound that knows no banks: the longest stream of every epoch or its constants from flash, and a usual epoch.
+    It ranks slices and bands (`preferences.SHORTER_STREAMS`); what a form takes is `Form.cycles`."""
+    return sum(_epoch_cycles(tasks, target.machine) for tasks in packed(groups, target.trust))
+
+
+def _epoch_cycles(tasks: Sequence[Task], machine: Machine) -> float:
+    longest, flash = 0, 0.0
+    for task in tasks:
+        kernels = {wire.source for wire in task.wires if wire.port == KERNELS}
+        for name, use in task.engines.items():
+            if name in kernels:
+                flash += machine.flash_byte_cycles * use.config.elements
+            else:
+                longest = max(longest, use.config.elements)
+    return EPOCH_CYCLES + max(longest, flash)
+
 
 ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
 BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
@@ -50,6 +203,7 @@ SAME_BITS = frozenset(
         *(label for labels in _COUNTED for label in labels.values()),
     }
 )
+LEAST_WORDS = 150  # of a program for one convolution with its ARITH and three engines; the least seen are 163
 POOLED = 8  # channels of a frame that a POOL takes
 POOLING = ("mean", "max_pool", "average_pool")
 
@@ -143,7 +297,25 @@ def _lanes(chains: Chains, draft: Context) -> Deciding:
         if isinstance(found, Found):
             return found
     ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
-    return (yield from cheapest((label, (Lanes(layer, groups, drawn),)) for label, groups in ways))
+    least = partial(_least_cycles, draft.facts.target, draft.facts.resident)
+    rows = [(label, (Lanes(layer, groups, drawn),), least(groups)) for label, groups in ways]
+    return (yield from cheapest_of(rows))
+
+
+def _least_cycles(target: Target, resident: bool, groups: Groups) -> float:
+    """Cycles that no program of these pieces is below: the longest piece of every epoch, or its kernels from where they
+    are meant to lie, and what starts it."""
+    machine = target.machine
+    flash = 0.0 if resident else machine.flash_byte_cycles
+    word = machine.timing.controller_word if target.programmed_by == CONTROLLER else 0.0
+    longest = (max(*(piece.cycles for piece in group), flash * sum(map(_kernel_bytes, group))) for group in groups)
+    pieces = sum(map(len, groups))
+    return sum(longest) + machine.timing.epoch * len(groups) + word * LEAST_WORDS * pieces
+
+
+def _kernel_bytes(piece: LanePiece) -> float:
+    kernels = piece.sets * piece.tiling.kernels
+    return kernels * sum(part.weights[0].size for part in piece.parts) * piece.tiling.mode.kernel_bytes
 
 
 def _fetched_in_turn(layer: ConvLayer, draft: Context, job: ChainJob) -> list[LanePiece]:
@@ -253,8 +425,7 @@ def _share(job: ChainJob, cycles: int, lanes: int) -> int:
 
 
 def _flash_cycles(job: ChainJob, machine: Machine) -> float:
-    size = job.count * sum(part.weights[0].size for part in job.parts) * job.tiling.mode.kernel_bytes
-    return machine.flash_byte_cycles * size
+    return machine.flash_byte_cycles * _kernel_bytes(job.whole)
 
 
 def _ariths(layer: ConvLayer, job: ChainJob) -> int:

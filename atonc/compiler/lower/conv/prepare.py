@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.engines import SHIFT_CODES
 from atonc.compiler.lower.conv.kernel_parts import (
     MAX_PADDING,
     WINDOW,
@@ -45,7 +44,8 @@ from atonc.compiler.lower.conv.kernel_parts import (
     stepped,
 )
 from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.conv.typical_sums import Codes
+from atonc.compiler.lower.conv.requantise import SHIFT_CODES
+from atonc.compiler.lower.conv.weight_sums import Codes
 from atonc.compiler.lower.move.copies import Move, borders, copy, inside, pad_view, wirings
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import picture

@@ -15,6 +15,7 @@ import numpy as np
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv import dense, depthwise
+from atonc.compiler.lower.conv.chains import LOWEST, subtractable
 from atonc.compiler.lower.conv.cuts import (
     Band,
     Bands,
@@ -27,8 +28,7 @@ from atonc.compiler.lower.conv.cuts import (
 )
 from atonc.compiler.lower.conv.dense_chain import BETWEEN_PASSES
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, WINDOW
-from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.conv.layer_of import layer_of
+from atonc.compiler.lower.conv.layer import ConvLayer, layer_of
 from atonc.compiler.lower.conv.passes_2x import needs_unsigned
 from atonc.compiler.lower.conv.prepare import (
     ALL_PICTURE,
@@ -47,7 +47,6 @@ from atonc.compiler.lower.conv.prepare import (
     With,
     is_one_pixel,
 )
-from atonc.compiler.lower.conv.reading import LOWEST, subtractable
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.sums import agree
 from atonc.compiler.plan.policy import (

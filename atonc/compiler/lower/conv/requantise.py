@@ -4,6 +4,13 @@
 
 OS need not hold every possible sum: an accumulator beyond what maps to -128..127 saturates anyway. So OS follows from
 the sums that matter, or from the largest possible sum if that is smaller.
+
+Channels whose scale is degenerate: one step of the sum is worth more codes than there are.
+
+Quantisers give such scales to layers that never answered while they were calibrated. There one sum at most has a code
+of its own; every other one saturates, and does so with any factor of a few hundred codes a step. So a factor that fits
+the units gives the same codes as the one of the model. (Sums beyond 16 bits are rounded as everywhere; the layer
+declares it.)
 """
 
 from __future__ import annotations
@@ -11,26 +18,79 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, floor, log2, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.lower.conv.coefficients import A_MAX, C_MAX, WHOLE_FORMAT, Coefficients
+from atonc.compiler.ir import Op
+from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.arith import clip_unit, moving_units, saturating_steps
 from atonc.compiler.plan.policy import MOST_SPREADS, SPREAD, TOLERATED
-from atonc.compiler.select.rules import SCALES
+from atonc.compiler.select.rules import CONV_BIAS, SCALES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.fixed import finish
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
+from atonc.machine.hw.memoise import memoise
+from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.safety.evidence.seen import operands
 from atonc.machine.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
+
+A_MAX = (1 << 15) - 1
+C_MAX = 2.0**31 - 2**24
+_WORD = (-(1 << 15), (1 << 15) - 1)
+
+
+_ALL_CODES = (-128, 127)
+
+
+class Coefficients(NamedTuple):
+    factor: int = A_MAX  # A
+    addend: float = C_MAX  # B and C together
+    lower: tuple[int, int] = _ALL_CODES  # limits of codes that a unit may clip to
+    upper: tuple[int, int] = _ALL_CODES
+    spared: int = 0  # codes by which addends may grow later
+    shift: int = MOST_TABLE_SHIFT  # of the products
+    low: tuple[int, int] = _WORD  # word of an addend that is in no table
+
+    def clips(self, clip: tuple[int, int] | None) -> bool:
+        """Whether a unit may clip so by itself."""
+        if clip is None:
+            return True
+        low, high = clip
+        return self.lower[0] <= low <= self.lower[1] and self.upper[0] <= high <= self.upper[1]
+
+    def nearest(self, addends: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Addends whose low word is one that units without a table may have."""
+        low = (addends + 32768.0) % 65536.0 - 32768.0
+        return addends - low + np.clip(low, *self.low)
+
+
+WHOLE_FORMAT = Coefficients()
+
+
+@memoise
+def coefficients(trust: Trust) -> Coefficients:
+    """All numbers of their format, or those that tables were seen with."""
+    names = ("ARITH A of a table", "ARITH A")  # a single channel has no table
+    most = min(operands(name, "AFFINE X2", (1, A_MAX), trust)[1] for name in names)
+    low, high = operands("ARITH B of a table", "AFFINE X2", _WORD, trust)
+    lower, upper = (operands(f"ARITH {limit}", "AFFINE CLIPOUT", _ALL_CODES, trust) for limit in ("CLIPMIN", "CLIPMAX"))
+    word = operands("ARITH C", "AFFINE X2", _WORD, trust)
+    return Coefficients(most, min(C_MAX, 65536.0 * min(-low, high)), lower, upper, low=word)
+
 
 Real = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MARGIN = 2.0  # codes beyond the range that must still be exact before saturation
 _CODES = 256.0
+SHIFT_CODES = ArithConfig(  # (x + 128) mod 256, exactly as every public network writes it
+    a=16384, b=32, combine_bc=1, shift_out=14, round_mode=1, out_bytes=1, bytes_x=1, out_bytes_x=1, bytes_y=1,
+    out_bytes_y=1,
+)  # fmt: skip
 _NEARLY = 1e-3  # steps of an accumulator by which a whole number may be off
 
 
@@ -398,3 +458,34 @@ def coefficient_unit(factors: Ints, addends: Ints, batch: int, pixels: int, shif
         translate=int(count <= WINDOW_ROWS),
         table=channel_table(factors, addends),
     )
+
+
+STEEP = 640.0  # codes a step: both neighbours of the sum whose result is nearest to code 0 saturate
+FARTHEST = 2.0**40  # codes: beyond, the zero point inside an offset is lost in double precision
+BEYOND = 320.0  # codes: beyond both ends of int8, with room for roundings; at most half of STEEP
+
+
+def tame(scale: Real, offset: Real, largest: Real) -> tuple[Real, Real]:
+    """Scale and offset that give the same codes for whole sums of at most `largest`, without factors beyond `STEEP`."""
+    steep = (np.abs(scale) > STEEP) & (np.abs(offset) < FARTHEST)
+    if not steep.any():
+        return scale, offset
+    steps = np.rint(np.divide(offset, scale, out=np.zeros_like(offset), where=steep))
+    nearest = np.clip(offset - steps * scale, -BEYOND, BEYOND)  # the code of the sum -steps
+    reached = np.abs(steps) <= largest
+    slope = np.where(reached & (largest > 0), np.copysign(STEEP, scale), 0.0)
+    ends = np.where(reached, steps * slope + nearest, np.copysign(BEYOND, offset))
+    return np.where(steep, slope, scale), np.where(steep, ends, offset)
+
+
+def bias_of(op: Op, context: Context, accumulator_scale: Real, outputs: int) -> Real:
+    """In real units; without a scale of its own it counts in units of the accumulator."""
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return np.zeros(outputs)
+    tensor = context.tensor(op.inputs[2])
+    if tensor.data is None:
+        raise Refusal(CONV_BIAS, "a bias that is not constant", "a constant", "add it as a separate layer")
+    values = np.asarray(tensor.data, np.float64).reshape(-1)
+    if tensor.quant is not None:
+        return (values - tensor.quant.zero_points) * tensor.quant.scales
+    return values if tensor.is_float else values * accumulator_scale

@@ -2,6 +2,8 @@
 
 Candidates come from the limits of the unit; only those whose settings occur in public networks are kept, and the one
 with the fewest cycles is taken.
+
+Units of the deep mode take words of three bytes: where features and kernels may lie for that stands here too.
 """
 
 from __future__ import annotations
@@ -23,18 +25,47 @@ from atonc.compiler.lower.conv.chains import (
     pictures_trusted,
     shape_of,
 )
-from atonc.compiler.lower.conv.engines import feature_engine
+from atonc.compiler.lower.conv.engines import PACKED, feature_engine
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part
-from atonc.compiler.lower.conv.packed_words import EVEN, FLAT, can_read, packable
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.policy import CHEAP, EPOCH_CYCLES, MAX_CHAINS, MOST_TRIED
-from atonc.compiler.plan.streams import Frames
+from atonc.compiler.plan.streams import Area, Frames
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES, UNITS
 from atonc.machine.hw.machine import Timing
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.target import Target
 from atonc.machine.hw.units.convacc import ConvaccConfig
+
+EVEN = 2  # such words were read from even addresses
+FLAT = 16  # and a whole frame of them, without steps, from such an address
+
+
+def can_read(mode: FeatureMode, areas: Iterable[Area], batch: int) -> bool:
+    """Whether an engine reads so many channels of these pictures in the words that units of the mode take."""
+    if not mode.deep:
+        return True
+    if mode.packed_frame:
+        return all(batch == area.channels and _in_a_row(area) for area in areas)
+    return all(packable(area) and _words_fit(area, batch) for area in areas)
+
+
+def _in_a_row(area: Area) -> bool:
+    """Whether packed words may be read across all pixels."""
+    return area.contiguous and area.offset % FLAT == 0
+
+
+def packable(area: Area) -> bool:
+    """Whether packed words may be read from all pixels."""
+    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
+    return area.offset % EVEN == 0 and not any(step % PACKED for step in steps)
+
+
+def _words_fit(area: Area, batch: int) -> bool:
+    """Whether the last word of a pixel ends inside it: words that reach into the next pixel were never seen."""
+    steps = [area.pixel] * (area.width > 1) + [area.line] * (area.height > 1)
+    return all(-(-batch // 3) * 3 <= step for step in steps)
+
 
 FEATURES = "to CONVACC:0"
 

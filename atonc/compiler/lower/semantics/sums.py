@@ -21,13 +21,10 @@ from numpy.typing import NDArray
 
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.kernel_parts import KeptResults, Part
-from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.conv.reach import ends
+from atonc.compiler.lower.conv.layer import ConvLayer, Real
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps, matters
-from atonc.compiler.lower.conv.typical_sums import Real, Shown
-from atonc.compiler.lower.conv.weight_sums import extreme_sums
-from atonc.compiler.lower.conv.wide_lines import INNER, LONG, WideLine
-from atonc.compiler.lower.conv.wide_results import CODES, WideEnd, WideRequantisation
+from atonc.compiler.lower.conv.weight_sums import Shown, ends, extreme_sums
+from atonc.compiler.lower.conv.wide_results import CODES, INNER, LONG, WideEnd, WideLine, WideRequantisation
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limited, shifted
 from atonc.compiler.plan.policy import LEAST_ROOM

@@ -27,7 +27,7 @@ import numpy as np
 
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.wide_windows import SUM
+from atonc.compiler.lower.conv.wide import SUM
 from atonc.compiler.lower.elementwise.channels import is_per_channel
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal, recipe

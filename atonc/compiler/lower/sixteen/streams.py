@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from atonc.compiler.ir import Graph, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.requantise import coefficient_unit
+from atonc.compiler.lower.conv.wide import SUM
 from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, SCALAR, widened
-from atonc.compiler.lower.conv.wide_windows import SUM
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import Ints, limited, shifted
 from atonc.compiler.lower.units.arith import Affine, AffinePair, affine_unit, pair_unit

@@ -32,23 +32,18 @@ import numpy as np
 
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.conv.bias import bias_of
 from atonc.compiler.lower.conv.chains import FeatureMode, chain_configs, least_batch
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, meaning
-from atonc.compiler.lower.conv.depthwise import DepthwiseBlocks, add_units, meaning_of
-from atonc.compiler.lower.conv.depthwise_cuts import exact_cut
+from atonc.compiler.lower.conv.depthwise import DepthwiseBlocks, add_units, exact_cut, meaning_of
 from atonc.compiler.lower.conv.engines import output_engine
-from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
-from atonc.compiler.lower.conv.layer import ConvLayer
-from atonc.compiler.lower.conv.layer_of import WideFeatures, layer_of
-from atonc.compiler.lower.conv.packed_words import can_read
+from atonc.compiler.lower.conv.kernel_parts import Part, met_together, unit_parts
+from atonc.compiler.lower.conv.layer import ConvLayer, WideFeatures, layer_of
 from atonc.compiler.lower.conv.recipe import lower_layer as lower_byte_layer
-from atonc.compiler.lower.conv.requantise import Requantisation
-from atonc.compiler.lower.conv.tiling import Slots, Tiling
-from atonc.compiler.lower.conv.transposed import met_together
+from atonc.compiler.lower.conv.requantise import Requantisation, bias_of
+from atonc.compiler.lower.conv.tiling import Slots, Tiling, can_read
 from atonc.compiler.lower.conv.weight_sums import extreme_sums, magnitudes, weight_sums
+from atonc.compiler.lower.conv.wide import SUM
 from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, SCALAR, WideRequantisation, weighed
-from atonc.compiler.lower.conv.wide_windows import SUM
 from atonc.compiler.lower.registry import Recipe, Refusal, recipe, recipe_for
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited
 from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, requantised
