@@ -17,11 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from atonc.compiler.lower.rules import NO_EVIDENCE
-
 from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.request.options import Options
+from atonc.compiler.select.rules import NO_EVIDENCE
 from atonc.insight.workers.unit import code_version
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.hw.safety.evidence import counts

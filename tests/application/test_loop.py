@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.delivery.application.loop_text import loop_source
+from atonc.delivery.application.c_text import loop_source
 from atonc.delivery.application.read import read_application
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for this machine")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atonc.compiler.emit.c import buffers_info, memories_h
+from atonc.compiler.emit.c import buffers_info, memories
 from atonc.compiler.emit.c.memories import PoolRange
 from atonc.compiler.ir import Quantisation, Tensor
 from atonc.compiler.place import board
@@ -33,16 +33,14 @@ def info(dtype: str, offset: int = 0, zero_point: int = -128) -> buffers_info.In
     [("int8", 7, 0, "INT8"), ("uint8", 8, 1, "UINT8"), ("int16", 15, 0, "INT16"), ("float32", 0, 0, "FLOAT")],
 )
 def test_numbers_have_their_bits_and_their_sign(dtype: str, integer_bits: int, unsigned: int, type_: str) -> None:
-    members = dict(buffers_info._members("p", info(dtype)))
-    assert (members["Qm"], members["Qunsigned"], members["type"]) == (
-        str(integer_bits), str(unsigned), f"DataType_{type_}",
-    )  # fmt: skip
+    members = buffers_info.row("p", info(dtype))
+    assert (members["integer_bits"], members["unsigned"], members["type"]) == (integer_bits, unsigned, type_)
 
 
 def test_a_buffer_begins_ends_and_may_be_read_a_little_further() -> None:
-    members = dict(buffers_info._members("p", info("int8")))
-    assert [members[f"offset_{name}"] for name in ("start", "end", "limit")] == ["64", "88", str(88 + PREFETCH_BYTES)]
-    assert (members["epoch"], members["batch"], members["chpos"]) == ("5", "4", "CHPos_Last")
+    members = buffers_info.row("p", info("int8"))
+    assert [members[f"offset_{name}"] for name in ("start", "end", "limit")] == [64, 88, 88 + PREFETCH_BYTES]
+    assert (members["epoch"], members["channels"], members["position"]) == (5, 4, "Last")
 
 
 def test_memory_that_holds_more_than_the_code_is_unsigned() -> None:
@@ -53,7 +51,6 @@ def test_memory_that_holds_more_than_the_code_is_unsigned() -> None:
 
 def test_memory_that_ends_where_the_network_begins_is_clear_of_it() -> None:
     pool = board("stm32n6570-dk").on_chip[-1]
-    text = memories_h._clear(
-        "NET", [PoolRange(pool, 0x3420_0000, size_bytes=0x100), PoolRange(pool, 0x3420_0200, b"x", 1)]
-    )
+    parts = [PoolRange(pool, 0x3420_0000, size_bytes=0x100), PoolRange(pool, 0x3420_0200, b"x", 1)]
+    (text,) = memories._clear(parts)
     assert "(end) <= 0x34200000" in text and "(start) >= 0x34200100" in text and "34200200" not in text

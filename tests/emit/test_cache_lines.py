@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from atonc.compiler.emit.c import caches, resident
-from atonc.compiler.emit.c.caches import CLEAN, CLEAN_INVALIDATE, INVALIDATE, CacheRange
+from atonc.compiler.emit.c import cpu_functions as caches
+from atonc.compiler.emit.c import files
+from atonc.compiler.emit.c.cpu_functions import CLEAN, CLEAN_INVALIDATE, INVALIDATE, CacheRange
 from atonc.compiler.emit.program import UserBuffer
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import Buffer, BufferKind
+from tests.emit.generated import digits, network_of
 
 
 def network(*homes: Placed, users: tuple[UserBuffer, ...] = ()) -> Any:
@@ -51,14 +53,12 @@ def test_what_the_application_keeps_in_the_last_line_stays(size: int, function: 
 
 def test_resident_weights_are_ranges_of_whole_lines() -> None:
     made = network(home("a", 0x100, 33, "w"), home("b", 0x140, 32, "v"), home("c", 0x200, 1, "u"))
-    lines = list(resident._ranges(made, "N"))
-    assert lines[0] == "#define N_RESIDENT_RANGES (2)"
-    sizes = [line.split()[-1] for line in lines if "SIZE_BYTES" in line]
-    assert sizes == ["(96)", "(32)"]
+    assert files.resident_ranges(made) == [(0x100, 0x160), (0x200, 0x220)]
 
 
-def test_weights_that_were_given_up_are_loaded_before_the_next_inference() -> None:
-    made = network(home("a", 0x100, 33, "w"))
-    assert "if (!atonc_resident_ready) {" in resident.before_inference(made)
-    assert "ATONC_Load_Resident_net();" in resident.before_inference(made)
-    assert resident.before_inference(network(home("a", 0x100, 33))) == ""
+@pytest.mark.parametrize("resident", [True, False])
+def test_weights_that_were_given_up_are_loaded_before_the_next_inference(resident: bool) -> None:
+    made = digits(resident="all") if resident else digits()
+    text = files.ecblobs_h(network_of(made)).partition("/* Before each inference. */")[2]
+    assert ("if (!atonc_resident_ready) {" in text) == resident
+    assert ("ATONC_Load_Resident_Default();" in text) == resident

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atonc.compiler.emit.c import own_kernels
+from atonc.compiler.emit.c import kernels as own_kernels
 from atonc.delivery.firmware import building
 from atonc.delivery.generate import generating
 from tests.emit.generated import GCC, digits, needs_compiler

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from atonc.compiler.compare.inputs import make_inputs
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.emit.c import caches, images, memories, memories_h, names, network_h
+from atonc.compiler.emit.c import cpu_functions as caches
+from atonc.compiler.emit.c import files, memories, names
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate import generating
@@ -41,8 +42,8 @@ def ram_view(folder: Path) -> CompileView:
 
 def test_raw_images_begin_at_the_pool() -> None:
     network = network_of(digits())
-    (content,) = images.raw_files(network).values()
-    (pool,) = images.by_pool(network)
+    (content,) = memories.raw_files(network).values()
+    (pool,) = memories.by_pool(network)
     for home in network.constants():
         start = home.address - pool.base
         assert content[start : start + len(home.buffer.data)] == home.buffer.data
@@ -50,9 +51,9 @@ def test_raw_images_begin_at_the_pool() -> None:
 
 def test_hex_holds_the_same_bytes(tmp_path: Path) -> None:
     network = network_of(digits())
-    ((name, text),) = images.hex_files(network).items()
-    (raw,) = images.raw_files(network).values()
-    (pool,) = images.by_pool(network)
+    ((name, text),) = memories.hex_files(network).items()
+    (raw,) = memories.raw_files(network).values()
+    (pool,) = memories.by_pool(network)
     path = tmp_path / name
     path.write_bytes(text)
     image = bytearray(len(raw))
@@ -64,7 +65,7 @@ def test_hex_holds_the_same_bytes(tmp_path: Path) -> None:
 def test_hex_crosses_a_bank() -> None:
     pool = default_board().read_only[0]
     part = memories.PoolRange(pool, 0x7038_FFF0, bytes(range(64)), 64)
-    lines = list(images.hex_lines([part]))
+    lines = list(memories.hex_lines([part]))
     assert [line[7:9] for line in lines] == ["04", "00", "04", "00", "00", "01"]
     assert all(sum(bytes.fromhex(line[1:].strip())) % 256 == 0 for line in lines)
 
@@ -72,7 +73,7 @@ def test_hex_crosses_a_bank() -> None:
 def test_constants_in_ram_come_as_a_loader(tmp_path: Path) -> None:
     view = ram_view(tmp_path)
     network = network_of(view)
-    parts = images.ram_ranges(network)
+    parts = memories.ram_ranges(network)
     assert parts
     view = generating.generate(view, tmp_path / "out")
     source = tmp_path / "out" / "digits_ram_constants.c"
@@ -123,7 +124,7 @@ def test_a_memory_that_nobody_promises_is_an_error(tmp_path: Path) -> None:
     done = compile_c(source, tmp_path, (check,))
     assert done.returncode and "switch it on" in done.stderr
     network = network_of(view)
-    promised = {memories_h.have(part.pool) for part in memories.ranges(network)}
+    promised = {memories.have(part.pool) for part in memories.ranges(network)}
     assert compile_c(source, tmp_path, (check, *(f"-D{name}=1" for name in promised))).returncode == 0
 
 
@@ -176,7 +177,7 @@ def test_buffers_of_the_application(controller: bool, tmp_path: Path) -> None:
     expected = Emulation(view.compiled.program, graph).run(inputs)
     got = outputs_of(tmp_path / "out", [inputs[n] for n in graph.inputs])
     assert got[0].tobytes() == np.asarray(expected[graph.outputs[0]]).tobytes()
-    header = network_h.text(network_of(view))
+    header = files.network_h(network_of(view))
     assert "#define LL_ATON_OWN_USER_ALLOCATED_INPUTS (1)" in header
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import atonc
 from atonc.compiler.emit import relocs, write
-from atonc.compiler.emit.c import network_c
+from atonc.compiler.emit.c.files import network_c
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.machine.hw.ec import ec_program, relocate
@@ -45,7 +45,7 @@ def test_programs_move_with_the_pool() -> None:
 def test_no_address_of_the_pool_is_left(epoch_controller: bool) -> None:
     """Neither in calls of drivers and caches nor in tables; only the comment about the pool names its base."""
     network = network_of(digits(relocatable=True, epoch_controller=epoch_controller))
-    text = re.sub(r"/\*.*?\*/", "", network_c.text(network), flags=re.S)
+    text = re.sub(r"/\*.*?\*/", "", network_c(network), flags=re.S)
     assert "extern unsigned char _mem_pool_xSPI2_Default[];" in text
     numbers = [int(number, 16) for number in re.findall(r"0x[0-9a-fA-F]{8}", text)]
     pool = network.program.relative[0]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from atonc.compiler.emit.c import kernels, own_kernels
+from atonc.compiler.emit.c import kernels
+from atonc.compiler.emit.c import kernels as own_kernels
 from tests.kernels.three_ways import kernels_folder
 
 STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wunused-macros", "-O0", "-c")
@@ -25,7 +26,7 @@ KERNELS = [name for name in KERNELS if f"void {name}(" in kernels.source()]
 def alone(name: str) -> str:
     """A file that uses one kernel and nothing else."""
     calls = f"const void *used(void);\nconst void *used(void) {{ return (const void *)&{name}; }}\n"
-    return f"#include <stddef.h>\n#include <stdint.h>\n{own_kernels.text(calls)}{calls}"
+    return f"#include <stddef.h>\n#include <stdint.h>\n{own_kernels.around(calls)}"
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -45,14 +46,14 @@ def test_each_kernel_stands_alone_with_what_it_needs_and_nothing_else(core: str,
 
 
 def test_only_what_is_called() -> None:
-    text = own_kernels.text("atonc_softmax_8(1);")
+    text = own_kernels.around("atonc_softmax_8(1);")
     assert "static void atonc_softmax_8(" in text and "atonc_conv(" not in text and "error_function" not in text
-    assert own_kernels.text("LL_ATON_Cache_MCU_Clean_Range(1);") == ""
+    assert own_kernels.around("LL_ATON_Cache_MCU_Clean_Range(1);") == "LL_ATON_Cache_MCU_Clean_Range(1);"
 
 
 def test_names_have_a_prefix_outside_comments() -> None:
     """The file includes headers of the application, which may have functions and macros of any name."""
-    text = own_kernels.text("\n".join(KERNELS))
+    text = own_kernels.around("\n".join(KERNELS))
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     defined = re.findall(
         r"^(?:static |inline |ATONC_INLINE )*\w+ \*?(\w+)\([^;{]*\)\s\{|^#define (\w+)|^\} (\w+);", code, re.MULTILINE

@@ -35,7 +35,7 @@ class Draft(Protocol):
     def take(self, form: Form) -> list[TaskGroup]: ...
 
 
-class FormStep(Protocol):
+class RowStep(Protocol):
     """What a row does to its subject; the next decisions see what comes of it."""
 
     def prepare(self, subject: Any, draft: Any) -> Any: ...
@@ -82,7 +82,7 @@ class Later:
     steps: Steps
 
 
-Steps = tuple[FormStep, ...]
+Steps = tuple[RowStep, ...]
 Outcome = Found | RefusedForm
 Deciding = Generator[Any, Outcome, Outcome]
 Decision = Callable[[Any, Any], Deciding | None]
@@ -173,7 +173,7 @@ def _none() -> None:
 def cheapest(
     rows: Iterable[tuple[str, Steps]], refused: RefusedForm | None = None, blame_last: bool = False
 ) -> Deciding:
-    """Takes the one of all rows that costs least, the first of equals."""
+    """The row of all that costs least, the first of equals."""
     offers, others = yield from tried(rows)
     if offers:
         return best(offers)[1].after(others)

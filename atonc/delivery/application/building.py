@@ -11,7 +11,7 @@ from typing import Any
 from atonc.compiler.compile import reproduce
 from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import memories
-from atonc.compiler.emit.c import images
+from atonc.compiler.emit.c.memories import by_pool, file_stem, raw_files
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import check, planning
 from atonc.delivery.application import memory as parts
@@ -165,11 +165,11 @@ def network_view(found: ApplicationPlan, one: PlannedNetwork) -> CompileView:
 def _constants(view: CompileView, start: int) -> bytes:
     """The bytes of its slot; what it shares with others is in the files of each."""
     network = c_network(view)
-    names = {pool.base: f"{images.file_stem(network, pool)}.raw" for pool in images.by_pool(network)}
+    names = {pool.base: f"{file_stem(network, pool)}.raw" for pool in by_pool(network)}
     memory = view.compiled.memory
     if set(names) - {start, *(pool.base for pool in memory.pools if memory.is_filled(pool))}:
         raise ModelError("constants in several memories", where=f"network {view.name}", rule="they lie in one slot")
-    return images.raw_files(network)[names[start]] if start in names else b""
+    return raw_files(network)[names[start]] if start in names else b""
 
 
 def shared_parts(found: ApplicationPlan) -> Iterator[tuple[str, SharedConstants]]:

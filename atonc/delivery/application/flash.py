@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 
-from atonc.compiler.emit.c import images
+from atonc.compiler.emit.c import memories
 from atonc.compiler.emit.c.memories import PoolRange
 from atonc.delivery.application.types import FlashSlot
 from atonc.machine.base.frozen import dataclass
@@ -43,7 +43,7 @@ def hex_text(contents: Sequence[SlotContents], pool: MemoryPool) -> bytes:
     """The same as Intel HEX, without what lies between."""
     ordered = sorted((one for one in contents if one.data), key=lambda one: one.slot.start)
     parts = [PoolRange(pool, one.slot.start, one.data, len(one.data)) for one in ordered]
-    return "".join(images.hex_lines(parts)).encode()
+    return "".join(memories.hex_lines(parts)).encode()
 
 
 def linker_lines(contents: Sequence[SlotContents]) -> Iterator[str]:

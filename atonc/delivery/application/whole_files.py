@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from atonc.compiler.emit import write
-from atonc.delivery.application import c_text, flash, loop_text, page
+from atonc.delivery.application import c_text, flash, page
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.app_map import MAP_FORMAT
 from atonc.delivery.application.figures import ApplicationFigures
@@ -38,7 +38,7 @@ _MAKERS: Mapping[WholeFile, Callable[[Whole], bytes]] = {
     WholeFile.REPORT: lambda whole: page.page(whole.plan, whole.figures),
     WholeFile.HEADER: lambda whole: c_text.header(whole.plan).encode(),
     WholeFile.SOURCE: lambda whole: c_text.source(whole.plan, whole.contents).encode(),
-    WholeFile.LOOP: lambda whole: loop_text.loop_source().encode(),
+    WholeFile.LOOP: lambda whole: c_text.loop_source().encode(),
     WholeFile.ADDRESSES: lambda whole: c_text.addresses(whole.plan, whole.contents).encode(),
     WholeFile.LINKER: lambda whole: ("\n".join(flash.linker_lines(whole.contents)) + "\n").encode(),
     WholeFile.BINARY: lambda whole: flash.flash_image(whole.contents)[1],

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.templates import render
 
 GCC = "arm-none-eabi-gcc"
 PACKAGES = "gcc-arm-none-eabi libnewlib-arm-none-eabi"
@@ -133,17 +134,14 @@ def link(
 
 
 def linker_script(placement: Placement, fixed: Sequence[int] = ()) -> str:
-    text = (runtime_folder("harness") / "board.ld.in").read_text()
-    kept = (f".contents_{k} {at:#x} : {{ KEEP(*(.contents_{k})) }}" for k, at in enumerate(fixed))
-    text = text.replace("@CONTENTS@", "\n  ".join(kept))
-    for name, value in (
-        ("CODE_ORIGIN", placement.code),
-        ("CODE_LENGTH", placement.code_bytes),
-        ("DATA_ORIGIN", placement.data),
-        ("DATA_LENGTH", placement.data_bytes),
-    ):
-        text = text.replace(f"@{name}@", f"{value:#x}")
-    return text
+    return render(
+        "board.ld",
+        code_origin=f"{placement.code:#x}",
+        code_length=f"{placement.code_bytes:#x}",
+        data_origin=f"{placement.data:#x}",
+        data_length=f"{placement.data_bytes:#x}",
+        contents="\n  ".join(f".contents_{k} {at:#x} : {{ KEEP(*(.contents_{k})) }}" for k, at in enumerate(fixed)),
+    )
 
 
 def _first_errors(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from atonc.compiler.emit.c import names
@@ -14,30 +14,12 @@ from atonc.insight.report.document import SummaryRow, next_row, summary_lines
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.templates import render
 from atonc.machine.base.words import count, shell
 
 _BAUDS = range(1200, 8_000_001)  # eight times oversampled, the UART's 64 MHz give no more
 _PARTS = {"wire": "*", "bare_metal": "*", "include": "*.h", "src": "*.[ch]"}  # of the runtime that ships with atonc
 _BARE_RAM = (0x3400_0000, 0x3410_0000)  # AXISRAM1, where axisram.ld puts the firmware
-_README = """# Networks that answer validation clients
-
-{networks}
-
-Written by atonc. Not yet run on a board: your run is the evidence. Step by step: docs/validate-on-board.md of the
-project.
-
-`make` gives firmware.elf for a board in development mode: no vendor code, the clocks of reset, everything in AXISRAM1,
-USART1 at {baud} baud. {bare}
-
-In an application that exists: add all C files here but startup.c, npu_power.c, board_main.c and uart_usart1.c, with the
-options in options.mk. Give the two functions `atonc_uart_receive` and `atonc_uart_send` (atonc_wire.h); set up clocks,
-memories, NPU and UART, then call:
-
-    wire_load_constants();
-    if (atonc_wire_start()) atonc_wire_serve();
-
-{flash}
-"""
 
 
 @dataclass(frozen=True)
@@ -121,32 +103,29 @@ def _add(files: dict[str, bytes], network: ImageNetwork) -> None:
 
 
 def _options(options: BuildOptions, networks: Sequence[ImageNetwork]) -> str:
-    defines = firmware.wire_runtime(options.minor, options.baud).defines
-    lines = [f"OPTIONS = {' '.join(_define(name, value) for name, value in defines.items())}"]
-    for network in networks:
-        if wanted := firmware.version_defines(network):
-            told = " ".join(_define(name, value) for name, value in wanted.items())
-            lines.append(f"build/{network.c_file.stem}.o: CFLAGS += {told}")
+    defines = [(network.c_file.stem, firmware.version_defines(network)) for network in networks]
     symbols = [f"-Wl,--defsym={name}={value:#x}" for network in networks for name, value in network.symbols]
-    return "\n".join([*lines, f"SYMBOLS = {' '.join(symbols)}", ""])
+    return render(
+        "wire/options.mk",
+        options=_defines(firmware.wire_runtime(options.minor, options.baud).defines),
+        networks=[{"stem": stem, "defines": _defines(wanted)} for stem, wanted in defines if wanted],
+        symbols=" ".join(symbols),
+    )
 
 
-def _define(name: str, value: str) -> str:
-    return f"-D{name}={value}" if value else f"-D{name}"
+def _defines(values: Mapping[str, str]) -> str:
+    return " ".join(f"-D{name}={value}" if value else f"-D{name}" for name, value in values.items())
 
 
 def _constants(contents: Sequence[tuple[int, bytes]]) -> str:
-    parts = ['/* Written by atonc. Do not edit. */\n#include "wire_constants.h"\n\n#include "mcu_cache.h"\n\n']
-    parts.append("#include <string.h>\n\n")
-    for number, (_, data) in enumerate(contents):
-        table = names.lines_of(map(str, data), 32)
-        parts.append(f"static const unsigned char part_{number}[{len(data)}] = {{\n{table}}};\n\n")
-    copies = "".join(
-        f"    memcpy((void *){address:#x}u, part_{number}, sizeof part_{number});\n"
-        f"    mcu_cache_clean_range({address:#x}u, {address + len(data):#x}u);\n"
-        for number, (address, data) in enumerate(contents)
-    )
-    return "".join([*parts, f"void wire_load_constants(void) {{\n{copies}}}\n"])
+    parts = [
+        {
+            **{"k": k, "size": len(data), "values": names.lines_of(map(str, data), 32)},
+            **{"start": f"{address:#x}", "end": f"{address + len(data):#x}"},
+        }
+        for k, (address, data) in enumerate(contents)
+    ]
+    return render("wire/wire_constants.c", parts=parts)
 
 
 def _bare_obstacle(networks: Sequence[ImageNetwork], outside: Sequence[tuple[int, bytes]]) -> str:
@@ -168,7 +147,10 @@ def _readme(
     options: BuildOptions, networks: Sequence[ImageNetwork], outside: Sequence[tuple[int, bytes]], obstacle: str
 ) -> str:
     bare = f"Not with these networks: {obstacle} (compile with a pool file like examples/bare_metal/ram_only.mpool)."
-    flash = "".join(f"Program {_flash_name(at)} to {at:#010x} ({len(data):,} bytes).\n" for at, data in outside)
-    return _README.format(
-        networks="\n".join(_told(networks)), baud=options.baud, bare=bare if obstacle else "", flash=flash
+    return render(
+        "wire/README.md",
+        networks=[{"told": line} for line in _told(networks)],
+        baud=options.baud,
+        bare=bare if obstacle else "",
+        flash=[{"file": _flash_name(at), "start": f"{at:#010x}", "size": f"{len(data):,}"} for at, data in outside],
     )

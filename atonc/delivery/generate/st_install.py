@@ -17,6 +17,7 @@ from atonc.delivery.boards.mpool_text import mpool_text
 from atonc.machine.base.about import package_folder
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.templates import render
 from atonc.machine.hw.board import DEFAULT_SET
 from atonc.machine.hw.board_file import find_board
 
@@ -27,36 +28,17 @@ RUNTIME_PARTS = ("Inc", "Lib", "Npu")
 BOARD = "stm32n6570-dk"
 CONTROLLER = "--enable-epoch-controller"
 PROFILES = ("default", "profile_O3", "profile-default", "profile-minimal")
-_LAUNCHER = """#!{python}
-# Runs atonc by the name of ST's tool; {release} in the environment chooses the release that it answers for.
-import sys
-
-sys.path.insert(0, {package!r})
-sys.argv[0] = "stedgeai"
-from atonc.doors.cli.start import main
-
-sys.exit(main())
-"""
-_COMMAND = '@"{python}" "%~dp0stedgeai" %*\r\n'
-_SCRIPT = """# Runs `atonc {verb}`, whichever Python this file is started with.
-import os
-import subprocess
-import sys
-
-paths = [{package!r}, os.environ.get("PYTHONPATH", "")]
-environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths)))
-command = [{python!r}, "-m", "atonc", {verb!r}, *sys.argv[1:]]
-sys.exit(subprocess.call(command, env=environment))
-"""
 
 
 def files(release_variable: str) -> dict[str, str]:
     """Path inside the folder -> text."""
-    told = {"python": sys.executable, "package": str(package_folder().parent), "release": release_variable}
-    found = {f"Utilities/{system}/stedgeai": _LAUNCHER.format(**told) for system in SYSTEMS}
-    found["Utilities/windows/stedgeai.cmd"] = _COMMAND.format(**told)
+    python, package = sys.executable, repr(str(package_folder().parent))
+    launcher = render("stedgeai/stedgeai", python=python, package=package, release=release_variable)
+    found = {f"Utilities/{system}/stedgeai": launcher for system in SYSTEMS}
+    found["Utilities/windows/stedgeai.cmd"] = f'@"{python}" "%~dp0stedgeai" %*\r\n'
     for script, verb in (("npu_driver", "reloc"), ("st_load_and_run", "load-and-run")):
-        found[f"scripts/N6_reloc/{script}.py"] = _SCRIPT.format(**told, verb=verb)
+        told = {"verb": verb, "verb_text": repr(verb), "python": repr(python), "package": package}
+        found[f"scripts/N6_reloc/{script}.py"] = render("stedgeai/script.py.in", told)
     for folder in SCRIPTS:
         found[f"{folder}/user_neuralart.json"] = json.dumps(_profiles(), indent=1) + "\n"
         found[f"{folder}/my_mpools/stm32n6.mpool"] = mpool_text(find_board(BOARD), DEFAULT_SET)

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from atonc.compiler.compile.compile_view import CompileView
-from atonc.compiler.emit.c import buffers_info, images
-from atonc.compiler.emit.c.blobs_h import StoredProgram
+from atonc.compiler.emit.c import buffers_info, memories
 from atonc.compiler.emit.c.buffers_info import Info
+from atonc.compiler.emit.c.files import StoredProgram
 from atonc.compiler.emit.c.network import CNetwork
+from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.generate.generating import c_network
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.templates import render
 from atonc.machine.base.words import count, listed
 
 TOOL = f"atonc {__version__}"
@@ -66,11 +68,11 @@ class LayoutNetwork:
     @property
     def memory_images(self) -> Mapping[str, bytes]:
         """Constants by file, as `generate` writes them."""
-        return images.raw_files(self.network)
+        return memories.raw_files(self.network)
 
     def base_of(self, file: str) -> int:
         """Where such a file begins in memory."""
-        found = {f"{images.file_stem(self.network, pool)}.raw": pool.base for pool in images.by_pool(self.network)}
+        found = {f"{memories.file_stem(self.network, pool)}.raw": pool.base for pool in memories.by_pool(self.network)}
         return found[file]
 
     @property
@@ -97,16 +99,32 @@ class FolderLayout:
         return f"{network}_{self.name}"
 
 
-def encryption_note(given: LayoutNetwork) -> str:
-    """For the README of a folder whose weights nobody may flash as they are."""
-    region = given.network.program.encrypted
-    if region is None:
-        return ""
-    return (
-        "\nThe programs decipher their weights, and the files in `weights/` are plain: encrypt the region that\n"
-        f"`{given.name}_c_info.json` names with your board first, flash what comes back, and set the key in both bus\n"
-        "interfaces (`docs/encryption.md` of atonc).\n"
-    )
+def words_of(given: LayoutNetwork) -> dict[str, object]:
+    """What the texts of every layout may say."""
+    return {
+        **{"name": given.name, "network_name": given.name, "suffix": given.network.suffix},
+        **{"tool": TOOL, "licence": LICENCE},
+        "encrypted": given.network.program.encrypted is not None,
+    }
+
+
+def sample_main(given: LayoutNetwork, includes: str, say: str, now: str = "") -> str:
+    """The `main` of a sample. `say`: what prints; `now`: microseconds as a C expression, where there is a clock."""
+    told = {"includes": includes, "say": say, "now": now, "timed": bool(now), "untimed": not now}
+    return render("layouts/sample_main.c", words_of(given), **told)
+
+
+def runtime_files(place: str) -> dict[str, bytes]:
+    """The runtime that ships with atonc, as part of a folder: what a project without LL_ATON needs to run a network.
+
+    All of it: definitions of the project leave out what its networks do not need.
+    """
+    parts = (("include", "*.h"), ("src", "*.[ch]"))
+    return {
+        f"{place}/{part}/{path.name}": path.read_bytes()
+        for part, pattern in parts
+        for path in sorted(runtime_folder(part).glob(pattern))
+    }
 
 
 def refuse_cpu_layers(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:
@@ -143,7 +161,7 @@ def refuse_residents(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]
 
 def refuse_ram_constants(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:
     """Constants that somebody must copy to RAM before the first inference."""
-    found = images.ram_ranges(given.network)
+    found = memories.ram_ranges(given.network)
     if found:
         pools = listed(sorted({part.pool.name for part in found}))
         yield LayoutRefusal(f"constants lie in {pools}, which forget them", rule, "a board or pool file with flash")

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from atonc.compiler.emit.c import images
-from atonc.delivery.layouts.layout import LICENCE, TOOL, FolderLayout, LayoutNetwork, LayoutRefusal
+from atonc.compiler.emit.c import memories
+from atonc.delivery.layouts import layout as ways
+from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork, LayoutRefusal
 from atonc.delivery.reloc.options import RelocOptions
+from atonc.machine.base.templates import render_folder
 from atonc.machine.base.words import listed
 from atonc.machine.hw.board_file import find_board
 from atonc.machine.hw.machine import secure
@@ -23,48 +25,13 @@ _MOST_DIMENSIONS = 4  # of its arrays
 _NPU_RAM = "npu_ram"
 _FORGETS = "between two inferences the firmware keeps other things in the NPU's memories"
 
-_SCRIPT = """# {licence}
-# {name}: runs the network once on an OpenMV N6, written by {tool}.
-# Copy {name}.bin to the camera's disk (or into its ROM file system, as /rom/{name}.bin).
-import time
-
-import ml
-from ulab import numpy as np
-
-model = ml.Model("/flash/{name}.bin")
-print(model)
-inputs = [np.zeros(shape) for shape in model.input_shape]
-start = time.ticks_us()
-outputs = model.predict(inputs)
-print("inference", time.ticks_diff(time.ticks_us(), start), "us")
-for output in outputs:
-    print("output", output.shape, "first values", output.flatten()[:8])
-"""
-
-_README = """# {name} for the OpenMV N6
-
-Written by {tool}. `{name}.bin` ({size:,} bytes) is the network, `main.py` runs it once.
-
-1. Copy both files to the camera's disk.
-2. Open `main.py` in OpenMV IDE and run it.
-
-You should see the model with its inputs and outputs,{edges} then the time of an inference and the first values of each
-output for an input of zeros. `RuntimeError: Failed to load network` means that the firmware has another LL_ATON
-than {runtime}: generate with `--runtime` and the release that it has.
-"""
-
 
 def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
-    words = {"name": given.name, "tool": TOOL, "licence": LICENCE}
     both = (("in", given.inputs), ("out", given.outputs))
     edges = "".join(f" {what} {info.mem_shape} {info.type.lower()}," for what, side in both for info in side)
     runtime = (given.runtime or given.network.runtime).partition("-")[0]
-    readme = _README.format(**words, size=len(given.image), edges=edges, runtime=runtime)
-    return {
-        f"{given.name}.bin": given.image,
-        "main.py": _SCRIPT.format(**words).encode(),
-        "README.md": readme.encode(),
-    }
+    words = {**ways.words_of(given), "size": f"{len(given.image):,}", "edges": edges, "runtime": runtime}
+    return {f"{given.name}.bin": given.image, **render_folder("layouts/openmv", words)}
 
 
 def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
@@ -115,7 +82,7 @@ def _memories(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
 
 
 def _constants(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
-    kept = sorted({part.pool.name for part in images.ram_ranges(given.network) if part.pool.absolute})
+    kept = sorted({part.pool.name for part in memories.ram_ranges(given.network) if part.pool.absolute})
     if kept:
         yield LayoutRefusal(
             f"constants lie in {listed(kept)}",

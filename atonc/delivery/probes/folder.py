@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atonc.compiler.emit.c.images import hex_lines
-from atonc.compiler.emit.c.memories import PoolRange
+from atonc.compiler.emit.c.memories import PoolRange, hex_lines
 from atonc.compiler.place import BoardMemory
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.probes import table

@@ -8,21 +8,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from atonc.compiler.emit.c import names
+from atonc.compiler.place.types import Placed
 from atonc.delivery.probes.build import BuiltProbe
 from atonc.delivery.probes.places import FLASH
 from atonc.delivery.probes.types import INPUT, OUTPUT
 from atonc.machine.base.about import __version__
+from atonc.machine.base.templates import Words, render
 from atonc.machine.hw.limits import NPU_CACHE_LINE
-
-_HEAD = """/* The probes of this image, written by atonc {version}. Do not edit. */
-#include "probes.h"
-
-#include <stddef.h>
-
-const char probes_board[] = "{board}";
-const char probes_version[] = "{version}";
-
-"""
 
 
 class _Bytes:
@@ -42,21 +34,17 @@ class _Bytes:
         assert found is not None
         return found
 
-    def text(self) -> str:
-        return "".join(
-            f"static const uint8_t {name}[{len(data)}] = {{\n{names.lines_of(map(str, data), 32)}}};\n\n"
+    def rows(self) -> list[Words]:
+        return [
+            {"name": name, "size": len(data), "values": names.lines_of(map(str, data), 32)}
             for data, name in self._known.items()
-        )
+        ]
 
 
 def text(built: Sequence[BuiltProbe], board: str) -> str:
     stored = _Bytes(_contents(built))
-    parts = [_HEAD.format(version=__version__, board=board), stored.text()]
-    parts += [_program(one) + _answers(one, stored) + _constants(one, stored) for one in built]
-    rows = "".join(_row(one, stored) for one in built)
-    parts.append(f"const probe_t probes[] = {{\n{rows}}};\n")
-    parts.append("const uint32_t probes_count = sizeof probes / sizeof probes[0];\n")
-    return "".join(parts)
+    probes = [_row(one, stored) for one in built]
+    return render("probes/probes.c", version=__version__, board=board, arrays=stored.rows(), probes=probes)
 
 
 def _contents(built: Sequence[BuiltProbe]) -> Iterable[bytes]:
@@ -66,42 +54,38 @@ def _contents(built: Sequence[BuiltProbe]) -> Iterable[bytes]:
         yield from (home.buffer.data for home in one.constants if home.pool != FLASH)
 
 
-def _program(one: BuiltProbe) -> str:
-    pairs = [f"{pair:#018x}ULL" for pair in np.array(one.words, "<u4").view("<u8").tolist()]
-    return (
-        f"static const uint64_t __attribute__((aligned({NPU_CACHE_LINE}))) {one.network.name}_program[{len(pairs)}] = "
-        f"{{\n{names.lines_of(pairs, 4)}}};\n"
-    )
+def _row(one: BuiltProbe, stored: _Bytes) -> Words:
+    name, pairs = one.network.name, np.array(one.words, "<u4").view("<u8").tolist()
+    needs = {
+        "PROBE_NEEDS_FLASH": one.in_flash,
+        "PROBE_NEEDS_HYPERRAM": one.uses_hyperram,
+        "PROBE_NOT_EMULATED": not one.emulated,
+        "PROBE_NEEDS_KEYS": one.needs_keys,
+        "PROBE_MUST_DIFFER": one.must_differ,
+    }
+    return {
+        "probe": one.probe.name,
+        "name": name,
+        "line": NPU_CACHE_LINE,
+        "pairs": len(pairs),
+        "program": names.lines_of([f"{pair:#018x}ULL" for pair in pairs], 4),
+        "answers": [{"answer": answer.name, "data": stored.name(answer.data)} for answer in one.answers],
+        "has_constants": bool(one.constants),
+        "constants": [_constant(home, stored) for home in one.constants],
+        "constants_name": f"{name}_constants" if one.constants else "NULL",
+        "stimulus": stored.name(one.stimulus),
+        "stimulus_bytes": len(one.stimulus),
+        "expected_bytes": len(one.expected),
+        "places": ", ".join(f"{one.home(buffer).address:#010x}u" for buffer in (INPUT, OUTPUT)),
+        "answers_count": len(one.answers),
+        "constants_count": len(one.constants),
+        "needs": " | ".join(need for need, wanted in needs.items() if wanted) or "0",
+    }
 
 
-def _answers(one: BuiltProbe, stored: _Bytes) -> str:
-    rows = "".join(f'    {{"{answer.name}", {stored.name(answer.data)}}},\n' for answer in one.answers)
-    return f"static const probe_answer_t {one.network.name}_answers[] = {{\n{rows}}};\n"
-
-
-def _constants(one: BuiltProbe, stored: _Bytes) -> str:
-    if not one.constants:
-        return ""
-    rows = ""
-    for home in one.constants:
-        data = home.buffer.data
-        source = "NULL" if home.pool == FLASH else stored.name(data)
-        rows += f"    {{{home.address:#010x}u, {len(data)}u, {zlib.crc32(data):#010x}u, {source}}},\n"
-    return f"static const probe_constant_t {one.network.name}_constants[] = {{\n{rows}}};\n"
-
-
-def _row(one: BuiltProbe, stored: _Bytes) -> str:
-    name, constants = one.network.name, f"{one.network.name}_constants" if one.constants else "NULL"
-    needs = [
-        *(["PROBE_NEEDS_FLASH"] if one.in_flash else []),
-        *(["PROBE_NEEDS_HYPERRAM"] if one.uses_hyperram else []),
-        *([] if one.emulated else ["PROBE_NOT_EMULATED"]),
-        *(["PROBE_NEEDS_KEYS"] if one.needs_keys else []),
-        *(["PROBE_MUST_DIFFER"] if one.must_differ else []),
-    ]
-    places = ", ".join(f"{one.home(buffer).address:#010x}u" for buffer in (INPUT, OUTPUT))
-    return (
-        f'    {{"{one.probe.name}", {name}_program, {stored.name(one.stimulus)}, {name}_answers, {constants},\n'
-        f"     {len(one.stimulus)}u, {len(one.expected)}u, {places}, {len(one.answers)}, {len(one.constants)}, "
-        f"{' | '.join(needs) or '0'}}},\n"
-    )
+def _constant(home: Placed, stored: _Bytes) -> Words:
+    data = home.buffer.data
+    return {
+        **{"address": f"{home.address:#010x}", "bytes": len(data), "crc32": f"{zlib.crc32(data):#010x}"},
+        "data": "NULL" if home.pool == FLASH else stored.name(data),
+    }

@@ -19,7 +19,7 @@ _ABS32, _GOT_BREL = 2, 26
 # distances inside the code, which moves as one piece
 _INSIDE = {10: "THM_CALL", 30: "THM_JUMP24", 102: "THM_JUMP11", 103: "THM_JUMP8", 51: "THM_JUMP19", 3: "REL32"}
 _NOTHING = {0: "NONE", 40: "V4BX"}
-_PARAMS_FILL = 4  # a word that keeps the section alive, see image.ld.in
+_PARAMS_FILL = 4  # a word that keeps the section alive, see image.ld
 PARAMS_ALIGNMENT = 64
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.reloc.abi import Abi
 from atonc.delivery.reloc.format import Flags
 from atonc.delivery.reloc.pools import PoolTable
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.templates import render
 
 
 @dataclass(frozen=True)
@@ -52,5 +52,5 @@ def conf_h(facts: ImageFacts) -> str:
 
 def linker_script(facts: ImageFacts) -> str:
     """Each pool without a fixed base is a symbol: behind the programs in the parameters, or the external RAM."""
-    lines = [f"  _mem_pool_{postfix}_{facts.suffix} = _image_params_{k};\n" for postfix, k in facts.pools.symbols]
-    return (runtime_folder("image") / "image.ld.in").read_text().replace("@POOLS@\n", "".join(lines))
+    pools = [{"postfix": postfix, "suffix": facts.suffix, "k": k} for postfix, k in facts.pools.symbols]
+    return render("image.ld", pools=pools)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atonc.compiler.emit.c import images
+from atonc.compiler.emit.c import memories
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.firmware.image import ImageNetwork, Runtime
@@ -218,7 +218,7 @@ def image_network(view: CompileView, folder: Path) -> ImageNetwork:
     write_whole(folder, files_of(view), network_build(view.name))
     network = c_network(view)
     ranges = tuple((h.address, h.end) for h in view.compiled.program.placed.values() if not h.user_allocated)
-    files = [(pool.base, folder / f"{images.file_stem(network, pool)}.raw") for pool in images.by_pool(network)]
+    files = [(pool.base, folder / f"{memories.file_stem(network, pool)}.raw") for pool in memories.by_pool(network)]
     contents = tuple((base, file.read_bytes()) for base, file in files)
     symbols = tuple((network.c_symbol(pool), pool.address) for pool in view.compiled.program.relative)
     form = network.program.four_bits

@@ -293,7 +293,7 @@ def of_form(form: Form | None) -> Iterator[Decision]:
 
 
 def _cycles(one: Alternative) -> str:
-    """Of a form that could not win: what it takes at least."""
+    """What a form that could not win takes at least."""
     return f"{one.built.cycles:,}" if one.built else f"at least {one.least_cycles:,.0f}"
 
 

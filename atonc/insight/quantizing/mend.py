@@ -17,7 +17,7 @@ from atonc.insight.quantizing.graph import FloatGraph, attribute
 from atonc.insight.quantizing.layers import LinearLayer, is_matrix, matrix, rows, stored_form
 from atonc.insight.quantizing.rounding import Moments, rounded
 from atonc.insight.quantizing.samples import Feed
-from atonc.insight.quantizing.segments import ModelPieces
+from atonc.insight.quantizing.segments import SegmentRuns
 from atonc.insight.quantizing.weights import EIGHT, FREE, Bounds, CodeRange, QuantizedWeights
 from atonc.machine.base import progress
 from atonc.machine.base.frozen import dataclass
@@ -45,7 +45,7 @@ def mend(graph: FloatGraph, quantised: Any, layers: Mapping[str, tuple[LinearLay
 
     `before`: what every layer is read behind, so that each is mended as if it were the only new one.
     """
-    exact, coded = ModelPieces(graph.model, feeds), ModelPieces(quantised, feeds)
+    exact, coded = SegmentRuns(graph.model, feeds), SegmentRuns(quantised, feeds)
     found = dict(layers)
     for index, (name, (layer, weights)) in enumerate(layers.items()):
         progress.stage("mending the layers", index, len(layers))

@@ -14,7 +14,7 @@ from atonc.insight.quantizing.samples import Feed
 Values = dict[str, list[Array]]  # tensor -> its value for every sample
 
 
-class ModelPieces:
+class SegmentRuns:
     """`advance` runs up to a node, without it; `apply` runs single nodes with other constants."""
 
     def __init__(self, model: Any, feeds: Sequence[Feed]) -> None:

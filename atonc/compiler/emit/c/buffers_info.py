@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from math import prod
 
 from atonc.compiler.emit.c import names
@@ -10,6 +10,7 @@ from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.ir import Tensor
 from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.templates import Words
 from atonc.machine.hw.limits import PREFETCH_BYTES
 
 # element type of the model -> (DataType_..., bits, unsigned)
@@ -24,7 +25,7 @@ _INT16 = (-0x8000, 0x7FFF)
 
 @dataclass(frozen=True)
 class Info:
-    """One line of a table."""
+    """One line of a table; what it says of elements are plain bytes where nothing else is known."""
 
     buffer: str
     label: str
@@ -36,10 +37,10 @@ class Info:
     epoch: int
     shape: tuple[int, ...]  # batch, height, width, channels
     mem_shape: tuple[int, ...]  # order of the bytes
-    position: str  # of the channels in the memory: First, Last, UNDEFINED
-    type: str
-    bits: int
-    unsigned: int
+    position: str = "UNDEFINED"  # of the channels in the memory: First, Last
+    type: str = "UINT8"
+    bits: int = 8
+    unsigned: int = 1
     scales: tuple[float, ...] = ()
     offsets: tuple[int, ...] = ()
 
@@ -87,26 +88,17 @@ def _epoch(network: CNetwork, name: str) -> int:
 
 
 def tensor_info(network: CNetwork, name: str, epoch: int) -> Info:
-    home = network.home(name)
-    tensor = network.graph.tensors.get(home.buffer.tensor or name)
-    if tensor is None or tensor.dtype not in _TYPES or not _fills(tensor, home.buffer.size_bytes):
+    buffer = network.home(name).buffer
+    tensor = network.graph.tensors.get(buffer.tensor or name)
+    if tensor is None or tensor.dtype not in _TYPES or not _fills(tensor, buffer.size_bytes):
         return _bytes_info(network, name, epoch)
-    base, start = network.origin(name)
     type_, bits, unsigned = _TYPES[tensor.dtype]
-    shift = home.buffer.offset
-    if shift:  # memory holds code + 128: seen from outside an unsigned tensor with another zero point
+    if buffer.offset:  # memory holds code + 128: seen from outside an unsigned tensor with another zero point
         type_, unsigned = "UINT8", 1
-    scales, offsets = _quantisation(tensor, home.buffer)
-    position, user = _position(network, name, tensor), network.user_of(name) is not None
-    return Info(
-        buffer=name,
-        label=network.labels[name],
-        base=base,
-        start=start,
-        size_bytes=home.buffer.size_bytes,
-        user=user,
-        param=False,
-        epoch=epoch,
+    scales, offsets = _quantisation(tensor, buffer)
+    position = _position(network, name, tensor)
+    return replace(
+        _bytes_info(network, name, epoch),
         shape=four(tensor.shape, position),
         mem_shape=tensor.shape or (1,),
         position=position,
@@ -115,7 +107,7 @@ def tensor_info(network: CNetwork, name: str, epoch: int) -> Info:
         unsigned=unsigned,
         scales=scales,
         offsets=offsets,
-    )  # fmt: skip
+    )
 
 
 def _fills(tensor: Tensor, size_bytes: int) -> bool:
@@ -125,23 +117,17 @@ def _fills(tensor: Tensor, size_bytes: int) -> bool:
 def _bytes_info(network: CNetwork, name: str, epoch: int = 0, param: bool = False) -> Info:
     base, start = network.origin(name)
     size = network.home(name).buffer.size_bytes
-    user = network.user_of(name) is not None
-    label = network.labels[name]
     return Info(
         buffer=name,
-        label=label,
+        label=network.labels[name],
         base=base,
         start=start,
         size_bytes=size,
-        user=user,
+        user=network.user_of(name) is not None,
         param=param,
         epoch=epoch,
         shape=four((size,)),
         mem_shape=(size,),
-        position="UNDEFINED",
-        type="UINT8",
-        bits=8,
-        unsigned=1,
     )
 
 
@@ -174,69 +160,39 @@ def _position(network: CNetwork, name: str, tensor: Tensor) -> str:
 # ---------------------------------------------------------------------------------------------------------------- C
 
 
-def table(network: CNetwork, kind: str, always: list[Info], debug: list[Info]) -> str:
-    """`LL_ATON_<kind>_Buffers_Info_<net>`; `debug` lines are left out when the firmware says so."""
-    prefix = f"atonc_{kind.lower()}"
-    numbered = list(enumerate(always))
-    extra = list(enumerate(debug, len(always)))
-    guard = "#if LL_ATON_DBG_BUFFER_INFO_EXCLUDED == 0\n", "#endif\n"
-    arrays, rows = _arrays(prefix, numbered), "".join(_row(prefix, k, info) for k, info in numbered)
-    if extra:
-        arrays += guard[0] + _arrays(prefix, extra) + guard[1]
-        rows += guard[0] + "".join(_row(prefix, k, info) for k, info in extra) + guard[1]
-    return (
-        f"const LL_Buffer_InfoTypeDef *LL_ATON_{kind}_Buffers_Info_{network.suffix}(void)\n{{\n{arrays}"
-        f"  static const LL_Buffer_InfoTypeDef buff_info[] = {{\n{rows}"
-        f"    {{\n      .name = NULL,\n    }}\n  }};\n\n  return buff_info;\n}}\n"
+def tables(network: CNetwork) -> list[Words]:
+    """`LL_ATON_<kind>_Buffers_Info_<net>`: lines that are always there, and those for debugging, which are left out
+    when the firmware says so."""
+    lists: tuple[tuple[str, list[Info], list[Info]], ...] = (
+        ("Input", inputs(network), params(network)),
+        ("Output", outputs(network), []),
+        ("Internal", [], internals(network)),
     )
+    return [{"kind": kind, "rows": _rows(f"atonc_{kind.lower()}", always, debug)} for kind, always, debug in lists]
 
 
-def _arrays(prefix: str, numbered: Iterable[tuple[int, Info]]) -> str:
-    return "".join(line for k, info in numbered for line in _array_lines(f"{prefix}_{k}", info))
+def _rows(prefix: str, always: list[Info], debug: list[Info]) -> list[Words]:
+    found = [row(f"{prefix}_{k}", info) for k, info in enumerate((*always, *debug))]
+    first, last = len(always), len(found) - 1
+    return [{**one, "guard": k == first, "guard_end": bool(debug) and k == last} for k, one in enumerate(found)]
 
 
-def _array_lines(prefix: str, info: Info) -> Iterator[str]:
-    yield f"  static const uint32_t {prefix}_shape[] = {{ {_integers(info.shape)} }};\n"
-    yield f"  static const uint32_t {prefix}_mem_shape[] = {{ {_integers(info.mem_shape)} }};\n"
-    if info.scales:
-        # without the letter f: ST's packager reads them too
-        scales = ", ".join(names.float_literal(scale).removesuffix("f") for scale in info.scales)
-        yield f"  static const float {prefix}_scale[] = {{ {scales} }};\n"
-        yield f"  static const int16_t {prefix}_offset[] = {{ {_integers(info.offsets)} }};\n"
-
-
-def _integers(values: Iterable[int]) -> str:
-    return ", ".join(map(str, values))
-
-
-def _row(prefix: str, number: int, info: Info) -> str:
-    members = "".join(f"      .{member} = {value},\n" for member, value in _members(f"{prefix}_{number}", info))
-    return f"    {{\n{members}    }},\n"
-
-
-def _members(prefix: str, info: Info) -> Iterator[tuple[str, str]]:
-    yield "name", f'"{info.label}"'
-    named = info.base if info.base.startswith("0x") else f"(uintptr_t){info.base}"  # as ST's packager reads it
-    pointer = f"(uintptr_t)&{info.base}" if info.user else named
-    yield "addr_base", f"{{(unsigned char *)({pointer})}}"
-    yield "offset_start", str(info.start)
-    yield "offset_end", str(info.start + info.size_bytes)
-    yield "offset_limit", str(info.start + info.size_bytes + PREFETCH_BYTES)
-    yield "is_user_allocated", str(int(info.user))
-    yield "is_param", str(int(info.param))
-    yield "epoch", str(info.epoch)
-    yield "batch", str(info.channels)
-    yield "mem_shape", f"{prefix}_mem_shape"
-    yield "mem_ndims", str(len(info.mem_shape))
-    yield "chpos", f"CHPos_{info.position}"
-    yield "Qm", str((info.bits if info.unsigned else info.bits - 1) if info.is_fixed_point else 0)
-    yield "Qn", "0"
-    yield "Qunsigned", str(info.unsigned)
-    yield "type", f"DataType_{info.type}"
-    yield "nbits", str(info.bits)
-    yield "ndims", str(len(info.shape))
-    yield "shape", f"{prefix}_shape"
-    if info.scales:
-        yield "per_channel", str(int(len(info.scales) > 1))
-        yield "scale", f"{prefix}_scale"
-        yield "offset", f"{prefix}_offset"
+def row(prefix: str, info: Info) -> Words:
+    # as ST's packager reads it: no cast in front of a number, no letter f behind scales
+    named = info.base if info.base.startswith("0x") else f"(uintptr_t){info.base}"
+    sign_bits = 0 if info.unsigned else 1
+    return {
+        **{"prefix": prefix, "label": info.label, "epoch": info.epoch, "channels": info.channels},
+        "pointer": f"(uintptr_t)&{info.base}" if info.user else named,
+        "offset_start": info.start,
+        "offset_end": info.start + info.size_bytes,
+        "offset_limit": info.start + info.size_bytes + PREFETCH_BYTES,
+        **{"user": int(info.user), "param": int(info.param), "position": info.position},
+        **{"type": info.type, "bits": info.bits, "unsigned": info.unsigned},
+        "integer_bits": info.bits - sign_bits if info.is_fixed_point else 0,
+        **{"rank": len(info.shape), "shape": ", ".join(map(str, info.shape))},
+        **{"mem_rank": len(info.mem_shape), "mem_shape": ", ".join(map(str, info.mem_shape))},
+        **{"scaled": bool(info.scales), "per_channel": int(len(info.scales) > 1)},
+        "scales": ", ".join(names.float_literal(scale).removesuffix("f") for scale in info.scales),
+        "offsets": ", ".join(map(str, info.offsets)),
+    }

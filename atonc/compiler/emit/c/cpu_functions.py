@@ -1,18 +1,28 @@
-"""CPU steps as epoch functions: calls of our kernels with addresses, numbers and tables."""
+"""What the processor does: CPU steps as functions that call our kernels, and cache maintenance around the NPU.
+
+Buffers that the CPU or the application touches begin at a cache line of their own, so whole lines may be cleaned and
+invalidated. The rules:
+- the CPU reads what the NPU wrote, or writes beside it: lines are dropped before the NPU writes (none may be evicted
+  over its results) and again before the CPU starts (the processor may have fetched some meanwhile);
+- the CPU wrote: lines are cleaned at once, for the NPU, for other masters, and so that nothing dirty is left behind;
+- inputs are the application's duty, as in ST's networks: clean after writing them with the CPU.
+Activations never pass through the NPU cache; constants do, and never change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from atonc.compiler.emit.c import caches, names
+from atonc.compiler.emit.c import names
 from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct, tables_of
 from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.emit.c.network import Block, CNetwork
+from atonc.compiler.emit.program import UserBuffer
 from atonc.compiler.ir import Op
-from atonc.compiler.plan.types import CpuPlan
+from atonc.compiler.place.types import Placed
+from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.machine.base.frozen import dataclass
-
-ARGUMENTS = "ATONC_EPOCH_ARGUMENTS"  # differs between releases of the runtime: network_c.py defines it
+from atonc.machine.hw.limits import CPU_CACHE_LINE
 
 
 def end_function(block: Block) -> str:
@@ -25,10 +35,14 @@ def text(network: CNetwork, block: Block, ops: Mapping[str, Op]) -> str:
     made = cpu_calls(ops[plan.op], network.graph, network.shifts)
     body = _Body(network, {table: f"table_{number}" for number, table in enumerate(tables_of(made))})
     calls = [body.call(call) for call in made]
-    lines = [*body.definitions(), *caches.before_cpu(network, block), *calls, *caches.after_cpu(network, block)]
+    lines = [*body.definitions(), *before_cpu(network, block), *calls, *after_cpu(network, block)]
+    return f"/* epoch {block.first}: {names.comment(plan.title)} */\n{function(end_function(block), lines)}"
+
+
+def function(name: str, lines: Iterable[str]) -> str:
+    """Its arguments differ between releases of the runtime: `<name>.c` defines them."""
     inner = "".join(f"  {line}\n" for line in lines)
-    title = names.comment(plan.title)
-    return f"/* epoch {block.first}: {title} */\nstatic void {end_function(block)}({ARGUMENTS})\n{{\n{inner}}}\n"
+    return f"static void {name}(ATONC_EPOCH_ARGUMENTS)\n{{\n{inner}}}\n"
 
 
 @dataclass(frozen=True)
@@ -70,3 +84,86 @@ def _numbers(table: ConstantTable) -> Iterable[str]:
 def _number(value: int | float) -> str:
     """Floats are doubles: kernels compute in double precision, and scales must arrive exactly."""
     return names.double_literal(value) if isinstance(value, float) else names.int_literal(value)
+
+
+INVALIDATE = "LL_ATON_Cache_MCU_Invalidate_Range"
+CLEAN = "LL_ATON_Cache_MCU_Clean_Range"
+CLEAN_INVALIDATE = "LL_ATON_Cache_MCU_Clean_Invalidate_Range"
+
+Key = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class CacheRange:
+    start: int
+    end: int
+    user: UserBuffer | None = None
+
+
+def before_npu(network: CNetwork, block: Block) -> list[str]:
+    """Before a run of epochs: results for the CPU or the application are not in the cache."""
+    readers = [name for other in network.blocks if other.on_cpu for name in other.reads()]
+    wanted = {_key(network.home(name)) for name in (*readers, *network.program.outputs)}
+    touched = [name for name in sorted(block.writes()) if _key(network.home(name)) in wanted]
+    return _calls(network, INVALIDATE, touched)
+
+
+def before_cpu(network: CNetwork, block: Block) -> list[str]:
+    """Before a CPU step: what the NPU wrote is read from memory, and never overwritten with older bytes where both
+    write parts of one buffer."""
+    written: dict[Key, Block] = {}
+    for other in network.blocks:
+        if other is block:
+            break
+        written |= {_key(network.home(name)): other for name in other.writes()}
+    fresh = []
+    for name in sorted(block.reads() | block.writes()):
+        home = network.home(name)
+        writer = written.get(_key(home))
+        if home.buffer.kind != BufferKind.CONSTANT and writer is not None and not writer.on_cpu:
+            fresh.append(name)
+    return _calls(network, INVALIDATE, fresh)
+
+
+def after_cpu(network: CNetwork, block: Block) -> list[str]:
+    return _calls(network, CLEAN, sorted(block.writes()))
+
+
+def _key(home: Placed) -> Key:
+    """Buffers that share memory at the same time are the same memory."""
+    return home.address, home.first, home.last
+
+
+def _calls(network: CNetwork, function: str, buffers: Iterable[str]) -> list[str]:
+    lines = []
+    for part in _merged(_lines(network, name) for name in buffers):
+        size = part.end - part.start
+        if part.user is None:
+            lines.append(f"{function}({network.place(part.start)}, {size}U);")
+            continue
+        # the application may keep something else in the last line: nothing of it is thrown away
+        name = CLEAN_INVALIDATE if function == INVALIDATE and part.user.size_bytes % CPU_CACHE_LINE else function
+        start = part.start - part.user.address
+        lines.append(f"{name}((uintptr_t){network.c_symbol(part.user)} + {start}U, {size}U);")
+    return lines
+
+
+def _lines(network: CNetwork, buffer: str) -> CacheRange:
+    home = network.home(buffer)
+    start = home.address // CPU_CACHE_LINE * CPU_CACHE_LINE
+    end = -(-max(home.end, home.address + 1) // CPU_CACHE_LINE) * CPU_CACHE_LINE
+    return CacheRange(start, end, network.user_of(buffer))
+
+
+def _merged(ranges: Iterable[CacheRange]) -> Iterator[CacheRange]:
+    """Merges ranges by address, so that each cache line occurs once."""
+    current: CacheRange | None = None
+    for part in sorted(set(ranges), key=lambda r: (r.start, r.end)):
+        if current is not None and part.user == current.user and part.start <= current.end:
+            current = CacheRange(current.start, max(current.end, part.end), current.user)
+            continue
+        if current is not None:
+            yield current
+        current = part
+    if current is not None:
+        yield current

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from atonc.compiler.emit.c import ll_calls, names
+from atonc.compiler.emit.c import ll_calls
 from atonc.compiler.emit.c.ll_text import function_name
 from atonc.compiler.emit.c.ll_types import Base
 from atonc.compiler.emit.c.network import Block, CNetwork
@@ -16,12 +16,14 @@ def epoch_functions(network: CNetwork, block: Block, lines: Sequence[str]) -> st
     return ll_calls.epoch_functions(block.steps[0], network.suffix, _bases(network, block), lines)
 
 
-def members(network: CNetwork, block: Block) -> Iterator[tuple[str, str]]:
+def function_names(network: CNetwork, block: Block) -> tuple[str, str]:
     step = block.steps[0]
-    for which in ("Start", "End"):
-        yield f"{which.lower()}_epoch_block", function_name(which, step.number, network.suffix)
-    yield "wait_mask", f"0x{ll_calls.wait_mask(step):08x}"
-    yield "flags", names.block_flags("pure_hw")
+    start, end = (function_name(which, step.number, network.suffix) for which in ("Start", "End"))
+    return start, end
+
+
+def wait_mask(block: Block) -> str:
+    return f"0x{ll_calls.wait_mask(block.steps[0]):08x}"
 
 
 def _bases(network: CNetwork, block: Block) -> dict[str, Base]:

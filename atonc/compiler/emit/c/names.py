@@ -113,8 +113,3 @@ def lines_of(values: Iterable[str], per_line: int, indent: str = "  ") -> str:
     items = list(values)
     rows = (items[k : k + per_line] for k in range(0, len(items), per_line))
     return "".join(f"{indent}{', '.join(row)},\n" for row in rows)
-
-
-def block_flags(*more: str) -> str:
-    """An epoch block that begins and ends an epoch, and what else it is."""
-    return " | ".join(f"EpochBlock_Flags_{flag}" for flag in ("epoch_start", "epoch_end", *more))

@@ -16,6 +16,7 @@ from atonc.compiler.place.types import Placed
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.plan.types import BufferKind
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.templates import Words
 from atonc.machine.hw.mpool import MemoryPool
 
 NEWEST_RUNTIME = "1.1.3-262"  # of the releases of LL_ATON whose sources are public
@@ -124,6 +125,35 @@ class CNetwork:
     def c_symbol(self, part: Movable | MemoryPool) -> str:
         """In C: the variable that holds the application's pointer, or the array that stands for the pool."""
         return f"_mem_pool_{part.symbol}_{self.suffix}"
+
+    def used_bytes(self, pool: MemoryPool) -> int:
+        """Counts the bytes from the base of a pool to the last one that the network keeps in it."""
+        end = pool.base + pool.size_bytes
+        ends = [min(h.end, end) for h in self.program.placed.values() if h.address < end and h.end > pool.base]
+        region = self.program.encrypted
+        ends += [region.end] if region is not None and region.pool == pool.name else []
+        return max(ends, default=pool.base) - pool.base
+
+    @cached_property
+    def words(self) -> Words:
+        """What templates of C files may say of any network."""
+        return {
+            **{"name": self.name, "net": self.suffix, "NET": names.macro(self.name), "tool": self.tool},
+            "relative": any(not pool.absolute for pool in self.pools),
+            "relative_pools": "\n".join(self._relative_pools()),
+            "encrypted": self.program.encrypted is not None,
+            "resident": any(home.copy_of for home in self.program.placed.values()),
+            "has_users": bool(self.program.user_io),
+        }
+
+    def _relative_pools(self) -> Iterator[str]:
+        """Memory pools without a fixed base are arrays that the linker, or the loader of a relocatable image, gives a
+        place. Each is declared, with the bytes that are used in a comment: ST's packager reads both, and wants as many
+        as there are pools of that mode."""
+        yield "/* Memory pools whose base is known at run time only. */"
+        for pool in self.pools:
+            if not pool.absolute:
+                yield f"extern unsigned char {self.c_symbol(pool)}[]; /* [{self.used_bytes(pool)}]; */"
 
     def relative_at(self, address: int) -> RelativePool | None:
         return next((pool for pool in self.program.relative if pool.address <= address < pool.limit), None)

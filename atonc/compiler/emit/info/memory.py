@@ -8,7 +8,6 @@ from typing import Any
 from atonc.compiler.emit.c import buffers_info
 from atonc.compiler.emit.c.buffers_info import Info
 from atonc.compiler.emit.c.network import CNetwork
-from atonc.compiler.emit.c.pool_comments import file_postfix, used_bytes
 from atonc.compiler.emit.program import UserBuffer
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind
@@ -101,7 +100,7 @@ def _pool_row(memory: InfoMemory, pools: tuple[MemoryPool, ...], number: int, bu
     several = len(pools) > 1
     inside = set(buffers)
     kept = [memory.network.home(name) for name, k in memory.ids.items() if k in inside]
-    used = max(home.end for home in kept) - pools[0].base if several else used_bytes(memory.network, pools[0])
+    used = max(home.end for home in kept) - pools[0].base if several else memory.network.used_bytes(pools[0])
     return {
         "address": str(pools[0].base) if pools[0].absolute else "",
         "alignment": POOL_ALIGNMENT,
@@ -120,7 +119,7 @@ def _pool_row(memory: InfoMemory, pools: tuple[MemoryPool, ...], number: int, bu
         },
         "buffers": buffers,
         "cacheable": "CACHEABLE_ON" if any(pool.cacheable for pool in pools) else "CACHEABLE_OFF",
-        "fname": "" if several else f"atonbuf.{file_postfix(pools[0])}.raw",
+        "fname": "" if several else f"atonbuf.{pools[0].symbol}.raw",
         "id": number,
         "name": "_".join(pool.name for pool in pools),
         "offset_start": 0,

@@ -233,7 +233,7 @@ class InWideWindows:
 @dataclass(frozen=True)
 class InWindows:
     def prepare(self, layer: ConvLayer, draft: Context) -> Pieces:
-        found: list[tuple[Blocks | DepthwiseSums, Steps]] = []
+        found: list[tuple[OpenBlocks | DepthwiseSums, Steps]] = []
         for phase in layer.phases((layer.out.height, layer.out.width)):
             target, multiplier = layer.outputs_of(phase), layer.outputs // layer.area.channels
             for first, count in layer.runs(layer.outputs, lcm(BLOCK * multiplier, layer.alignment)):
@@ -245,7 +245,7 @@ class InWindows:
 
 def _channels(
     layer: ConvLayer, parts: tuple[Part, ...], target: Area, first: int, channels: int, wide: bool = False
-) -> Iterator[Blocks | DepthwiseSums]:
+) -> Iterator[OpenBlocks | DepthwiseSums]:
     """Whole blocks first, then a smaller block for the channels that are left."""
     while channels:
         chain, cut = (parts, best_cut(layer, parts, channels, True)) if wide else _one_chain(layer, parts, channels)
@@ -255,7 +255,7 @@ def _channels(
             yield DepthwiseSums(layer, parts, target, first, channels)
             return
         blocks = channels // cut.batch
-        yield Blocks(layer, chain, target, BlockStretch(cut, first, blocks))
+        yield OpenBlocks(layer, chain, target, BlockStretch(cut, first, blocks))
         first, channels = first + blocks * cut.batch, channels % cut.batch
 
 
@@ -330,7 +330,7 @@ class BlockStretch:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class OpenBlocks:
     """Blocks whose shifts are not decided yet: few, many, or for whole words of channels."""
 
     layer: ConvLayer
@@ -353,8 +353,8 @@ class Blocks:
         return found
 
 
-def shifts(blocks: Blocks | object, draft: Context) -> Deciding | None:
-    return chosen_shifts(blocks.layer, draft, blocks.rows()) if isinstance(blocks, Blocks) else None
+def shifts(blocks: OpenBlocks | object, draft: Context) -> Deciding | None:
+    return chosen_shifts(blocks.layer, draft, blocks.rows()) if isinstance(blocks, OpenBlocks) else None
 
 
 def _lanes(layer: ConvLayer, cut: Cut) -> int:
@@ -372,7 +372,7 @@ class CutBlocks:
     most: int  # as many as it may
     stretch: BlockStretch
 
-    def prepare(self, subject: Blocks, draft: Context) -> CutBlocks:
+    def prepare(self, subject: OpenBlocks, draft: Context) -> CutBlocks:
         return self
 
     def epochs(self, areas: Sequence[Band], share: int) -> Steps:
@@ -426,7 +426,7 @@ def cuts(blocks: CutBlocks | object, draft: Context) -> Deciding | None:
 
 
 def _as_all_rows(blocks: CutBlocks, draft: Context) -> Deciding:
-    """Which bands of a stripe: the cut that rounds as all rows do."""
+    """The cut, among bands of a stripe, that rounds as all rows do."""
     layer, most = blocks.layer, blocks.most
     assert layer.rounds_as is not None
     rows = [(SLICES, blocks.epochs([blocks.whole], blocks.share)), (SLICES, blocks.epochs([blocks.whole], most))]

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import FeatureMode, Outline, chain_configs, limits
-from atonc.compiler.lower.conv.engines import SHIFT_CODES, feature_engine, kernel_engine, output_engine, requantise
-from atonc.compiler.lower.conv.requantise import Requantisation, requantisation
+from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
+from atonc.compiler.lower.conv.requantise import SHIFT_CODES, Requantisation, requantisation
 from atonc.compiler.lower.move.copies import Move, Units, fill, wirings
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.operators import multiplied

@@ -63,7 +63,7 @@ class Vectors(Protocol):
     def common(self) -> bytes: ...
 
 
-class CodeBlocks:
+class Blocks:
     def __init__(self, uc: Any, edge_hook: int, memory: CpuMemory, vectors: Vectors) -> None:
         self.memory, self._uc, self._vectors = memory, uc, vectors
         self.own_areas: set[int] = set()  # for stubs where no memory of the firmware is

@@ -14,7 +14,7 @@ from typing import Any
 from atonc.machine.base.errors import AtoncError, InputError, ToolError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import blocks
-from atonc.machine.emu.board.blocks import CodeBlocks
+from atonc.machine.emu.board.blocks import Blocks
 from atonc.machine.emu.board.clock import Clock
 from atonc.machine.emu.board.counter import InstructionCounter
 from atonc.machine.emu.board.cpu_memory import CpuMemory
@@ -82,7 +82,7 @@ class Core:
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
         self.memory = CpuMemory()
         self.vectors = VectorUnit(self.memory, self._stored)
-        self.blocks = CodeBlocks(self.uc, unicorn.UC_HOOK_EDGE_GENERATED, self.memory, self.vectors)
+        self.blocks = Blocks(self.uc, unicorn.UC_HOOK_EDGE_GENERATED, self.memory, self.vectors)
         self.on_store: Callable[[int, int], None] | None = None  # what the vector unit has written
         self._executor = Executor(self)
         self._numbers: dict[str, int] = {}

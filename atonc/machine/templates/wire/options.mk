@@ -1,0 +1,5 @@
+OPTIONS = @options@
+@begin networks@
+build/@stem@.o: CFLAGS += @defines@
+@end networks@
+SYMBOLS = @symbols@
