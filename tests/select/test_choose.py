@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select import form as form_module
-from atonc.compiler.select import preferences
 from atonc.compiler.select.choose import Draw, Offer, Way, attempt, choose, in_order, take_best
 from atonc.compiler.select.enumerate import enumerated
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
@@ -195,11 +193,3 @@ def test_a_padded_convolution_without_any_form_leaves_nothing_behind() -> None:
 
     assert enumerated(layer, context, (padding, refusing)) == TOO_WIDE
     assert len(tried) == 4 and state(context) == before
-
-
-def test_the_architecture_lists_every_preference_that_stands_above_cycles() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
-    for one in preferences.ALL:
-        assert f"| {one.id} | {one.because} |" in page
-    declared = [value for value in vars(preferences).values() if isinstance(value, Preference)]
-    assert list(preferences.ALL) == declared
