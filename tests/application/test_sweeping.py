@@ -17,6 +17,7 @@ from atonc.delivery.application.read import read_application
 from atonc.delivery.application.sweeping import sweep, unit_of
 from atonc.doors.cli.cli import main
 from atonc.insight.report import sweep_text
+from atonc.insight.report.document import lines
 from atonc.insight.sweeping.plan import SweepOptions, read_plan
 from atonc.machine.base.errors import InputError
 from tests.application.made import ONNX, TFLITE
@@ -82,7 +83,7 @@ def test_rows_have_the_figures_of_the_build_and_are_kept(folder: Path, capsys: p
     assert float(rows[3]["busy_ms"]) == resident.figures["busy_ms"] and rows[0]["why_not"]
     again = atonc.sweep(file)
     assert again.results == first.results and again.known == 4
-    text = sweep_text.lines(again)
+    text = lines(sweep_text.document(again))
     assert "of a second" in text[1] and any(line.startswith("* pair.toml resident=all") for line in text)
     assert "ms of a second predicted" in repr(again) and "time of a second (ms)" in again._repr_html_()
     assert b'"busy_ms"' in (folder / "out" / "sweep.html").read_bytes()

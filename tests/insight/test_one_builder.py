@@ -20,12 +20,11 @@ FROM_EPOCHS = {"chains", "modes", "links", "units", "bytes_moved"}  # by wiring.
 # what a source cannot know: (file, function) -> fields
 UNKNOWN = {
     # of others: from its steps; what a layer asks of the chip is not in their files
-    ("folder.py", "_layers"): {"on", "macs", "limit", "attributes", "error"},
-    ("info_folder.py", "_layers"): {"macs", "limit", "attributes", "error"},
-    # these are whole epochs; epoch_share.py fills `part`
+    ("folder.py", "_st_layers"): {"macs", "limit", "attributes", "error"},
+    # these are whole epochs; `wiring.own_view` fills `part`
     ("ours.py", "_step"): {"macs", "nodes", "part"},  # counted from the operator; its layer has the nodes
-    ("folder.py", "_step"): {"parts", "nodes", "part"},  # nodes follow in _views
-    ("info_folder.py", "_step"): {  # there is no program
+    ("folder.py", "_views"): {"parts", "part"},
+    ("folder.py", "_info_step"): {  # there is no program
         "parts",
         "part",
         "activity",
@@ -37,7 +36,7 @@ UNKNOWN = {
     },
     ("ours.py", "network_view"): {"basis", "measured", "accuracy"},  # predicted; the others are added by who has them
     ("folder.py", "view_of"): {"basis", "measured", "accuracy", "coverage", "search", "decisions"},
-    ("info_folder.py", "info_view"): {
+    ("folder.py", "info_view"): {
         "options",
         "coverage",
         "silicon",
@@ -68,7 +67,7 @@ def test_every_source_fills_every_field(kind: type[Any]) -> None:
         given |= FROM_EPOCHS if any(word.arg is None for word in call.keywords) else set()
         missing = known - given - UNKNOWN.get((file, function), set())
         assert not missing, f"{file}: {function} does not fill {', '.join(sorted(missing))} of {kind.__name__}"
-    assert sources == {"ours.py", "folder.py", "info_folder.py"}
+    assert sources == {"ours.py", "folder.py"}
 
 
 def test_what_a_source_cannot_know_is_not_filled() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from atonc.compiler.ir import Quantisation, Tensor
 from atonc.insight.explain import saved
-from atonc.insight.explain.spread import BINS, MOST_ROWS, Spread, spread
+from atonc.insight.explain.tensors import BINS, MOST_ROWS, Spread, spread
 from tests.compiler.golden_graphs import GRAPHS
 from tests.insight.views import view
 

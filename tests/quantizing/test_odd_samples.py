@@ -15,7 +15,8 @@ from atonc.insight.quantizing.fixed_sizes import require_equal_sizes
 from atonc.insight.quantizing.ranges import Seen, choose
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
-from atonc.insight.report.quantize_text import lines
+from atonc.insight.report.document import lines
+from atonc.insight.report.quantize_text import document
 from atonc.machine.base.errors import UnsupportedError
 from tests.patience import operations
 
@@ -94,13 +95,13 @@ def test_samples_of_no_size_are_told_and_their_figure_is_no_praise(tmp_path: Pat
     assert all(abs(db) < 1 for db in found.outputs_db.values()) and abs(found.chosen.snr_db) < 1
     assert any("reach" in note and "scaled as in training" in note for note in found.notes)
     assert any("output y has 0.0 dB" in note for note in found.notes)
-    text = "\n".join(lines(found, "net.onnx"))
+    text = "\n".join(lines(document(found, "net.onnx")))
     assert "atonc generate" not in text and "see the notes" in text
 
 
 def test_usual_samples_give_no_note(tmp_path: Path) -> None:
     found = quantize(plain(tmp_path), samples(tmp_path, usual()), QuantizeOptions(calibration="minmax"))
-    assert not found.notes and "atonc generate net.onnx" in "\n".join(lines(found, "net.onnx"))
+    assert not found.notes and "atonc generate net.onnx" in "\n".join(lines(document(found, "net.onnx")))
 
 
 def boxes() -> tuple[list[Any], tuple[str, int, list[Any]], dict[str, Array]]:

@@ -28,7 +28,8 @@ from atonc.insight.quantizing.weights import nearest
 from atonc.insight.quantizing.wide_forms import WidthPlan, wide_forms
 from atonc.insight.quantizing.widen import require_groups
 from atonc.insight.quantizing.write import write
-from atonc.insight.report.quantize_text import QuantizePageParts, lines, page
+from atonc.insight.report.document import lines
+from atonc.insight.report.quantize_text import QuantizePageParts, document, page
 from atonc.machine.base.errors import CapacityError, InputError, UnsupportedError
 from tests.quantizing.float_models import Build, samples, save
 
@@ -112,7 +113,7 @@ def test_the_file_has_one_wide_tensor_and_operators_of_one_width(widened: Any) -
 
 def test_reports_say_tensor_gain_and_price(widened: Any, capsys: pytest.CaptureFixture[str]) -> None:
     made, folder = widened
-    said = "\n".join(lines(made, "f.onnx"))
+    said = "\n".join(lines(document(made, "f.onnx")))
     assert "some activations of 16 bits" in said and f"({made.widths[-1].price_ms:+.3f})  16 bits in r2" in said
     shown = page(made, QuantizePageParts({})).decode()
     assert "Activations of 16 bits" in shown and "16 bits in r2" in shown and "price" in shown

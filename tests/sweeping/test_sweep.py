@@ -16,6 +16,7 @@ from atonc.compiler.plan.policy import FRONT_STEP
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
 from atonc.insight.report import sweep_text
+from atonc.insight.report.document import lines
 from atonc.insight.report.html import sweep_page
 from atonc.insight.sweeping.plan import read_plan
 from atonc.insight.sweeping.row import unit_of
@@ -112,7 +113,7 @@ def test_rows_are_kept_and_refused_models_are_rows(folder: Path, capsys: pytest.
     assert float(rows[0]["latency_ms"]) == good.figures["latency_ms"]
     page = sweep_page(first)
     assert b"front-plot" in page and page == (folder / "out" / "sweep.html").read_bytes()
-    assert any(line.startswith("no figures: broken.tflite") for line in sweep_text.lines(first))
+    assert any(line.startswith("no figures: broken.tflite") for line in lines(sweep_text.document(first)))
 
 
 def test_accuracy_is_a_column(folder: Path) -> None:

@@ -25,6 +25,7 @@ from atonc.insight.explain.live import distinct, live_bytes
 from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import CPU, NPU, NetworkView
 from atonc.insight.report import compare_text, compile_text, explain_text
+from atonc.insight.report import document as doc
 from atonc.insight.report.html.network import network_data, roofline
 from tests.compiler.candidates import candidate_of
 from tests.compiler.test_named_cases import _conv, _net
@@ -66,7 +67,7 @@ def test_a_comparison_shows_weights_in_ram_and_what_was_asked(
     assert figures["RAM"] == (plain.memory.ram_bytes, resident.memory.ram_bytes)
     assert found.same_model is True
     assert [(one.option, one.a, one.b) for one in found.asked or ()] == [("--resident", None, "all")]
-    text = "\n".join(compare_text.lines(found, verbose=False))
+    text = "\n".join(doc.lines(compare_text.document(found)))
     assert "--resident: A without, B all" in text and "warning" not in text
 
 
@@ -162,7 +163,7 @@ def test_a_layer_has_one_name_in_all_views(plain: CompileView, tmp_path: Path) -
         compile_text.error_lines(compiled),
         explain_text.lines(network, network.layers, verbose=True),
         explain_text.lines(folder_view(tmp_path / "out"), network.layers, verbose=True),
-        compare_text.lines(compare(network, folder_view(tmp_path / "out")), verbose=True),
+        doc.lines(compare_text.document(compare(network, folder_view(tmp_path / "out")), verbose=True)),
     ]
     for lines in texts:
         assert set(re.findall(r"conv2_\w+", "\n".join(lines))) == {"conv2_conv"}

@@ -4,14 +4,15 @@ shows it."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from atonc.doors.python.frames import data_frame
 from atonc.insight.evaluating.run import Evaluation
 from atonc.insight.explain.compare import Comparison
 from atonc.insight.quantizing.types import Quantised
-from atonc.insight.report import notebook
 from atonc.insight.sweeping.run import Sweep
 from atonc.insight.validating.judging import MIN_COSINE, complaints
 from atonc.insight.validating.validating import Validation
@@ -20,7 +21,9 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import instead
 
 if TYPE_CHECKING:
-    from atonc.insight.report.notebook import Rows, Tables
+    from atonc.insight.report.document import Document
+
+Rows = list[dict[str, Any]]
 
 
 class Result(ABC):
@@ -28,21 +31,16 @@ class Result(ABC):
 
     @property
     @abstractmethod
-    def tables(self) -> Tables: ...
-
-    @property
-    @abstractmethod
-    def _line(self) -> str:
-        """What was found, in a line."""
-
-    @property
-    def _plot(self) -> str:
-        return ""
+    def _document(self) -> Document: ...
 
     @classmethod
     def of(cls, found: Any, **more: Any) -> Self:
         """What was found below, with these abilities."""
         return cls(**{member.name: getattr(found, member.name) for member in fields(found)}, **more)
+
+    @property
+    def tables(self) -> Mapping[str, Rows]:
+        return self._document.tables
 
     def rows(self, table: str = "") -> Rows:
         """A table as dictionaries."""
@@ -56,10 +54,12 @@ class Result(ABC):
         return data_frame(self.rows(table))
 
     def __repr__(self) -> str:
-        return f"<{self._line}; to_pandas() has {', '.join(self.tables)}>"
+        return f"<{self._document.line}; to_pandas() has {', '.join(self.tables)}>"
 
     def _repr_html_(self) -> str:
-        return notebook.result_page(self._line, self.rows(), self._plot)
+        from atonc.insight.report.notebook import fragment
+
+        return fragment(self._document)
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,70 +75,42 @@ class ValidationResult(Result, Validation):
         """A sentence for each reason to fail."""
         return tuple(complaints(self, self.min_cosine))
 
-    @property
-    def tables(self) -> Tables:
-        return notebook.validation_tables(self, self.min_cosine)
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.validate_text import document
 
-    @property
-    def _line(self) -> str:
-        return notebook.validation_line(self, self.min_cosine)
+        return document(self, self.min_cosine)
 
 
 class EvaluationResult(Result, Evaluation):
-    @property
-    def tables(self) -> Tables:
-        return notebook.evaluation_tables(self)
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.evaluate_text import document
 
-    @property
-    def _line(self) -> str:
-        return notebook.evaluation_line(self)
-
-    @property
-    def _plot(self) -> str:
-        return notebook.interval_plot(self)
+        return document(self)
 
 
 class QuantisedResult(Result, Quantised):
     """`atonc.compile` takes it as it is."""
 
-    @property
-    def tables(self) -> Tables:
-        return notebook.quantised_tables(self)
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.quantize_text import document
 
-    @property
-    def _line(self) -> str:
-        return notebook.quantised_line(self)
-
-    @property
-    def _plot(self) -> str:
-        from atonc.insight.report.quantize_text import front_plot
-
-        return front_plot(self.front)
+        return document(self, "")
 
 
 class SweepTable(Result, Sweep):
-    @property
-    def tables(self) -> Tables:
-        return notebook.sweep_tables(self)
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.sweep_text import document
 
-    @property
-    def _line(self) -> str:
-        return notebook.sweep_line(self)
-
-    @property
-    def _plot(self) -> str:
-        return notebook.sweep_plot(self)
+        return document(self)
 
 
 class ComparisonResult(Result, Comparison):
-    @property
-    def tables(self) -> Tables:
-        return notebook.comparison_tables(self)
+    @cached_property
+    def _document(self) -> Document:
+        from atonc.insight.report.compare_text import document
 
-    @property
-    def _line(self) -> str:
-        return notebook.comparison_line(self)
-
-    @property
-    def _plot(self) -> str:
-        return notebook.both_timelines(self)
+        return document(self)

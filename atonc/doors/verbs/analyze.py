@@ -31,6 +31,7 @@ def _analyze(options: argparse.Namespace) -> int:
 def _pareto(options: argparse.Namespace) -> int:
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
+    from atonc.insight.report.document import lines
     from atonc.insight.report.html import sweep_page
     from atonc.insight.report.terminal import show
     from atonc.insight.sweeping.row import pareto
@@ -44,5 +45,5 @@ def _pareto(options: argparse.Namespace) -> int:
     if options.json:
         print_document("pareto", sweep_text.as_json(found), file_hash(model))
     elif not options.quiet:
-        show([*sweep_text.lines(found), "", f"written: {options.pareto}"])
+        show([*lines(sweep_text.document(found)), "", f"written: {options.pareto}"])
     return 0

@@ -57,6 +57,7 @@ def _compare(options: argparse.Namespace) -> int:
         return _applications(options)
     from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.insight.report import compare_text
+    from atonc.insight.report.document import lines
 
     seed = 0 if options.seed is None and options.min_cosine else options.seed
     found = compare_builds(options.a, options.b, options.board, CompareInputs(tuple(options.input), seed))
@@ -68,7 +69,7 @@ def _compare(options: argparse.Namespace) -> int:
     if options.json:
         print_document("compare", compare_text.as_json(found))
     elif not options.quiet:
-        show(compare_text.lines(found, options.verbose))
+        show(lines(compare_text.document(found, options.verbose)))
     return _judged(options, list(_gates(options, found)))
 
 

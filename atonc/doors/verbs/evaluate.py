@@ -36,6 +36,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from atonc.delivery.generate import preflight
     from atonc.insight.evaluating.run import evaluate
     from atonc.insight.report import evaluate_text
+    from atonc.insight.report.document import lines
     from atonc.insight.report.terminal import show
     from atonc.machine.base.disk import write_files
 
@@ -51,7 +52,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     if options.json:
         print(text)
     elif not options.quiet:
-        show(evaluate_text.lines(found, str(options.output / PAGE), options.verbose))
+        show(lines(evaluate_text.document(found, str(options.output / PAGE), options.verbose)))
     return 0
 
 

@@ -66,6 +66,7 @@ def _quantize(options: argparse.Namespace) -> int:
         preflight.check_packages("torch", "onnxscript", extra="torch")
     from atonc.insight.quantizing.run import quantize
     from atonc.insight.report import quantize_text
+    from atonc.insight.report.document import lines
     from atonc.insight.report.terminal import show
     from atonc.machine.base.disk import write_files
 
@@ -79,7 +80,7 @@ def _quantize(options: argparse.Namespace) -> int:
     if options.json:
         print_document("quantize", {**quantize_text.as_json(result), "file": str(target)}, file_hash(options.model))
     elif not options.quiet:
-        show(quantize_text.lines(result, str(target), options.verbose, str(options.page or "")))
+        show(lines(quantize_text.document(result, str(target), options.verbose, str(options.page or ""))))
     return 0
 
 

@@ -28,6 +28,7 @@ def _sweep(options: argparse.Namespace) -> int:
     from atonc.delivery.application.sweeping import sweep
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
+    from atonc.insight.report.document import lines
     from atonc.insight.report.html import sweep_page
     from atonc.insight.report.terminal import show
     from atonc.machine.base.disk import write_files
@@ -45,5 +46,5 @@ def _sweep(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(made, indent=1))
     elif not options.quiet:
-        show([*sweep_text.lines(found), "", f"written: {', '.join(map(str, written))}"])
+        show([*lines(sweep_text.document(found)), "", f"written: {', '.join(map(str, written))}"])
     return 0 if len(found.refused) < len(found.results) else 1

@@ -55,6 +55,7 @@ def _validate(options: argparse.Namespace) -> int:
 
 def _validate_here(options: argparse.Namespace, model: Path) -> int:
     from atonc.insight.report import validate_text
+    from atonc.insight.report.document import lines
     from atonc.insight.validating import judging
     from atonc.insight.validating.validating import validate_model
 
@@ -70,7 +71,10 @@ def _validate_here(options: argparse.Namespace, model: Path) -> int:
         print_document("validate", validate_text.as_json(found, options.min_cos, options.per_layer), file_hash(model))
     elif not options.quiet:
         command = partial(_again, model, wanted)
-        show([*_details(found, options), *validate_text.summary(found, options.min_cos, command)])
+        every = options.per_layer and options.verbose
+        verbose = options.per_layer or options.verbose
+        details = list(validate_text.sections(found, options.min_cos, every)) if verbose else ()
+        show(lines(validate_text.document(found, options.min_cos, command, details)))
     checks = list(judging.checks(found, options.min_cos))
     for check in checks:
         if not check.holds:
@@ -83,14 +87,6 @@ def _again(model: Path, wanted: Options, verb: str, *more: str) -> str:
     from atonc.compiler.compile.reproduce import again
 
     return again(verb, model, wanted, *more)
-
-
-def _details(found: Validation, options: argparse.Namespace) -> list[str]:
-    from atonc.insight.report import validate_text
-
-    if options.verbose or options.per_layer:
-        return validate_text.lines(found, options.min_cos, options.per_layer, options.verbose)
-    return validate_text.short_lines(found, options.min_cos)
 
 
 def _save(options: argparse.Namespace, found: Validation) -> None:

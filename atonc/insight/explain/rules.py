@@ -9,9 +9,13 @@ MODEL = Evidence(report="cycle model calibrated on boards")
 FORM = Evidence(report="unit semantics proven on recordings of real chips")
 
 
+_ALL: list[Rule] = []
+
+
 def _rule(id: str, sentence: str, remedy: str, limit: str, evidence: Evidence = MODEL) -> Rule:
     """An empty remedy: it is the best form there is, or another rule of the same layer has the remedy."""
-    return Rule(id, id.split("-")[0].lower(), sentence, evidence, remedy, limit, Severity.NOTE)
+    _ALL.append(Rule(id, id.split("-")[0].lower(), sentence, evidence, remedy, limit, Severity.NOTE))
+    return _ALL[-1]
 
 
 BOUNDS = {
@@ -196,6 +200,14 @@ EXTRA_STEPS = _rule(
     "zero point -128 between convolutions, which is stored as 0; any zero point where few channels are summed",
     FORM,
 )
+PACKED = _rule(
+    "MODE-PACKED",
+    "both factors of a product of two activations are copied first: one as features without sign, the other as "
+    "kernels, in the order in which a convolver reads them",
+    "zero points of 0 or -128: fewer convolvers and copies; kernels read from RAM are not yet run on a board",
+    "sums of at most 128 products",
+    FORM,
+)
 PADDED = _rule(
     "MODE-PADDED-COPY",
     "this padding has no setting of the convolver: a padded copy of the input is written first",
@@ -209,14 +221,6 @@ BORDERED = _rule(
     "features of 8 bits, and holds twice as many kernels",
     "quantise activations symmetrically, or end the layer before in ReLU: then no copy is needed",
     "zero point 0, or -128 between convolutions",
-    FORM,
-)
-PACKED = _rule(
-    "MODE-PACKED",
-    "both factors of a product of two activations are copied first: one as features without sign, the other as "
-    "kernels, in the order in which a convolver reads them",
-    "zero points of 0 or -128: fewer convolvers and copies; kernels read from RAM are not yet run on a board",
-    "sums of at most 128 products",
     FORM,
 )
 PARTIAL = _rule(
@@ -307,18 +311,6 @@ APART = _rule(
     "",
     "proven chains, enough units, operands in the same order, a gain by the cycle model, no more memory",
 )
-STRIPED = _rule(
-    "ROWS-IN-TURN",
-    "this layer and its neighbours compute some rows at a time, in turn, so that what lies between them is never whole",
-    "",
-    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
-)
-UNSTRIPED = _rule(
-    "ROWS-AT-ONCE",
-    "this layer and its neighbours could compute their rows in turn, and do not",
-    "",
-    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
-)
 
 BESIDE = _rule(
     "PACK-BESIDE",
@@ -332,41 +324,21 @@ CHEAPEST = _rule(
     "",
     "cycles, and the prices of rounding and of scratch memory",
 )
-
-RULES: tuple[Rule, ...] = (
-    *BOUNDS.values(),
-    ZERO_POINT,
-    AWKWARD_CHANNELS,
-    WIDE_KERNEL,
-    CHANNEL_PASSES,
-    SPLIT,
-    DILATED,
-    DEPTHWISE,
-    TABLE,
-    MOVE,
-    SPILL,
-    EXTRA_STEPS,
-    PACKED,
-    PADDED,
-    BORDERED,
-    PARTIAL,
-    WIDE_NUMBERS,
-    STATIONARY,
-    GROUPS,
-    TRANSPOSED,
-    STAGES,
-    PIECES,
-    RESIZE,
-    CONVERSION,
-    LIBRARY,
-    CHAINED,
-    CARRIES,
-    APART,
-    BESIDE,
-    CHEAPEST,
-    STRIPED,
-    UNSTRIPED,
+STRIPED = _rule(
+    "ROWS-IN-TURN",
+    "this layer and its neighbours compute some rows at a time, in turn, so that what lies between them is never whole",
+    "",
+    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
 )
+UNSTRIPED = _rule(
+    "ROWS-AT-ONCE",
+    "this layer and its neighbours could compute their rows in turn, and do not",
+    "",
+    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
+)
+
+
+RULES = tuple(_ALL)  # of this file, in its order
 
 
 def bound_rule(label: str) -> Rule:

@@ -11,11 +11,13 @@ import numpy as np
 from atonc.compiler.ir import Array, Op, Tensor
 from atonc.compiler.ops.conv import pair
 from atonc.compiler.ops.functions import RANGES
-from atonc.insight.explain.spread import spread
-from atonc.insight.explain.types import OperatorView, TensorView
+from atonc.insight.explain.types import OperatorView, Spread, TensorView
 
 _OURS = ("rounded", "layout")  # how the compiler reads the operator, nothing that the model says
 _WEIGHTED = ("conv", "dense", "transpose_conv")
+BINS = 32  # of a histogram, over the codes of a byte
+MOST_ROWS = 32  # channels; of more, neighbours share a row
+LEVELS = 9  # a row is a string of digits: 0 nothing, 9 as many codes as the fullest bin of the row
 ACTIVATION = "activation"  # name of the attribute
 _LONG = 60  # characters of one attribute
 
@@ -103,3 +105,30 @@ def operator(kind: str, node: str, held: Sequence[TensorView]) -> OperatorView:
     shape = held[0].shape if held and kind in _WEIGHTED else ()
     kernel = (*shape[:3], 1, 1)[:3] if len(shape) != 2 else (shape[0], 1, 1)
     return OperatorView(node, kind, kernel if shape else ())
+
+
+def spread(tensor: Tensor) -> Spread | None:
+    """None for what has no codes of a byte: biases, floats, single values."""
+    data = tensor.data
+    if data is None or tensor.dtype not in ("int8", "uint8") or data.size < BINS or data.ndim < 2:
+        return None
+    axis = tensor.quant.axis if tensor.quant is not None and not tensor.quant.is_per_tensor else 0
+    codes = np.moveaxis(data, axis or 0, 0).reshape(data.shape[axis or 0], -1).astype(np.int64)
+    low, high = tensor.code_range
+    group = -(-len(codes) // MOST_ROWS)
+    starts = np.arange(0, len(codes), group)
+    return Spread(
+        channels=len(codes),
+        rows=tuple(_digits(codes[start : start + group] - low) for start in starts),
+        lows=tuple(np.minimum.reduceat(codes.min(axis=1), starts).tolist()),
+        highs=tuple(np.maximum.reduceat(codes.max(axis=1), starts).tolist()),
+        saturated=int(np.count_nonzero((codes <= low + (low < 0)) | (codes == high))),
+        elements=int(codes.size),
+    )
+
+
+def _digits(above: Array) -> str:
+    """`above`: codes from zero on. What occurs at all is not nothing."""
+    counts = np.bincount(above.ravel() * BINS // 256, minlength=BINS)
+    levels = np.where(counts > 0, np.maximum(1, counts * LEVELS // counts.max()), 0)
+    return "".join(map(str, levels.tolist()))

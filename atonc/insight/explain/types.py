@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from atonc.compiler.frontends.coverage import Coverage
 from atonc.compiler.place.usage import MemoryUse
 from atonc.insight.explain.limits import LayerLimit, NetworkLimit, network_limit
-from atonc.insight.explain.spread import Spread
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule
 from atonc.machine.cost.band import PredictionBand, band_of
@@ -206,6 +205,18 @@ class StepView:
     nodes: tuple[str, ...] = ()  # of a network that others compiled: what its epoch says that it computes
     doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
     part: EpochShare | None = None  # of the epoch, where this is not all of it
+
+
+@dataclass(frozen=True)
+class Spread:
+    """`saturated`: codes at an end of their range, which for signed ones is -127 to 127."""
+
+    channels: int
+    rows: tuple[str, ...]  # a digit for each bin, from the smallest code to the largest
+    lows: tuple[int, ...]  # smallest and largest code of each row
+    highs: tuple[int, ...]
+    saturated: int
+    elements: int
 
 
 @dataclass(frozen=True)

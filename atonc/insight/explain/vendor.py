@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.place.pools import outside_chip
@@ -343,50 +343,48 @@ def file_shape(buffer: BufferInfo) -> tuple[int, ...]:
     return buffer.mem_shape if len(buffer.mem_shape) == len(buffer.shape) else buffer.shape
 
 
-def buffers(network: CompiledNetwork, steps: Sequence[NetworkStep]) -> tuple[BufferView, ...]:
-    last_step = steps[-1].number if steps else 0
-    first_step = steps[0].number if steps else 0
-    kinds: dict[str, list[BufferInfo]] = {
-        "input": list(network.inputs),
-        "output": list(network.outputs),
-        "activation": list(network.internals),
-        "constant": list(network.params),
+def home_of(address: int, banks: Iterable[CountedPool]) -> str:
+    return next((p.name for p in banks if p.base <= address < p.base + p.size_bytes), "")
+
+
+def buffers(
+    network: CompiledNetwork, steps: Sequence[NetworkStep], banks: Sequence[CountedPool]
+) -> tuple[BufferView, ...]:
+    """As the C file names them; how long each lives is read off the programs."""
+    first_step, last_step = (steps[0].number, steps[-1].number) if steps else (0, 0)
+    kinds = {
+        "input": network.inputs,
+        "output": network.outputs,
+        "activation": network.internals,
+        "constant": network.params,
     }
     listed: dict[tuple[str, int], tuple[str, BufferInfo]] = {}
     for kind, infos in kinds.items():
         for info in infos:
             listed.setdefault((info.name, info.address), ("constant" if info.is_param else kind, info))
-    real = [pool for pool in network.pools if not pool.virtual]
     starts = [(info.address, info.address + info.size_bytes, info.epoch) for _, info in listed.values()]
     found = []
     for kind, info in listed.values():
-        if kind == "constant":
-            first, last = first_step, last_step
-        else:
-            first = first_step if kind == "input" else info.epoch
-            last = last_step if kind == "output" else _last_use(info, first, starts, steps)
-        pool = next((p.name for p in real if p.base <= info.address < p.base + p.size_bytes), "")
-        found.append(BufferView(info.name, pool, info.address, info.size_bytes, first, last, kind))
+        first = first_step if kind in ("constant", "input") else info.epoch
+        last = last_step if kind in ("constant", "output") else _last_use(info, first, starts, steps)
+        home = home_of(info.address, banks)
+        found.append(BufferView(info.name, home, info.address, info.size_bytes, first, last, kind))
     return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
 
 
-def listed_buffers(info: CInfo, network: CompiledNetwork, steps: Sequence[NetworkStep]) -> tuple[BufferView, ...]:
-    """As c_info.json lists them: also where the C file names no internal buffers, and with lifetimes."""
-    last_step = steps[-1].number if steps else 0
-    inputs, outputs = ({b.name for b in edge} for edge in (network.inputs, network.outputs))
-    bases = {pool.id: pool.address for pool in info.pools}
-    real = [pool for pool in network.pools if not pool.virtual]
-    found = []
-    for buffer in info.buffers:
-        base = bases.get(buffer.pool)
-        if base is None or not buffer.size_bytes:
-            continue
-        address = base + buffer.offset
-        named = "input" if buffer.name in inputs else "output" if buffer.name in outputs else "activation"
-        first, last = (0, last_step) if buffer.is_param else (buffer.first_epoch, min(buffer.last_epoch, last_step))
-        home = next((p.name for p in real if p.base <= address < p.base + p.size_bytes), "")
-        kind = "constant" if buffer.is_param else named
-        found.append(BufferView(buffer.name, home, address, buffer.size_bytes, first, last, kind))
+def listed_buffers(
+    info: CInfo, banks: Sequence[CountedPool], kind: Callable[[InfoBuffer], str], last: int, most: int = 1 << 30
+) -> tuple[BufferView, ...]:
+    """As c_info.json lists them: also where the C file names no internal buffers, and with lifetimes. `last`, `most`:
+    the step until which constants live, and everything else at most."""
+    bases, found = {pool.id: pool.address for pool in info.pools}, []
+    for one in info.buffers:
+        base = bases.get(one.pool)
+        if base is not None and one.size_bytes:
+            address = base + one.offset
+            span = (0, last) if one.is_param else (one.first_epoch, min(one.last_epoch, most))
+            home = home_of(address, banks)
+            found.append(BufferView(one.name, home, address, one.size_bytes, *span, kind(one)))
     return tuple(sorted(found, key=lambda b: (b.address, b.first, b.name)))
 
 

@@ -81,7 +81,7 @@ def _table(report: AccuracyReport, verbose: bool) -> list[str]:
     layers = list(report.layers)
     title = "layers"
     if not verbose and len(layers) > _MOST_LAYERS:
-        noisy = sorted(layers, key=_noisiest)[:_MOST_LAYERS]
+        noisy = sorted(layers, key=noisiest)[:_MOST_LAYERS]
         layers = [layer for layer in layers if layer in noisy]
         title = f"the {_MOST_LAYERS} noisiest layers (-v shows all)"
     heads = "".join(f"{part:>16}" for part in KINDS)
@@ -98,7 +98,7 @@ def _elided(name: str) -> str:
     return name if len(name) < _NAME else f"{name[:8]}...{name[12 - _NAME :]}"
 
 
-def _noisiest(layer: LayerNoise) -> float:
+def noisiest(layer: LayerNoise) -> float:
     return min((value for value in layer.alone if value is not None), default=float("inf"))
 
 

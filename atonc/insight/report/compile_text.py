@@ -36,6 +36,7 @@ from atonc.insight.report.document import (
     OnCpu,
     SummaryRow,
     cpu_row,
+    fields_of,
     files_row,
     flash_row,
     head,
@@ -112,6 +113,7 @@ def error_data(compiled: Compiled) -> dict[str, Any]:
 
 
 LONG_NAME = 60
+VERIFIED_FIELDS = ("name", "cos=cosine", "max_lsb", "exact_pct=exact_percent", "within1_pct=within1_percent")
 
 
 @dataclass(frozen=True)
@@ -400,23 +402,12 @@ def coverage_data(source: Graph) -> dict[str, Any]:
         "quantised_ops": found.quantised,
         "quantised_bytes": found.quantised_bytes,
         "float_bytes": found.float_bytes,
-        "float_ops": [
-            {"node": n.name, "op": n.kind, "size_bytes": n.size_bytes, "why": n.why} for n in found.float_nodes
-        ],
+        "float_ops": [fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes],
     }
 
 
 def _cpu_data(step: CpuStep) -> dict[str, Any]:
-    r = step.reason
-    return {
-        "node": r.node,
-        "op": r.op,
-        "rule": r.rule.id,
-        "seen": r.seen,
-        "limit": r.limit,
-        "remedy": r.remedy,
-        "cycles": step.cycles,
-    }
+    return {**reason_data([step.reason])[0], "cycles": step.cycles}
 
 
 def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
@@ -425,32 +416,15 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
     return {
         "exact": all(o.exact_percent == 100.0 for o in report.outputs),
         "close": all(is_close(o.cosine, o.within1_percent) for o in report.outputs),
-        "samples": report.samples,
-        "layers": report.layers,
-        "tensors": report.tensors,
-        "worst_layer": report.worst_layer,
-        "as_vendor": report.as_vendor,
-        "sums": report.sums,
+        **fields_of(report, "samples", "layers", "tensors", "worst_layer", "as_vendor", "sums"),
         "rooms": [{"node": c.node, "times": c.room} for c in report.checks if c.room < inf],
-        "outputs": [
-            {
-                "name": o.name,
-                "cos": o.cosine,
-                "max_lsb": o.max_lsb,
-                "exact_pct": o.exact_percent,
-                "within1_pct": o.within1_percent,
-            }
-            for o in report.outputs
-        ],
+        "outputs": [fields_of(one, *VERIFIED_FIELDS) for one in report.outputs],
     }
 
 
 def step_data(view: CompileView) -> list[dict[str, Any]]:
     """Cycles per step, for the program file."""
-    return [
-        {"st_cycles": c.st_cycles, "cycles": c.cycles, "bound_by": c.bound_by, "cost_known": c.known}
-        for c in view.cost.steps
-    ]
+    return [fields_of(cost, "st_cycles", "cycles", "bound_by", "cost_known=known") for cost in view.cost.steps]
 
 
 def reason_data(reasons: Sequence[CpuReason]) -> list[dict[str, str]]:
@@ -460,7 +434,7 @@ def reason_data(reasons: Sequence[CpuReason]) -> list[dict[str, str]]:
     ]
 
 
-_SLOWEST, _BOUNDS, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 3, 2, 3  # short_lines of each
+_SLOWEST, _BOUNDS, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 3, 2, 3  # lines of each
 _EDGE_NAME = 19  # characters
 
 

@@ -1,17 +1,36 @@
-"""Lines that know what they are: who makes a line says what matters in it, a terminal only picks the colour."""
+"""What was found, as data to be shown: made once for a question, rendered once for a format.
+
+A question has a function `document(found, ...)` in its module of this room: `quantize_text`, `sweep_text` and so on.
+
+    show(lines(document))                         a terminal: `terminal.show`, `document.lines`
+    print_document(name, document.data)           --json
+    html.page.document_page(document)             a page in one file
+    notebook.fragment(document)                   under a cell of a notebook; `document.tables` are its data frames
+    ci.report(..., document.checks)               JUnit, SARIF, annotations
+
+A new column is a `Column` in the tuple of columns of its question: text, page and notebook show it. A new format is a
+file with one function over these types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided, ms_text, size_text
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # with some of these come arrays, and verbs that only have a summary would load them for their help
+    from collections.abc import Callable
+
     from atonc.compiler.place.usage import MemoryUse
+    from atonc.insight.evaluating.metrics.curves import RecallCurve
+    from atonc.insight.explain.types import StepView
+    from atonc.machine.base.checks import CheckResult
 
 PLAIN_HANG = 2  # columns that the rest of a long line is indented by, beside the indent of the line
 
@@ -47,6 +66,11 @@ class Marked(str):
         return line
 
 
+def short_name(text: str) -> str:
+    """A name of a model or a side, printable and of bearable length."""
+    return elided(plain(text), 48)
+
+
 def usual_hang(line: str) -> int:
     return len(line) - len(line.lstrip()) + PLAIN_HANG
 
@@ -59,13 +83,129 @@ def head(words: str, rest: str = "") -> Marked:
     return Marked(Mark.HEAD, words, after=rest)
 
 
-MOST = 8
-NAME = 36  # characters of a layer's name
-_LABEL = 11  # columns
-_LARGE_SHARE = 0.1  # of the time: so much on the CPU is worth a look
-WORTH = 0.95  # of the time: what brings less is not worth a line
-_FILES = 3  # that are named
-_FIRST_FILES = (".html", ".c", ".h")  # what people open first
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A figure of each row of a table."""
+
+    title: str
+    of: Callable[[T], Any]
+    form: str = "{}"  # how a value reads; None is shown as nothing
+    width: int = 0  # characters that it has at least in text
+    left: bool = False  # words begin at the left, figures end at the right
+
+    def text(self, row: T) -> str:
+        value = self.of(row)
+        return "" if value is None else self.form.format(value)
+
+
+@dataclass(frozen=True)
+class Table(Generic[T]):
+    columns: Sequence[Column[T]]
+    rows: Sequence[T]
+    label: str = ""  # what it is, for who cannot see the page
+    titles: bool = False  # above the columns of the text; a page always has them
+    numbered: bool = False  # on a page, as the dots of the plot above it
+    indent: int = 2  # of the text
+    marks: Callable[[T], Mark | None] | None = None  # of the last column of the text
+
+
+@dataclass(frozen=True)
+class ScatterDot:
+    label: str  # beside the dot, such as its number in a table
+    x: float
+    y: float
+    title: str
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Two figures of several candidates against each other; `across` and `up` are the titles of the axes."""
+
+    dots: Sequence[ScatterDot]
+    across: str
+    up: str
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Precision against recall, of several sides in one plot."""
+
+    lines: Mapping[str, RecallCurve]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """A figure of each side, with its ends."""
+
+    rows: Sequence[tuple[str, str, float, float, float]]  # side, figure, low, value, high
+
+
+@dataclass(frozen=True)
+class Timelines:
+    """Epochs of builds, one below the other."""
+
+    builds: Mapping[str, Sequence[StepView]]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A small picture with its caption: a file of a picture, or curves."""
+
+    title: str
+    said: Sequence[str] = ()
+    picture: Path | Curves | None = None
+
+
+@dataclass(frozen=True)
+class Cards:
+    cards: Sequence[Card]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Names with what they are."""
+
+    rows: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Links:
+    """Files beside the page, by what they are."""
+
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark; `hint`: on a page only, about what stands below it."""
+
+    text: str
+    hint: bool = False
+
+
+@dataclass(frozen=True)
+class Subtitle:
+    text: str
+
+
+Plot = Scatter | Curves | Intervals | Timelines
+Block = str | Note | Subtitle | Table[Any] | Plot | Cards | Terms | Links
+
+
+class Only(StrEnum):
+    TEXT = "text"
+    PAGE = "page"
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    blocks: Sequence[Block]
+    only: Only | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +213,76 @@ class SummaryRow:
     label: str
     text: str
     mark: Mark | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    line: str  # all of it in one line
+    sections: Sequence[Section] = ()
+    summary: Sequence[SummaryRow | None] = ()
+    title: str = ""  # of its page
+    said: str = ""  # below the title
+    data: Mapping[str, Any] = field(default_factory=dict)  # what --json prints
+    tables: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)  # the first is what people mean
+    plot: Plot | None = None  # of a notebook
+    checks: Sequence[CheckResult] = ()  # for machines that judge
+
+
+def fields_of(one: Any, *names: str) -> dict[str, Any]:
+    """These fields for JSON, in this order; `key=field` where it has another name there."""
+    found: dict[str, Any] = {}
+    for name in names:
+        key, _, member = name.partition("=")
+        value = getattr(one, member or key)
+        found[key] = list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+    return found
+
+
+def lines(document: Document) -> list[str]:
+    """The text: a blank line between sections, then the figures that people look for."""
+    out: list[str] = []
+    for section in document.sections:
+        shown = [*([section.title] if section.title else []), *block_lines(section.blocks)]
+        if section.only != Only.PAGE and shown:
+            out += ["", *shown] if out else shown
+    return [*out, *summary_lines(document.summary)] if document.summary else out
+
+
+def block_lines(blocks: Iterable[Block]) -> Iterator[str]:
+    """Drawings, links and hints are for pages."""
+    for block in blocks:
+        if isinstance(block, str):
+            yield block
+        elif isinstance(block, Note) and not block.hint:
+            yield note(block.text)
+        elif isinstance(block, Table):
+            yield from table_lines(block)
+
+
+def table_lines(table: Table[Any]) -> Iterator[str]:
+    """Two blanks between columns, each as wide as its widest cell."""
+    columns = table.columns
+    cells = [[column.text(row) for column in columns] for row in table.rows]
+    titles = [[column.title for column in columns]] if table.titles and cells else []
+    widths = [max([c.width, *map(len, found)]) for c, *found in zip(columns, *titles, *cells, strict=True)]
+    marks = [None] * len(titles) + [table.marks(row) if table.marks else None for row in table.rows]
+    for row, mark in zip([*titles, *cells], marks, strict=True):
+        padded = [
+            cell.ljust(width) if column.left else cell.rjust(width)
+            for cell, width, column in zip(row, widths, columns, strict=True)
+        ]
+        line = " " * table.indent + "  ".join(padded).rstrip()
+        last = padded[-1].rstrip()
+        yield Marked(mark, last, line[: len(line) - len(last)]) if mark else line
+
+
+MOST = 8
+NAME = 36  # characters of a layer's name
+_LABEL = 11  # columns
+_LARGE_SHARE = 0.1  # of the time: so much on the CPU is worth a look
+WORTH = 0.95  # of the time: what brings less is not worth a line
+_FILES = 3  # that are named
+_FIRST_FILES = (".html", ".c", ".h")  # what people open first
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from atonc.insight.report.document import (
     Marked,
     OnCpu,
     cpu_row,
+    fields_of,
     flash_row,
     head,
     latency_row,
@@ -181,7 +182,7 @@ def as_json(
 
 
 def _peak_data(peak: Peak) -> dict[str, Any]:
-    buffers = [{"name": b.name, "kind": b.kind, "size_bytes": b.size_bytes, "layer": b.layer} for b in peak.buffers]
+    buffers = [fields_of(buffer, "name", "kind", "size_bytes", "layer") for buffer in peak.buffers]
     return {"epoch": peak.step.number, "title": peak.step.title, "live_bytes": peak.live_bytes, "buffers": buffers}
 
 
@@ -194,25 +195,18 @@ def _coverage_data(network: NetworkView) -> dict[str, Any] | None:
     found = network.coverage
     if found is None:
         return None
-    nodes = [{"node": n.name, "op": n.kind, "size_bytes": n.size_bytes, "why": n.why} for n in found.float_nodes]
+    nodes = [fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes]
     return {"percent": found.percent, "float_ops": nodes}
 
 
 def layer_data(layer: LayerView) -> dict[str, Any]:
+    names = ("name", "op=kind", "nodes", "on", "epochs=steps", "shape", "macs", "milliseconds")
     return {
-        "name": layer.name,
-        "op": layer.kind,
-        "nodes": list(layer.nodes),
-        "on": layer.on,
-        "epochs": list(layer.steps),
-        "shape": list(layer.shape),
-        "macs": layer.macs,
-        "milliseconds": layer.milliseconds,
+        **fields_of(layer, *names),
         **columns.figures(layer),
         "bound_by": dict(layer.bound_by),
         "limited_by": layer.limit.held_by if layer.limit else "",
-        "chains": list(layer.chains),
-        "modes": list(layer.modes),
+        **fields_of(layer, "chains", "modes"),
         "decisions": [one.as_dict() for one in layer.decisions],
     }
 

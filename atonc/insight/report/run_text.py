@@ -11,7 +11,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.report import parts
-from atonc.insight.report.document import Mark, Marked, SummaryRow, head, latency_row, summary_lines
+from atonc.insight.report.document import Mark, Marked, SummaryRow, fields_of, head, latency_row, summary_lines
 from atonc.insight.report.parts import SLOWEST, EpochRow, epoch_table
 from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import plain
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from atonc.machine.cost.network import NetworkCost
     from atonc.machine.emu.files.types import BufferInfo
 
+VIOLATION_FIELDS = ("rule", "sentence", "severity", "epoch", "unit", "seen", "limit", "remedy")
+COST_FIELDS = ("cycles", "bound_by", "st_cycles", "st_bound_by", "cost_known=known", "origin")
+LAYER_FIELDS = ("tensor", "op=kind", "epoch", "buffer", "max_diff", "differ_percent", "mean_diff", "cause")
 MOST_VALUES, TOP = 64, 5  # of an output in JSON: all of them up to here, else so many of the largest
 
 
@@ -220,16 +223,7 @@ def as_json(view: RunView) -> dict[str, Any]:
             if (value := result.outputs.get(info.name)) is not None
         ],
         "epochs": [
-            {
-                "id": step.number,
-                "kind": step.kind,
-                "cycles": c.cycles,
-                "bound_by": c.bound_by,
-                "st_cycles": c.st_cycles,
-                "st_bound_by": c.st_bound_by,
-                "cost_known": c.known,
-                "origin": c.origin,
-            }
+            {"id": step.number, "kind": step.kind, **fields_of(c, *COST_FIELDS)}
             for step, c in zip(result.steps, cost.steps, strict=True)
             if not step.empty
         ],
@@ -273,47 +267,22 @@ def value_data(value: Array, scale: float | None = None, zero_point: int | None 
 
 
 def violation_data(violation: Violation) -> dict[str, Any]:
-    return {
-        "rule": violation.rule.id,
-        "sentence": violation.rule.sentence,
-        "severity": str(violation.severity),
-        "epoch": violation.epoch,
-        "unit": violation.unit,
-        "seen": violation.seen,
-        "limit": violation.limit,
-        "remedy": violation.rule.remedy,
-    }
+    found = violation.as_dict()
+    return {name: found[name] for name in VIOLATION_FIELDS}
 
 
 def layer_data(report: LayerReport) -> dict[str, Any]:
     return {
         "max_diff": report.max_diff,
         "differ_percent": report.differ_percent,
-        "layers": [
-            {
-                "tensor": r.tensor,
-                "op": r.kind,
-                "epoch": r.epoch,
-                "buffer": r.buffer,
-                "max_diff": r.max_diff,
-                "differ_percent": r.differ_percent,
-                "mean_diff": r.mean_diff,
-                "cause": r.cause,
-            }
-            for r in report.results
-        ],
-        "unmatched": [{"tensor": u.tensor, "op": u.kind, "reason": u.reason} for u in report.unmatched],
+        "layers": [fields_of(result, *LAYER_FIELDS) for result in report.results],
+        "unmatched": [fields_of(one, "tensor", "op=kind", "reason") for one in report.unmatched],
     }
 
 
 def _difference_data(difference: BufferDifference) -> dict[str, Any]:
-    return {
-        "name": difference.name,
-        "epoch": difference.epoch,
-        "different": difference.different,
-        "cosine": difference.cosine,
-        "histogram": {str(k): v for k, v in sorted(difference.histogram.items())},
-    }
+    histogram = {str(k): v for k, v in sorted(difference.histogram.items())}
+    return fields_of(difference, "name", "epoch", "different", "cosine") | {"histogram": histogram}
 
 
 def epoch_lines(epoch: Epoch) -> Iterator[str]:

@@ -5,65 +5,106 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from atonc.insight.report.document import note
-from atonc.insight.sweeping.run import Sweep, SweepResult
+from atonc.insight.report import document as doc
+from atonc.insight.sweeping.run import BUSY, Sweep, SweepResult, time_of
 from atonc.machine.base.errors import plain
 from atonc.machine.base.words import count
 from atonc.machine.cost.energy import amount
 
-FIGURES: Mapping[str, Callable[[Any], str]] = {  # columns of the table, with their titles in the text
-    "latency_ms": lambda value: f"{value:.3f} ms",
-    "latency_low_ms": lambda value: f"{value:.3f}",
-    "latency_high_ms": lambda value: f"{value:.3f} ms",
-    "busy_ms": lambda value: f"{value:.3f} ms",
-    "busy_low_ms": lambda value: f"{value:.3f}",
-    "busy_high_ms": lambda value: f"{value:.3f} ms",
-    "energy_uj": amount,
-    "energy_uj_per_second": amount,
-    "npu_load": lambda value: f"{100 * value:.1f} %",
-    "flash_load": lambda value: f"{100 * value:.1f} %",
-    "ram_bytes": lambda value: f"{value / 1024:,.0f} KiB",
-    "lower_bound_bytes": lambda value: f"{value / 1024:,.0f} KiB",
-    "weights_bytes": lambda value: f"{value / 1024:,.0f} KiB",
-    "flash_bytes": lambda value: f"{value / 1024:,.0f} KiB",
-    "cpu_layers": str,
-    "times_practical": lambda value: f"{value:.2f}",
-    "times_absolute": lambda value: f"{value:.2f}",
-    "outputs_db": lambda value: f"{value:.1f} dB",
-}
-_TITLES = {
-    "latency_ms": "latency", "latency_low_ms": "at least", "latency_high_ms": "at most", "energy_uj": "energy",
-    "busy_ms": "of a second", "busy_low_ms": "at least", "busy_high_ms": "at most", "energy_uj_per_second": "energy/s",
-    "npu_load": "NPU", "flash_load": "flash read", "ram_bytes": "RAM", "lower_bound_bytes": "no plan below",
-    "weights_bytes": "weights", "flash_bytes": "flash", "cpu_layers": "on CPU",
-    "times_practical": "x practical", "times_absolute": "x absolute", "outputs_db": "accuracy",
-}  # fmt: skip
 _MOST_NAME = 44
 
 
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _kibibytes(value: float) -> str:
+    return f"{value / 1024:,.0f} KiB"
+
+
+COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (  # figure, title, how it reads
+    ("latency_ms", "latency", "{:.3f} ms".format),
+    ("latency_low_ms", "at least", "{:.3f}".format),
+    ("latency_high_ms", "at most", "{:.3f} ms".format),
+    ("busy_ms", "of a second", "{:.3f} ms".format),
+    ("busy_low_ms", "at least", "{:.3f}".format),
+    ("busy_high_ms", "at most", "{:.3f} ms".format),
+    ("energy_uj", "energy", amount),
+    ("energy_uj_per_second", "energy/s", amount),
+    ("npu_load", "NPU", _percent),
+    ("flash_load", "flash read", _percent),
+    ("ram_bytes", "RAM", _kibibytes),
+    ("lower_bound_bytes", "no plan below", _kibibytes),
+    ("weights_bytes", "weights", _kibibytes),
+    ("flash_bytes", "flash", _kibibytes),
+    ("cpu_layers", "on CPU", str),
+    ("times_practical", "x practical", "{:.2f}".format),
+    ("times_absolute", "x absolute", "{:.2f}".format),
+    ("outputs_db", "accuracy", "{:.1f} dB".format),
+)
+
+
+def document(found: Sweep) -> doc.Document:
+    done = [(result, result.figures) for result in found.results if result.figures is not None]
+
+    def column(key: str, title: str, text: Callable[[Any], str]) -> doc.Column[SweepResult]:
+        """Nothing where a row has no such figure: a network without convolutions has no practical bound."""
+        return doc.Column(title, lambda row: text(known[key]) if key in (known := row.figures or {}) else None)
+
+    def named(row: SweepResult) -> str:
+        return f"{'* ' if row.on_front else '  '}{name(found, row)}"
+
+    shown = [column(*one) for one in COLUMNS if any(one[0] in figures for _, figures in done)]
+    columns = [doc.Column[SweepResult]("", named, left=True), *shown]
+    rest = f"{len(done)} compiled, {len(found.refused)} refused; {found.known} were kept"
+    blocks: list[doc.Block] = [f"{count(len(found.results), 'row')}, {rest}", *map(doc.Note, found.notes)]
+    if done:
+        blocks.append(doc.Table(columns, [result for result, _ in done], "Rows", titles=True, indent=0))
+        said = "* the front: no other row of its file is better in time, RAM or accuracy and as good in the others"
+        blocks.append(said)
+    refused = [[f"no figures: {name(found, result)}", f"  {result.why_not}"] for result in found.refused]
+    time, best = time_of(done[0][1]) if done else "", ""
+    if done:
+        ms, low, high = min(tuple(one[f"{time}{end}_ms"] for end in ("", "_low", "_high")) for _, one in done)
+        of = " of a second" if time == BUSY else ""
+        best = f"; the fastest {ms:.3f} ms{of} predicted ({low:.3f} to {high:.3f})"
+    rows = f"{count(len(found.results), 'row')}, {len(done)} compiled, {len(found.refused)} refused{best}"
+    return doc.Document(
+        f"{doc.short_name(found.file)}: {rows}",
+        [doc.Section("", blocks), *(doc.Section("", lines) for lines in refused)],
+        data=as_json(found),
+        tables={"rows": [_flat(found, result) for result in found.results]},
+        plot=_plot(found, time),
+    )
+
+
+def _plot(found: Sweep, time: str) -> doc.Scatter | None:
+    """RAM against time; what no other row of the same file beats is marked."""
+    dots = []
+    for number, row in enumerate(found.results, 1):
+        if (known := row.figures) is not None:
+            place = known[f"{time}_ms"], known["ram_bytes"] / 1024
+            dots.append(doc.ScatterDot(str(number), *place, name(found, row), row.on_front))
+    across = "predicted time of a second (ms)" if time == BUSY else "predicted latency (ms)"
+    return doc.Scatter(dots, across, "RAM (KiB)") if dots else None
+
+
 def as_json(found: Sweep) -> dict[str, Any]:
-    return {
-        "sweep": found.file,
-        "rows": [_row(result) for result in found.results],
-        "varied": list(found.varied),
-        "notes": list(found.notes),
-    }
+    rows = [asdict(result) for result in found.results]
+    return {"sweep": found.file, "rows": rows, "varied": list(found.varied), "notes": list(found.notes)}
 
 
-def _row(result: SweepResult) -> dict[str, Any]:
-    return {
-        "model": result.model,
-        "board": result.board,
-        "size": result.size,
-        "options": dict(result.options),
-        "figures": None if result.figures is None else dict(result.figures),
-        "why_not": result.why_not,
-        "on_front": result.on_front,
-    }
+def _flat(found: Sweep, result: SweepResult) -> dict[str, Any]:
+    """A row with all its figures: of options those that differ between rows."""
+    varied = {key: result.options.get(key) for key in found.varied}
+    figures = {key: value for key, value in (result.figures or {}).items() if key != "notes"}
+    names = {"model": result.model, "board": result.board, "size": result.size}
+    return {**names, **varied, **figures, "on_front": result.on_front, "why_not": result.why_not}
 
 
 def as_csv(found: Sweep) -> str:
@@ -89,30 +130,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def lines(found: Sweep) -> list[str]:
-    done = [result for result in found.results if result.figures is not None]
-    columns = [key for key in FIGURES if any(key in (result.figures or {}) for result in done)]
-    head = ["", *(_TITLES[key] for key in columns)]
-    rows = [[("* " if r.on_front else "  ") + name(found, r), *(_cell(r, key) for key in columns)] for r in done]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    rest = f"{len(done)} compiled, {len(found.refused)} refused; {found.known} were kept"
-    out = [f"{count(len(found.results), 'row')}, {rest}"]
-    out += map(note, found.notes)
-    for row in [head, *rows] if rows else []:
-        out.append(row[0].ljust(widths[0]) + "".join(f"  {c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)))
-    if rows:
-        out.append("* the front: no other row of its file is better in time, RAM or accuracy and as good in the others")
-    for result in found.refused:
-        out += ["", f"no figures: {name(found, result)}", f"  {result.why_not}"]
-    return out
-
-
-def _cell(result: SweepResult, key: str) -> str:
-    """Nothing where a row has no such figure: a network without convolutions has no practical bound."""
-    figures = result.figures or {}
-    return FIGURES[key](figures[key]) if key in figures else ""
 
 
 def name(found: Sweep, result: SweepResult, whole: bool = False) -> str:

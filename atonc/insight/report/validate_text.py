@@ -1,14 +1,13 @@
-"""What `atonc validate` shows: ST's metrics per output, percentages in codes, the spread of the reference's own
-kernels, the first bad layer."""
+"""What `atonc validate` found: ST's metrics per output, percentages in codes, the spread of the reference's own
+kernels, the first bad layer; by default a row for each output, then the verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from atonc.compiler.verify.verify import LayerCheck
-from atonc.insight.report.document import NAME, Mark, Marked, SummaryRow, next_row, note, summary_lines
+from atonc.insight.report import document as doc
 from atonc.insight.validating.judging import (
     FAR,
     MARGIN,
@@ -16,6 +15,7 @@ from atonc.insight.validating.judging import (
     SPREAD,
     Distance,
     OutputResult,
+    checks,
     complaints,
     is_close,
     judge,
@@ -24,90 +24,172 @@ from atonc.insight.validating.judging import (
 from atonc.insight.validating.validating import Validation
 from atonc.machine.base.words import count, elided
 
-_COLUMNS = ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos")
+_WIDTH = 26
+Row = tuple[str, OutputResult | Distance, str]  # an output or a sibling, its figures, the verdict
+SHORT = (
+    doc.Column[Row]("output", lambda row: elided(row[0], _WIDTH - 1), width=_WIDTH, left=True),
+    doc.Column[Row]("cosine", lambda row: row[1].metrics.cos, "{:.5f}", width=7),
+    doc.Column[Row]("rmse", lambda row: row[1].metrics.rmse, "{:.5f}", width=8),
+    doc.Column[Row]("exact %", lambda row: row[1].metrics.exact_percent, "{:.2f}", width=7),
+    doc.Column[Row]("within 1", lambda row: row[1].metrics.within_1_percent, "{:.2f}"),
+    doc.Column[Row]("max", lambda row: row[1].max_lsb, "{:.0f}", width=4),
+    doc.Column[Row]("", lambda row: row[2], left=True),
+)
 
 
-def lines(
-    found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool = False, verbose: bool = False
-) -> list[str]:
-    text = [f"validation on the emulator: {count(found.samples, 'sample')} against {found.reference}"]
-    text += [f"note: {note}" for note in found.notes]
-    titles = [f"  {sibling.title}" for output in found.outputs[:1] for sibling in output.spread]
-    width = max([6, *(len(name) for name in (*(o.name for o in found.outputs), *titles))])
-    text.append(f"{'output':{width}} " + " ".join(f"{c:>9}" for c in _COLUMNS) + "   exact %  within 1 %  max codes")
+def _metric(name: str) -> doc.Column[Row]:
+    return doc.Column(name, lambda row: getattr(row[1].metrics, name), "{:.5f}", width=8)
+
+
+METRICS = (
+    doc.Column[Row]("output", lambda row: row[0], width=6, left=True),
+    doc.Column[Row]("acc", lambda row: row[1].metrics.acc, "{:.2%}", width=8),
+    *map(_metric, ("rmse", "mae", "l2r", "mean", "std", "nse", "cos")),
+    doc.Column[Row]("exact %", lambda row: row[1].metrics.exact_percent, "{:.3f}", width=8),
+    doc.Column[Row]("within 1 %", lambda row: row[1].metrics.within_1_percent, "{:.3f}", width=10),
+    doc.Column[Row]("max codes", lambda row: row[1].max_lsb, "{:.2f}", width=9),
+    doc.Column[Row]("", lambda row: row[2], left=True),
+)
+
+
+def document(
+    found: Validation, min_cosine: float, again: Callable[..., str] | None = None, more: Sequence[doc.Section] = ()
+) -> doc.Document:
+    """`again`: another verb on the same model, as a command; `more`: all figures, instead of a row for each output."""
+    failed = list(complaints(found, min_cosine))
+    verdict = f"failed, {count(len(failed), 'complaint')}" if failed else "passed"
+    worst = min((output.metrics.cos for output in found.outputs), default=None)
+    cosine = "" if worst is None else f", cosine {worst:.6f} in the worst output"
+    reference = doc.short_name(found.reference)
+    outputs = as_json(found, min_cosine)["outputs"]
+    without = ("ratio", "spread", "judged")
+    return doc.Document(
+        f"{verdict}: {count(found.samples, 'sample')} emulated, against {reference}{cosine}",
+        more or [doc.Section("", list(_short(found, min_cosine)))],
+        list(_summary(found, failed, again)) if again is not None else (),
+        tables={
+            "outputs": [{key: value for key, value in one.items() if key not in without} for one in outputs],
+            "layers": [asdict(layer) | {"bad": layer.bad} for layer in found.layers],
+            "operators": [asdict(check) | {"bad": check.bad} for check in found.reading],
+        },
+        checks=list(checks(found, min_cosine)),
+    )
+
+
+def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
+    yield f"{count(found.samples, 'sample')} on the emulator against {found.reference}"
+    yield from map(doc.Note, found.notes)
+    rows: list[Row] = []
+    apart = False
     for output in found.outputs:
-        text.append(_row(output.name, output, width) + f"  {_verdict(output, min_cosine)}")
-        text += [_row(f"  {sibling.title}", sibling, width) for sibling in output.spread]
-    if titles:
-        text.append(f"(indented: how far other kernels are from {found.reference}; {MARGIN} times that passes)")
-    if found.accuracy is not None:
-        a = found.accuracy
-        text += ["", f"accuracy by label, {count(a.samples, 'sample')}: {a.program / a.samples:.2%} on the emulator, "
-                 f"{a.reference / a.samples:.2%} with {found.reference}"]  # fmt: skip
-    return text + _layers(found, per_layer, verbose)
+        metrics, by = output.metrics, output.judged
+        rows.append((output.name, output, judge(output, min_cosine)))
+        rows += [(f"  {sibling.title}", sibling, "") for sibling in output.spread]
+        if not is_close(metrics.cos, metrics.within_1_percent, min_cosine):
+            apart = True
+            if by is not None:  # what the verdict rests on, where that is not what the row says
+                rows += [(f"  from {by.against}", by, "")]
+                rows += [(f"  {sibling.title}", sibling, "") for sibling in by.spread]
+    marks = {"": None, FAR: doc.Mark.ALARM}
+    yield doc.Table(SHORT, rows, "Outputs", True, indent=0, marks=lambda row: marks.get(row[2], doc.Mark.GOOD))
+    if any(output.spread for output in found.outputs):
+        yield "(indented: how far the reference's other kernels are; max in codes)"
+    if apart:
+        yield f"(cosine below {min_cosine}: {MARGIN} times the distance of the network rounded otherwise passes)"
 
 
-def _verdict(output: OutputResult, min_cosine: float) -> str:
-    """Words the verdict, with the ratio where it decided."""
-    verdict, times = judge(output, min_cosine), ratio(output)
-    return f"{verdict}, {times} times it" if verdict in (SPREAD, FAR) and times is not None else verdict
+def _summary(found: Validation, failed: Sequence[str], again: Callable[..., str]) -> Iterator[doc.SummaryRow]:
+    if failed:
+        yield doc.SummaryRow("failed", f"{count(len(failed), 'complaint')}, see below", doc.Mark.ALARM)
+    else:
+        what = f"{count(len(found.outputs), 'output')} and every layer within their limits"
+        yield doc.SummaryRow("passed", what, doc.Mark.GOOD)
+    if found.outputs:
+        worst = min(found.outputs, key=lambda output: output.metrics.cos)
+        text = f"output {elided(worst.name, doc.NAME)}, cosine {worst.metrics.cos:.6f}"
+        yield doc.SummaryRow("worst", text)
+    # layers of the program, operators of the model; one that has several outputs counts for each
+    layers = "layers", [check.max_diff for check in found.layers], "exact arithmetic"
+    for label, apart, against in (layers, ("operators", [check.max_diff for check in found.reading], found.reference)):
+        if apart:
+            others = f", others at most {max(apart):g} off" if max(apart) else ""
+            exact = f"{sum(one == 0 for one in apart)} of {count(len(apart), 'tensor')}"
+            yield doc.SummaryRow(label, f"{exact} equal to {against}{others}")
+    if (a := found.accuracy) is not None:
+        by_program, by_reference = f"{a.program / a.samples:.2%}", f"{a.reference / a.samples:.2%}"
+        yield doc.SummaryRow("accuracy", f"{by_program} by label on the emulator, {by_reference} by the reference")
+    lost = f"{again('explain', '--accuracy')}: where it is lost"
+    yield doc.next_row(lost if failed else f"{again('generate')}: the C files")
 
 
 def figure_rows(outputs: Sequence[OutputResult]) -> list[str]:
     """ST's figures of every output, with their heads."""
-    width = max([6, *(len(output.name) for output in outputs)])
-    head = f"{'output':{width}} " + " ".join(f"{c:>9}" for c in _COLUMNS) + "   exact %  within 1 %  max codes"
-    return [head, *(_row(output.name, output, width) for output in outputs)]
+    return list(doc.table_lines(_metrics([(output.name, output, "") for output in outputs])))
 
 
-def output_data(output: OutputResult) -> dict[str, Any]:
-    return {"name": output.name} | _figures(output)
+def _metrics(rows: Sequence[Row]) -> doc.Table[Row]:
+    return doc.Table(METRICS, rows, "Outputs", titles=True, indent=0)
 
 
-def _row(name: str, side: OutputResult | Distance, width: int) -> str:
-    m = asdict(side.metrics)
-    values = [f"{m['acc']:9.2%}", *(f"{m[c]:9.5f}" for c in _COLUMNS[1:])]
-    codes = f"{m['exact_percent']:9.3f} {m['within_1_percent']:11.3f} {side.max_lsb:10.2f}"
-    return f"{name:{width}} {' '.join(values)} {codes}"
+def lines(found: Validation, min_cosine: float = MIN_COSINE, layers: bool = False) -> list[str]:
+    return doc.lines(doc.Document("", list(sections(found, min_cosine, layers))))
 
 
-def _layers(found: Validation, per_layer: bool, verbose: bool) -> list[str]:
-    layers = found.layers
-    worst = max((layer.max_diff for layer in layers), default=0.0)
-    exact = sum(layer.max_diff == 0 for layer in layers)
-    text = [
-        "",
-        f"layers: {count(len(layers), 'tensor')} compared with exact arithmetic on the inputs they really had: "
-        f"{exact} exact, largest difference {worst:g}",
-    ]
+def sections(found: Validation, min_cosine: float = MIN_COSINE, every: bool = False) -> Iterator[doc.Section]:
+    """All figures; `every`: of layers that are as they should be, too."""
+    rows: list[Row] = []
+    for output in found.outputs:
+        verdict, times = judge(output, min_cosine), ratio(output)
+        decided = verdict in (SPREAD, FAR) and times is not None
+        rows.append((output.name, output, f"{verdict}, {times} times it" if decided else verdict))
+        rows += [(f"  {sibling.title}", sibling, "") for sibling in output.spread]
+    title = f"validation on the emulator: {count(found.samples, 'sample')} against {found.reference}"
+    blocks: list[doc.Block] = [title, *(f"note: {note}" for note in found.notes), _metrics(rows)]
+    if any(output.spread for output in found.outputs[:1]):
+        blocks.append(f"(indented: how far other kernels are from {found.reference}; {MARGIN} times that passes)")
+    yield doc.Section("", blocks)
+    if (a := found.accuracy) is not None:
+        text = f"{a.program / a.samples:.2%} on the emulator, {a.reference / a.samples:.2%} with {found.reference}"
+        yield doc.Section("", [f"accuracy by label, {count(a.samples, 'sample')}: {text}"])
+    yield doc.Section("", list(_layers(found, every)))
+
+
+def _layers(found: Validation, every: bool) -> Iterator[str]:
+    exact, worst = sum(layer.max_diff == 0 for layer in found.layers), worst_of(found.layers)
+    yield (
+        f"layers: {count(len(found.layers), 'tensor')} compared with exact arithmetic on the inputs they really had: "
+        f"{exact} exact, largest difference {worst:g}"
+    )
     if found.reading:
-        most = max(check.max_diff for check in found.reading)
-        text.append(
+        exact, worst = sum(check.max_diff == 0 for check in found.reading), worst_of(found.reading)
+        yield (
             f"operators: {len(found.reading)} as read from the model compared with {found.reference} on the same "
-            f"inputs: {sum(check.max_diff == 0 for check in found.reading)} exact, largest difference {most:g}"
+            f"inputs: {exact} exact, largest difference {worst:g}"
         )
-    if found.first_misread is not None:
-        bad = found.first_misread
-        text.append(f"first operator that the reference computes otherwise: {bad.tensor} ({bad.kind}, {bad.node})")
-    if found.first_bad is not None:
-        text.append(f"first bad layer: {found.first_bad.node} ({found.first_bad.kind}, {found.first_bad.tensor})")
+    if (bad := found.first_misread) is not None:
+        yield f"first operator that the reference computes otherwise: {bad.tensor} ({bad.kind}, {bad.node})"
+    if (layer := found.first_bad) is not None:
+        yield f"first bad layer: {layer.node} ({layer.kind}, {layer.tensor})"
     else:
-        text.append("no layer is further from exact arithmetic than the compiler declares")
-    return text + _rows(layers if per_layer and verbose else [layer for layer in layers if layer.bad])
+        yield "no layer is further from exact arithmetic than the compiler declares"
+    for one in found.layers:
+        if every or one.bad:
+            where = f"{'none' if one.step is None else one.step:>4} {'cpu' if one.on_cpu else 'npu'} {one.kind:14}"
+            apart = f"max {one.max_diff:<6g} differ {one.differ_percent:6.2f} %"
+            yield f"  epoch {where} {apart}  {one.node}: {one.tensor}"
 
 
-def _rows(layers: Sequence[LayerCheck]) -> list[str]:
-    return [
-        f"  epoch {'none' if layer.step is None else layer.step:>4} {'cpu' if layer.on_cpu else 'npu'} {layer.kind:14} "
-        f"max {layer.max_diff:<6g} differ {layer.differ_percent:6.2f} %  {layer.node}: {layer.tensor}"
-        for layer in layers
-    ]
+def worst_of(found: Sequence[Any]) -> float:
+    return max((check.max_diff for check in found), default=0.0)
+
+
+# --------------------------------------------------------------------------------------------------------------- data
 
 
 def as_json(found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool = False) -> dict[str, Any]:
     bad, misread = found.first_bad, found.first_misread
     reasons = list(complaints(found, min_cosine))
-    document: dict[str, Any] = {
+    data: dict[str, Any] = {
         "samples": found.samples,
         "mode": "emulator",
         "reference": found.reference,
@@ -115,31 +197,37 @@ def as_json(found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool =
         "passed": not reasons,
         "complaints": reasons,
         "margin": MARGIN,
-        "outputs": [
-            {"name": o.name, "verdict": judge(o, min_cosine), "ratio": _ratio(o)} | _figures(o)
-            | {"spread": _spread(o)}
-            | ({"judged": {"against": o.judged.against} | _figures(o.judged) | {"spread": _spread(o.judged)}}
-               if o.judged else {})
-            for o in found.outputs
-        ],
+        "outputs": [_output_data(output, min_cosine) for output in found.outputs],
         "layers_checked": len({layer.node for layer in found.layers}),
         "tensors_checked": len(found.layers),
-        "worst_layer": max((layer.max_diff for layer in found.layers), default=0.0),
+        "worst_layer": worst_of(found.layers),
         "first_bad_layer": bad.node if bad is not None else None,
         "first_bad_tensor": bad.tensor if bad is not None else None,
         "operators_checked": len(found.reading),
-        "worst_operator": max((check.max_diff for check in found.reading), default=0.0),
+        "worst_operator": worst_of(found.reading),
         "first_misread": misread.tensor if misread is not None else None,
-    }  # fmt: skip
+    }
     if found.accuracy is not None:
-        document["accuracy"] = asdict(found.accuracy)
+        data["accuracy"] = asdict(found.accuracy)
     if per_layer:
-        document["layers"] = [asdict(layer) for layer in found.layers]
-    return document
+        data["layers"] = [asdict(layer) for layer in found.layers]
+    return data
 
 
-def _spread(output: OutputResult) -> list[dict[str, Any]]:
-    return [{"kernels": sibling.title} | _figures(sibling) for sibling in output.spread]
+def _output_data(output: OutputResult, min_cosine: float) -> dict[str, Any]:
+    """`ratio`: its distance over that of the furthest sibling, with its interval."""
+    times, by = ratio(output), output.judged
+    ends = None if times is None else {key: _finite(value) for key, value in asdict(times).items()}
+    data = {"name": output.name, "verdict": judge(output, min_cosine), "ratio": ends, **_figures(output)}
+    data["spread"] = [{"kernels": one.title, **_figures(one)} for one in output.spread]
+    if by is not None:
+        spread = [{"kernels": one.title, **_figures(one)} for one in by.spread]
+        data["judged"] = {"against": by.against, **_figures(by), "spread": spread}
+    return data
+
+
+def output_data(output: OutputResult) -> dict[str, Any]:
+    return {"name": output.name} | _figures(output)
 
 
 def _figures(side: OutputResult | Distance) -> dict[str, Any]:
@@ -148,102 +236,6 @@ def _figures(side: OutputResult | Distance) -> dict[str, Any]:
     return {"max_lsb": _finite(side.max_lsb), **figures}
 
 
-def _ratio(output: OutputResult) -> dict[str, float | None] | None:
-    """Compares its distance with that of the furthest sibling: the ratio with its interval."""
-    times = ratio(output)
-    return None if times is None else {key: _finite(value) for key, value in asdict(times).items()}
-
-
 def _finite(value: float) -> float | None:
     """JSON knows no infinities."""
     return value if abs(value) < float("inf") else None
-
-
-_WIDTH = 26
-
-
-def short_lines(found: Validation, min_cosine: float) -> list[str]:
-    spread = any(output.spread for output in found.outputs)
-    apart = [output for output in found.outputs if not _near(output, min_cosine)]
-    out = [f"{count(found.samples, 'sample')} on the emulator against {found.reference}", *map(note, found.notes)]
-    if found.outputs:
-        out.append(f"{'output':{_WIDTH}}{'cosine':>9}{'rmse':>10}{'exact %':>9}{'within 1':>9}{'max':>6}")
-    for output in found.outputs:
-        verdict = judge(output, min_cosine)
-        mark = Mark.ALARM if verdict == FAR else Mark.GOOD
-        out.append(Marked.of((f"{_short_row(output.name, output)}  ", None), (verdict, mark)))
-        out += [_short_row(f"  {sibling.title}", sibling) for sibling in output.spread]
-        out += _judged(output) if output in apart and output.judged else []
-    if spread:
-        out.append("(indented: how far the reference's other kernels are; max in codes)")
-    if apart:
-        out.append(f"(cosine below {min_cosine}: {MARGIN} times the distance of the network rounded otherwise passes)")
-    return out
-
-
-def _near(output: OutputResult, min_cosine: float) -> bool:
-    return is_close(output.metrics.cos, output.metrics.within_1_percent, min_cosine)
-
-
-def _judged(output: OutputResult) -> list[str]:
-    """What the verdict rests on, where that is not what the row says."""
-    by = output.judged
-    assert by is not None
-    rows = [
-        _short_row(f"  from {by.against}", by),
-        *(_short_row(f"  {sibling.title}", sibling) for sibling in by.spread),
-    ]
-    return rows
-
-
-def _short_row(name: str, side: OutputResult | Distance) -> str:
-    m = side.metrics
-    figures = f"{m.cos:9.5f}{m.rmse:10.5f}{m.exact_percent:9.2f}{m.within_1_percent:9.2f}{side.max_lsb:6.0f}"
-    return f"{elided(name, _WIDTH - 1):{_WIDTH}}{figures}"
-
-
-def summary(found: Validation, min_cosine: float, again: Callable[..., str]) -> list[str]:
-    """`again`: another verb on the same model, as a command."""
-    failed = list(complaints(found, min_cosine))
-    what = f"{count(len(found.outputs), 'output')} and every layer within their limits"
-    verdict = SummaryRow("passed", what, Mark.GOOD)
-    if failed:
-        verdict = SummaryRow("failed", f"{count(len(failed), 'complaint')}, see below", Mark.ALARM)
-    return summary_lines(
-        (
-            verdict,
-            _worst(found),
-            _checked("layers", [check.max_diff for check in found.layers], "exact arithmetic"),
-            _checked("operators", [check.max_diff for check in found.reading], found.reference),
-            _labelled(found),
-            next_row(_next(again, bool(failed))),
-        )
-    )
-
-
-def _worst(found: Validation) -> SummaryRow | None:
-    worst = min(found.outputs, key=lambda output: output.metrics.cos, default=None)
-    if worst is None:
-        return None
-    return SummaryRow("worst", f"output {elided(worst.name, NAME)}, cosine {worst.metrics.cos:.6f}")
-
-
-def _checked(label: str, differences: Sequence[float], against: str) -> SummaryRow | None:
-    """Layers of the program, or operators of the model; one that has several outputs counts for each."""
-    if not differences:
-        return None
-    exact, most = sum(one == 0 for one in differences), max(differences)
-    others = f", others at most {most:g} off" if most else ""
-    return SummaryRow(label, f"{exact} of {count(len(differences), 'tensor')} equal to {against}{others}")
-
-
-def _labelled(found: Validation) -> SummaryRow | None:
-    a = found.accuracy
-    if a is None:
-        return None
-    text = f"{a.program / a.samples:.2%} by label on the emulator, {a.reference / a.samples:.2%} by the reference"
-    return SummaryRow("accuracy", text)
-
-
-def _next(again: Callable[..., str], failed: bool) -> str:
-    return f"{again('explain', '--accuracy')}: where it is lost" if failed else f"{again('generate')}: the C files"

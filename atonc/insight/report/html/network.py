@@ -25,6 +25,7 @@ from atonc.insight.explain.types import (
 )
 from atonc.insight.report import accuracy_text, parts
 from atonc.insight.report.columns import COLUMNS
+from atonc.insight.report.document import fields_of
 from atonc.insight.report.explain_text import layer_data
 from atonc.insight.report.html.layout import layered
 from atonc.machine.base.frozen import dataclass
@@ -147,10 +148,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
     return {
         "name": cut(network.name),
         "model": cut(network.model),
-        "tool": network.tool,
-        "board": network.board,
-        "npu_mhz": network.npu_mhz,
-        "cpu_mhz": network.cpu_mhz,
+        **fields_of(network, "tool", "board", "npu_mhz", "cpu_mhz"),
         "totals": {
             "latency_ms": network.latency_ms,
             "cycles": network.cycles,
@@ -193,8 +191,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "buffers": [_buffer(buffer, names) for buffer, names in distinct(network.buffers).items()],
         "live": list(live_bytes(network).values()),
         "pools": [
-            {"name": p.name, "base": p.base, "size": p.size_bytes, "used": p.used_bytes, "external": p.external}
-            for p in network.pools
+            fields_of(pool, "name", "base", "size=size_bytes", "used=used_bytes", "external") for pool in network.pools
         ],
     }
 
@@ -236,13 +233,9 @@ def _measured(found: Measured) -> dict[str, Any]:
         "ms": found.total_ms,
         "blocks": [
             {
-                "first": block.first,
-                "last": block.last,
+                **fields_of(block, "first", "last"),
                 "parts": [block.before, block.core, block.after],
-                "ms": block.measured_ms,
-                "predicted_ms": block.predicted_ms,
-                "cycles": block.npu_cycles,
-                "predicted": block.predicted_cycles,
+                **fields_of(block, "ms=measured_ms", "predicted_ms", "cycles=npu_cycles", "predicted=predicted_cycles"),
             }
             for block in found.blocks
         ],
@@ -255,21 +248,12 @@ def _forms(group: parts.Group) -> list[str]:
 
 def _step(step: StepView) -> dict[str, Any]:
     return {
-        "n": step.number,
-        "on": step.on,
+        **fields_of(step, "n=number", "on"),
         "title": cut(step.title),
         "layer": cut(step.layer),
-        "cycles": step.cycles,
-        "ms": step.milliseconds,
-        "st": step.st_cycles,
-        "bound": step.bound_by,
-        "known": step.known,
+        **fields_of(step, "cycles", "ms=milliseconds", "st=st_cycles", "bound=bound_by", "known"),
         "parts": {key: round(value) for key, value in step.parts.items() if value >= 1},
-        "chains": list(step.chains),
-        "modes": list(step.modes),
-        "links": [list(link) for link in step.links],
-        "units": dict(step.units),
-        "bytes": step.bytes_moved,
+        **fields_of(step, "chains", "modes", "links", "units", "bytes=bytes_moved"),
     }
 
 
@@ -321,12 +305,7 @@ def _buffer(buffer: BufferView, names: tuple[str, ...]) -> dict[str, Any]:
     """`also`: the other names of the same memory."""
     return {
         "name": cut(buffer.name),
-        "pool": buffer.pool,
-        "a": buffer.address,
-        "size": buffer.size_bytes,
-        "first": buffer.first,
-        "last": buffer.last,
-        "kind": buffer.kind,
+        **fields_of(buffer, "pool", "a=address", "size=size_bytes", "first", "last", "kind"),
         "layer": cut(buffer.layer),
         "also": [cut(name) for name in names],
     }

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from atonc.insight.explain.types import NetworkView
+from atonc.insight.report.document import (
+    Block,
+    Card,
+    Cards,
+    Curves,
+    Document,
+    Links,
+    Note,
+    Only,
+    Subtitle,
+    Table,
+    Terms,
+)
 from atonc.insight.report.html.network import network_data
+from atonc.insight.report.html.plots import small_curves, svg
 
 if TYPE_CHECKING:
     from atonc.insight.explain.compare import Comparison
@@ -23,6 +40,7 @@ _SCRIPTS = (
 _COMPARE_SCRIPTS = ("base.js", "compare.js")
 _SWEEP_SCRIPTS = ("base.js", "sweep.js")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+PIXELS = 160  # of pictures of samples
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>
@@ -93,20 +111,56 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> 
     return f"{scroll}<table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>"
 
 
-def terms(rows: Mapping[str, str]) -> str:
-    """Names with what they are, as long as it may be."""
-    lines = (f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in rows.items())
-    return f"<dl>{''.join(lines)}</dl>"
+def document_page(document: Document) -> bytes:
+    """A page of what was found: every section with a heading, its drawings, tables and notes."""
+    shown = (section for section in document.sections if section.only != Only.TEXT)
+    blocks = ((f"{one.title[:1].upper()}{one.title[1:]}", "".join(map(_markup, one.blocks))) for one in shown)
+    return plain_page(document.title, document.said, blocks)
 
 
-def note(text: str) -> str:
-    return f'<p class="hint">{html.escape(text)}</p>'
+def _markup(block: Block) -> str:
+    if isinstance(block, Table):
+        titles = ["", *(c.title for c in block.columns)] if block.numbered else [c.title for c in block.columns]
+        rows = [[column.text(row) for column in block.columns] for row in block.rows]
+        cells = [[str(number), *row] for number, row in enumerate(rows, 1)] if block.numbered else rows
+        return table(titles, cells, block.label)
+    if isinstance(block, str):
+        return f"<p>{html.escape(block)}</p>"
+    if isinstance(block, Note):
+        return f'<p class="hint">{html.escape(block.text)}</p>'
+    if isinstance(block, Subtitle):
+        return f"<h3>{html.escape(block.text)}</h3>"
+    if isinstance(block, Cards):
+        return f'<div class="samples">{"".join(map(_card, block.cards))}</div>'
+    if isinstance(block, Terms):
+        lines = (f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in block.rows.items())
+        return f"<dl>{''.join(lines)}</dl>"
+    if isinstance(block, Links):
+        files = ((html.escape(quote(file)), html.escape(what)) for what, file in block.files.items())
+        lines = (f'<li><a href="{file}">{what}</a></li>' for file, what in files)
+        return f'<ul class="links">{"".join(lines)}</ul>' if block.files else ""
+    return svg(block)
 
 
-def links(files: Mapping[str, str]) -> str:
-    """Files beside the page, by what they are."""
-    rows = (f'<li><a href="{html.escape(quote(file))}">{html.escape(what)}</a></li>' for what, file in files.items())
-    return f'<ul class="links">{"".join(rows)}</ul>' if files else ""
+def _card(card: Card) -> str:
+    picture = small_curves(card.picture) if isinstance(card.picture, Curves) else _thumbnail(card.picture)
+    said = "".join(f"<br>{html.escape(line)}" for line in card.said)
+    title = f"<b>{html.escape(card.title)}</b>" if isinstance(card.picture, Curves) else html.escape(card.title)
+    return f"<figure>{picture}<figcaption>{title}{said}</figcaption></figure>"
+
+
+def _thumbnail(file: Path | None) -> str:
+    """Small and inside the page."""
+    if file is None:
+        return ""
+    from PIL import Image
+
+    with Image.open(file) as image:
+        small = image.convert("RGB")
+        small.thumbnail((PIXELS, PIXELS))
+    data = io.BytesIO()
+    small.save(data, "JPEG", quality=80)
+    return f'<img alt="" src="data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}">'
 
 
 def head(title: str) -> str:

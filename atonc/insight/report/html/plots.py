@@ -1,13 +1,19 @@
-"""Axes of a plot as SVG: round ticks, lines across, titles. Whoever draws dots or lines into it shares them."""
+"""Plots as SVG: axes with round ticks, dots with labels, lines, intervals, timelines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from math import ceil, floor, log10
+from math import ceil, floor, isfinite, log10
 
-from atonc.insight.evaluating.metrics.curves import RecallCurve
+from atonc.insight.explain.types import NPU, StepView
+from atonc.insight.report.document import Curves, Intervals, Plot, Scatter, short_name
 from atonc.machine.base.frozen import dataclass
+
+WIDTH, HEIGHT = 760, 34  # of timelines and intervals
+ROW, BAR, BAR_WIDTH = 22, 110, 340  # of intervals: the height of a row, where they begin, how long they may be
+_COLOURS = {NPU: "#3b7dd8", "cpu": "#d97b29", "hybrid": "#8a63c9"}
+_TOP = 12
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,9 @@ class PlotFrame:
     @property
     def bottom(self) -> int:
         return self.height - self.edge
+
+
+_SCATTER, _LARGE, _SMALL = PlotFrame(640, 360, 60), PlotFrame(560, 360, 60), PlotFrame(200, 170, 34)
 
 
 class Axis:
@@ -41,14 +50,31 @@ class Axis:
         return [k * step for k in range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1)]
 
 
-def around(values: Sequence[float], start: int, end: int) -> Axis:
-    """A little more than what is shown, also where all are the same."""
-    low, high = min(values), max(values)
-    room = 0.08 * (high - low) or 0.01 * max(abs(high), 1e-3)
-    return Axis(low - room, high + room, start, end)
+def svg(plot: Plot) -> str:
+    if isinstance(plot, Scatter):
+        return _scatter(plot)
+    if isinstance(plot, Curves):
+        keys = "".join(
+            f'<span class="key"><i class="side-{k}"></i>{escape(side)}: average precision {curve.average:.4f}</span>'
+            for k, (side, curve) in enumerate(plot.lines.items())
+        )
+        return f'<p class="tools">{keys}</p>{_curves(plot, _LARGE)}'
+    if isinstance(plot, Intervals):
+        return _intervals(plot)
+    return "".join(f"<div>{escape(name)}</div>{timeline(steps)}" for name, steps in plot.builds.items())
 
 
-def grid(across: Axis, up: Axis, frame: PlotFrame) -> str:
+def small_curves(plot: Curves) -> str:
+    return _curves(plot, _SMALL)
+
+
+def _picture(drawn: str, label: str, kind: str, frame: PlotFrame) -> str:
+    about = f"role='img' aria-label='{escape(label)}' class='{kind}'"
+    size = f"viewBox='0 0 {frame.width} {frame.height}' width='{frame.width}' style='max-width:100%'"
+    return f"<svg {size} {about}>{drawn}</svg>"
+
+
+def _grid(across: Axis, up: Axis, frame: PlotFrame) -> str:
     parts, right, top = list[str](), across.end, up.end
     for tick in across.ticks:
         x = f"{across.at(tick):.1f}"
@@ -61,7 +87,7 @@ def grid(across: Axis, up: Axis, frame: PlotFrame) -> str:
     return "".join(parts)
 
 
-def titles(across: str, up: str, frame: PlotFrame) -> str:
+def _titles(across: str, up: str, frame: PlotFrame) -> str:
     middle = f"translate(14 {frame.height // 2}) rotate(-90)"
     return (
         f"<text text-anchor='middle' x='{frame.width // 2}' y='{frame.height - 10}'>{escape(across)}</text>"
@@ -69,68 +95,86 @@ def titles(across: str, up: str, frame: PlotFrame) -> str:
     )
 
 
-def picture(drawn: str, label: str, kind: str, frame: PlotFrame) -> str:
-    about = f"role='img' aria-label='{escape(label)}' class='{kind}'"
-    size = f"viewBox='0 0 {frame.width} {frame.height}' width='{frame.width}' style='max-width:100%'"
-    return f"<svg {size} {about}>{drawn}</svg>"
+def _scatter(plot: Scatter) -> str:
+    def around(values: Sequence[float], start: int, end: int) -> Axis:
+        """A little more than what is shown, also where all are the same."""
+        low, high = min(values), max(values)
+        room = 0.08 * (high - low) or 0.01 * max(abs(high), 1e-3)
+        return Axis(low - room, high + room, start, end)
 
-
-_LARGE, _SMALL = PlotFrame(560, 360, 60), PlotFrame(200, 170, 34)
-_TOP = 12
-
-
-def plot(lines: Mapping[str, RecallCurve]) -> str:
-    """One line a side, with a legend that says their averages."""
-    shown = _drawn(list(lines.values()), _LARGE) + titles("recall", "precision", _LARGE)
-    keys = "".join(
-        f'<span class="key"><i class="side-{k}"></i>{escape(side)}: average precision {curve.average:.4f}</span>'
-        for k, (side, curve) in enumerate(lines.items())
-    )
-    return f'<p class="tools">{keys}</p>' + picture(shown, _said(lines), "curves", _LARGE)
-
-
-def small_plot(lines: Mapping[str, RecallCurve]) -> str:
-    """The same of one class, as a figure with its caption."""
-    first = next(iter(lines.values()))
-    averages = ", ".join(f"{escape(side)} {curve.average:.3f}" for side, curve in lines.items())
-    shown = picture(_drawn(list(lines.values()), _SMALL), _said(lines), "curves", _SMALL)
-    return f"<figure>{shown}<figcaption><b>{escape(first.name)}</b><br>{averages}</figcaption></figure>"
-
-
-def _drawn(lines: Sequence[RecallCurve], frame: PlotFrame) -> str:
-    across, up = Axis(0.0, 1.0, frame.edge, frame.width - _TOP), Axis(0.0, 1.0, frame.bottom, _TOP)
-    drawn = grid(across, up, frame)
-    for number, line in reversed(list(enumerate(lines))):  # the first on top of the others
-        last = len(line.precision) - 1
-        path = "L".join(f"{across.at(k / last):.1f} {up.at(value):.1f}" for k, value in enumerate(line.precision))
-        drawn += f"<path class='side-{number}' d='M{path}'/>"
-    return drawn
-
-
-def _said(lines: Mapping[str, RecallCurve]) -> str:
-    name = next(iter(lines.values())).name
-    return f"precision against recall, {name}: " + ", ".join(f"{s} {c.average:.4f}" for s, c in lines.items())
-
-
-_FRAME = PlotFrame(640, 360, 60)
-
-
-@dataclass(frozen=True)
-class ScatterDot:
-    label: str  # beside the dot, such as its number in a table
-    x: float
-    y: float
-    title: str
-    chosen: bool = False
-
-
-def scatter(dots: Sequence[ScatterDot], across: str, up: str) -> str:
-    """`across` and `up` are the titles of the axes."""
-    right = around([dot.x for dot in dots], _FRAME.edge, _FRAME.width - 20)
-    rise = around([dot.y for dot in dots], _FRAME.bottom, 20)
-    drawn = [grid(right, rise, _FRAME), titles(across, up, _FRAME)]
-    for dot in dots:
+    frame = _SCATTER
+    right = around([dot.x for dot in plot.dots], frame.edge, frame.width - 20)
+    rise = around([dot.y for dot in plot.dots], frame.bottom, 20)
+    drawn = [_grid(right, rise, frame), _titles(plot.across, plot.up, frame)]
+    for dot in plot.dots:
         x, y, kind = right.at(dot.x), rise.at(dot.y), " class='chosen'" if dot.chosen else ""
         drawn.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='6'{kind}><title>{escape(dot.title)}</title></circle>")
         drawn.append(f"<text x='{x + 9:.1f}' y='{y - 7:.1f}'>{escape(dot.label)}</text>")
-    return picture("".join(drawn), f"{up} against {across}", "front-dots", _FRAME)
+    return _picture("".join(drawn), f"{plot.up} against {plot.across}", "front-dots", frame)
+
+
+def _curves(plot: Curves, frame: PlotFrame) -> str:
+    across, up = Axis(0.0, 1.0, frame.edge, frame.width - _TOP), Axis(0.0, 1.0, frame.bottom, _TOP)
+    drawn = _grid(across, up, frame)
+    for number, line in reversed(list(enumerate(plot.lines.values()))):  # the first on top of the others
+        last = len(line.precision) - 1
+        path = "L".join(f"{across.at(k / last):.1f} {up.at(value):.1f}" for k, value in enumerate(line.precision))
+        drawn += f"<path class='side-{number}' d='M{path}'/>"
+    drawn += _titles("recall", "precision", frame) if frame is _LARGE else ""
+    name = next(iter(plot.lines.values())).name
+    averages = ", ".join(f"{side} {curve.average:.4f}" for side, curve in plot.lines.items())
+    return _picture(drawn, f"precision against recall, {name}: {averages}", "curves", frame)
+
+
+def _intervals(plot: Intervals) -> str:
+    """A row for each side: a dot with its interval, and the same in figures."""
+    values = [end for _, _, *ends in plot.rows for end in ends if isfinite(end)]
+    if not values:
+        return ""
+    least, span = min(values), max(values) - min(values) or 1.0
+    parts = list[str]()
+    for row, (side, name, low, value, high) in enumerate(plot.rows):
+        y = ROW * row + ROW // 2
+        parts.append(f'<text x="0" y="{y + 4}">{escape(short_name(side))}</text>')
+        if all(map(isfinite, (low, value, high))):
+            start, dot, end = (BAR + BAR_WIDTH * (v - least) / span for v in (low, value, high))
+            parts.append(f'<path d="M{start:.1f} {y}H{end:.1f}" stroke="#3b7dd8" stroke-width="2"/>')
+            parts.append(f'<circle cx="{dot:.1f}" cy="{y}" r="4"/>')
+        label = f"{name} {value:.4f} ({low:.4f} to {high:.4f})"
+        parts.append(f'<text x="{BAR + BAR_WIDTH + 14}" y="{y + 4}">{escape(label)}</text>')
+    size = f'viewBox="0 0 {WIDTH} {ROW * len(plot.rows)}" width="100%" style="max-width:{WIDTH}px"'
+    return f'<svg {size} role="img" aria-label="figures with 95 % intervals">{"".join(parts)}</svg>'
+
+
+def timeline(steps: Sequence[StepView]) -> str:
+    """Epochs as boxes as wide as their time; what is too thin to see is drawn with its neighbours."""
+    total = sum(step.milliseconds for step in steps) or 1.0
+    boxes, start = list[str](), 0.0
+    for first, last, on, length in _merged(steps, total / WIDTH):
+        x, width = WIDTH * start / total, max(0.5, WIDTH * length / total)
+        name = f"epoch {first}" if first == last else f"epochs {first} to {last}"
+        boxes.append(
+            f'<rect x="{x:.1f}" y="4" width="{width:.1f}" height="16" fill="{_COLOURS.get(on, "#888")}" '
+            f'stroke="#fff" stroke-width=".5"><title>{name}, {on.upper()}, {length:.4f} ms</title></rect>'
+        )
+        start += length
+    marks = "".join(
+        f'<text x="{x}" y="{HEIGHT - 2}" font-size="10" fill="currentColor" text-anchor="{anchor}">{text}</text>'
+        for x, anchor, text in ((0, "start", "0"), (WIDTH, "end", f"{total:.3f} ms"))
+    )
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" style="max-width:{WIDTH}px"'
+    return f'<svg {size} role="img" aria-label="timeline">{"".join(boxes)}{marks}</svg>'
+
+
+def _merged(steps: Iterable[StepView], least: float) -> Iterator[tuple[int, int, str, float]]:
+    """First and last step, where they run, milliseconds."""
+    waiting: tuple[int, int, str, float] | None = None
+    for step in steps:
+        if waiting is not None and waiting[2] == step.on and min(waiting[3], step.milliseconds) < least:
+            waiting = (waiting[0], step.number, step.on, waiting[3] + step.milliseconds)
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = (step.number, step.number, step.on, step.milliseconds)
+    if waiting is not None:
+        yield waiting
