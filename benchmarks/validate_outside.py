@@ -255,7 +255,7 @@ def report(records: dict[str, Record], missing: list[str]) -> str:
         f"{LOOKED_AT[0]} inputs that are the program's worst ({LOOKED_AT[1]} of large models): codes off at random",
         "places, as many in each layer as on the NPU, have other worst inputs.",
         "The 21 smallest models were measured before the addends of means were chosen by looking at all sums",
-        "(`lower/pool/addends.py`), which moves single codes in front of a classifier.",
+        "(`lower/pool/means.py`), which moves single codes in front of a classifier.",
         "",
         f"{len(records)} models: {verdicts.count(judging.CLOSE)} close by themselves, {verdicts.count(judging.SPREAD)} "
         f"within the kernels' spread, {verdicts.count(judging.FAR)} too far. The median of the ratio is "

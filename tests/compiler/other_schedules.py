@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories
 from atonc.compiler.emit.program import Program
 from atonc.compiler.ir import Array
-from atonc.compiler.lower.semantics.roundings import agree, roundings
+from atonc.compiler.lower.semantics.sums import agree, roundings
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule import PASSES, PREFETCH
 from atonc.compiler.search.build import build

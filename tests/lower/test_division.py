@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.elementwise.division import MOST_ERROR, lower_division, occurring_codes
+from atonc.compiler.lower.elementwise.binary import MOST_ERROR, lower_division, occurring_codes
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, facts, run

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.elementwise.binary import product_form, sum_form
-from atonc.compiler.lower.elementwise.operands import Repeats, repeats
+from atonc.compiler.lower.elementwise.two_streams import Repeats, repeats
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.units.affine import fit_pair, pair_error
+from atonc.compiler.lower.units.arith import fit_pair, pair_error
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.select.rules import MUL_CONSTANT
 from tests.lower.harness import activation, constant, facts, graph_of, lower, run

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.elementwise.function import function_for
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.units.affine import affine_of_table
+from atonc.compiler.lower.units.arith import affine_of_table
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.compiler.ops.registry import evaluate
 from tests.lower.harness import activation, graph_of, lower, run

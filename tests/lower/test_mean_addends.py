@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Op
-from atonc.compiler.lower.pool.addends import AROUND, MOST_PIXELS, with_best_addend
-from atonc.compiler.lower.pool.means import Line, mean_codes
+from atonc.compiler.lower.pool.means import AROUND, MOST_LOOKED_AT, Line, with_best_addend
+from atonc.compiler.lower.semantics.operators import divided
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.rounding import ONCE, Rounding
 from tests.lower.harness import activation, graph_of, run
@@ -19,7 +19,7 @@ def wrong(line: Line, rounding: Rounding, ratio: float, pixels: int) -> int:
     """Counts wrong results among the sums that are usual behind a ReLU."""
     sums = np.arange(-128 * pixels, (USUAL + AROUND) * pixels + 1)
     wanted = np.clip(rounding((sums - ZERO * pixels) * (ratio / pixels)) + ZERO, -128, 127)
-    return int((mean_codes(sums, pixels, line) != wanted).sum())
+    return int((divided(sums, pixels, line) != wanted).sum())
 
 
 @pytest.mark.parametrize("pixels", [1, 4, 9, 16, 25, 36, 49, 64, 100, 144])
@@ -43,8 +43,8 @@ def test_no_addend_is_better(ratio: float) -> None:
 
 
 def test_large_means_keep_their_line() -> None:
-    line = Line.of(1.0, 0.0, None, USUAL, MOST_PIXELS + 1, True)
-    assert with_best_addend(line, ONCE, 1.0, (ZERO, ZERO), USUAL, MOST_PIXELS + 1) is line
+    line = Line.of(1.0, 0.0, None, USUAL, MOST_LOOKED_AT + 1, True)
+    assert with_best_addend(line, ONCE, 1.0, (ZERO, ZERO), USUAL, MOST_LOOKED_AT + 1) is line
 
 
 @pytest.mark.parametrize("size", [6, 7, 12])

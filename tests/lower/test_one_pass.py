@@ -14,8 +14,8 @@ from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_OFF, WideEnd, 
 from atonc.compiler.lower.map_ops import map_ops
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import requantised
-from atonc.compiler.lower.sixteen import one_pass, sums
-from atonc.compiler.lower.sixteen.one_pass import most_dropped
+from atonc.compiler.lower.sixteen import sums
+from atonc.compiler.lower.sixteen.sums import most_dropped
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.request.options import Options
@@ -198,7 +198,7 @@ def test_every_reader_of_a_coarser_copy_declares_its_rounding() -> None:
 
 def test_a_form_that_is_coarser_than_it_declares_is_followed_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verification finds it; the layer is read byte by byte then, and nothing else changes."""
-    honest = one_pass.lower_in_one_pass
+    honest = sums.lower_in_one_pass
 
     def boasting(op, weights, context):
         groups = honest(op, weights, context)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.pool.maxima import cascade
-from atonc.compiler.lower.pool.means import Line, mean_codes
+from atonc.compiler.lower.pool.means import Line
+from atonc.compiler.lower.pool.recipe import cascade
 from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.lower.semantics.operators import divided
 from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, graph_of, lower, run
 
@@ -165,7 +166,7 @@ def test_units_compute_the_mapped_integers(pixels: int) -> None:
     graph = graph_of(Op("mean", "op", ("x",), ("y",), {"axes": (1, 2), "keepdims": False}, ("op",)), x, y)
     codes = np.random.default_rng(pixels).integers(-128, 128, x.shape).astype(np.int8)
     line = Line.of(0.05 / 0.04, -3 - 7 * 0.05 / 0.04)
-    expected = mean_codes(codes.astype(np.int64).sum(axis=(0, 1, 2)), pixels, line)
+    expected = divided(codes.astype(np.int64).sum(axis=(0, 1, 2)), pixels, line)
     assert np.array_equal(run(graph, {"x": codes})["y"][0], expected)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.elementwise.prelu import prelu_form
+from atonc.compiler.lower.elementwise.channels import prelu_form
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.ops.registry import evaluate
 from tests.lower.harness import activation, constant, facts, graph_of, lower, run

@@ -13,7 +13,7 @@ from atonc.compiler.compile.pipeline import Compiled, compile_canonical, compile
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ir import Graph, Op
-from atonc.compiler.lower.product.terms import Features, Kernels, known, terms_of
+from atonc.compiler.lower.product.recipe import Features, Kernels, known, terms_of
 from atonc.compiler.lower.semantics.run import run_mapped
 from atonc.compiler.plan.policy import LEAST_PRODUCT
 from atonc.compiler.plan.task import Purpose, tasks_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.resize import linear as resize_linear
+from atonc.compiler.lower.resize import recipe as resize_linear
 from atonc.compiler.ops import run_graph
 from atonc.compiler.plan import policy
 from atonc.machine.base.errors import ModelError

@@ -9,8 +9,9 @@ import pytest
 
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.conv.requantise import Accumulated, best_rules, requantisation, two_steps, with_shifts
-from atonc.compiler.lower.pool.means import Line, mean_codes
-from atonc.compiler.lower.units.affine import CODES, fit_sum
+from atonc.compiler.lower.pool.means import Line
+from atonc.compiler.lower.semantics.operators import divided
+from atonc.compiler.lower.units.arith import CODES, fit_sum
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.rounding import round_half_away
 from tests.lower.harness import activation, constant, graph_of, lower, run
@@ -77,7 +78,7 @@ def test_means_of_four_by_four_round_ties_as_the_model_does() -> None:
     line = Line.of(1.0, 0.0, usual=-112.0, divisor=16, ties_up=True)
     sums = np.arange(-128 * 16, 0)
     exact = round_half_away(sums / 16 + 128) - 128
-    assert np.array_equal(mean_codes(sums, 16, line), exact)
+    assert np.array_equal(divided(sums, 16, line), exact)
 
 
 @pytest.mark.parametrize("channels", (1, 24, 300))

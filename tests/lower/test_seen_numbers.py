@@ -9,7 +9,7 @@ import pytest
 
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.ir import Graph, Op
-from atonc.compiler.lower.pool.pair_maxima import Windows
+from atonc.compiler.lower.pool.recipe import Windows
 from atonc.compiler.lower.semantics.run import run_mapped
 from atonc.compiler.ops import run_graph
 from atonc.compiler.request.options import Options

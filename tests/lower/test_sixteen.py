@@ -16,10 +16,8 @@ from atonc.compiler.lower.conv.requantise import WHOLE_FORMAT, Accumulated
 from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.lower.semantics.run import mapped_op
-from atonc.compiler.lower.sixteen.halves import never_negative
-from atonc.compiler.lower.sixteen.joining import HIGHEST, LOWEST, WideSum
-from atonc.compiler.lower.sixteen.pair import PairOfHalves
-from atonc.compiler.lower.sixteen.sums import TwoHalves
+from atonc.compiler.lower.sixteen.streams import HIGHEST, LOWEST, WideSum, never_negative
+from atonc.compiler.lower.sixteen.sums import PairOfHalves, TwoHalves
 from atonc.compiler.ops import run_graph
 from atonc.compiler.plan.policy import MOST_CODES, WIDE_STEP
 from atonc.compiler.request.options import Options
@@ -234,11 +232,11 @@ def test_operators_that_round_nothing(name: str) -> None:
 
 def test_halves_hold_every_code() -> None:
     """All 65,536 numbers through the two units that split them."""
-    from atonc.compiler.lower.sixteen import halves
+    from atonc.compiler.lower.sixteen import streams
 
     codes = np.arange(LOWEST, HIGHEST + 1).astype(np.int16)
-    high = arith.execute(halves._HIGH, codes, None)
-    low = arith.execute(halves._LOW, codes, high)
+    high = arith.execute(streams._HIGH, codes, None)
+    low = arith.execute(streams._LOW, codes, high)
     assert high.dtype == low.dtype == np.int8
     np.testing.assert_array_equal(256 * high.astype(int) + low + 128, codes)
 

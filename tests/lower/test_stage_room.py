@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Op
-from atonc.compiler.lower.product.terms import MOST_DEPTH, terms_of
-from atonc.compiler.lower.semantics import arithmetic, blends, means, products, sums
+from atonc.compiler.lower.product.recipe import MOST_DEPTH, terms_of
+from atonc.compiler.lower.semantics import arithmetic, operators, sums
 from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, constant, graph_of, run
 
@@ -33,7 +33,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             assert np.abs(found - values).max() <= 1, f"{bits} bits clip {values.min()}..{values.max()}"  # a rounding
         return found
 
-    for module in (arithmetic, blends, means, products, sums):
+    for module in (arithmetic, operators, sums):
         if hasattr(module, "limited"):
             monkeypatch.setattr(module, "limited", limited)
     yield seen

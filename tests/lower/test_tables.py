@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.compiler.lower.elementwise.tables import fit_table
-from atonc.compiler.lower.units.affine import output_bounds
+from atonc.compiler.lower.units.arith import output_bounds
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.machine.hw.stream import finish
 from atonc.machine.hw.units import activ

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.units.access_patterns import walk
+from atonc.compiler.lower.units.views import walk
 from atonc.compiler.lower.units.wiring import require_seen
 from atonc.compiler.plan.streams import Area, Frames, engine, in_frames, shape_raster
 from atonc.machine.hw.units import stream_engine

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atonc.compiler.lower.units.affine import Affine
-from atonc.compiler.lower.units.arith import affine_unit
+from atonc.compiler.lower.units.arith import Affine, affine_unit
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import Task

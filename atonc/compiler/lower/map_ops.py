@@ -14,7 +14,7 @@ from atonc.compiler.lower.registry import Recipe, recipe_for
 from atonc.compiler.lower.same_bits import taking
 from atonc.compiler.lower.semantics.error_model import local_error
 from atonc.compiler.lower.semantics.run import farthest
-from atonc.compiler.lower.sixteen.storage import coarse_tensors
+from atonc.compiler.lower.sixteen.sums import coarse_tensors
 from atonc.compiler.lower.stripes import lower_stripe
 from atonc.compiler.ops import kinds
 from atonc.compiler.ops.functions import FUNCTIONS

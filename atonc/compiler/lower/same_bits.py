@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from atonc.compiler.lower.conv.lanes import SAME_BITS
-from atonc.compiler.lower.semantics.roundings import agree, roundings
+from atonc.compiler.lower.semantics.sums import agree, roundings
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form
 

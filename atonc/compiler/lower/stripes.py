@@ -18,7 +18,7 @@ from atonc.compiler.lower.conv.layer import layer_of
 from atonc.compiler.lower.conv.recipe import lower_layer
 from atonc.compiler.lower.elementwise.function import EDGES, lower_rows
 from atonc.compiler.lower.registry import recipe_for
-from atonc.compiler.lower.semantics.roundings import Roundings, roundings
+from atonc.compiler.lower.semantics.sums import Roundings, roundings
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import Draw, attempt

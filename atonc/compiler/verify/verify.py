@@ -28,9 +28,8 @@ from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.ir import Array, Graph, Op, layer_name
 from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.lower.semantics.error_model import Declared, declared_errors
-from atonc.compiler.lower.semantics.room import room_seen
 from atonc.compiler.lower.semantics.run import mapped_op
-from atonc.compiler.lower.semantics.sums import Layered
+from atonc.compiler.lower.semantics.sums import Layered, room_seen
 from atonc.compiler.lower.sixteen.sums import TwoHalves
 from atonc.compiler.ops import run_graph, run_op, start_values
 from atonc.compiler.plan.types import CpuPlan

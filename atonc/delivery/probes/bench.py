@@ -9,8 +9,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.compiler.lower.units.affine import Affine
-from atonc.compiler.lower.units.arith import affine_unit
+from atonc.compiler.lower.units.arith import Affine, affine_unit
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.task import ENGINE, EngineUse
 from atonc.compiler.plan.types import Buffer, BufferKind, EpochPlan

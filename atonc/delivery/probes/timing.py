@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from atonc.compiler.lower.units.affine import Affine
-from atonc.compiler.lower.units.arith import affine_unit
+from atonc.compiler.lower.units.arith import Affine, affine_unit
 from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
 from atonc.delivery.probes.bench import INPUT, OUTPUT, Probe, ProbeBuilder, ProbeEpochs, same_codes
 from atonc.delivery.probes.build import FLASH, HYPERRAM

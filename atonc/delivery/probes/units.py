@@ -7,8 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from atonc.compiler.lower.units.affine import Affine, AffinePair
-from atonc.compiler.lower.units.arith import affine_unit, multiply_unit, pair_unit
+from atonc.compiler.lower.units.arith import Affine, AffinePair, affine_unit, multiply_unit, pair_unit
 from atonc.compiler.lower.units.pool import global_unit, windows_unit
 from atonc.compiler.plan.streams import Area, contiguous, engine
 from atonc.delivery.probes.bench import INPUT, OUTPUT, Probe, ProbeBuilder, ProbeEpochs

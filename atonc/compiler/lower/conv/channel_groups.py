@@ -12,7 +12,7 @@ from math import inf
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.requantise import Requantisation
-from atonc.compiler.lower.semantics.roundings import agree
+from atonc.compiler.lower.semantics.sums import agree
 from atonc.compiler.plan.policy import (
     GOOD_ENOUGH,
     MOST_PIECES,

@@ -31,8 +31,7 @@ from atonc.compiler.lower.conv.tiling import FLAT, Constraints, Tiling, choose
 from atonc.compiler.lower.conv.weight_sums import ends, extreme_sums
 from atonc.compiler.lower.conv.wide import MOST_BATCH, SUM, SideBySide, WideWindows, side_by_side_cycles, wide_parts
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.semantics.record import record
-from atonc.compiler.lower.semantics.sums import LoweredSums
+from atonc.compiler.lower.semantics.sums import LoweredSums, record
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import (
     CHEAP,

@@ -42,9 +42,7 @@ from atonc.compiler.lower.conv.lanes import (
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.requantise import Requantisation
 from atonc.compiler.lower.conv.wide import frame, joined, side_by_side, wide_parts
-from atonc.compiler.lower.semantics.record import record
-from atonc.compiler.lower.semantics.roundings import agree
-from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm
+from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm, agree, record
 from atonc.compiler.lower.units.wiring import Wiring, pack
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import EPOCH_CYCLES, MAX_CHAINS, TOO_COARSE

@@ -28,8 +28,7 @@ from atonc.compiler.lower.conv.kernel_parts import Part, padded_as_seen
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
 from atonc.compiler.lower.conv.tiling import EVEN, Tiling, narrower
-from atonc.compiler.lower.semantics.record import record
-from atonc.compiler.lower.semantics.sums import LoweredSums
+from atonc.compiler.lower.semantics.sums import LoweredSums, record
 from atonc.compiler.ops.conv import pair
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import EPOCH_CYCLES, FEWEST_ROWS, MAX_CHAINS, MOST_LANE_JOBS, WORTH_LANES

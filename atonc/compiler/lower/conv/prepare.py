@@ -46,13 +46,11 @@ from atonc.compiler.lower.conv.kernel_parts import (
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.requantise import SHIFT_CODES
 from atonc.compiler.lower.conv.weight_sums import Codes
-from atonc.compiler.lower.move.copies import Move, copy, wirings
-from atonc.compiler.lower.move.padding import borders, inside, pad_view
+from atonc.compiler.lower.move.copies import Move, borders, copy, inside, pad_view, wirings
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import picture
-from atonc.compiler.lower.units.parts import parts
-from atonc.compiler.lower.units.strided_views import StridedView
-from atonc.compiler.lower.units.wiring import pack
+from atonc.compiler.lower.units.views import StridedView
+from atonc.compiler.lower.units.wiring import pack, parts
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.streams import Area, contiguous

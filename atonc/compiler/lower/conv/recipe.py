@@ -48,7 +48,7 @@ from atonc.compiler.lower.conv.prepare import (
     is_one_pixel,
 )
 from atonc.compiler.lower.registry import Refusal, recipe
-from atonc.compiler.lower.semantics.roundings import agree
+from atonc.compiler.lower.semantics.sums import agree
 from atonc.compiler.plan.policy import (
     MANY_CHANNELS,
     WINDOW_CHANNELS,

@@ -19,8 +19,7 @@ from atonc.compiler.lower.conv.engines import feature_engine, kernel_buffer, ker
 from atonc.compiler.lower.conv.kernel_parts import WIDEST, WINDOW, Part, axis_of, part_of
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.semantics.record import record
-from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm
+from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm, record
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import Area, Frames
 from atonc.compiler.plan.task import Task, TaskGroup

@@ -1,11 +1,17 @@
-"""Arithmetic on two values with broadcasting: sums, products, minimum and maximum, gains and offsets per channel.
+"""Arithmetic on two values with broadcasting: sums, products, quotients, minimum and maximum, gains and offsets per
+channel.
 
 Minimum and maximum come out of saturation: sat8(y - x - 128) + 128 is the positive part of y - x.
+
+Quotients of two tensors: an ACTIV turns the divisor into its reciprocal of 8 bits, ARITH units multiply by it. That is
+close enough where the divisor keeps away from zero and the quotients use the range of their format: half a step of the
+reciprocal is then worth half a code. All 65,536 pairs are tried before a form is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -20,44 +26,48 @@ from atonc.compiler.lower.elementwise.function import (
     require_int8,
     table_of,
 )
-from atonc.compiler.lower.elementwise.operands import (
+from atonc.compiler.lower.elementwise.two_streams import (
     Operand,
     code_operand,
+    in_parts,
     is_of_bytes,
     operand_codes,
     operand_of,
-    requantised,
     swapped,
 )
-from atonc.compiler.lower.elementwise.two_streams import UnitsOfPart, in_parts, origin_of
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import ints
 from atonc.compiler.lower.semantics.arithmetic import line as line_codes
 from atonc.compiler.lower.semantics.arithmetic import pair as pair_codes
-from atonc.compiler.lower.units.affine import (
+from atonc.compiler.lower.units.arith import (
+    BEYOND,
     CODES,
     FULL_RANGE,
+    LARGER,
     Affine,
     AffinePair,
     Array,
+    add_streams,
     affine_error,
+    affine_unit,
     best_pair,
+    first_trusted,
     fit_pair,
     fit_sum,
-    output_shift,
+    multiply_unit,
     pair_error,
+    pair_unit,
 )
-from atonc.compiler.lower.units.arith import affine_unit, multiply_unit, pair_unit
-from atonc.compiler.lower.units.trusted import add_streams, first_trusted
-from atonc.compiler.lower.units.wiring import Wiring, pack
+from atonc.compiler.lower.units.wiring import Wiring, is_one_scale, origin_of, pack
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.rounding import ONCE, Rounding, lift, rounding_of
+from atonc.compiler.ops.values import same_codes
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.choose import choose, in_order
 from atonc.compiler.select.preferences import IN_THE_UNIT
-from atonc.compiler.select.rules import ELEMENTWISE, MUL_CONSTANT
+from atonc.compiler.select.rules import DIV_RECIPROCAL, ELEMENTWISE, MUL_CONSTANT
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.units.arith import ArithConfig
 
@@ -65,7 +75,7 @@ _SUMS = ("add", "sub", "minimum", "maximum")
 _LARGEST_PRODUCT = 32767  # with what the zero points add
 _GRID = 5  # every fifth code is tried
 _SHORTER = 3  # bits by which coefficients of sums may be shorter, less one, where only such were seen
-_MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits
+_MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits: the product must not show it
 
 
 @dataclass(frozen=True)
@@ -96,20 +106,20 @@ class Product:
 
     @property
     def last(self) -> AffinePair | Affine:
-        if not (self.whole or self.zero_x or self.zero_y):
-            gain, offset = np.array([self.scale]), np.array([self.offset])
-            shift = output_shift(gain, offset)
-            a, c = (np.rint(v * 2.0**shift).astype(np.int64) for v in (gain, offset))
-            return Affine(a, c, shift)
-        return _last_of_product(self)
+        alone = not (self.whole or self.zero_x or self.zero_y)
+        return Affine.nearest(self.scale, self.offset) if alone else _last_of_product(self)
+
+    @property
+    def _numbers(self) -> tuple[float, float, float]:
+        """What the last unit has: gain of the product, gain of the operand beside it, offset."""
+        if self.last_takes_x:
+            return self.scale, -self.zero_y * self.scale, self.offset
+        return self.scale, -self.zero_x * self.scale, self.offset + (self.scale * self.zero_x * self.zero_y)
 
     @property
     def nominal(self) -> AffinePair:
         """The last unit with coefficients nearest to the real ones."""
-        if self.last_takes_x:
-            return fit_pair(self.scale, -self.zero_y * self.scale, self.offset)
-        offset_out = self.offset + (self.scale * self.zero_x * self.zero_y)
-        return fit_pair(self.scale, -self.zero_x * self.scale, offset_out)
+        return fit_pair(*self._numbers)
 
     def before_last(self, x: Array, y: Array) -> Array:
         """The product as the last unit gets it."""
@@ -122,9 +132,7 @@ class Product:
         last = self.last
         if isinstance(last, Affine):
             return affine_error(last, np.array([self.scale]), np.array([self.offset]), _LARGEST_PRODUCT)
-        zero = self.zero_y if self.last_takes_x else self.zero_x
-        offset = self.offset + (0.0 if self.last_takes_x else self.scale * self.zero_x * self.zero_y)
-        return pair_error(last, self.scale, -zero * self.scale, offset, _LARGEST_PRODUCT)
+        return pair_error(last, *self._numbers, _LARGEST_PRODUCT)
 
     def __call__(self, x: Array, y: Array) -> Array:
         """What the units compute."""
@@ -172,20 +180,23 @@ def _of_two(op: Op, context: Context) -> list[TaskGroup]:
     if op.kind in ("add", "sub"):
         return lower_sum(op, context)
     if op.kind == "mul":
-        return lower_product(op, context)
+        x, y, form = product_form(op, context)
+        return product_steps(op, context, x, y, form, form.error)
     if op.kind in ("minimum", "maximum"):
         return lower_extreme(op, context)
-    raise Refusal(
-        ELEMENTWISE,
-        f"{op.kind} of two tensors",
-        "add, sub, mul, minimum, maximum; others by constants",
-        "leave it to the CPU",
-    )
+    limit = "add, sub, mul, minimum, maximum; others by constants"
+    raise Refusal(ELEMENTWISE, f"{op.kind} of two tensors", limit, "leave it to the CPU")
 
 
 def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     x, y, pair = sum_form(op, context)
-    return _pair_steps(op, context, x, y, pair)
+    unit, out = pair_unit(pair, x.element_bytes, y.element_bytes), context.tensor(op.outputs[0])
+    gain_x, gain_y = (np.copysign(o.scale / out.scale, k) for o, k in ((x, pair.a), (y, pair.b)))
+    offset = out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y
+    reach_x, reach_y = (128 if o.element_bytes == 1 else 32767 for o in (x, y))
+    error = pair_error(pair, gain_x, gain_y, offset, reach_x, reach_y)
+    context.explain(op, TwoOperands(op, context, (x, y), partial(pair_codes, pair)), error)
+    return in_parts(op, context, (x, y), lambda epoch, read: epoch.unit(unit, read(0), read(1)))
 
 
 def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, AffinePair]:
@@ -203,25 +214,11 @@ def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, AffinePair]:
         pairs = (fit_sum(gain_x, zeros[0], gain_y, *zeros[1:], bits) for bits in range(_SHORTER))
     turns = y.repeats.plain and x.element_bytes == y.element_bytes
     forms = (form for one in pairs for form in ((x, y, one), (y, x, one.turned))[: 1 + turns])
-    return first_trusted(forms, _sum_units, context.facts.target.trust)
 
+    def units(form: tuple[Operand, Operand, AffinePair]) -> list[ArithConfig]:
+        return [pair_unit(form[2], form[0].element_bytes, form[1].element_bytes)]
 
-def _sum_units(form: tuple[Operand, Operand, AffinePair]) -> list[ArithConfig]:
-    x, y, pair = form
-    return [pair_unit(pair, x.element_bytes, y.element_bytes)]
-
-
-def _pair_steps(op: Op, context: Context, x: Operand, y: Operand, pair: AffinePair) -> list[TaskGroup]:
-    def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
-        return epoch.unit(pair_unit(pair, x.element_bytes, y.element_bytes), read(x), read(y))
-
-    out = context.tensor(op.outputs[0])
-    gain_x, gain_y = (np.copysign(o.scale / out.scale, k) for o, k in ((x, pair.a), (y, pair.b)))
-    offset = out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y
-    reach_x, reach_y = (128 if o.element_bytes == 1 else 32767 for o in (x, y))
-    error = pair_error(pair, gain_x, gain_y, offset, reach_x, reach_y)
-    _explain(op, context, (x, y), partial(pair_codes, pair), error)
-    return in_parts(op, context, (x, y), UnitsOfPart(wire, 1, 2))
+    return first_trusted(forms, units, context.facts.target.trust)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,44 +238,29 @@ class TwoOperands:
         return np.clip(self.codes(x, y), *self.op.attrs.get("clip", FULL_RANGE))
 
 
-def _explain(
-    op: Op,
-    context: Context,
-    operands: tuple[Operand, Operand],
-    codes: Callable[[Array, Array], Array],
-    error: float = 0.0,
-) -> None:
-    context.explain(op, TwoOperands(op, context, operands, codes), error)
-
-
-def lower_product(op: Op, context: Context) -> list[TaskGroup]:
-    x, y, form = product_form(op, context)
-    return product_steps(op, context, x, y, form, form.error)
-
-
-def product_steps(
-    op: Op, context: Context, x: Operand, y: Operand, form: Product, error: float
-) -> list[TaskGroup]:
+def product_steps(op: Op, context: Context, x: Operand, y: Operand, form: Product, error: float) -> list[TaskGroup]:
     last, minus_x = form.last, form.minus_x
 
-    def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
-        product = epoch.unit(multiply_unit(), read(x), read(y))
+    def wire(epoch: TaskBuilder, read: Callable[[int], str]) -> str:
+        product = epoch.unit(multiply_unit(), read(0), read(1))
         if minus_x is not None:
-            product = epoch.unit(pair_unit(minus_x, 2, 1), product, read(x))
+            product = epoch.unit(pair_unit(minus_x, 2, 1), product, read(0))
         if isinstance(last, Affine):
             return epoch.unit(affine_unit(last, 1, in_bytes=2), product)
-        return epoch.unit(pair_unit(last, 2, 1), product, read(x if form.last_takes_x else y))
+        return epoch.unit(pair_unit(last, 2, 1), product, read(0 if form.last_takes_x else 1))
 
-    _explain(op, context, (x, y), form, error)
-    units = 2 + (minus_x is not None)
-    return in_parts(op, context, (x, y), UnitsOfPart(wire, units, 1 + units - isinstance(last, Affine)))
+    context.explain(op, TwoOperands(op, context, (x, y), form), error)
+    return in_parts(op, context, (x, y), wire)
 
 
 def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
     out = context.tensor(op.outputs[0])
     x, y = (operand_of(op, context, name, bytes_only=True) for name in op.inputs)
     for own, other, name in ((x, y, op.inputs[0]), (y, x, op.inputs[1])):
-        _require_fine(op, context.tensor(name), own.scale / 2 * 255 * other.scale / out.scale)
+        tensor, error = context.tensor(name), own.scale / 2 * 255 * other.scale / out.scale
+        if tensor.data is not None and not is_of_bytes(tensor) and error > _MOST_CONSTANT_ERROR:
+            seen = f"rounding {tensor.name} to 8 bits costs up to {error:.2f} codes"
+            raise Refusal(MUL_CONSTANT, seen, f"{_MOST_CONSTANT_ERROR} codes", "quantise the constant")
     if swapped(op, x, y):
         x, y = y, x
     zeros, scale = (x.zero_point, y.zero_point, out.zero_point), x.scale * y.scale / out.scale
@@ -289,44 +271,29 @@ def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
     return x, y, Product(scale, *zeros, False, rounding, lifted)
 
 
-def _require_fine(op: Op, tensor: Tensor, error: float) -> None:
-    """A real constant is rounded to 8 bits here: the product must not show it."""
-    if tensor.data is not None and not is_of_bytes(tensor) and error > _MOST_CONSTANT_ERROR:
-        raise Refusal(
-            MUL_CONSTANT,
-            f"rounding {tensor.name} to 8 bits costs up to {error:.2f} codes",
-            f"{_MOST_CONSTANT_ERROR} codes",
-            "quantise the constant",
-        )
-
-
 def lower_extreme(op: Op, context: Context) -> list[TaskGroup]:
-    """max(x, y) = x + (y - x)+, min(x, y) = y - (y - x)+, on codes of the output."""
+    """max(x, y) = x + (y - x)+, min(x, y) = y - (y - x)+, on codes of the output; exact."""
     out, before, operands = context.tensor(op.outputs[0]), [], []
     for name in op.inputs:
         operand, wirings = _as_output(op, context, name, out)
         operands.append(operand)
         before += wirings
     x, y = (operands[1], operands[0]) if swapped(op, *operands) else operands
-    difference = fit_pair(-1.0, 1.0, -128.0)
-    last = fit_pair(1.0, 1.0, 128.0) if op.kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)
+    largest = op.kind == "maximum"
+    difference, last = BEYOND, LARGER if largest else BEYOND
 
-    def wire(epoch: TaskBuilder, read: Callable[[Operand], str]) -> str:
+    def codes(x: Array, y: Array) -> Array:
+        return pair_codes(last, pair_codes(difference, x, y), x if largest else y)
+
+    def wire(epoch: TaskBuilder, read: Callable[[int], str]) -> str:
         trust = context.facts.target.trust
-        positive = add_streams(epoch, difference, (read(x), read(y)), trust)
-        return add_streams(epoch, last, (positive, read(x if op.kind == "maximum" else y)), trust)
+        positive = add_streams(epoch, difference, (read(0), read(1)), trust)
+        return add_streams(epoch, last, (positive, read(0 if largest else 1)), trust)
 
-    _explain(op, context, (x, y), partial(extreme_codes, op.kind))
+    context.explain(op, TwoOperands(op, context, (x, y), codes))
     alone = sum(bool(operand.source) for operand in operands) == 1
     first = pack(before, origin_of(op), "requantize", flow=EACH_ELEMENT if alone else None)
-    return [*first, *in_parts(op, context, (x, y), UnitsOfPart(wire, 2, 3))]
-
-
-def extreme_codes(kind: str, x: Array, y: Array) -> Array:
-    """What the two units compute from codes of the output; exact."""
-    difference = fit_pair(-1.0, 1.0, -128.0)
-    last = fit_pair(1.0, 1.0, 128.0) if kind == "maximum" else fit_pair(-1.0, 1.0, -128.0)
-    return pair_codes(last, pair_codes(difference, x, y), x if kind == "maximum" else y)
+    return [*first, *in_parts(op, context, (x, y), wire)]
 
 
 def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operand, list[Wiring]]:
@@ -335,11 +302,108 @@ def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operan
     convert = Op("requantize", op.name, (name,), op.outputs, {}, op.origin)
     if tensor.data is not None:
         codes = evaluate(context.graph, convert, [tensor.data])[0].codes
-        return code_operand(context, np.ascontiguousarray(np.broadcast_to(codes, out.shape)), out, name), []
+        return code_operand(context, np.broadcast_to(codes, out.shape), out, name), []
     operand = operand_of(op, context, name)
     if tensor.quant is not None and tensor.quant.same_as(out.quant):
         return operand, []
     scratch = context.scratch(tensor.elements, f"{op.name}:{name}")
     found = function_for(table_of(convert, context, 0), context.facts.target.trust)
-    done = requantised(operand, scratch, out, name, found.codes)
-    return done, chain_wirings(operand.buffer, scratch, tensor.elements, found.units)
+    wirings = chain_wirings(operand.buffer, scratch, tensor.elements, found.units)
+    operand = replace(operand, buffer=scratch, scale=out.scale, zero_point=out.zero_point)
+    return replace(operand, source=name, table=found.codes), wirings
+
+
+MOST_ERROR = 1  # codes
+_FAR_BACK = 16  # operators that are asked what the divisor may be
+_SAME_VALUES = ("reshape", "squeeze", "expand_dims", "flatten", "identity", "transpose", "slice")
+_FUNCTIONS = ("table", "requantize", "add", "sub", "mul", "minimum", "maximum")  # of one value, with single constants
+
+
+@recipe("div")
+def lower_division(op: Op, context: Context) -> list[TaskGroup]:
+    numerator, divisor = (context.tensor(name) for name in op.inputs)
+    single = numerator.data is not None and numerator.elements == 1
+    if divisor.data is not None or single or numerator is divisor:
+        return lower_elementwise(op, context)
+    return lower_quotient(op, context)
+
+
+def lower_quotient(op: Op, context: Context) -> list[TaskGroup]:
+    numerator, divisor, out = (context.tensor(name) for name in (*op.inputs, *op.outputs))
+    require_int8(op, numerator, divisor, out)
+    occurring = occurring_codes(context, divisor)
+    codes, scale, zero = reciprocal(divisor, occurring)
+    found = function_for(codes, context.facts.target.trust)
+    x, y = (operand_of(op, context, name, bytes_only=True) for name in op.inputs)
+    form = Product(x.scale * scale / out.scale, x.zero_point, zero, out.zero_point, whole=False)
+    _require_close(op, context, occurring, found.codes, form)
+    scratch = context.scratch(divisor.elements, f"{op.name}:reciprocal")
+    before = chain_wirings(y.buffer, scratch, divisor.elements, found.units)
+    y = replace(y, buffer=scratch, scale=scale, zero_point=zero, source=divisor.name, table=found.codes)
+    if swapped(op, x, y):
+        x, y, form = y, x, replace(form, zero_x=form.zero_y, zero_y=form.zero_x)
+    first = pack(before, origin_of(op), "reciprocal", flow=EACH_ELEMENT)
+    return [*first, *product_steps(op, context, x, y, form, MOST_ERROR)]
+
+
+def reciprocal(divisor: Tensor, occurring: Array) -> tuple[Array, float, int]:
+    """Codes of 1 / y for all codes of y, their scale and zero point: a format that its own range fills. Codes that do
+    not occur get the nearest value."""
+    centred = (CODES - divisor.zero_point).astype(np.float64)
+    if occurring[centred == 0].any():
+        limit = "divisors whose producers keep them away from zero"
+        remedy = "add a positive constant to the divisor, or leave it to the CPU"
+        raise Refusal(DIV_RECIPROCAL, f"{divisor.name} may be zero", limit, remedy)
+    values = 1.0 / (np.where(centred == 0, 1.0, centred) * divisor.scale)
+    low, high = float(values[occurring].min()), float(values[occurring].max())
+    if low > 0.0:
+        scale, zero = high / 255.0, FULL_RANGE[0]
+    elif high < 0.0:
+        scale, zero = -low / 255.0, FULL_RANGE[1]
+    else:
+        scale, zero = max(high, -low) / 127.0, 0
+    codes = np.rint(np.clip(values, low, high) / scale).astype(np.int64) + zero
+    return np.clip(codes, *FULL_RANGE), scale, zero
+
+
+def _require_close(op: Op, context: Context, occurring: Array, table: Array, form: Product) -> None:
+    """Every pair of codes, except divisors that do not occur."""
+    x, y = (side.reshape(-1) for side in np.meshgrid(CODES, CODES[occurring], indexing="ij"))
+    exact = evaluate(context.graph, op, [x.astype(np.int8), y.astype(np.int8)])[0].codes.astype(np.int64)
+    clip = op.attrs.get("clip", FULL_RANGE)
+    most = int(np.abs(np.clip(form(x, table[y + 128]), *clip) - exact).max(initial=0))
+    if most > MOST_ERROR:
+        seen = f"an 8-bit reciprocal of {op.inputs[1]} costs up to {most} codes"
+        remedy = "an output scale that fits the range of the quotients, or leave it to the CPU"
+        raise Refusal(DIV_RECIPROCAL, seen, f"{MOST_ERROR} code", remedy)
+
+
+def occurring_codes(context: Context, tensor: Tensor) -> Array:
+    """Which of the 256 codes a tensor can have at all, as far as the functions of one value before it tell."""
+    functions, name = [], tensor.name
+    for _ in range(_FAR_BACK):
+        op = context.graph.producers.get(name)
+        source = _only_source(op, context) if op is not None else None
+        if op is None or source is None:
+            break
+        if op.kind not in _SAME_VALUES:
+            functions.append(table_of(op, context, op.inputs.index(source)))
+        name = source
+    codes = CODES
+    for table in reversed(functions):
+        codes = np.unique(table[codes + 128].astype(np.int64))
+    return np.isin(CODES, codes)
+
+
+def _only_source(op: Op, context: Context) -> str | None:
+    """The tensor of which every value of the output is a function; None if there is more to it."""
+    varying = [name for name in op.inputs if name and context.tensor(name).data is None]
+    if len(varying) != 1 or len(op.outputs) != 1:
+        return None
+    source, target = context.tensor(varying[0]), context.tensor(op.outputs[0])
+    if not (is_one_scale(source) and is_one_scale(target)):
+        return None
+    if op.kind in _SAME_VALUES:
+        return source.name if same_codes(source, target) and "clip" not in op.attrs else None
+    constants = [context.tensor(name) for name in op.inputs if name and name != source.name]
+    return source.name if op.kind in _FUNCTIONS and all(c.elements == 1 for c in constants) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,12 +14,18 @@ from atonc.compiler.lower.elementwise.tables import MOST_ERROR, FunctionTable, f
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import ints, looked_up, table_codes
 from atonc.compiler.lower.semantics.arithmetic import line as line_codes
-from atonc.compiler.lower.units.affine import CODES, FULL_RANGE, Affine, Array, affine_of_table
-from atonc.compiler.lower.units.arith import affine_unit, clip_unit, edge_unit
-from atonc.compiler.lower.units.parts import parts
-from atonc.compiler.lower.units.wiring import Wiring, pack
+from atonc.compiler.lower.units.arith import (
+    CODES,
+    FULL_RANGE,
+    Affine,
+    Array,
+    affine_of_table,
+    affine_unit,
+    clip_unit,
+    edge_unit,
+)
+from atonc.compiler.lower.units.wiring import End, Wiring, is_one_scale, origin_of, pack, parts
 from atonc.compiler.ops.registry import evaluate
-from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.streams import contiguous
@@ -91,12 +97,9 @@ def table_of(op: Op, context: Context, varying: int) -> Array:
 def function_steps(op: Op, context: Context, source: str, table: Array) -> list[TaskGroup]:
     found = function_for(table, context.facts.target.trust)
     if found.error > MOST_ERROR:
-        raise Refusal(
-            TABLE_ERROR,
-            f"the best table is off by {found.error} codes",
-            f"{MOST_ERROR} codes",
-            "leave the function to the CPU; steps that are not at multiples of 8 codes need too many segments",
-        )
+        seen, limit = f"the best table is off by {found.error} codes", f"{MOST_ERROR} codes"
+        remedy = "leave the function to the CPU; steps that are not at multiples of 8 codes need too many segments"
+        raise Refusal(TABLE_ERROR, seen, limit, remedy)
     varying = op.inputs.index(source)
     context.explain(op, lambda values: [looked_up(found.codes, values[varying])], found.error)
     return chain_steps(op, context, source, found.units)
@@ -144,48 +147,31 @@ def chain_steps(op: Op, context: Context, source: str, units: tuple[UnitConfig, 
     """The whole tensor through a chain of units, in parallel parts."""
     elements, target = context.tensor(op.outputs[0]).elements, context.buffer(op.outputs[0])
     work = chain_wirings(context.buffer(source), target, elements, units)
-    return pack(work, op.origin or (op.name,), op.kind, flow=EACH_ELEMENT)
+    return pack(work, origin_of(op), op.kind, flow=EACH_ELEMENT)
 
 
 def lower_rows(op: Op, source: str, target: str, at: tuple[int, int], size: int, context: Context) -> list[TaskGroup]:
     """So many bytes of a function, from these places of both buffers on; what they mean is known."""
     trust = context.facts.target.trust
     units = (edge_unit(),) if op.kind in EDGES else function_for(table_of(op, context, 0), trust).units
-    work = chain_wirings(source, target, size, units, at)
     whole = at == (0, 0) and size == context.buffers[target].size_bytes
-    return pack(work, op.origin or (op.name,), op.kind, flow=EACH_ELEMENT if whole else None)
+    return pack(
+        chain_wirings(source, target, size, units, at), origin_of(op), op.kind, flow=EACH_ELEMENT if whole else None
+    )
 
 
 def chain_wirings(
     source: str, target: str, elements: int, units: tuple[UnitConfig, ...], at: tuple[int, int] = (0, 0)
 ) -> list[Wiring]:
     """`at`: where the elements begin in both buffers."""
-    kinds = tuple(unit.KIND for unit in units)
-    wire = partial(_wire, source, target, units, at)
-    return [Wiring(partial(wire, cut), cost=cut[1]) for cut in parts(elements, _WAYS[kinds])]
-
-
-def _wire(
-    source: str,
-    target: str,
-    units: tuple[UnitConfig, ...],
-    at: tuple[int, int],
-    cut: tuple[int, int],
-    epoch: TaskBuilder,
-) -> None:
-    start, count = cut
-    stream = epoch.read(source, contiguous(count, offset=at[0] + start))
-    for unit in units:
-        stream = epoch.unit(unit, stream)
-    epoch.write(stream, target, contiguous(count, offset=at[1] + start, write=True))
+    cuts = parts(elements, _WAYS[tuple(unit.KIND for unit in units)])
+    near = [End(source, contiguous(count, offset=at[0] + start)) for start, count in cuts]
+    far = [End(target, contiguous(count, offset=at[1] + start, write=True)) for start, count in cuts]
+    return [Wiring.chain([one], units, other, cut[1]) for one, other, cut in zip(near, far, cuts, strict=True)]
 
 
 def require_int8(op: Op, *tensors: Tensor) -> None:
     for tensor in tensors:
-        if tensor.dtype != "int8" or tensor.quant is None or not tensor.quant.is_per_tensor:
-            raise Refusal(
-                INT8_CODES,
-                f"{op.kind} on {tensor.name}: {tensor.dtype}",
-                "int8 with one scale for the tensor",
-                "quantise the tensor to int8",
-            )
+        if not is_one_scale(tensor):
+            seen = f"{op.kind} on {tensor.name}: {tensor.dtype}"
+            raise Refusal(INT8_CODES, seen, "int8 with one scale for the tensor", "quantise the tensor to int8")

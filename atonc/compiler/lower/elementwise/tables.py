@@ -9,18 +9,105 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from atonc.compiler.lower.elementwise.segments import Shifts, fit_segments
-from atonc.compiler.lower.units.affine import output_bounds
+from atonc.compiler.lower.units.arith import Array, output_bounds
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.units.activ import FUNCTION, ROM0_ROWS, ROM1_ROWS, ActivConfig, function_table
 
-Array = NDArray[Any]
+_CURVES = (0.0, 0.5, 0.4, 0.6, 0.25, 0.75, 0.1, 0.9)  # places in the allowed range of A
+_SLOPES = (0.5, 0.35, 0.65, 0.2, 0.8)
+_MOST_POINTS = 16  # wider segments are thinned out while searching, and checked in full
+
+
+@dataclass(frozen=True)
+class Shifts:
+    b: int
+    c: int
+    out: int
+    most: int = 32767  # of a coefficient, either way
+
+
+def fit_segments(low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]:
+    """Rows [segments, 3] and whether they hold: low <= A*x*x + (B << SB)*x + (C << SC) <= high on every code of the
+    segment. `low` and `high` are [segments, codes]; the segments lie side by side and cover -128..127."""
+    segments, width = low.shape
+    x = np.arange(-128, 128, dtype=np.int64).reshape(segments, width)
+    far = 400 << shifts.out  # sums far beyond saturation gain nothing and would need large coefficients
+    low, high = np.maximum(low, -far), np.minimum(high, far)
+    rows = np.zeros((segments, 3), np.int64)
+    done = np.zeros(segments, bool)
+    points = np.unique(np.linspace(0, width - 1, min(width, _MOST_POINTS)).astype(np.int64))
+    windows = x[:, points], low[:, points], high[:, points]
+    straight = np.zeros((1, segments), np.int64), np.zeros(segments, bool)
+    curves, hopeless = _curves(*windows, shifts.most) if width > 2 else straight
+    for some in (curves[:1], curves[1:]):  # the first curve does for most segments, all others are tried at once
+        left = np.flatnonzero(~(done | hopeless))
+        if not left.size or not len(some):
+            break
+        a = some[:, None, left]
+        seen = tuple(window[left] for window in windows)
+        b = _slopes(some[:, left], seen[0], seen[1], seen[2], shifts)
+        c, good = (one.reshape(-1, left.size) for one in _constants(a, b, x[left], low[left], high[left], shifts))
+        found = np.flatnonzero(good.any(axis=0))
+        first = good.argmax(axis=0)[found], found  # in the order of the candidates
+        candidates = (np.broadcast_to(a, b.shape).reshape(c.shape), b.reshape(c.shape), c)
+        rows[left[found]] = np.stack([one[first] for one in candidates], axis=1)
+        done[left[found]] = True
+    return rows, done
+
+
+def _curves(x: Array, low: Array, high: Array, limit: int) -> tuple[Array, Array]:
+    """Candidates for A per segment, [candidates, segments]: zero if allowed, then inside the range that second
+    differences allow; and the segments for which they allow nothing."""
+    i, j, k = _choices(x.shape[1], 3)
+    xi, xj, xk = x[:, i], x[:, j], x[:, k]
+    wi, wj, wk = 1 / ((xi - xj) * (xi - xk)), 1 / ((xj - xi) * (xj - xk)), 1 / ((xk - xi) * (xk - xj))  # wj < 0
+    least = (low[:, i] * wi + high[:, j] * wj + low[:, k] * wk).max(axis=1)
+    most = (high[:, i] * wi + low[:, j] * wj + high[:, k] * wk).min(axis=1)
+    inside = [least + (most - least) * place for place in _CURVES[1:]]
+    straight = np.clip(0.0, least, np.maximum(least, most))
+    candidates = np.clip(np.rint(np.stack([straight, *inside])), -limit, limit).astype(np.int64)
+    return candidates, least > most + 1
+
+
+def _slopes(a: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> Array:
+    """Candidates for B once A is chosen, [curves, slopes, segments], from the differences between pairs of codes."""
+    if x.shape[1] == 1:
+        return np.zeros((a.shape[0], 1, a.shape[1]), np.int64)
+    bend = a[..., None] * x * x
+    i, j = _choices(x.shape[1], 2)
+    run = (x[:, j] - x[:, i]).astype(np.float64)
+    lowest, highest = low - bend, high - bend
+    least = (lowest[..., j] - highest[..., i]).astype(np.float64)
+    most = (highest[..., j] - lowest[..., i]).astype(np.float64)
+    steepest_least, steepest_most = (least / run).max(axis=-1), (most / run).min(axis=-1)
+    flat = np.where((steepest_least <= 0) & (steepest_most >= 0), 0.0, (steepest_least + steepest_most) / 2)
+    places = [flat, *(steepest_least + (steepest_most - steepest_least) * place for place in _SLOPES)]
+    scale = float(1 << shifts.b)
+    return np.clip(np.rint(np.stack(places, axis=1) / scale), -shifts.most, shifts.most).astype(np.int64)
+
+
+def _constants(a: Array, b: Array, x: Array, low: Array, high: Array, shifts: Shifts) -> tuple[Array, Array]:
+    """The middle of the range left for C, and whether there is one; of all candidates for A and B."""
+    rest = a[..., None] * x * x + (b[..., None] << shifts.b) * x
+    least, most = (low - rest).max(axis=-1), (high - rest).min(axis=-1)
+    least, most = -(-least >> shifts.c), most >> shifts.c
+    least, most = np.maximum(least, -shifts.most), np.minimum(most, shifts.most)
+    return (least + most) >> 1, least <= most
+
+
+@cache
+def _choices(points: int, many: int) -> Array:
+    """All ways to take so many of them, [many, ways]."""
+    return np.array(list(combinations(range(points), many)), np.int64).T
+
+
+Rows = tuple[tuple[int, int, int], ...]  # A, B, C
 
 CELL = 8
 MOST_ERROR = 2
@@ -40,7 +127,7 @@ class FunctionTable:
     error: int  # largest distance in codes
     wrong: int  # codes that differ at all
     cuts: tuple[int, ...]  # the segments that it is made of, as in _Plan
-    rows: tuple[tuple[tuple[int, int, int], ...], ...]
+    rows: tuple[Rows, ...]
     shifts: Shifts
 
 
@@ -49,7 +136,17 @@ class _TablePlan:
     """Which cells are cut how often, and the rows that they use."""
 
     cuts: tuple[int, ...]  # per cell: log2 of its segments
-    rows: tuple[tuple[tuple[int, int, int], ...], ...]  # per cell
+    rows: tuple[Rows, ...]  # per cell
+
+    @property
+    def row_count(self) -> int:
+        return sum(len(rows) for rows in set(self.rows))
+
+    def but(self, cell: int, cut: int, rows: Rows) -> _TablePlan:
+        """With one cell cut in another way."""
+        after = cell + 1
+        cuts = (*self.cuts[:cell], cut, *self.cuts[after:])
+        return _TablePlan(cuts, (*self.rows[:cell], rows, *self.rows[after:]))
 
 
 def fit_table(table: Array) -> FunctionTable:
@@ -105,7 +202,6 @@ class _Options:
     def __init__(self, wanted: Array, shifts: Shifts) -> None:
         self.wanted, self.shifts = wanted, shifts
         self.fits: dict[tuple[int, int], tuple[Array, Array]] = {}
-        self.covered: dict[tuple[int, int], Array] = {}
 
     def fit(self, width: int, slack: int) -> tuple[Array, Array]:
         """Rows and whether they fit, for all segments of a width."""
@@ -120,25 +216,18 @@ class _Options:
         if len(cheap) < 256 // CELL:
             return None
         plan = self._share(_TablePlan(tuple(c for c, _ in cheap), tuple(r for _, r in cheap)), slack)
-        if _row_count(plan) > ROM1_ROWS:
+        if plan.row_count > ROM1_ROWS:
             return None
         return self._refine(plan) if slack else plan
 
-    def _cell(self, cell: int, slack: int) -> tuple[int, tuple[tuple[int, int, int], ...]] | None:
+    def _cell(self, cell: int, slack: int) -> tuple[int, Rows] | None:
         """The fewest segments that cover a cell within the slack."""
         for cut in range(4):
-            parts = 1 << cut
-            if self._covered(cut, slack)[cell]:
-                rows, _ = self.fit(CELL >> cut, slack)
-                return cut, _tuples(rows[cell * parts : (cell + 1) * parts])
+            segments = slice(cell << cut, (cell + 1) << cut)
+            rows, good = self.fit(CELL >> cut, slack)
+            if good[segments].all():
+                return cut, _tuples(rows[segments])
         return None
-
-    def _covered(self, cut: int, slack: int) -> Array:
-        """Says for every cell whether all segments of a cut fit."""
-        if (cut, slack) not in self.covered:
-            _, good = self.fit(CELL >> cut, slack)
-            self.covered[cut, slack] = np.asarray(good.reshape(-1, 1 << cut).all(axis=1))
-        return self.covered[cut, slack]
 
     def _share(self, plan: _TablePlan, slack: int) -> _TablePlan:
         """One row for neighbouring cells where one polynomial fits them all, the widest runs first."""
@@ -158,22 +247,14 @@ class _Options:
         """Spend the rows that are left on cells that can be exact, those that need the fewest rows first."""
         exact = [(choice, cell) for cell in range(len(plan.cuts)) if (choice := self._cell(cell, 0)) is not None]
         for (cut, rows), cell in sorted(exact, key=lambda entry: (entry[0][0], entry[1])):
-            trial = _TablePlan(_replaced(plan.cuts, cell, cut), _replaced(plan.rows, cell, rows))
-            if _row_count(trial) <= ROM1_ROWS:
+            trial = plan.but(cell, cut, rows)
+            if trial.row_count <= ROM1_ROWS:
                 plan = trial
         return plan
 
 
-def _replaced(values: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
-    return (*values[:index], value, *values[index + 1 :])
-
-
-def _tuples(rows: Array) -> tuple[tuple[int, int, int], ...]:
+def _tuples(rows: Array) -> Rows:
     return tuple((a, b, c) for a, b, c in rows.tolist())
-
-
-def _row_count(plan: _TablePlan) -> int:
-    return sum(len(rows) for rows in set(plan.rows))
 
 
 def _config(plan: _TablePlan, shifts: Shifts) -> ActivConfig:
@@ -189,21 +270,8 @@ def _config(plan: _TablePlan, shifts: Shifts) -> ActivConfig:
         selectors[cell] = first[rows] | plan.cuts[cell] << 6
     if not table[used - 1].any():
         table[used - 1, 2] = 1  # rounds to 0; programs end a table at the last row that is not zero
-    return ActivConfig(
-        type=FUNCTION,
-        feature_bytes=1,
-        feature_out_bytes=1,
-        rounded=1,
-        saturated=1,
-        out_bytes=1,
-        round_mode=1,
-        parameter=0x7F80,
-        normalise=8,
-        out_shift=shifts.out,
-        shift_c=shifts.c,
-        shift_b=shifts.b,
-        signed_operand=1,
-        index_bits=_INDEX_BITS,
-        rom0=selectors.tobytes(),
-        rom1=table.tobytes(),
-    )
+    rounding = {"rounded": 1, "saturated": 1, "round_mode": 1, "out_bytes": 1, "signed_operand": 1}
+    numbers = {"out_shift": shifts.out, "shift_c": shifts.c, "shift_b": shifts.b, "normalise": 8, "parameter": 0x7F80}
+    widths = {"feature_bytes": 1, "feature_out_bytes": 1, "index_bits": _INDEX_BITS}
+    settings: dict[str, Any] = {"type": FUNCTION, **rounding, **numbers, **widths}
+    return ActivConfig(**settings, rom0=selectors.tobytes(), rom1=table.tobytes())

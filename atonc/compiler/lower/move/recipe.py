@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, cast
 
@@ -10,11 +10,21 @@ import numpy as np
 
 from atonc.compiler.ir import Array, Op, Tensor
 from atonc.compiler.lower.context import Context, item_bytes
-from atonc.compiler.lower.move.copies import Move, Units, constant_move, copy, requantising_line, wirings
-from atonc.compiler.lower.move.padding import Pads, borders, inside, pad_view
-from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.move.copies import (
+    Move,
+    Pads,
+    Units,
+    borders,
+    constant_move,
+    copy,
+    inside,
+    pad_view,
+    requantising_line,
+    wirings,
+)
+from atonc.compiler.lower.registry import Refusal, recipe, recipe_for
 from atonc.compiler.lower.units.arith import affine_unit, clip_unit
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring, pack, placeable
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.task import TaskGroup
@@ -40,9 +50,9 @@ def change_between(op: Op, source: Tensor, target: Tensor) -> Units:
     return (affine_unit(requantising_line(source, target), 0), *clip)
 
 
-def _moved(op: Op, context: Context, pairs: list[tuple[StridedView, StridedView]], output: int = 0) -> list[TaskGroup]:
-    """Copies from the first input to one output."""
-    change = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[output]))
+def _moved(op: Op, context: Context, pairs: list[tuple[StridedView, StridedView]]) -> list[TaskGroup]:
+    """Copies from the first input to the first output."""
+    change = change_between(op, context.tensor(op.inputs[0]), context.tensor(op.outputs[0]))
     return copy(context, [Move(a, b, change) for a, b in pairs], op.origin, f"{op.kind} {op.name}")
 
 
@@ -61,23 +71,27 @@ def lower_reshape(op: Op, context: Context) -> list[TaskGroup]:
     return _moved(op, context, [(view_of(context, op.inputs[0], target.shape), view_of(context, op.outputs[0]))])
 
 
+def _pieces(op: Op, whole: StridedView, rank: int, tensors: Iterable[Tensor]) -> Iterator[StridedView]:
+    """Where tensors lie in the one that holds them all along an axis; packed ones are an index of it each."""
+    axis, start = op.attrs["axis"] % rank, 0
+    for tensor in tensors:
+        size = 1 if op.kind in ("pack", "unpack") else tensor.shape[axis]
+        yield whole.pick(axis, start) if op.kind in ("pack", "unpack") else whole.cut(axis, start, size)
+        start += size
+
+
 @recipe("concat", "pack")
 @placeable
 def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
-    target = context.tensor(op.outputs[0])
-    axis = op.attrs["axis"] % len(target.shape)
-    whole, start = view_of(context, op.outputs[0]), 0
+    target, sources = context.tensor(op.outputs[0]), [context.tensor(name) for name in op.inputs]
     moves: list[Move] = []
     fixed: list[Wiring] = []
-    for name in op.inputs:
-        source = context.tensor(name)
-        size = 1 if op.kind == "pack" else source.shape[axis]
-        part = whole.pick(axis, start) if op.kind == "pack" else whole.cut(axis, start, size)
-        start += size
+    pieces = _pieces(op, view_of(context, op.outputs[0]), len(target.shape), sources)
+    for source, part in zip(sources, pieces, strict=True):
         if source.is_constant:
             fixed += constant_move(context, _constant_codes(source, target), part, f"{op.name} constant")
         else:
-            moves.append(Move(view_of(context, name), part, change_between(op, source, target)))
+            moves.append(Move(view_of(context, source.name), part, change_between(op, source, target)))
     if not fixed:
         return copy(context, moves, op.origin, f"{op.kind} {op.name}")
     return pack([*wirings(context, moves), *fixed], op.origin, f"{op.kind} {op.name}")
@@ -94,16 +108,12 @@ def _constant_codes(source: Tensor, target: Tensor) -> Array:
 @recipe("split", "unpack")
 @placeable
 def lower_split(op: Op, context: Context) -> list[TaskGroup]:
-    source = context.tensor(op.inputs[0])
-    axis = op.attrs["axis"] % len(source.shape)
-    whole, start = view_of(context, op.inputs[0]), 0
-    moves = []
-    for name in op.outputs:
-        target = context.tensor(name)
-        size = 1 if op.kind == "unpack" else target.shape[axis]
-        part = whole.pick(axis, start) if op.kind == "unpack" else whole.cut(axis, start, size)
-        start += size
-        moves.append(Move(part, view_of(context, name), change_between(op, source, target)))
+    source, targets = context.tensor(op.inputs[0]), [context.tensor(name) for name in op.outputs]
+    parts = _pieces(op, view_of(context, op.inputs[0]), len(source.shape), targets)
+    moves = [
+        Move(part, view_of(context, target.name), change_between(op, source, target))
+        for part, target in zip(parts, targets, strict=True)
+    ]
     return copy(context, moves, op.origin, f"{op.kind} {op.name}")
 
 
@@ -178,54 +188,52 @@ def runs(indices: list[int]) -> Iterator[tuple[int, int, int]]:
         at += count
 
 
-@recipe("space_to_depth")
+@recipe("space_to_depth", "depth_to_space")
 @placeable
-def lower_space_to_depth(op: Op, context: Context) -> list[TaskGroup]:
-    _need_channel_last(op)
-    block, (n, h, w, c) = op.attrs["block"], context.tensor(op.inputs[0]).shape
-    source = view_of(context, op.inputs[0]).split(2, w // block, block).split(1, h // block, block)
+def lower_blocks(op: Op, context: Context) -> list[TaskGroup]:
+    """Blocks of pixels become channels, or the other way round."""
+    if op.attrs.get("layout", "NHWC") != "NHWC":
+        raise Refusal(LAYOUT, f"{op.kind} with channels first", "channel last", "let the passes transpose it")
+    deeper = op.kind == "space_to_depth"
+    flat, deep = (op.inputs[0], op.outputs[0]) if deeper else (op.outputs[0], op.inputs[0])
+    block, (n, h, w, c) = op.attrs["block"], context.tensor(flat).shape
     inner, order = (block, block, c), (0, 1, 3, 2, 4, 5)
     if op.attrs.get("order", "DCR") == "CRD":
         inner, order = (c, block, block), (0, 1, 3, 5, 2, 4)
-    target = view_of(context, op.outputs[0], (n, h // block, w // block, *inner))
-    return _moved(op, context, [(source.transpose(order), target)])
+    pixels = view_of(context, flat).split(2, w // block, block).split(1, h // block, block).transpose(order)
+    channels = view_of(context, deep, (n, h // block, w // block, *inner))
+    return _moved(op, context, [(pixels, channels) if deeper else (channels, pixels)])
 
 
-@recipe("depth_to_space")
-@placeable
-def lower_depth_to_space(op: Op, context: Context) -> list[TaskGroup]:
-    _need_channel_last(op)
-    block, (n, h, w, c) = op.attrs["block"], context.tensor(op.inputs[0]).shape
-    deep = c // block**2
-    inner, order = ((block, block, deep), (0, 1, 3, 2, 4, 5))
-    if op.attrs.get("order", "DCR") == "CRD":
-        inner, order = ((deep, block, block), (0, 1, 4, 2, 5, 3))
-    source = view_of(context, op.inputs[0], (n, h, w, *inner)).transpose(order)
-    return _moved(op, context, [(source, view_of(context, op.outputs[0], (n, h, block, w, block, deep)))])
-
-
-def _need_channel_last(op: Op) -> None:
-    if op.attrs.get("layout", "NHWC") != "NHWC":
-        raise Refusal(LAYOUT, f"{op.kind} with channels first", "channel last", "let the passes transpose it")
+def _blocks(
+    op: Op, margins: Sequence[tuple[int, int]], small: Tensor, large: Tensor
+) -> Iterator[list[tuple[int, int, int]]]:
+    """For every place in a block, along each axis: the first pixel of the small picture that is one of the large one,
+    how many are, and the first pixel there; `margins` surround the large one."""
+    blocks = op.attrs["blocks"]
+    for place in product(*(range(b) for b in blocks)):
+        found = []
+        for axis, (at, block, (before, _)) in enumerate(zip(place, blocks, margins, strict=True), 1):
+            first = max(0, -(-(before - at) // block))
+            start = first * block + at - before
+            count = max(0, min(small.shape[axis] - first, -(-(large.shape[axis] - start) // block)))
+            found.append((first, count, start))
+        yield found
 
 
 @recipe("batch_to_space")
 @placeable
 def lower_batch_to_space(op: Op, context: Context) -> list[TaskGroup]:
     """For every place in a block, one batch goes to every block-th pixel."""
-    blocks, crops = op.attrs["blocks"], op.attrs["crops"]
-    source, target = view_of(context, op.inputs[0]), view_of(context, op.outputs[0])
-    shape = context.tensor(op.inputs[0]).shape
-    batches = context.tensor(op.outputs[0]).shape[0]
+    small, large = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    source, target, batches = view_of(context, small.name), view_of(context, large.name), large.shape[0]
     pairs = []
-    for number, place in enumerate(product(*(range(b) for b in blocks))):
-        part, whole = source.cut(0, number * batches, batches), target
-        for axis, (at, block, (before, after)) in enumerate(zip(place, blocks, crops, strict=True), 1):
-            first = max(0, -(-(before - at) // block))
-            last = (shape[axis] * block - after - 1 - at) // block
-            part = part.cut(axis, first, last - first + 1)
-            whole = whole.cut(axis, first * block + at - before, last - first + 1, block)
-        if part.elements > 0 and min(part.shape) > 0:
+    for number, places in enumerate(_blocks(op, op.attrs["crops"], small, large)):
+        part = _inside(source.cut(0, number * batches, batches), [place[:2] for place in places])
+        whole = target
+        for axis, (_, count, start) in enumerate(places, 1):
+            whole = whole.cut(axis, start, count, op.attrs["blocks"][axis - 1])
+        if min(part.shape) > 0:
             pairs.append((part, whole))
     return _moved(op, context, pairs)
 
@@ -234,24 +242,19 @@ def lower_batch_to_space(op: Op, context: Context) -> list[TaskGroup]:
 @placeable
 def lower_space_to_batch(op: Op, context: Context) -> list[TaskGroup]:
     """For every place in a block, every block-th pixel goes to one batch; padding is filled first."""
-    blocks, pads = op.attrs["blocks"], op.attrs["pads"]
-    source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
-    whole, result = view_of(context, op.inputs[0]), view_of(context, op.outputs[0])
-    change, batches = change_between(op, source, target), source.shape[0]
+    large, small = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    whole, result = view_of(context, large.name), view_of(context, small.name)
+    change, batches = change_between(op, large, small), large.shape[0]
     moves: list[Move] = []
     fills: list[StridedView] = []
-    for number, place in enumerate(product(*(range(b) for b in blocks))):
+    for number, places in enumerate(_blocks(op, op.attrs["pads"], small, large)):
         part, goal = whole, result.cut(0, number * batches, batches)
-        inside = []
-        for axis, (at, block, (before, _)) in enumerate(zip(place, blocks, pads, strict=True), 1):
-            first = max(0, -(-(before - at) // block))  # blocks before the first pixel
-            start = first * block + at - before
-            count = max(0, min(target.shape[axis] - first, -(-(source.shape[axis] - start) // block)))
-            part = part.cut(axis, start, count, block)
-            inside.append((first, count))
+        for axis, (_, count, start) in enumerate(places, 1):
+            part = part.cut(axis, start, count, op.attrs["blocks"][axis - 1])
+        inside = [place[:2] for place in places]
         moves += [Move(part, _inside(goal, inside), change)] if min(part.shape) > 0 else []
         fills += _around(goal, inside)
-    filled = pad_view(context, fills, target.zero_point, op.inputs[0], source.elements) if fills else []
+    filled = pad_view(context, fills, small.zero_point, large.name, large.elements) if fills else []
     return pack([*wirings(context, moves), *filled], op.origin, f"{op.kind} {op.name}")
 
 
@@ -341,3 +344,24 @@ def _border_runs(size: int, both: tuple[int, int], mode: str) -> Iterator[tuple[
     for first, count in ((0, both[0]), (both[0] + size, both[1])):
         for at, length, step in runs(index[first : first + count]):
             yield first + at, length, index[first + at], step
+
+
+_WIDE_MOVES = (
+    "concat", "pack", "split", "unpack", "slice", "transpose", "reverse", "tile", "expand", "gather", "space_to_depth",
+    "depth_to_space", "batch_to_space", "space_to_batch", "pad", "resize_nearest",
+)  # fmt: skip
+
+
+@recipe(*_WIDE_MOVES, wide=True)
+def lower_wide_move(op: Op, context: Context) -> list[TaskGroup]:
+    """Codes of 16 bits: byte by byte, as long as nothing changes on the way."""
+    tensors = [context.tensor(name) for name in (*op.inputs, *op.outputs) if name]
+    moved = [tensor for tensor in tensors if tensor.dtype == "int16"]
+    first = moved[0].quant
+    same = all(t.quant is first or (t.quant is not None and t.quant.same_as(first)) for t in moved)
+    if not same or "clip" in op.attrs or any(t.is_constant for t in moved):
+        seen = f"{op.kind} that changes codes of 16 bits, or takes constants"
+        raise Refusal(MOVE_TYPES, seen, "one format on both sides", "give inputs and outputs one scale")
+    plain = recipe_for(op.kind)
+    assert plain is not None
+    return plain(op, context)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from atonc.compiler.lower.elementwise.tables import FunctionTable
-    from atonc.compiler.lower.units.affine import Affine, AffinePair
+    from atonc.compiler.lower.units.arith import Affine, AffinePair
 
 Ints = NDArray[np.int64]
 CODES: Ints = np.arange(-128, 128, dtype=np.int64)

@@ -47,10 +47,6 @@ class Declared:
     room: float
     on_cpu: bool
 
-    @property
-    def saturates(self) -> bool:
-        return self.room < inf
-
 
 @dataclass(frozen=True)
 class ExpectedError:
@@ -79,7 +75,7 @@ class Gain:
     spread: float
 
 
-NONE = Deviation()
+NONE, UNKNOWN = Deviation(), Gain(inf, inf, inf)
 
 
 def expected_errors(graph: Graph, mapped: Mapped) -> tuple[ExpectedError, ...]:
@@ -113,11 +109,10 @@ def local_error(op: Op, context: Context, meaning: Semantics | None) -> float:
     if meaning is not None:
         return min(meaning.error, whole_range(context.tensor(op.outputs[0])))
     formats = [(context.tensor(a), context.tensor(b)) for a in op.inputs[:1] for b in op.outputs]
-    return max((line_error(*both) for both in formats if _requantises(*both)), default=0.0)
-
-
-def _requantises(x: Tensor, y: Tensor) -> bool:
-    return x.quant is not None and y.quant is not None and not x.quant.same_as(y.quant)
+    requantised = (
+        (x, y) for x, y in formats if x.quant is not None and y.quant is not None and not x.quant.same_as(y.quant)
+    )
+    return max((line_error(x, y) for x, y in requantised), default=0.0)
 
 
 def line_error(x: Tensor, y: Tensor) -> float:
@@ -168,31 +163,29 @@ def _table(graph: Graph, op: Op, varying: int) -> NDArray[np.int64] | None:
 # ---------------------------------------------------------------------------------------------------------------- gains
 
 _TIES = frozenset({"average_pool", "mean", "add", "sub", "resize_linear"})  # the least error decides exact halves
+_PLAIN = frozenset(
+    {"add", "sub", "minimum", "maximum", "max_pool", "reduce_max", "resize_linear", "identity", "requantize"}
+)
 _POINTWISE = frozenset({"table", "requantize", "add", "sub", "mul", "minimum", "maximum", "div", "affine"})
 
 
 def _gain(graph: Graph, op: Op, k: int) -> Gain:
     x, y = graph.tensors[op.inputs[k]], graph.tensors[op.outputs[0]]
     if x.quant is None or y.quant is None:
-        return Gain(inf, inf, inf)
+        return UNKNOWN
     ratio = x.scale / y.scale
     rule = _GAINS.get(op.kind)
     if rule is not None:
         return rule(graph, op, k, ratio)
     alike = sqrt(max(1.0, y.elements / x.elements))  # differences that are repeated are no longer independent
-    return Gain(ratio, ratio, ratio * alike) if is_move(op.kind) or op.kind in _PLAIN else Gain(inf, inf, inf)
-
-
-_PLAIN = frozenset(
-    {"add", "sub", "minimum", "maximum", "max_pool", "reduce_max", "resize_linear", "identity", "requantize"}
-)
+    return Gain(ratio, ratio, ratio * alike) if is_move(op.kind) or op.kind in _PLAIN else UNKNOWN
 
 
 def _weighted(graph: Graph, op: Op, k: int, ratio: float) -> Gain:
     """Convolutions and dense layers: the weights of the worst output channel."""
     weights = graph.tensors[op.inputs[1]]
     if k != 0 or weights.data is None or weights.quant is None:
-        return Gain(inf, inf, inf)
+        return UNKNOWN
     rows = weights.data.astype(np.float64).reshape(weights.shape[0], -1) - weights.quant.zero_points.reshape(-1, 1)
     worth = np.abs(rows) * weights.quant.scales.reshape(-1, 1) * ratio
     return Gain(worth.max(), worth.sum(axis=1).max(), sqrt((worth**2).sum(axis=1).max()))
@@ -201,7 +194,7 @@ def _weighted(graph: Graph, op: Op, k: int, ratio: float) -> Gain:
 def _multiplied(graph: Graph, op: Op, k: int, ratio: float) -> Gain:
     other = graph.tensors[op.inputs[1 - k]]
     if op.inputs[0] == op.inputs[1] or other.quant is None:
-        return Gain(inf, inf, inf)
+        return UNKNOWN
     centred = CODES - other.zero_point if other.data is None else other.data.astype(np.int64) - other.zero_point
     worth = float(np.abs(centred).max()) * other.scale * ratio
     return Gain(worth, worth, worth)
@@ -210,7 +203,7 @@ def _multiplied(graph: Graph, op: Op, k: int, ratio: float) -> Gain:
 def _sloped(graph: Graph, op: Op, k: int, ratio: float) -> Gain:
     slope = graph.tensors[op.inputs[1]]
     if k != 0 or slope.data is None or slope.quant is None:
-        return Gain(inf, inf, inf)
+        return UNKNOWN
     worth = ratio * max(1.0, float(np.abs(slope.data.astype(np.float64) - slope.zero_point).max()) * slope.scale)
     return Gain(worth, worth, worth)
 

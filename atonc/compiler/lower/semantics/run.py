@@ -10,7 +10,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array, Graph, Op
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.semantics.moves import moved
+from atonc.compiler.lower.semantics.operators import moved
 from atonc.compiler.ops import run_op
 from atonc.compiler.ops.registry import is_move
 from atonc.compiler.ops.run import start_values

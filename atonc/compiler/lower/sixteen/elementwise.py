@@ -1,13 +1,25 @@
-"""Sums, differences and the larger or smaller of two tensors of 16 bits, and changes of format: exact or within codes.
+"""Sums, differences, products, the larger or smaller of two tensors of 16 bits, changes of format and leaky ReLUs:
+exact or within codes.
 
 Units add numbers of 16 bits as they are, so operands are scaled to the output's format first. The larger of two comes
 out of saturation: sat16(y - x - 32768) + 32768 is the positive part of y - x, without any overflow.
+
+Products: published units multiply and cut 5 to 14 bits off, then one scales the rest. S keeps the finest product that
+does not saturate before the result does; where even 14 bits are too few, x loses some before.
+
+    p = sat16((scaled(x) * y) >> S),   z = clip(scaled(p))
+
+Leaky ReLU and PReLU: the slope of the negative side for all numbers, and the rest of the positive part. Where either
+part leaves 16 bits, so does the sum, on the same side.
+
+    y = slope[c] * g * x + (1 - slope[c]) * g * max(x, 0)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil, log2
 from typing import Any
 
@@ -16,74 +28,66 @@ import numpy as np
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.wide import SUM
+from atonc.compiler.lower.elementwise.channels import is_per_channel
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal, recipe
-from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, line
-from atonc.compiler.lower.sixteen.halves import wide_row
-from atonc.compiler.lower.sixteen.inner import require_centred
-from atonc.compiler.lower.sixteen.joining import HIGHEST, LOWEST, WideSum, wide_clip
-from atonc.compiler.lower.sixteen.streams import Scaling, scaled_first, through, two_through, whole_codes
-from atonc.compiler.lower.units.affine import Affine, output_shift
-from atonc.compiler.lower.units.arith import affine_unit
-from atonc.compiler.lower.units.parts import parts
-from atonc.compiler.lower.units.strided_views import StridedView
+from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, line, shifted
+from atonc.compiler.lower.sixteen.streams import (
+    HIGHEST,
+    LOWEST,
+    Real,
+    Scaling,
+    WideSum,
+    least_unit,
+    require_centred,
+    scaled_first,
+    through,
+)
+from atonc.compiler.lower.units.arith import Affine, affine_unit, multiply_unit
+from atonc.compiler.lower.units.views import StridedView, wide_row
+from atonc.compiler.lower.units.wiring import End, Wiring, is_one_scale, origin_of, pack, parts
+from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.rules import ELEMENTWISE, SCALES, WIDE_CODES, WIDE_SHAPES
+from atonc.compiler.select.rules import ELEMENTWISE, PRELU_SLOPES, SCALES, WIDE_CODES, WIDE_LEAKY, WIDE_SHAPES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
+from atonc.machine.hw.units.arith import ROWS, ArithConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
 
+LEAST, MOST = 5, 14  # bits that published products of 16 bits lose
+POSITIVE = WideSum(1, 0, low=0)
+_REACH = 2 * 15  # bits of the largest product
 _MOST_CONSTANT = 1 << 15  # elements of a constant operand: each is two bytes of flash
 _HALF = 14  # bits: an addend of 32768 is 2^14, shifted by one
-
-
-@dataclass(frozen=True)
-class ScaledSum:
-    """clip(u * scaled(x) + u * scaled(y))"""
-
-    x: Scaling
-    y: Scaling
-    total: WideSum
-
-    def __call__(self, values: Sequence[Any]) -> list[Ints]:
-        return [self.total(self.x(ints(values[0])), self.y(ints(values[1])))]
+_MOST_WIDENING_SHIFT = 14  # behind bytes that become 16 bits, as seen
 
 
 @recipe("add", "sub", wide=True)
 def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
-    x, y, out = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
-    if x.is_constant:
-        if op.kind == "sub":
-            raise Refusal(ELEMENTWISE, "a constant minus a tensor", "a tensor minus a constant", "negate the weights")
-        return _with_constant(op, context, y, x)
-    if y.is_constant:
-        return _with_constant(op, context, x, y)
+    x, y, out = (context.tensor(name) for name in (*op.inputs[:2], op.outputs[0]))
+    if x.is_constant and op.kind == "sub":
+        raise Refusal(ELEMENTWISE, "a constant minus a tensor", "a tensor minus a constant", "negate the weights")
+    if x.is_constant or y.is_constant:
+        return _with_constant(op, context, *((y, x) if x.is_constant else (x, y)))
     require_centred(x, y, out)
     gains = x.scale / out.scale, y.scale / out.scale
-    unit = 1 << max(0, ceil(log2(max(gains) * (HIGHEST + 1) / HIGHEST)))
-    low, high = wide_clip(op.attrs.get("clip"))
-    total = WideSum(unit, unit if op.kind == "add" else -unit, low, high)
-    scalings = [Scaling.of(gain / unit) for gain in gains]
-    error = unit * sum(scaling.error(gain / unit) for scaling, gain in zip(scalings, gains, strict=True))
-    context.explain(op, ScaledSum(scalings[0], scalings[1], total), error)
-    return _added(op, context, scalings, total)
-
-
-def _added(op: Op, context: Context, scalings: Sequence[Scaling], total: WideSum) -> list[TaskGroup]:
-    origin, out = op.origin or (op.name,), context.tensor(op.outputs[0])
-    sources, groups = list[str](), list[TaskGroup]()
-    for name in op.inputs[:2]:
-        source, copies = expanded(context, context.tensor(name), out, origin)
+    unit = least_unit(max(gains))
+    total = WideSum.clipped(op.attrs.get("clip"), unit, unit if op.kind == "add" else -unit)
+    first, second = (Scaling.of(gain / unit) for gain in gains)
+    error = unit * sum(scaling.error(gain / unit) for scaling, gain in zip((first, second), gains, strict=True))
+    context.explain(op, lambda given: [total(first(ints(given[0])), second(ints(given[1])))], error)
+    origin, sources, groups = origin_of(op), list[str](), list[TaskGroup]()
+    for tensor in (x, y):
+        source, copies = expanded(context, tensor, out, origin)
         sources.append(source)
         groups += copies
-    if scalings[0].changes:
-        sources[0], group = scaled_first(context, sources[0], out.elements, [scalings[0].unit()], origin)
+    if first.changes:
+        sources[0], group = scaled_first(context, sources[0], out.elements, [first], origin)
         groups.append(group)
-    before = [scalings[1].unit()] if scalings[1].changes else []
-    named = origin, f"{op.kind} {op.name}"
-    target = context.buffer(out.name)
-    return [*groups, two_through((sources[0], sources[1]), target, out.elements, before, total.units(), named)]
+    before, named = [second] if second.changes else [], (origin, f"{op.kind} {op.name}")
+    return [*groups, through(sources, context.buffer(out.name), out.elements, total.units(), named, before)]
 
 
 def expanded(context: Context, x: Tensor, out: Tensor, origin: tuple[str, ...]) -> tuple[str, list[TaskGroup]]:
@@ -122,33 +126,28 @@ def _with_constant(op: Op, context: Context, x: Tensor, constant: Tensor) -> lis
         zeros, scales = (constant.quant.along(v, rank) for v in (constant.quant.zero_points, constant.quant.scales))
         values = (values - zeros) * scales
     gain = x.scale / out.scale
-    unit = 1 << max(0, ceil(log2(gain * (HIGHEST + 1) / HIGHEST)))
+    unit = least_unit(gain)
     steps = np.broadcast_to(values, out.shape) / out.scale
     if not np.abs(steps).max(initial=0.0) <= HIGHEST:
         seen = f"a constant of {np.abs(steps).max():g} codes of the output"
         raise Refusal(SCALES, seen, f"{HIGHEST}", "check the scales")
-    low, high = wide_clip(op.attrs.get("clip"))
-    total = WideSum(unit, 1 if op.kind == "add" else -1, low, high)
-    scaling, codes = Scaling.of(gain / unit), np.rint(steps).astype(np.int64)
-    place = op.inputs.index(x.name)
-
-    def meaning(given: Sequence[Any]) -> list[Ints]:
-        return [total(scaling(ints(given[place])), codes)]
-
-    context.explain(op, meaning, 0.5 + unit * scaling.error(gain / unit))
-    origin, source, groups = op.origin or (op.name,), context.buffer(x.name), list[TaskGroup]()
+    total = WideSum.clipped(op.attrs.get("clip"), unit, 1 if op.kind == "add" else -1)
+    scaling, codes, place = Scaling.of(gain / unit), np.rint(steps).astype(np.int64), op.inputs.index(x.name)
+    error = 0.5 + unit * scaling.error(gain / unit)
+    context.explain(op, lambda given: [total(scaling(ints(given[place])), codes)], error)
+    origin, source, groups = origin_of(op), context.buffer(x.name), list[TaskGroup]()
     if scaling.changes:
-        source, group = scaled_first(context, source, out.elements, [scaling.unit()], origin)
+        source, group = scaled_first(context, source, out.elements, [scaling], origin)
         groups.append(group)
-    data = context.constant(whole_codes(steps), constant.name)
+    data = context.constant(np.clip(codes, LOWEST, HIGHEST).astype("<i2").tobytes(), constant.name)
     named = origin, f"{op.kind} {op.name}"
-    return [*groups, two_through((source, data), context.buffer(out.name), out.elements, [], total.units(), named)]
+    return [*groups, through((source, data), context.buffer(out.name), out.elements, total.units(), named)]
 
 
 @recipe("maximum", "minimum", wide=True)
 def lower_larger(op: Op, context: Context) -> list[TaskGroup]:
     """Takes two tensors in one format, so that nothing is rounded."""
-    x, y, out = context.tensor(op.inputs[0]), context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
+    x, y, out = (context.tensor(name) for name in (*op.inputs[:2], op.outputs[0]))
     require_centred(x, y, out)
     _require_alike(x, y, out)
     if len({tensor.scale for tensor in (x, y, out)}) > 1 or "clip" in op.attrs:
@@ -156,7 +155,7 @@ def lower_larger(op: Op, context: Context) -> list[TaskGroup]:
     larger = np.maximum if op.kind == "maximum" else np.minimum
     context.explain(op, lambda given: [larger(ints(given[0]), ints(given[1]))])
     names = context.buffer(x.name), context.buffer(y.name), context.buffer(out.name)
-    return [larger_of(names, out.elements, op.origin or (op.name,), op.kind)]
+    return [larger_of(names, out.elements, origin_of(op), op.kind)]
 
 
 def larger_of(names: tuple[str, str, str], elements: int, origin: tuple[str, ...], kind: str) -> TaskGroup:
@@ -165,82 +164,152 @@ def larger_of(names: tuple[str, str, str], elements: int, origin: tuple[str, ...
     sign = 1 if kind == "maximum" else -1
     beyond = changed(SUM, a=sign, b=-sign, c=LOWEST)
     last = changed(SUM, a=sign, b=1, c=sign << _HALF, shift_c=1)
-    tasks = []
-    for start, count in parts(elements, 2):
-        b = TaskBuilder(origin, f"{kind} {origin[0]}")
+
+    def build(start: int, count: int, b: TaskBuilder) -> None:
         positive = b.unit(beyond, b.read(y, wide_row(count, start)), b.read(x, wide_row(count, start)))
         result = b.unit(last, positive, b.read(x, wide_row(count, start)))
         b.write(result, target, wide_row(count, start, write=True))
-        tasks.append(b.done(count))
-    return TaskGroup(tuple(tasks))
+
+    wirings = [Wiring(partial(build, *lane), lane[1]) for lane in parts(elements, 2)]
+    return pack(wirings, origin, f"{kind} {origin[0]}")[0]
 
 
 @recipe("requantize", wide=True)
 def lower_format(op: Op, context: Context) -> list[TaskGroup]:
     """Another scale, another width, or a clamp that stands alone."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    named = origin_of(op), f"requantize {op.name}"
+    gain = x.scale / y.scale
     if x.dtype == y.dtype == "int16":
-        return _same_width(op, context, x, y)
+        require_centred(x, y)
+        scaling, total = Scaling.of(gain), WideSum.clipped(op.attrs.get("clip"), 1, 0)
+        units = ([scaling] if scaling.changes else []) + total.moves() or [scaling]
+        context.explain(op, lambda given: [total(scaling(ints(given[0])), np.zeros(1, np.int64))], scaling.error(gain))
+        return [through([context.buffer(x.name)], context.buffer(y.name), y.elements, units, named)]
     require_centred(x if x.dtype == "int16" else y)
     narrow = x if x.dtype == "int8" else y
-    if narrow.quant is None or not narrow.quant.is_per_tensor or "clip" in op.attrs:
+    if not is_one_scale(narrow, narrow.dtype) or "clip" in op.attrs:
         seen = f"{narrow.name} with several scales or a clip"
         raise Refusal(WIDE_CODES, seen, "one scale", "quantise it per tensor")
-    return _narrowed(op, context, x, y) if y.dtype == "int8" else _widened(op, context, x, y)
+    unit = _narrowing(op, context, x, y) if y.dtype == "int8" else _widening(op, context, x, y)
+
+    def end(tensor: Tensor, start: int, count: int, write: bool) -> End:
+        return End(context.buffer(tensor.name), _row(tensor, start, count, write))
+
+    cuts = parts(y.elements, 3)
+    return pack([Wiring.chain([end(x, *cut, False)], [unit], end(y, *cut, True), cut[1]) for cut in cuts], *named)
 
 
-def _same_width(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskGroup]:
-    require_centred(x, y)
+def _row(tensor: Tensor, start: int, count: int, write: bool) -> StrengConfig:
+    """So many elements in a row."""
+    if tensor.dtype == "int16":
+        return wide_row(count, start, write)
+    return contiguous(count, offset=start, write=write)
+
+
+def _narrowing(op: Op, context: Context, x: Tensor, y: Tensor) -> ArithConfig:
     gain = x.scale / y.scale
-    scaling, total = Scaling.of(gain), WideSum(1, 0, *wide_clip(op.attrs.get("clip")))
-    units = ([scaling.unit()] if scaling.changes else []) + total.moves()
-    if not units:
-        units = [scaling.unit()]
-    context.explain(op, lambda given: [total(scaling(ints(given[0])), np.zeros(1, np.int64))], scaling.error(gain))
-    names = context.buffer(x.name), context.buffer(y.name)
-    return [through(*names, y.elements, units, op.origin or (op.name,), f"requantize {op.name}")]
-
-
-Codes = Callable[[Ints], Ints]
-
-
-def _narrowed(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskGroup]:
-    gain, offset = np.array([x.scale / y.scale]), np.array([float(y.zero_point)])
-    shift = output_shift(gain, offset)
-    a, c = (np.rint(v * 2.0**shift).astype(np.int64) for v in (gain, offset))
-    rule = Affine(a, c, shift)
-    error = (HIGHEST + 1) * abs(int(rule.a[0]) * 2.0**-shift - float(gain[0])) + 2.0**-shift
+    rule = Affine.nearest(gain, float(y.zero_point))
+    error = (HIGHEST + 1) * abs(int(rule.a[0]) * 2.0**-rule.shift - gain) + 2.0**-rule.shift
     context.explain(op, lambda given: [line(rule, given[0])], error)
-    source, target, tasks = context.buffer(x.name), context.buffer(y.name), []
-    for start, count in parts(y.elements, 3):
-        b = TaskBuilder(op.origin or (op.name,), f"requantize {op.name}")
-        codes = b.unit(affine_unit(rule, 0, in_bytes=2), b.read(source, wide_row(count, start)))
-        b.write(codes, target, contiguous(count, offset=start, write=True))
-        tasks.append(b.done(count))
-    return [TaskGroup(tuple(tasks))]
+    return affine_unit(rule, 0, in_bytes=2)
 
 
-_MOST_WIDENING_SHIFT = 14  # behind bytes that become 16 bits, as seen
-
-
-def _widened(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskGroup]:
+def _widening(op: Op, context: Context, x: Tensor, y: Tensor) -> ArithConfig:
     gain = x.scale / y.scale
     scaling = Scaling.of(gain)
     down = max(0, scaling.shift - _MOST_WIDENING_SHIFT)
-    a, shift = round(scaling.a / 2.0**down), scaling.shift - down
+    a, shift = round(int(scaling.a[0]) / 2.0**down), scaling.shift - down
     addend = -x.zero_point * a
-    context.explain(op, lambda given: [_wide_line(a, addend, shift, given[0])], 255 * abs(a * 2.0**-shift - gain))
-    unit = changed(affine_unit(Affine(np.array([a]), np.array([addend]), shift), 0), out_bytes=2)
-    source, target, tasks = context.buffer(x.name), context.buffer(y.name), []
-    for start, count in parts(y.elements, 3):
-        b = TaskBuilder(op.origin or (op.name,), f"requantize {op.name}")
-        codes = b.unit(unit, b.read(source, contiguous(count, offset=start)))
-        b.write(codes, target, wide_row(count, start, write=True))
-        tasks.append(b.done(count))
-    return [TaskGroup(tuple(tasks))]
+
+    def codes(given: Sequence[Any]) -> list[Ints]:
+        return [limited(shifted(a * ints(given[0]) + addend, shift), 16)]
+
+    context.explain(op, codes, 255 * abs(a * 2.0**-shift - gain))
+    return changed(affine_unit(Affine.single(a, addend, shift), 0), out_bytes=2)
 
 
-def _wide_line(a: int, addend: int, shift: int, codes: Any) -> Ints:
-    total = a * ints(codes) + addend
-    half = (1 << shift) // 2
-    return limited(np.sign(total) * ((np.abs(total) + half) >> shift), 16)
+@dataclass(frozen=True)
+class WideProduct:
+    """What the tasks of a product compute."""
+
+    before: int  # bits that x loses first
+    cut: int
+    last: Scaling
+    limits: WideSum
+
+    @property
+    def first(self) -> Scaling:
+        return Scaling(np.array([1 << MOST]), MOST + self.before)
+
+    @property
+    def unit(self) -> ArithConfig:
+        wide = {"bytes_x": 2, "out_bytes_x": 2, "bytes_y": 2, "out_bytes_y": 2}
+        return changed(multiply_unit(), shift_out=self.cut, **wide)
+
+    def __call__(self, values: Sequence[Any]) -> list[Ints]:
+        x, y = (ints(value) for value in values[:2])
+        product = limited(shifted(self.first(x) * y, self.cut), 16)
+        return [self.limits(self.last(product), np.zeros(1, np.int64))]
+
+
+@recipe("mul", wide=True)
+def lower_product(op: Op, context: Context) -> list[TaskGroup]:
+    x, y, out = (context.tensor(name) for name in (*op.inputs[:2], op.outputs[0]))
+    require_centred(x, y, out)
+    if x.is_constant or y.is_constant:
+        raise Refusal(WIDE_SHAPES, "a constant factor", "two activations", "fold it into the layer before")
+    gain = x.scale * y.scale / out.scale
+    lost = min(max(ceil(-log2(gain)), LEAST), _REACH - 15)  # products of codes inside the range fit 16 bits then
+    limits = WideSum.clipped(op.attrs.get("clip"), 1, 0)
+    meaning = WideProduct(max(0, lost - MOST), min(lost, MOST), Scaling.of(gain * 2.0**lost), limits)
+    early = 2.0**meaning.before / 2 * (HIGHEST + 1) * gain if meaning.before else 0.0
+    error = early + 0.5 * gain * 2.0**lost + meaning.last.error(gain * 2.0**lost)
+    context.explain(op, meaning, error)
+    origin = origin_of(op)
+    (one, first), (two, second) = (expanded(context, tensor, out, origin) for tensor in (x, y))
+    groups = [*first, *second]
+    if meaning.before:
+        one, group = scaled_first(context, one, out.elements, [meaning.first], origin)
+        groups.append(group)
+    moves, target = meaning.limits.moves(), context.buffer(out.name)
+    product = context.scratch(2 * out.elements, "product before its clip") if moves else target
+    named = origin, f"mul {op.name}"
+    groups.append(through((one, two), product, out.elements, [meaning.unit, meaning.last], named))
+    return [*groups, through([product], target, out.elements, moves, named)] if moves else groups
+
+
+@recipe("leaky_relu", wide=True)
+def lower_leaky_relu(op: Op, context: Context) -> list[TaskGroup]:
+    return _leaky(op, context, np.array([float(op.attrs.get("alpha", 0.01))]))
+
+
+@recipe("prelu", wide=True)
+def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
+    slope, y = context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
+    if slope.data is None or not is_per_channel(slope, y) or slope.elements > ROWS:
+        seen = f"slopes of shape {slope.shape} for {y.shape}" if slope.data is not None else "slopes that are computed"
+        limit = f"one constant slope for all or for each of at most {ROWS} channels"
+        raise Refusal(PRELU_SLOPES, seen, limit, "leave it to the CPU")
+    return _leaky(op, context, np.asarray(Arg(slope, slope.data).real.reshape(-1), np.float64))
+
+
+def _leaky(op: Op, context: Context, slopes: Real) -> list[TaskGroup]:
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    require_centred(x, y)
+    if not (slopes.min() >= 0.0 and slopes.max() <= 1.0) or "clip" in op.attrs:
+        seen = f"slopes of {slopes.min():g} to {slopes.max():g}{' and a clip' if 'clip' in op.attrs else ''}"
+        raise Refusal(WIDE_LEAKY, seen, "0 to 1, no clip", "use other slopes")
+    gain, total = x.scale / y.scale, WideSum()
+    gains = slopes * gain, (1.0 - slopes) * gain
+    negative, positive = (Scaling.of(one) for one in gains)
+
+    def codes(values: Sequence[Any]) -> list[Ints]:
+        x = ints(values[0])
+        return [total(negative(x), positive(POSITIVE(x, 0 * x)))]
+
+    context.explain(op, codes, negative.error(gains[0]) + positive.error(gains[1]))
+    origin, source, block = origin_of(op), context.buffer(x.name), slopes.size
+    part, first = scaled_first(context, source, x.elements, [*POSITIVE.moves(), positive], origin, block)
+    target, named = context.buffer(y.name), (origin, f"{op.kind} {op.name}")
+    return [first, through((part, source), target, y.elements, total.units(), named, [negative], block)]

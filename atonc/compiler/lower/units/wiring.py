@@ -1,21 +1,35 @@
-"""Chains of an operator that do not depend on each other: tasks that may run side by side."""
+"""Chains of an operator that do not depend on each other: tasks that may run side by side, and the parts of long
+tensors that they take.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from math import lcm
+from typing import NamedTuple
 
-from atonc.compiler.ir import Op
+from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Recipe, Refusal
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import TaskFlow
-from atonc.compiler.plan.task import EngineUse, Purpose, Task, TaskGroup
+from atonc.compiler.plan.policy import WORTH_CUTTING
+from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.schedule.pack import packed
 from atonc.compiler.select.rules import INT8_CODES, PLACE_ALIGNED, RASTER
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.limits import READ_ALIGNMENT, WRITE_ALIGNMENT
+from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.limits import ALIGNED, READ_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.machine.hw.units.stream_engine import FARTHEST_LINE, FARTHEST_PIXEL, LARGEST_RASTER, StrengConfig
+
+
+class End(NamedTuple):
+    """An engine on a buffer; of a reader also the units that its stream passes before it meets others."""
+
+    buffer: str
+    engine: StrengConfig
+    units: Sequence[UnitConfig] = ()
 
 
 @dataclass(frozen=True)
@@ -24,6 +38,31 @@ class Wiring:
 
     build: Callable[[TaskBuilder], object]
     cost: int = 0
+
+    @staticmethod
+    def chain(near: Sequence[End], units: Sequence[UnitConfig], far: End, cost: int) -> Wiring:
+        """The first unit takes all streams, the others what comes out of the one before."""
+
+        def build(b: TaskBuilder) -> None:
+            streams = [b.read(end.buffer, end.engine) for end in near]
+            streams = [through(b, stream, end.units) for stream, end in zip(streams, near, strict=True)]
+            for unit in units:
+                streams = [b.unit(unit, *streams)]
+            b.write(streams[0], far.buffer, far.engine)
+
+        return Wiring(build, cost)
+
+
+def origin_of(op: Op) -> tuple[str, ...]:
+    """The nodes of the model that it stands for."""
+    return op.origin or (op.name,)
+
+
+def through(builder: TaskBuilder, stream: str, units: Iterable[UnitConfig]) -> str:
+    """A stream through unit after unit."""
+    for unit in units:
+        stream = builder.unit(unit, stream)
+    return stream
 
 
 def pack(
@@ -47,13 +86,10 @@ def pack(
 def require_seen(config: StrengConfig) -> StrengConfig:
     """Refuses a raster that counts or steps farther than those of public networks."""
     if not config.raster_seen:
-        (lines, pixels, depth), (most_lines, most_pixels, most) = config.shape, LARGEST_RASTER
-        raise Refusal(
-            RASTER,
-            f"{lines} x {pixels} x {depth}, {config.line_offset} bytes a line and {config.pixel_offset} a pixel",
-            f"{most_lines} x {most_pixels} x {most}, {FARTHEST_LINE} bytes and {FARTHEST_PIXEL[config.to_memory]}",
-            "use a smaller picture",
-        )
+        shape, most = (" x ".join(map(str, sizes)) for sizes in (config.shape, LARGEST_RASTER))
+        seen = f"{shape}, {config.line_offset} bytes a line and {config.pixel_offset} a pixel"
+        limit = f"{most}, {FARTHEST_LINE} bytes and {FARTHEST_PIXEL[config.to_memory]}"
+        raise Refusal(RASTER, seen, limit, "use a smaller picture")
     return config
 
 
@@ -64,7 +100,15 @@ def placeable(recipe: Recipe) -> Recipe:
     def checked(op: Op, context: Context) -> list[TaskGroup]:
         groups = recipe(op, context)
         for tasks in packed(groups, context.facts.target.trust):
-            _check_starts(tasks, context)
+            uses = [use for task in tasks for use in task.engines.values()]
+            odd = {
+                use.buffer for use in uses if use.config.address % (WRITE_ALIGNMENT if use.writes else READ_ALIGNMENT)
+            }
+            size, most = sum(context.buffers[name].size_bytes for name in odd), context.room.step_bytes
+            if context.room.other_ram and size > most:
+                seen = f"engines start between multiples of {WRITE_ALIGNMENT} in {size:,} bytes"
+                remedy = f"use channel counts that are multiples of {WRITE_ALIGNMENT}"
+                raise Refusal(PLACE_ALIGNED, seen, f"{most:,} bytes of NPU RAM", remedy)
         return groups
 
     return checked
@@ -75,26 +119,30 @@ def computable(recipe: Recipe) -> Recipe:
 
     @wraps(recipe)
     def checked(op: Op, context: Context) -> list[TaskGroup]:
-        for tensor in (context.tensor(op.inputs[0]), context.tensor(op.outputs[0])):
-            if tensor.dtype != "int8" or tensor.quant is None or not tensor.quant.is_per_tensor:
-                raise Refusal(INT8_CODES, f"{tensor.name} of type {tensor.dtype}", "int8 with one scale", "quantise it")
+        require_codes(context.tensor(op.inputs[0]), context.tensor(op.outputs[0]))
         return recipe(op, context)
 
     return placeable(checked)
 
 
-def _check_starts(tasks: Iterable[Task], context: Context) -> None:
-    """Refuses tasks of an epoch that start at odd places of buffers too large for the NPU's RAM."""
-    odd = {use.buffer for task in tasks for use in task.engines.values() if _odd_start(use)}
-    size = sum(context.buffers[name].size_bytes for name in odd)
-    if context.room.other_ram and size > context.room.step_bytes:
-        raise Refusal(
-            PLACE_ALIGNED,
-            f"engines start between multiples of {WRITE_ALIGNMENT} in {size:,} bytes",
-            f"{context.room.step_bytes:,} bytes of NPU RAM",
-            f"use channel counts that are multiples of {WRITE_ALIGNMENT}",
-        )
+def require_codes(*tensors: Tensor) -> None:
+    for tensor in tensors:
+        if not is_one_scale(tensor):
+            raise Refusal(INT8_CODES, f"{tensor.name} of type {tensor.dtype}", "int8 with one scale", "quantise it")
 
 
-def _odd_start(use: EngineUse) -> bool:
-    return use.config.address % (WRITE_ALIGNMENT if use.config.to_memory else READ_ALIGNMENT) > 0
+def is_one_scale(tensor: Tensor, dtype: str = "int8") -> bool:
+    return tensor.dtype == dtype and tensor.quant is not None and tensor.quant.is_per_tensor
+
+
+def parts(elements: int, ways: int, block: int = 1) -> list[tuple[int, int]]:
+    """First element and count of at most `ways` parts; cuts lie between blocks and at aligned addresses."""
+    step = lcm(block, ALIGNED)
+    ways = min(ways, max(1, elements // WORTH_CUTTING))
+    return aligned_pieces(elements, -(-elements // ways) if ways > 1 else elements, step if ways > 1 else 1)
+
+
+def aligned_pieces(length: int, size: int, step: int = 1) -> list[tuple[int, int]]:
+    """First place and length of pieces of a length: of `size`, rounded up to whole steps; the last may be shorter."""
+    size = max(1, -(-size // step) * step)
+    return [(start, min(size, length - start)) for start in range(0, length, size)]
