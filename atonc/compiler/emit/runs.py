@@ -27,6 +27,9 @@ from atonc.machine.base.errors import InternalError, ToolError
 from atonc.machine.hw import epoch as tables
 from atonc.machine.hw import regs
 from atonc.machine.hw.ec import ec_program
+from atonc.machine.hw.ec.blob import Blob, Container, Relocation
+from atonc.machine.hw.ec.instructions import BurstWrite, BurstWriteInc, Instruction, Write
+from atonc.machine.hw.ec.text import SymbolOffset, collect_relocations, container_of
 from atonc.machine.hw.limits import NPU_CACHE_LINE
 from atonc.machine.hw.mpool import MemoryPool
 

@@ -38,8 +38,7 @@ from atonc.machine.base.about import package_folder
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError, ToolError, UnsupportedError
 from atonc.machine.base.templates import render
-from atonc.machine.hw.board import DEFAULT_SET
-from atonc.machine.hw.board_file import find_board
+from atonc.machine.hw.board import DEFAULT_SET, find_board
 
 _REPORT_VERSION = 1.1
 _METRICS = ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos")

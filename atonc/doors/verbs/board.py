@@ -21,7 +21,7 @@ _CHOICE = "name of a board, or its .toml; SET@BOARD: a pool set other than the d
 
 def _list(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.texts import board_text
-    from atonc.machine.hw.board_file import board_names, find_board, read_board_file
+    from atonc.machine.hw.board import board_names, find_board, read_board_file
 
     boards = [find_board(name) for name in board_names()]
     if options.folder is not None:
@@ -37,8 +37,8 @@ def _list(options: argparse.Namespace) -> CommandReply:
 
 def _show(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.texts import board_text
-    from atonc.machine.hw import board_file
-    from atonc.machine.hw.toml_table import MAX_BYTES
+    from atonc.machine.hw import board as board_file
+    from atonc.machine.hw.board import MAX_BYTES
 
     name = options.board
     if not options.toml:
@@ -54,14 +54,14 @@ def _show(options: argparse.Namespace) -> CommandReply:
 
 def _mpool(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.boards.mpool_text import mpool_text
-    from atonc.machine.hw.board_file import find_board, split_choice
+    from atonc.machine.hw.board import find_board, split_choice
 
     return _given(mpool_text(find_board(options.board), split_choice(options.board)[0]), options.output)
 
 
 def _linker(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.boards.linker_text import linker_text
-    from atonc.machine.hw.board_file import find_board, split_choice
+    from atonc.machine.hw.board import find_board, split_choice
 
     return _given(linker_text(find_board(options.board), split_choice(options.board)[0]), options.output)
 
@@ -82,7 +82,7 @@ def _given(text: str, output: Path | None) -> CommandReply:
 def _check(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.boards.checking import CheckRequest, check
     from atonc.delivery.texts.board_text import check_lines
-    from atonc.machine.hw.board_file import find_board, split_choice
+    from atonc.machine.hw.board import find_board, split_choice
 
     if not options.images and not options.mpool and not options.network:
         raise InputError("nothing to check", remedy="name an ELF file, --mpool FILE or --network DIR")

@@ -16,8 +16,8 @@ from atonc.doors.verbs.compiling import MODELS
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags, single
 from atonc.doors.verbs.reply import CommandReply, note
 from atonc.insight.report.terminal import show
-from atonc.machine.base.checks import CheckResult
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.reasons import CheckResult
 
 if TYPE_CHECKING:
     from atonc.delivery.application.types import Application

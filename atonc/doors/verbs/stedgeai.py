@@ -231,7 +231,7 @@ class StAnswers(StCall):
 
     def release(self, runtime: str) -> str:
         """The release of LL_ATON that ST's packager reads, unless another one was named."""
-        from atonc.delivery.reloc.abi import release_for, release_named
+        from atonc.delivery.reloc.format import release_for, release_named
 
         return release_named(runtime) if runtime else release_for(self.core)
 

@@ -16,10 +16,10 @@ from atonc.compiler.inputs.inputs import program_inputs, real
 from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.elementwise.binary import TwoOperands
-from atonc.compiler.lower.elementwise.operands import Operand
+from atonc.compiler.lower.elementwise.two_streams import Operand
 from atonc.compiler.lower.pool.recipe import geometry_of
 from atonc.compiler.lower.semantics.arithmetic import CODES, looked_up
-from atonc.compiler.lower.semantics.moves import changed
+from atonc.compiler.lower.semantics.operators import changed
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.semantics.sums import Layered
 from atonc.compiler.ops import run_op

@@ -46,9 +46,9 @@ from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import MEAN, MEAN_STEEP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, MOST_TABLE_SHIFT, POOL_CHANNELS
-from atonc.machine.hw.stream import finish, shift_right_rounded
 from atonc.machine.hw.safety.evidence import Trust
-from atonc.machine.hw.safety.evidence.seen import operands
+from atonc.machine.hw.safety.evidence.trust import operands
+from atonc.machine.hw.stream import finish, shift_right_rounded
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 

@@ -83,8 +83,8 @@ from atonc.compiler.select.rules import (
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, SUM_LIMIT, UNITS, convacc_sizes
-from atonc.machine.hw.safety.evidence.feature_readers import WHOLE
-from atonc.machine.hw.safety.evidence.seen import units_trusted
+from atonc.machine.hw.safety.evidence.epochs import WHOLE
+from atonc.machine.hw.safety.evidence.trust import units_trusted
 from atonc.machine.hw.units.arith import ROWS
 
 ONE_PASS, TWO_PASSES = "codes of fewer bits in one pass", "high and low bytes"

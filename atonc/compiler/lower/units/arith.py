@@ -24,9 +24,9 @@ from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.select.rules import SCALES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
-from atonc.machine.hw.fixed import finish, shift_right_rounded
 from atonc.machine.hw.limits import MOST_TABLE_SHIFT, WIDE_PAIR_SHIFT
 from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.stream import finish, shift_right_rounded
 from atonc.machine.hw.units.arith import AFFINE, CLIP, MULTIPLY, ROWS, WINDOW_ROWS, ArithConfig
 
 Array = NDArray[Any]
