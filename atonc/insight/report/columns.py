@@ -12,7 +12,7 @@ from atonc.machine.base.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Column:
+class LayerColumn:
     key: str  # in JSON, with its unit
     title: str  # with its unit: above the column, or behind the figure
     of: Callable[[LayerView], float]
@@ -26,13 +26,13 @@ class Column:
 
 
 COLUMNS = (
-    Column("cycles", "cycles", lambda layer: layer.cycles),
-    Column("practical_cycles", "cycles at the practical bound", lambda layer: layer.practical_cycles, first=False),
-    Column("absolute_cycles", "cycles at the absolute bound", lambda layer: layer.absolute_cycles, first=False),
-    Column("times_limit", "x limit", lambda layer: round(layer.times_limit, 3), digits=2, adds=False, window=1100),
-    Column("lost_cycles", "cycles beyond the practical bound", lambda layer: layer.lost_cycles, first=False),
-    Column("energy_uj", "uJ", lambda layer: round(layer.energy_uj, 6), digits=2, window=1700),
-    Column("macs_per_cycle", "MAC/cycle", lambda layer: round(layer.macs_per_cycle, 3), digits=1, adds=False),
+    LayerColumn("cycles", "cycles", lambda layer: layer.cycles),
+    LayerColumn("practical_cycles", "cycles at the practical bound", lambda layer: layer.practical_cycles, first=False),
+    LayerColumn("absolute_cycles", "cycles at the absolute bound", lambda layer: layer.absolute_cycles, first=False),
+    LayerColumn("times_limit", "x limit", lambda layer: round(layer.times_limit, 3), digits=2, adds=False, window=1100),
+    LayerColumn("lost_cycles", "cycles beyond the practical bound", lambda layer: layer.lost_cycles, first=False),
+    LayerColumn("energy_uj", "uJ", lambda layer: round(layer.energy_uj, 6), digits=2, window=1700),
+    LayerColumn("macs_per_cycle", "MAC/cycle", lambda layer: round(layer.macs_per_cycle, 3), digits=1, adds=False),
 )
 
 
