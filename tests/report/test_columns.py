@@ -28,7 +28,7 @@ class Shown:
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
     """A row more, as if it stood in the list."""
-    more = columns.Column("weight_of_names_grams", "grams", lambda layer: 7.25 * bool(layer.steps), digits=2)
+    more = columns.LayerColumn("weight_of_names_grams", "grams", lambda layer: 7.25 * bool(layer.steps), digits=2)
     monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, more))
     monkeypatch.setattr("atonc.insight.report.html.network.COLUMNS", columns.COLUMNS)
     network = view(GRAPHS["pointwise"]())

@@ -137,11 +137,18 @@ def read_saved(network: CompiledNetwork, kinds: Mapping[int, str]) -> Saved | No
     path = network.directory / f"{network.stem}_program.json"
     try:
         return _saved(json.loads(read_file(path, MAX_BYTES)), kinds)
-    except (InputError, ValueError, TypeError, LookupError, RecursionError):
+    except (InputError, ValueError, RecursionError):
         return None
 
 
 def _saved(root: Any, kinds: Mapping[int, str]) -> Saved:
+    try:
+        return _checked(root, kinds)
+    except (AttributeError, LookupError, TypeError) as wrong:  # something else where we write objects and lists
+        raise ValueError("not as it was written") from wrong
+
+
+def _checked(root: Any, kinds: Mapping[int, str]) -> Saved:
     steps = {_typed(int, row["number"]): row for row in _rows(root["steps"])}
     if {number: _typed(str, row["kind"]) for number, row in steps.items()} != dict(kinds):
         raise ValueError("another build")

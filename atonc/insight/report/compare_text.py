@@ -61,20 +61,20 @@ def document(found: Comparison, verbose: bool = False) -> doc.Document:
         if view.basis == PREDICTED
     ]
     sections = [
-        doc.Section("", told),
-        doc.Section("", [doc.Table(FIGURES, found.figures, titles=True, indent=0), *bands]),
+        doc.Chapter("", told),
+        doc.Chapter("", [doc.Table(FIGURES, found.figures, titles=True, indent=0), *bands]),
     ]
     if found.outputs:
         title = "outputs for the same inputs, both emulated (a step: the coarser of both quantisations)"
-        sections.append(doc.Section(title, list(map(_output_line, found.outputs))))
+        sections.append(doc.Chapter(title, list(map(_output_line, found.outputs))))
     pairs = found.layers if verbose else [pair for pair in found.layers if pair.difference][:_MOST]
     partners: list[doc.Block] = list(pairing_lines(found))
     if pairs:
         title = count(len(pairs), "pair") if verbose else f"the {len(pairs)} pairs of layers that differ most"
         table = doc.Table(PAIRS, pairs, titles=True, indent=0)
-        sections.append(doc.Section(f"{title}, paired by {found.paired_by} (milliseconds)", [table, *partners]))
+        sections.append(doc.Chapter(f"{title}, paired by {found.paired_by} (milliseconds)", [table, *partners]))
     else:
-        sections[-1] = doc.Section(sections[-1].title, [*sections[-1].blocks, *partners])
+        sections[-1] = doc.Chapter(sections[-1].title, [*sections[-1].blocks, *partners])
     names = " and ".join(dict.fromkeys(doc.short_name(view.model) for _, view in views))
     sides = ", ".join(f"{side} {view.latency_ms:.3f} ms {view.basis}{span_of(view, 3)}" for side, view in views)
     data = as_json(found)

@@ -202,7 +202,7 @@ class Only(StrEnum):
 
 
 @dataclass(frozen=True)
-class Section:
+class Chapter:
     title: str
     blocks: Sequence[Block]
     only: Only | None = None
@@ -218,7 +218,7 @@ class SummaryRow:
 @dataclass(frozen=True)
 class Document:
     line: str  # all of it in one line
-    sections: Sequence[Section] = ()
+    sections: Sequence[Chapter] = ()
     summary: Sequence[SummaryRow | None] = ()
     title: str = ""  # of its page
     said: str = ""  # below the title

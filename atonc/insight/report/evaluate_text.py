@@ -47,7 +47,7 @@ def document(found: Evaluation, page: str = "", all_changed: bool = False) -> do
     sides = {**data["figures"], **data["distances"], f"NPU-{found.yardstick}": data["differences"]}
     return doc.Document(
         f"{doc.short_name(found.model)}, {samples}: {by_side}{changed}",
-        [doc.Section("", [*blocks, *map(doc.Note, found.notes)], doc.Only.TEXT)],
+        [doc.Chapter("", [*blocks, *map(doc.Note, found.notes)], doc.Only.TEXT)],
         [*rows, doc.SummaryRow("written", page)],
         f"{found.model}: accuracy on {count(found.samples, 'sample')}",
         f"{count(found.samples, 'sample')}, metric {found.metric}; in brackets the 95 % interval",
@@ -64,18 +64,18 @@ def page(found: Evaluation, about: Mapping[str, str] | None = None, reports: Map
     """`about`: what more is to be said of when and with what it was made; `reports`: files beside the page, by what
     they are."""
     sections = [
-        doc.Section("Figures", [doc.Table(FIGURES, _figures(found), "Figures"), *map(doc.Note, found.notes)]),
-        doc.Section("Reports", [doc.Links(reports or {})]),
-        doc.Section("Precision against recall", list(_curves(found))),
-        doc.Section("Classes and answers", list(_confusion(found))),
-        doc.Section("Mistakes, the worst first", [_cards(found.worst)] if found.worst else []),
+        doc.Chapter("Figures", [doc.Table(FIGURES, _figures(found), "Figures"), *map(doc.Note, found.notes)]),
+        doc.Chapter("Reports", [doc.Links(reports or {})]),
+        doc.Chapter("Precision against recall", list(_curves(found))),
+        doc.Chapter("Classes and answers", list(_confusion(found))),
+        doc.Chapter("Mistakes, the worst first", [_cards(found.worst)] if found.worst else []),
     ]
     if found.yardstick:
         title = f"{count(len(found.changed), 'sample')} with another answer than the {found.yardstick} model's"
         rest = [doc.Note(f"The first {MOST_PICTURES} are shown; evaluation.json has all.")]
         cards = _cards(found.changed[:MOST_PICTURES]) if found.changed else doc.Note("None.")
-        sections.append(doc.Section(title, [cards, *(rest if len(found.changed) > MOST_PICTURES else [])]))
-    sections.append(doc.Section("What was evaluated", [doc.Terms({**found.origin, **(about or {})})]))
+        sections.append(doc.Chapter(title, [cards, *(rest if len(found.changed) > MOST_PICTURES else [])]))
+    sections.append(doc.Chapter("What was evaluated", [doc.Terms({**found.origin, **(about or {})})]))
     return document_page(replace(document(found), sections=sections))
 
 

@@ -200,9 +200,10 @@ def _coverage_data(network: NetworkView) -> dict[str, Any] | None:
 
 
 def layer_data(layer: LayerView) -> dict[str, Any]:
-    names = ("name", "op=kind", "nodes", "on", "epochs=steps", "shape", "macs", "milliseconds")
+    names = ("name", "op=kind", "nodes", "on", "epochs=steps", "shape", "macs")
     return {
         **fields_of(layer, *names),
+        "milliseconds": layer.milliseconds,
         **columns.figures(layer),
         "bound_by": dict(layer.bound_by),
         "limited_by": layer.limit.held_by if layer.limit else "",

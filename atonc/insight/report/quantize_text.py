@@ -54,7 +54,7 @@ TENSORS = (
 
 def document(result: Quantised, file: str, verbose: bool = False, page: str = "") -> doc.Document:
     """`file`: the int8 model; `page`: where the page is written."""
-    sections = [doc.Section("", [_said(result, file)], doc.Only.TEXT), *_sections(result, verbose)]
+    sections = [doc.Chapter("", [_said(result, file)], doc.Only.TEXT), *_sections(result, verbose)]
     chosen = result.chosen
     worst = min(result.outputs_db.values(), default=chosen.snr_db)
     predicted = "refused by the compiler" if chosen.milliseconds is None else f"{time_text(chosen)} predicted"
@@ -85,8 +85,8 @@ def page(result: Quantised, more: QuantizePageParts) -> bytes:
     return document_page(replace(found, sections=[*found.sections, *_more_sections(more)]))
 
 
-def _more_sections(more: QuantizePageParts) -> Iterator[doc.Section]:
-    yield doc.Section("Reports and files", [doc.Links(more.files or {})])
+def _more_sections(more: QuantizePageParts) -> Iterator[doc.Chapter]:
+    yield doc.Chapter("Reports and files", [doc.Links(more.files or {})])
     layers: list[doc.Block] = []
     if more.layers is not None:
         hint = (
@@ -109,8 +109,8 @@ def _more_sections(more: QuantizePageParts) -> Iterator[doc.Section]:
         layers += map(doc.Note, more.layers.notes)
     elif more.why_no_layers:
         layers = [doc.Note(f"What each layer loses is not known: {more.why_no_layers}.")]
-    yield doc.Section("Layers", layers)
-    yield doc.Section("What was quantised", [doc.Terms(more.origin)])
+    yield doc.Chapter("Layers", layers)
+    yield doc.Chapter("What was quantised", [doc.Terms(more.origin)])
 
 
 def _said(result: Quantised, file: str) -> str:
@@ -120,12 +120,12 @@ def _said(result: Quantised, file: str) -> str:
     return doc.head("model ", f"{result.source}: {kind} in {file} ({used})")
 
 
-def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Section]:
+def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
     steps = [step for step in result.steps if verbose or step.kept]
     title = "signal to noise against float, in dB (how much each step gains, 95 % of draws)"
-    yield doc.Section(title, [doc.Table(STEPS, steps, "Steps")])
+    yield doc.Chapter(title, [doc.Table(STEPS, steps, "Steps")])
     plot, front = _front_plot(result), doc.Table(FRONT, result.front, "Ways to quantise", numbered=True)
-    yield doc.Section("accuracy against predicted time", [plot, front] if plot else [front])
+    yield doc.Chapter("accuracy against predicted time", [plot, front] if plot else [front])
     if result.sizes:
         dots = [
             doc.ScatterDot(
@@ -135,10 +135,10 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Section]:
         ]
         sizes = doc.Table(SIZES, result.sizes, "Choices of bits, each measured", numbered=True)
         title = "accuracy against flash, weights of 4 bits two to a byte (against 8 bits, 95 % of draws)"
-        yield doc.Section(title, [doc.Scatter(dots, "flash (bytes)", "signal to noise (dB)"), sizes])
+        yield doc.Chapter(title, [doc.Scatter(dots, "flash (bytes)", "signal to noise (dB)"), sizes])
     if result.sizes and verbose:
         lost = "what the outputs lose if it alone has 4 bits"
-        yield doc.Section(
+        yield doc.Chapter(
             f"weights by tensor: bits, bytes, their own signal to noise, {lost}",
             [doc.Table(TENSORS, result.tensors, "Weights by tensor")],
         )
@@ -152,7 +152,7 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Section]:
             doc.Column[WidePoint]("tensors", lambda one: width_text(one, verbose), left=True),
         )
         title = "activations of 16 bits, each step with its price (gain over the step before, 95 % of draws)"
-        yield doc.Section(
+        yield doc.Chapter(
             title, [doc.Table(columns, points, "Steps of widening, each measured in the chip's arithmetic")]
         )
     blocks: list[doc.Block] = [f"output {name}: {snr:.2f} dB" for name, snr in result.outputs_db.items()]
@@ -160,7 +160,7 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Section]:
         shown = result.float_nodes if verbose else result.float_nodes[:MOST_NAMES]
         more = " ..." if len(result.float_nodes) > len(shown) else ""
         blocks.append(f"without an int8 form, or better in float: {', '.join(shown)}{more}")
-    yield doc.Section("", [*blocks, *(doc.Note(text, hint=True) for text in result.notes)])
+    yield doc.Chapter("", [*blocks, *(doc.Note(text, hint=True) for text in result.notes)])
 
 
 def _front_plot(result: Quantised) -> doc.Scatter | None:

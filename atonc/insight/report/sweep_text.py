@@ -76,7 +76,7 @@ def document(found: Sweep) -> doc.Document:
     rows = f"{count(len(found.results), 'row')}, {len(done)} compiled, {len(found.refused)} refused{best}"
     return doc.Document(
         f"{doc.short_name(found.file)}: {rows}",
-        [doc.Section("", blocks), *(doc.Section("", lines) for lines in refused)],
+        [doc.Chapter("", blocks), *(doc.Chapter("", lines) for lines in refused)],
         data=as_json(found),
         tables={"rows": [_flat(found, result) for result in found.results]},
         plot=_plot(found, time),

@@ -53,7 +53,7 @@ METRICS = (
 
 
 def document(
-    found: Validation, min_cosine: float, again: Callable[..., str] | None = None, more: Sequence[doc.Section] = ()
+    found: Validation, min_cosine: float, again: Callable[..., str] | None = None, more: Sequence[doc.Chapter] = ()
 ) -> doc.Document:
     """`again`: another verb on the same model, as a command; `more`: all figures, instead of a row for each output."""
     failed = list(complaints(found, min_cosine))
@@ -65,7 +65,7 @@ def document(
     without = ("ratio", "spread", "judged")
     return doc.Document(
         f"{verdict}: {count(found.samples, 'sample')} emulated, against {reference}{cosine}",
-        more or [doc.Section("", list(_short(found, min_cosine)))],
+        more or [doc.Chapter("", list(_short(found, min_cosine)))],
         list(_summary(found, failed, again)) if again is not None else (),
         tables={
             "outputs": [{key: value for key, value in one.items() if key not in without} for one in outputs],
@@ -135,7 +135,7 @@ def lines(found: Validation, min_cosine: float = MIN_COSINE, layers: bool = Fals
     return doc.lines(doc.Document("", list(sections(found, min_cosine, layers))))
 
 
-def sections(found: Validation, min_cosine: float = MIN_COSINE, every: bool = False) -> Iterator[doc.Section]:
+def sections(found: Validation, min_cosine: float = MIN_COSINE, every: bool = False) -> Iterator[doc.Chapter]:
     """All figures; `every`: of layers that are as they should be, too."""
     rows: list[Row] = []
     for output in found.outputs:
@@ -147,11 +147,11 @@ def sections(found: Validation, min_cosine: float = MIN_COSINE, every: bool = Fa
     blocks: list[doc.Block] = [title, *(f"note: {note}" for note in found.notes), _metrics(rows)]
     if any(output.spread for output in found.outputs[:1]):
         blocks.append(f"(indented: how far other kernels are from {found.reference}; {MARGIN} times that passes)")
-    yield doc.Section("", blocks)
+    yield doc.Chapter("", blocks)
     if (a := found.accuracy) is not None:
         text = f"{a.program / a.samples:.2%} on the emulator, {a.reference / a.samples:.2%} with {found.reference}"
-        yield doc.Section("", [f"accuracy by label, {count(a.samples, 'sample')}: {text}"])
-    yield doc.Section("", list(_layers(found, every)))
+        yield doc.Chapter("", [f"accuracy by label, {count(a.samples, 'sample')}: {text}"])
+    yield doc.Chapter("", list(_layers(found, every)))
 
 
 def _layers(found: Validation, every: bool) -> Iterator[str]:
