@@ -10,8 +10,8 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.select import rules
-from atonc.compiler.select.choose import _blamed
 from atonc.compiler.select.cycles import _assumed_starts, _outline, _without_table
+from atonc.compiler.select.enumerate import blamed as blame
 from atonc.compiler.select.form import RefusedForm
 from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.units.arith import ArithConfig
@@ -67,5 +67,5 @@ def test_who_was_possible_is_blamed_before_who_was_not(
 ) -> None:
     blamed: RefusedForm | None = None
     for one in refusals:
-        blamed = _blamed(blamed, one, last)
+        blamed = blame(blamed, one, last)
     assert blamed == said

@@ -25,8 +25,8 @@ from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.schedule.types import LoweredOperator
 from atonc.compiler.select import rules
 from atonc.compiler.select.affinity import NO_AFFINITY, Affinity, chosen_by_user
-from atonc.compiler.select.choose import attempt
 from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
+from atonc.compiler.select.enumerate import attempt
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass

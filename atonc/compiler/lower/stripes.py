@@ -21,7 +21,7 @@ from atonc.compiler.lower.registry import recipe_for
 from atonc.compiler.lower.semantics.sums import Roundings, roundings
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import Draw, attempt
+from atonc.compiler.select.enumerate import Draw, attempt
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Evidence, Rule, Severity
@@ -72,7 +72,7 @@ def _whole(op: Op, context: Context) -> list[TaskGroup]:
     return recipe(op, context)
 
 
-def _forms(context: Context, draws: Sequence[Draw[Context]]) -> list[Form] | RefusedForm:
+def _forms(context: Context, draws: Sequence[Draw]) -> list[Form] | RefusedForm:
     """One behind the other, above the context."""
     above, found = context.draft(), list[Form]()
     for draw in draws:

@@ -1,7 +1,7 @@
 """What is worth what: every tuned number of the compiler, with the reason for it.
 
 Forms of the same rank are compared by one figure, `objective`: cycles, and on top of them a price of error and a price
-of memory. Why one rank comes before another, whatever it costs, is in preferences.py. Inside a form, before there
+of memory. Why one row comes before another, whatever it costs, stands at its decision. Inside a form, before there
 are tasks to count cycles of, the same prices are bounds:
 
 - error: settings that are `CLOSER` to exact arithmetic may take up to `CHEAP` times as long, and any layer may take

@@ -32,7 +32,7 @@ class Draft(Protocol):
     def draft(self) -> Self: ...
     def branch(self) -> Self: ...
     def done(self, groups: Iterable[TaskGroup]) -> Form: ...
-    def take(self, form: Form) -> list[TaskGroup]: ...
+    def take(self, form: Form | RefusedForm) -> list[TaskGroup]: ...
 
 
 class RowStep(Protocol):
@@ -56,6 +56,10 @@ class Found:
     form: Form
     refused: tuple[RefusedForm, ...] = ()
     beaten: tuple[Alternative, ...] = ()
+
+    @classmethod
+    def of(cls, form: Form) -> Found:
+        return cls(form, form.refused, form.alternatives)
 
     def after(self, refused: Iterable[RefusedForm]) -> Found:
         return Found(self.form, (*refused, *self.refused), self.beaten)
@@ -82,6 +86,20 @@ class Later:
     steps: Steps
 
 
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A row whose tasks a function makes."""
+
+    draw: Draw
+
+    def prepare(self, subject: Any, draft: Any) -> Drawing:
+        return self
+
+    def build(self, draft: Any) -> list[TaskGroup]:
+        return self.draw(draft)
+
+
+Draw = Callable[[Any], list[TaskGroup]]
 Steps = tuple[RowStep, ...]
 Outcome = Found | RefusedForm
 Deciding = Generator[Any, Outcome, Outcome]
@@ -221,7 +239,7 @@ def enumerated(subject: Any, below: Draft, decisions: Sequence[Decision]) -> Out
         if state is not None:  # down: to the next decision, or to the tasks
             try:
                 asked, state = _next_decision(state, decisions)
-                outcome = None if asked else Found(_built(state))
+                outcome = None if asked else Found.of(_built(state))
                 open_decisions += [(asked, state)] if asked else []
             except Refusal as refusal:
                 outcome = refusal.refused
@@ -247,6 +265,18 @@ def enumerated(subject: Any, below: Draft, decisions: Sequence[Decision]) -> Out
             state = _prepared(before, row)
         except Refusal as refusal:
             outcome = refusal.refused
+
+
+def attempt(below: Draft, draw: Draw) -> Form | RefusedForm:
+    """A row by itself, as a value."""
+    found = enumerated(Drawing(draw), below, ())
+    return found if isinstance(found, RefusedForm) else found.form
+
+
+def chosen(below: Draft, deciding: Deciding) -> list[TaskGroup]:
+    """The tasks of what one decision takes; `below` takes all that belongs to them."""
+    found = enumerated(None, below, (lambda subject, draft: deciding,))
+    return below.take(found if isinstance(found, RefusedForm) else found.whole)
 
 
 def _next_decision(state: _State, decisions: Sequence[Decision]) -> tuple[Deciding | None, _State]:

@@ -119,7 +119,7 @@ class Alternative:
 
 
 class Refusal(Exception):
-    """How a recipe leaves what it cannot finish; `select.choose.attempt` makes a value of it."""
+    """How a recipe leaves what it cannot finish; `select.enumerate` makes a value of it."""
 
     def __init__(self, rule: Rule, seen: str, limit: str, remedy: str) -> None:
         super().__init__(rule, seen, limit, remedy)

@@ -173,7 +173,7 @@ def _rows(part: Part, row: int, count: int) -> Part:
 
 def least_cycles(groups: Sequence[TaskGroup], target: Target) -> float:
     """A bound that knows no banks: the longest stream of every epoch or its constants from flash, and a usual epoch.
-    It ranks slices and bands (`preferences.SHORTER_STREAMS`); what a form takes is `Form.cycles`."""
+    It ranks slices and bands (`depthwise.SHORTER_STREAMS`); what a form takes is `Form.cycles`."""
     return sum(_epoch_cycles(tasks, target.machine) for tasks in packed(groups, target.trust))
 
 

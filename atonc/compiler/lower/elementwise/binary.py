@@ -65,8 +65,7 @@ from atonc.compiler.ops.values import same_codes
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import choose, in_order
-from atonc.compiler.select.preferences import IN_THE_UNIT
+from atonc.compiler.select.enumerate import Drawing, chosen, first
 from atonc.compiler.select.rules import DIV_RECIPROCAL, ELEMENTWISE, MUL_CONSTANT
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.units.arith import ArithConfig
@@ -171,8 +170,8 @@ def lower_elementwise(op: Op, context: Context) -> list[TaskGroup]:
     if block is None or lines is None:
         return _of_two(op, context)
     by_channel = partial(channel_steps, op, varying=varying[0], block=block, lines=lines)
-    others = [partial(_of_two, op)] if streamable else []
-    return choose(context, in_order(IN_THE_UNIT, [by_channel, *others]))
+    others = [partial(_of_two, op)] if streamable else []  # a stream of constants is read for every pixel
+    return chosen(context, first((Drawing(draw),) for draw in (by_channel, *others)))
 
 
 def _of_two(op: Op, context: Context) -> list[TaskGroup]:

@@ -47,8 +47,7 @@ from atonc.compiler.plan.flow import EACH_ELEMENT, TaskFlow
 from atonc.compiler.plan.policy import PIXELS_PER_COPY, TURNS_PER_ROW
 from atonc.compiler.plan.streams import Area, Frames, engine, in_frames
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import choose, in_order
-from atonc.compiler.select.preferences import FEWEST_UNITS
+from atonc.compiler.select import enumerate as rows
 from atonc.compiler.select.rules import PRELU_SLOPES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED
@@ -259,7 +258,7 @@ def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
     form = prelu_form(op, context)
     signs_first = replace(form, negative=form.negative.signs_first)
     draws = [lambda draft: _steps(op, draft, form), lambda draft: _steps(op, draft, signs_first)]
-    return choose(context, in_order(FEWEST_UNITS, draws))
+    return rows.chosen(context, rows.first((rows.Drawing(draw),) for draw in draws))  # signs take a unit of their own
 
 
 def prelu_form(op: Op, context: Context) -> Prelu:

@@ -31,7 +31,7 @@ from atonc.compiler.plan.policy import MAX_CHAINS
 from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.plan.types import BufferKind
-from atonc.compiler.select.choose import Way, choose
+from atonc.compiler.select.enumerate import Drawing, cheapest, chosen
 from atonc.compiler.select.rules import BROADCAST
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
@@ -196,7 +196,7 @@ def in_parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: 
         before = [group for groups, _ in found for group in groups]
         return [*before, *_parts(op, context, (found[0][1], found[1][1]), wire)]
 
-    return choose(context, [Way(as_stored, AS_STORED), Way(repeated, IN_A_ROW)])
+    return chosen(context, cheapest([(AS_STORED, (Drawing(as_stored),)), (IN_A_ROW, (Drawing(repeated),))]))
 
 
 def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wire) -> list[TaskGroup]:

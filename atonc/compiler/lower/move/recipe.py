@@ -28,7 +28,7 @@ from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring, pack, placeable
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import attempt
+from atonc.compiler.select.enumerate import attempt
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import CPU_GATHER, LAYOUT, MOVE_CONSTANT, MOVE_TYPES, NO_EVIDENCE, PAD_TYPE
 

@@ -42,7 +42,7 @@ from atonc.compiler.plan.flow import EachWindow, TaskFlow, Unfollowing
 from atonc.compiler.plan.policy import WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, Loop, engine
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.choose import attempt
+from atonc.compiler.select.enumerate import attempt
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import (
     LAYOUT,

@@ -67,9 +67,8 @@ from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP, objective
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.schedule.passes import ONE_PASS as ONE_PASS_WANTED
-from atonc.compiler.select.choose import Draw, Offer, attempt, choose, in_order, take_best
+from atonc.compiler.select.enumerate import Draw, Drawing, Found, attempt, chosen, first
 from atonc.compiler.select.form import Form, RefusedForm, Semantics
-from atonc.compiler.select.preferences import AS_STORED
 from atonc.compiler.select.rules import (
     COARSE,
     CONV_MODE,
@@ -121,7 +120,7 @@ def lower_layer(op: Op, context: Context, weights: Tensor) -> list[TaskGroup]:
     def two_passes(draft: Context) -> list[TaskGroup]:
         """With high bytes that have no sign, or with signed ones."""
         draws = [partial(_in_two_passes, op, weights, unsigned) for unsigned in signs]
-        return choose(draft, in_order(AS_STORED, draws), blame_last=True)
+        return chosen(draft, first(((Drawing(draw),) for draw in draws), blame_last=True))
 
     return _cheapest(context, {ONE_PASS: one_pass, TWO_PASSES: two_passes}, blamed=TWO_PASSES, unsaid=TWO_PASSES)
 
@@ -134,18 +133,20 @@ def _in_two_passes(op: Op, weights: Tensor, unsigned: bool, context: Context) ->
     return _cheapest(context, draws, blamed=TWO_LAYERS)
 
 
-def _cheapest(context: Context, draws: Mapping[str, Draw[Context]], blamed: str, unsaid: str = "") -> list[TaskGroup]:
+def _cheapest(context: Context, draws: Mapping[str, Draw], blamed: str, unsaid: str = "") -> list[TaskGroup]:
     """By what choices compare, with errors of 16 bits weighed as such. `blamed`: whose refusal is the answer where all
     are refused; `unsaid`: whose is not kept else."""
     tried = {label: attempt(context, draw) for label, draw in draws.items()}
-    offers = list[Offer]()
-    for label, form in tried.items():
-        if isinstance(form, Form):
-            price = objective(form.cycles, form.error / WIDE_STEP, form.scratch_bytes, form.target.machine)
-            offers.append(Offer(form, label, price))
-        elif label != unsaid:
-            context.refused.append(form)
-    return take_best(context, offers) if offers else context.take(tried[blamed])
+    offers = [(label, Found.of(form)) for label, form in tried.items() if isinstance(form, Form)]
+    if not offers:
+        return context.take(tried[blamed])
+    context.refused += [one for label, one in tried.items() if isinstance(one, RefusedForm) and label != unsaid]
+    label, found = min(offers, key=lambda offer: _price(offer[1].form))
+    return context.take(found.over(label, offers).whole)
+
+
+def _price(form: Form) -> float:
+    return objective(form.cycles, form.error / WIDE_STEP, form.scratch_bytes, form.target.machine)
 
 
 # --------------------------------------------------------------------------------------------- a layer for each half

@@ -17,14 +17,22 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select import form as form_module
-from atonc.compiler.select.choose import Draw, Offer, Way, attempt, choose, in_order, take_best
-from atonc.compiler.select.enumerate import enumerated
+from atonc.compiler.select.enumerate import (
+    Draw,
+    Drawing,
+    Found,
+    Steps,
+    attempt,
+    cheapest,
+    cheapest_of,
+    chosen,
+    enumerated,
+    first,
+)
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
-from atonc.compiler.select.preferences import Preference
 from atonc.compiler.select.rules import CONV_LINES, CONV_MODE
 from tests.lower import harness
 
-ORDER = Preference("first", "it is the first")
 TOO_LARGE = RefusedForm(CONV_MODE, "too large", "smaller", "make it smaller")
 TOO_WIDE = RefusedForm(CONV_LINES, "too wide", "narrower", "make it narrower")
 
@@ -44,7 +52,7 @@ def state(context: Context) -> tuple[dict[str, object], ...]:
     return tuple(map(dict, (context.buffers, context.aliases, context.shifted_copies, context.semantics)))
 
 
-def way(label: str, elements: int = 8, refused: RefusedForm | None = None, error: float = 0.25) -> Draw[Context]:
+def way(label: str, elements: int = 8, refused: RefusedForm | None = None, error: float = 0.25) -> Draw:
     """Writes something of every kind into its draft, then works or not."""
 
     def build(context: Context) -> list[TaskGroup]:
@@ -60,6 +68,14 @@ def way(label: str, elements: int = 8, refused: RefusedForm | None = None, error
         return [b.alone()]
 
     return build
+
+
+def rows(*draws: Draw) -> list[Steps]:
+    return [(Drawing(draw),) for draw in draws]
+
+
+def competing(*draws: Draw) -> list[tuple[str, Steps]]:
+    return [("", row) for row in rows(*draws)]
 
 
 def titles(groups: list[TaskGroup]) -> list[str]:
@@ -95,18 +111,14 @@ def test_the_first_form_that_works_is_taken_and_later_ones_are_not_tried() -> No
         tried.append("never")
         return []
 
-    assert titles(choose(context, in_order(ORDER, [way("a", refused=TOO_LARGE), way("b"), never]))) == ["b"]
+    assert titles(chosen(context, first(rows(way("a", refused=TOO_LARGE), way("b"), never)))) == ["b"]
     assert context.refused == [TOO_LARGE] and not tried
     assert not [name for name in context.buffers if name.startswith("a#")]
 
 
-def ways(*draws: Draw[Context]) -> list[Way[Context]]:
-    """All of one rank."""
-    return [Way(draw) for draw in draws]
-
-
 def test_the_cheapest_form_is_taken_and_the_first_of_equals() -> None:
-    assert titles(choose(Context(harness.facts(graph())), ways(way("a", 4096), way("b", 512), way("c", 512)))) == ["b"]
+    three = competing(way("a", 4096), way("b", 512), way("c", 512))
+    assert titles(chosen(Context(harness.facts(graph())), cheapest(three))) == ["b"]
 
 
 def test_cycles_error_and_memory_have_a_price() -> None:
@@ -114,7 +126,8 @@ def test_cycles_error_and_memory_have_a_price() -> None:
     assert isinstance(form, Form) and form.scratch_bytes == 512
     scratch = 512 * policy.scratch_byte_cycles(harness.TARGET.machine)
     assert form.cost == form.cycles + 2.0 * policy.ERROR_CODE_CYCLES + scratch
-    closer = choose(Context(harness.facts(graph())), ways(way("a", 512, error=2.0), way("b", 4096, error=0.5)))
+    both = competing(way("a", 512, error=2.0), way("b", 4096, error=0.5))
+    closer = chosen(Context(harness.facts(graph())), cheapest(both))
     assert titles(closer) == ["b"]
 
 
@@ -122,19 +135,40 @@ def test_cycles_are_worked_out_only_where_forms_compete(monkeypatch: pytest.Monk
     asked: list[int] = []
     counted = form_module.cycles_of
     monkeypatch.setattr(form_module, "cycles_of", lambda *given: asked.append(1) or counted(*given))
-    choose(Context(harness.facts(graph())), in_order(ORDER, [way("a"), way("b")]))
+    chosen(Context(harness.facts(graph())), first(rows(way("a"), way("b"))))
     assert not asked
-    choose(Context(harness.facts(graph())), ways(way("a"), way("b")))
+    chosen(Context(harness.facts(graph())), cheapest(competing(way("a"), way("b"))))
     assert len(asked) == 2
 
 
-def test_a_rank_stands_above_cost_and_says_why() -> None:
+def test_what_was_preferred_says_to_what_and_why() -> None:
     context = Context(harness.facts(graph()))
     slow, fast = (attempt(context, way(label, size)) for label, size in (("a", 4096), ("b", 512)))
     assert isinstance(slow, Form) and isinstance(fast, Form) and fast.cycles < slow.cycles
-    assert titles(take_best(context, [Offer(fast, "fast", 1.5, ORDER), Offer(slow, "slow", 1.0, ORDER)])) == ["a"]
-    (alternatives,) = context.alternatives
-    assert (alternatives.label, alternatives.chosen, alternatives.because) == ("fast", "slow", ORDER.because)
+    found = Found.of(slow).over("slow", [("slow", Found.of(slow)), ("fast", Found.of(fast))], "an order")
+    assert titles(context.take(found.whole)) == ["a"]
+    (other,) = context.alternatives
+    assert (other.label, other.chosen, other.because, other.form) == ("fast", "slow", "an order", fast)
+
+
+def test_a_row_that_cannot_win_is_built_when_somebody_asks() -> None:
+    """Rows come by their bounds; the dear one has a draft only then, and the answer is the same form."""
+    built: list[str] = []
+
+    def noted(label: str, elements: int) -> Draw:
+        def draw(context: Context) -> list[TaskGroup]:
+            built.append(label)
+            return way(label, elements)(context)
+
+        return draw
+
+    context = Context(harness.facts(graph()))
+    few, many = rows(noted("few", 512), noted("many", 4096))
+    found = enumerated(None, context, (lambda subject, draft: cheapest_of([("many", many, 1e9), ("few", few, 0.0)]),))
+    assert isinstance(found, Found) and built == ["few"]
+    (other,) = found.beaten
+    assert (other.label, other.chosen, other.built, other.least_cycles) == ("many", "few", None, 1e9)
+    assert other.form is not None and built == ["few", "many"] and other.form.cycles > found.form.cycles
 
 
 def test_scratch_that_lives_one_after_the_other_counts_once() -> None:
@@ -156,7 +190,7 @@ def test_without_any_form_a_refusal_is_the_answer(blame_last: bool, blamed: Refu
     context = Context(harness.facts(graph()))
     before = state(context)
     draws = [way("a", refused=TOO_LARGE), way("b", refused=TOO_WIDE)]
-    form = attempt(context, lambda draft: choose(draft, in_order(ORDER, draws), blame_last=blame_last))
+    form = attempt(context, lambda draft: chosen(draft, first(rows(*draws), blame_last=blame_last)))
     assert form == blamed and state(context) == before
 
 
@@ -173,10 +207,10 @@ def test_drafts_see_what_is_below_them() -> None:
 
 def test_reasons_of_nested_choices_travel_with_the_form() -> None:
     def nested(context: Context) -> list[TaskGroup]:
-        return choose(context, in_order(ORDER, [way("a", refused=TOO_WIDE), way("b")]))
+        return chosen(context, first(rows(way("a", refused=TOO_WIDE), way("b"))))
 
     draws = [way("z", refused=TOO_LARGE), nested]
-    form = attempt(Context(harness.facts(graph())), lambda draft: choose(draft, in_order(ORDER, draws)))
+    form = attempt(Context(harness.facts(graph())), lambda draft: chosen(draft, first(rows(*draws))))
     assert isinstance(form, Form) and form.refused == (TOO_LARGE, TOO_WIDE)
 
 
