@@ -276,16 +276,16 @@ _POOLS = (POOL_SHAPE, LAYOUT, POOL_DILATION, *_BYTES)
 _MEANS = (MEAN, MEAN_STEEP, SCALES)
 _MAXIMA = (POOL_WINDOW, POOL_LINES, POOL_PICTURE, PICTURE)
 
-# which rules may send an operator that has a recipe to the CPU, by the module of the recipe
+# which rules may send an operator that has a recipe to the CPU: of its kind, or else of the module of the recipe
 MAY_REFUSE: Mapping[str, tuple[Rule, ...]] = {
     "conv.recipe": _CONVOLUTION,
-    "elementwise.division": (BROADCAST, DIV_RECIPROCAL, ELEMENTWISE, SCALES, *_BYTES),
+    "div": (BROADCAST, DIV_RECIPROCAL, ELEMENTWISE, SCALES, *_BYTES),
     "elementwise.binary": (BROADCAST, ELEMENTWISE, MUL_CONSTANT, SCALES, *_BYTES),
     "elementwise.function": (TABLE_ERROR, *_BYTES),
-    "elementwise.prelu": (PRELU_SLOPES, TABLE_ERROR, *_BYTES),
+    "prelu": (PRELU_SLOPES, TABLE_ERROR, *_BYTES),
     "move.recipe": (*_MOVES, CPU_GATHER, PAD_TYPE),
     "pool.recipe": (*_POOLS, *_MEANS, *_MAXIMA, POOL_AXES),
     "product.recipe": (PRODUCT_UNPROVEN, PRODUCT_SMALL, PRODUCT_DEPTH, PRODUCT_SHAPE, CONV_MODE, *_BYTES),
-    "resize.nearest": (RESIZE_NEAREST, *_MOVES),
-    "resize.linear": (RESIZE_LINEAR, BY_NATURE["resize_linear"], *_BYTES),
+    "resize_nearest": (RESIZE_NEAREST, *_MOVES),
+    "resize_linear": (RESIZE_LINEAR, BY_NATURE["resize_linear"], *_BYTES),
 }

@@ -33,7 +33,8 @@ def operator_info(kind: str) -> OperatorInfo:
     if recipe is not None:
         module = recipe.__module__.removeprefix("atonc.compiler.lower.")
         where = CPU if kind in _ON_REQUEST else NPU
-        return OperatorInfo(kind, where, rules.MAY_REFUSE[module], _ON_REQUEST.get(kind, ""))
+        found = rules.MAY_REFUSE.get(kind) or rules.MAY_REFUSE[module]
+        return OperatorInfo(kind, where, found, _ON_REQUEST.get(kind, ""))
     if kind in _FOLDED:
         return OperatorInfo(kind, FOLDED, (rules.NO_RECIPE,), "folded into its neighbours or into constants")
     if kind in rules.BY_NATURE:
