@@ -36,6 +36,7 @@ from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
 from atonc.compiler.schedule.pack import packed
+from atonc.compiler.select.cycles import cycles_of
 from atonc.compiler.select.enumerate import Deciding, Found, cheapest_of
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles.hardware import CONTROLLER
@@ -203,7 +204,7 @@ SAME_BITS = frozenset(
         *(label for labels in _COUNTED for label in labels.values()),
     }
 )
-LEAST_WORDS = 150  # of a program for one convolution with its ARITH and three engines; the least seen are 163
+LEAST_WORDS = 140  # of a program for one convolution with its ARITH and three engines; the least seen are 145
 POOLED = 8  # channels of a frame that a POOL takes
 POOLING = ("mean", "max_pool", "average_pool")
 
@@ -245,6 +246,13 @@ class LanePiece:
     tiling: Tiling
     first: int  # set of kernels
     sets: int
+
+    def meets(self, other: LanePiece) -> bool:
+        """Whether both write into some word of the bus for sure: the same rows, and channels that lie together."""
+        if not self.target == other.target == self.job.target:
+            return False
+        one, two = ((p.job.first + p.first * p.tiling.kernels, p.sets * p.tiling.kernels) for p in (self, other))
+        return meeting(self.target, one, two)
 
     @cached_property
     def cycles(self) -> int:
@@ -297,20 +305,48 @@ def _lanes(chains: Chains, draft: Context) -> Deciding:
         if isinstance(found, Found):
             return found
     ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
-    least = partial(_least_cycles, draft.facts.target, draft.facts.resident)
-    rows = [(label, (Lanes(layer, groups, drawn),), least(groups)) for label, groups in ways]
+    different = {tuple(tuple(map(id, group)) for group in groups): (label, groups) for label, groups in reversed(ways)}
+    least = partial(_least_cycles, layer, draft.facts.target, draft.facts.resident)
+    around = cycles_of((*draft.before, *draft.behind), draft.buffers, draft.facts.target)
+    rows = [
+        (label, (Lanes(layer, groups, drawn),), around + least(groups))
+        for label, groups in reversed(different.values())
+    ]
     return (yield from cheapest_of(rows))
 
 
-def _least_cycles(target: Target, resident: bool, groups: Groups) -> float:
-    """Cycles that no program of these pieces is below: the longest piece of every epoch, or its kernels from where they
-    are meant to lie, and what starts it."""
+def _least_cycles(layer: ConvLayer, target: Target, resident: bool, groups: Groups) -> float:
+    """Cycles that no program of these pieces is below: of their units or of their kernels from where they are meant to
+    lie, and what starts the epochs."""
     machine = target.machine
     flash = 0.0 if resident else machine.flash_byte_cycles
     word = machine.timing.controller_word if target.programmed_by == CONTROLLER else 0.0
-    longest = (max(*(piece.cycles for piece in group), flash * sum(map(_kernel_bytes, group))) for group in groups)
-    pieces = sum(map(len, groups))
-    return sum(longest) + machine.timing.epoch * len(groups) + word * LEAST_WORDS * pieces
+    cycles = 0.0
+    for some in (apart for group in groups for apart in _apart(group)):
+        longest = _longest_of_epochs(layer, some)
+        fetched = flash * sum(map(_kernel_bytes, some))
+        cycles += max(sum(longest), fetched) + machine.timing.epoch * len(longest) + word * LEAST_WORDS * len(some)
+        if len(longest) == 1:  # its first kernels come before anything else
+            cycles += min(longest[0], fetched) / max(piece.sets * piece.tiling.passes for piece in some)
+    return cycles
+
+
+def _apart(group: Sequence[LanePiece]) -> list[list[LanePiece]]:
+    """Pieces that may share epochs: those of each job for itself, where all write into the same words."""
+    jobs = dict.fromkeys(piece.job for piece in group)
+    pairs = ((one, other) for one, other in combinations(group, 2) if one.job is not other.job)
+    if not all(one.meets(other) for one, other in pairs):
+        return [list(group)]
+    return [[piece for piece in group if piece.job is job] for job in jobs]
+
+
+def _longest_of_epochs(layer: ConvLayer, pieces: Sequence[LanePiece]) -> list[int]:
+    """Cycles of the longest piece of each epoch, if every epoch were full: there are no fewer, and none is shorter."""
+    units = min(piece.tiling.units for piece in pieces)
+    ariths = min(_ariths(layer, piece.job) for piece in pieces)
+    needed = {"CONVACC": units, "ARITH": ariths, "STRENG": units + 2}  # features, kernels of each unit, results
+    at_once = max(1, min(UNITS[kind] // count for kind, count in needed.items()))
+    return sorted((piece.cycles for piece in pieces), reverse=True)[::at_once]
 
 
 def _kernel_bytes(piece: LanePiece) -> float:
