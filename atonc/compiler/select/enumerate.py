@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from math import inf
 from typing import Any, Protocol, Self
 
@@ -152,8 +152,8 @@ def tried(
 
 
 def cheapest_of(rows: Sequence[tuple[str, Steps, float]]) -> Deciding:
-    """The same of rows that take at least so many cycles each: those that cannot cost less than what was found by then
-    are not built before somebody asks for them."""
+    """The row that costs least, the first of equals, of some that take at least so many cycles each: those that cannot
+    cost less than what was found by then are not built before somebody asks for them."""
     order = sorted(range(len(rows)), key=lambda k: rows[k][2])
     found: dict[int, Found] = {}
     refused: dict[int, RefusedForm] = {}
@@ -173,7 +173,7 @@ def cheapest_of(rows: Sequence[tuple[str, Steps, float]]) -> Deciding:
             lowest = min(lowest, outcome.form.cost) if len(rows) > 1 else lowest
     others = [refused[k] for k in sorted(refused)]
     if not found:
-        return others[0]
+        return reduce(partial(blamed, last=False), others)
     chosen = min(sorted(found), key=lambda k: found[k].form.cost) if len(found) > 1 else next(iter(found))
     label, best_form = rows[chosen][0], found[chosen].form
     beaten = [
@@ -232,8 +232,12 @@ class _Alone:
 
 def enumerated(subject: Any, below: Draft, decisions: Sequence[Decision]) -> Outcome:
     """What the decisions make of a subject; `below` takes nothing over."""
+    return _decided(_State(subject, below.draft(), 0), decisions)
+
+
+def _decided(begin: _State, decisions: Sequence[Decision]) -> Outcome:
     open_decisions: list[tuple[Deciding, _State]] = []
-    state: _State | None = _State(subject, below.draft(), 0)
+    state: _State | None = begin
     outcome: Any = None
     while True:
         if state is not None:  # down: to the next decision, or to the tasks
@@ -259,7 +263,7 @@ def enumerated(subject: Any, below: Draft, decisions: Sequence[Decision]) -> Out
             outcome = refusal.refused
             continue
         if isinstance(row, Later):
-            outcome = partial(_built_later, before, row.steps)
+            outcome = partial(_built_later, before, row.steps, decisions)
             continue
         try:
             state = _prepared(before, row)
@@ -306,12 +310,12 @@ def _built(state: _State) -> Form:
     return draft.done([*draft.before, *groups, *reversed(draft.behind)])
 
 
-def _built_later(before: _State, steps: Steps) -> Form | None:
-    """A row behind which nothing is left to decide."""
+def _built_later(before: _State, steps: Steps, decisions: Sequence[Decision]) -> Form | None:
     try:
-        return _built(_prepared(before, steps))
+        outcome = _decided(_prepared(before, steps), decisions)
     except Refusal:
         return None
+    return outcome.form if isinstance(outcome, Found) else None
 
 
 def _each(pieces: Pieces, draft: Draft) -> Deciding:

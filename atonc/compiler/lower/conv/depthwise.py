@@ -357,7 +357,7 @@ class OpenBlocks:
 
 
 def shifts(blocks: OpenBlocks | object, draft: Context) -> Deciding | None:
-    return chosen_shifts(blocks.layer, draft, blocks.rows()) if isinstance(blocks, OpenBlocks) else None
+    return chosen_shifts(blocks.layer, draft, blocks.rows(), {}) if isinstance(blocks, OpenBlocks) else None
 
 
 def _lanes(layer: ConvLayer, cut: Cut) -> int:

@@ -270,6 +270,22 @@ class Chains:
 
     layer: ConvLayer
     jobs: tuple[ChainJob, ...]
+    ways: tuple[Way, ...]
+
+    @classmethod
+    def of(cls, layer: ConvLayer, jobs: tuple[ChainJob, ...], draft: Context) -> Chains:
+        ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
+        different = {tuple(tuple(map(id, group)) for group in way[1]): way for way in reversed(ways)}
+        least = partial(_least_cycles, layer, draft.facts.target, draft.facts.resident)
+        return cls(layer, jobs, tuple(Way(*way, least(way[1])) for way in reversed(different.values())))
+
+
+class Way(NamedTuple):
+    """The pieces of all chains, epoch by epoch, and cycles that no program of them is below."""
+
+    label: str
+    groups: Groups
+    least_cycles: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,14 +320,8 @@ def _lanes(chains: Chains, draft: Context) -> Deciding:
         found = yield (Lanes(layer, [[piece] for piece in pieces], Drawn()),)
         if isinstance(found, Found):
             return found
-    ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
-    different = {tuple(tuple(map(id, group)) for group in groups): (label, groups) for label, groups in reversed(ways)}
-    least = partial(_least_cycles, layer, draft.facts.target, draft.facts.resident)
-    around = cycles_of((*draft.before, *draft.behind), draft.buffers, draft.facts.target)
-    rows = [
-        (label, (Lanes(layer, groups, drawn),), around + least(groups))
-        for label, groups in reversed(different.values())
-    ]
+    copies = cycles_of((*draft.before, *draft.behind), draft.buffers, draft.facts.target)
+    rows = [(way.label, (Lanes(layer, way.groups, drawn),), copies + way.least_cycles) for way in chains.ways]
     return (yield from cheapest_of(rows))
 
 
