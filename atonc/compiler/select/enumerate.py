@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form, Refusal, RefusedForm
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 
 
@@ -64,10 +65,10 @@ class Found:
     def after(self, refused: Iterable[RefusedForm]) -> Found:
         return Found(self.form, (*refused, *self.refused), self.beaten)
 
-    def over(self, label: str, others: Iterable[tuple[str, Found]], because: str = "") -> Found:
+    def over(self, variant: Variant, others: Iterable[tuple[Variant, Found]], because: str = "") -> Found:
         """Preferred to all others among these."""
         beaten = (
-            Alternative(other, one.form, label, self.form, because)
+            Alternative(other, one.form, variant, self.form, because)
             for other, one in others
             if one.form is not self.form
         )
@@ -137,21 +138,21 @@ def only(steps: Steps) -> Deciding:
 
 
 def tried(
-    rows: Iterable[tuple[str, Steps]],
-) -> Generator[Any, Outcome, tuple[list[tuple[str, Found]], list[RefusedForm]]]:
-    """What became of each: those that are possible, with their labels, and why the others are not."""
-    offers: list[tuple[str, Found]] = []
+    rows: Iterable[tuple[Variant, Steps]],
+) -> Generator[Any, Outcome, tuple[list[tuple[Variant, Found]], list[RefusedForm]]]:
+    """What became of each: those that are possible, and why the others are not."""
+    offers: list[tuple[Variant, Found]] = []
     refused: list[RefusedForm] = []
-    for label, steps in rows:
+    for variant, steps in rows:
         found = yield steps
         if isinstance(found, Found):
-            offers.append((label, found))
+            offers.append((variant, found))
         else:
             refused.append(found)
     return offers, refused
 
 
-def cheapest_of(rows: Sequence[tuple[str, Steps, float]]) -> Deciding:
+def cheapest_of(rows: Sequence[tuple[Variant, Steps, float]]) -> Deciding:
     """The row that costs least, the first of equals, of some that take at least so many cycles each: those that cannot
     cost less than what was found by then are not built before somebody asks for them."""
     order = sorted(range(len(rows)), key=lambda k: rows[k][2])
@@ -175,9 +176,9 @@ def cheapest_of(rows: Sequence[tuple[str, Steps, float]]) -> Deciding:
     if not found:
         return reduce(partial(blamed, last=False), others)
     chosen = min(sorted(found), key=lambda k: found[k].form.cost) if len(found) > 1 else next(iter(found))
-    label, best_form = rows[chosen][0], found[chosen].form
+    variant, best_form = rows[chosen][0], found[chosen].form
     beaten = [
-        Alternative(other, found[k].form if k in found else None, label, best_form, "", least, unbuilt.get(k, _none))
+        Alternative(other, found[k].form if k in found else None, variant, best_form, "", least, unbuilt.get(k, _none))
         for k, (other, _, least) in enumerate(rows)
         if k != chosen and k not in refused
     ]
@@ -189,7 +190,7 @@ def _none() -> None:
 
 
 def cheapest(
-    rows: Iterable[tuple[str, Steps]], refused: RefusedForm | None = None, blame_last: bool = False
+    rows: Iterable[tuple[Variant, Steps]], refused: RefusedForm | None = None, blame_last: bool = False
 ) -> Deciding:
     """The row of all that costs least, the first of equals."""
     offers, others = yield from tried(rows)
@@ -201,10 +202,10 @@ def cheapest(
     return refused
 
 
-def best(offers: Sequence[tuple[str, Found]]) -> tuple[str, Found]:
+def best(offers: Sequence[tuple[Variant, Found]]) -> tuple[Variant, Found]:
     """The one that costs least. Costs are worked out only where there is something to compare."""
-    label, found = offers[0] if len(offers) == 1 else min(offers, key=lambda offer: offer[1].form.cost)
-    return label, found.over(label, offers)
+    variant, found = offers[0] if len(offers) == 1 else min(offers, key=lambda offer: offer[1].form.cost)
+    return variant, found.over(variant, offers)
 
 
 def blamed(known: RefusedForm | None, new: RefusedForm, last: bool) -> RefusedForm:

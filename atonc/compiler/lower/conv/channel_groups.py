@@ -24,17 +24,18 @@ from atonc.compiler.plan.policy import (
 )
 from atonc.compiler.select.enumerate import Deciding, Found, Steps, best, cheapest_of
 from atonc.compiler.select.form import Form
+from atonc.compiler.select.variants import Variant
 from atonc.machine.hw.limits import ALIGNED
 
-ANYWHERE = "groups of channels that begin anywhere"
+ANYWHERE = Variant("anywhere")
 
 
 class ShiftGroups(Enum):
     """How often output channels are cut so that both sides get better shifts."""
 
-    FEW = "as few shifts as rounding allows"
-    MANY = "a shift for every group of channels that it mends"
-    WORDS = "as few shifts as rounding allows, for whole words of channels"
+    FEW = Variant("few shifts")
+    MANY = Variant("many shifts")
+    WORDS = Variant("shifts of words")
 
     def step(self, layer: ConvLayer) -> int:
         """Channels at whose multiples groups begin. Two chains that write into one word of the bus cannot run side by
@@ -94,11 +95,11 @@ def chosen_shifts(
         return other if isinstance(other, Found) else found
     if not _is_faster(found, other, draft.facts.resident):
         return other
-    label, chosen = best([(words.value, found), (ANYWHERE, other)])
+    variant, chosen = best([(words.value, found), (ANYWHERE, other)])
     if chosen.form is other.form:
         return chosen
     cut_otherwise = (
-        replace(one, label=f"{one.label}, {ANYWHERE}", chosen=label, chosen_form=chosen.form)
+        replace(one, variant=replace(one.variant, within=ANYWHERE.name), chosen=variant, chosen_form=chosen.form)
         for one in other.beaten
         if one.chosen_form is other.form
     )

@@ -57,6 +57,7 @@ from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Found, Pieces, c
 from atonc.compiler.select.enumerate import first as first_of
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE, CONV_MODE, SUM_ROOM
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, MAX_CHAIN, SUM_LIMIT, UNITS, WIDE_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.machine.hw.safety.evidence.trust import chain_seen
@@ -505,7 +506,7 @@ def _slices(sums: Sums) -> Deciding:
     seen = f"sums of {layer.op.name} beyond 24 bits"
     none = RefusedForm(SUM_ROOM, seen, "24 bits between units", "fewer inputs a sum: cut the layer in two")
     rows = [
-        (f"{len({part.group for part in some})} slices of channels", (replace(sums, parts=some, held=True),))
+        (Variant("channel slices", len({part.group for part in some})), (replace(sums, parts=some, held=True),))
         for some in slicings(layer, sums.parts, first, count)
     ]
     found = yield from cheapest(rows, none, blame_last=True)

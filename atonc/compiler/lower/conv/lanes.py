@@ -38,6 +38,7 @@ from atonc.compiler.plan.types import Buffer
 from atonc.compiler.schedule.pack import packed
 from atonc.compiler.select.cycles import cycles_of
 from atonc.compiler.select.enumerate import Deciding, Found, cheapest_of
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
@@ -190,18 +191,14 @@ def _epoch_cycles(tasks: Sequence[Task], machine: Machine) -> float:
     return EPOCH_CYCLES + max(longest, flash)
 
 
-ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
-BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
-EVEN_LANES = {n: f"{n} lanes for as many jobs at a time as end together" for n in range(2, MAX_CHAINS + 1)}
-FEW_KERNELS = {1: "eight kernels a frame", 2: "2 lanes of eight kernels a frame"}
-ROWS_IN_TURN = {n: f"{n} lanes of rows, one chain after the other" for n in range(2, MAX_CHAINS + 1)}
-KERNELS_IN_TURN = "2 lanes of kernels, as many at a time as published writers have"
-EVEN_ROWS = "2 lanes of rows that are pooled together"
-_COUNTED = (BY_ROWS, BY_KERNELS, EVEN_LANES, ROWS_IN_TURN, FEW_KERNELS)
+ONE_BY_ONE, SIDE_BY_SIDE = Variant("chains in turn"), Variant("chains beside")
+KERNELS_IN_TURN, EVEN_ROWS = Variant("kernels in turn"), Variant("pooled rows beside")
+FEW_KERNELS = {1: Variant("pooled kernels"), 2: Variant("pooled kernels beside", 2)}  # by lanes
+BY_ROWS, BY_KERNELS, EVEN_LANES, ROWS_IN_TURN = "rows beside", "kernels beside", "even beside", "rows in turn"
 SAME_BITS = frozenset(
     {
-        *(ONE_BY_ONE, SIDE_BY_SIDE, KERNELS_IN_TURN, EVEN_ROWS),
-        *(label for labels in _COUNTED for label in labels.values()),
+        *(BY_ROWS, BY_KERNELS, EVEN_LANES, ROWS_IN_TURN),
+        *(one.name for one in (ONE_BY_ONE, SIDE_BY_SIDE, KERNELS_IN_TURN, EVEN_ROWS, *FEW_KERNELS.values())),
     }
 )
 LEAST_WORDS = 140  # of a program for one convolution with its ARITH and three engines; the least seen are 145
@@ -283,7 +280,7 @@ class Chains:
 class Way(NamedTuple):
     """The pieces of all chains, epoch by epoch, and cycles that no program of them is below."""
 
-    label: str
+    variant: Variant
     groups: Groups
     least_cycles: float
 
@@ -321,7 +318,7 @@ def _lanes(chains: Chains, draft: Context) -> Deciding:
         if isinstance(found, Found):
             return found
     copies = cycles_of((*draft.before, *draft.behind), draft.buffers, draft.facts.target)
-    rows = [(way.label, (Lanes(layer, way.groups, drawn),), copies + way.least_cycles) for way in chains.ways]
+    rows = [(way.variant, (Lanes(layer, way.groups, drawn),), copies + way.least_cycles) for way in chains.ways]
     return (yield from cheapest_of(rows))
 
 
@@ -377,7 +374,7 @@ def _fetched_in_turn(layer: ConvLayer, draft: Context, job: ChainJob) -> list[La
     return [replace(job.whole, first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
 
 
-def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
+def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Iterator[tuple[Variant, Groups]]:
     if "lanes" in context.facts.without or not 0 < len(jobs) <= MOST_LANE_JOBS:
         return
     whole = [job.whole for job in jobs]
@@ -393,15 +390,18 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
     if counts and any(job.count > 2 * longest_run(layer.trust) for job in jobs):
         yield KERNELS_IN_TURN, [group for job in jobs for group in _kernels_in_turn(layer, job)]
     for lanes in counts if len(jobs) > 1 else ():
-        yield EVEN_LANES[lanes], _evenly(layer, jobs, lanes)
+        yield Variant(EVEN_LANES, lanes), _evenly(layer, jobs, lanes)
         rows = [_cut(job, layer, lanes, lanes, True) for job in jobs]
         if any(len(pieces) > 1 for pieces in rows):
-            yield ROWS_IN_TURN[lanes], rows
+            yield Variant(ROWS_IN_TURN, lanes), rows
     for lanes in counts:
         for by_rows in (False, True):
             cut = [_cut(job, layer, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
             if any(len(pieces) > 1 for pieces in cut):
-                yield (BY_ROWS if by_rows else BY_KERNELS)[lanes], [[piece for pieces in cut for piece in pieces]]
+                yield (
+                    Variant(BY_ROWS if by_rows else BY_KERNELS, lanes),
+                    [[piece for pieces in cut for piece in pieces]],
+                )
     together = rows_together(layer, context.graph)
     if together > 1 and UNITS["ARITH"] >= 2 * ariths:
         even = [_cut(job, layer, 2, _share(job, cycles, 2), True, together) for job in jobs]
@@ -409,14 +409,14 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
             yield EVEN_ROWS, [[piece for pieces in even for piece in pieces]]
 
 
-def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
+def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[Variant, Groups]]:
     """Frames that a POOL behind the convolution could take: slower, unless it follows in the same epoch."""
     if max(job.tiling.kernels for job in jobs) <= POOLED or any(job.count % POOLED for job in jobs):
         return
-    for lanes, label in FEW_KERNELS.items():
+    for lanes, variant in FEW_KERNELS.items():
         found = [_pooled(layer, job, lanes) for job in jobs]
         if all(found):
-            yield label, [[piece for pieces in found for piece in pieces]]
+            yield variant, [[piece for pieces in found for piece in pieces]]
 
 
 def _pooled(layer: ConvLayer, job: ChainJob, lanes: int) -> list[LanePiece]:

@@ -79,6 +79,7 @@ from atonc.compiler.select.rules import (
     WIDE_CODES,
     WIDE_SUMS,
 )
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, SUM_LIMIT, UNITS, convacc_sizes
@@ -86,8 +87,8 @@ from atonc.machine.hw.safety.evidence.epochs import WHOLE
 from atonc.machine.hw.safety.evidence.trust import units_trusted
 from atonc.machine.hw.units.arith import ROWS
 
-ONE_PASS, TWO_PASSES = "codes of fewer bits in one pass", "high and low bytes"
-ONE_EPOCH, TWO_LAYERS = "both halves in one epoch", "a layer for each half"
+ONE_PASS, TWO_PASSES = Variant("one pass"), Variant("two passes")
+ONE_EPOCH, TWO_LAYERS = Variant("one epoch"), Variant("two layers")
 KERNELS = (24, 16, 12, 8, 6, 4, 2, 1)  # of a frame, the same in both units
 BYTE = 8  # bits
 _MOST_WEIGHT = 8  # u and v: beyond, halves are too coarse to be worth it
@@ -133,7 +134,9 @@ def _in_two_passes(op: Op, weights: Tensor, unsigned: bool, context: Context) ->
     return _cheapest(context, draws, blamed=TWO_LAYERS)
 
 
-def _cheapest(context: Context, draws: Mapping[str, Draw], blamed: str, unsaid: str = "") -> list[TaskGroup]:
+def _cheapest(
+    context: Context, draws: Mapping[Variant, Draw], blamed: Variant, unsaid: Variant | None = None
+) -> list[TaskGroup]:
     """By what choices compare, with errors of 16 bits weighed as such. `blamed`: whose refusal is the answer where all
     are refused; `unsaid`: whose is not kept else."""
     tried = {label: attempt(context, draw) for label, draw in draws.items()}
