@@ -30,6 +30,11 @@ def whole_range(tensor: Tensor) -> float:
     return WIDE_RANGE if tensor.dtype == "int16" else WHOLE_RANGE
 
 
+def error_step(tensor: Tensor) -> int:
+    """Codes that weigh as much as one of 8 bits."""
+    return WIDE_STEP if tensor.dtype == "int16" else 1
+
+
 class Context:
     """The network as far as it is lowered, or a draft of what comes next.
 
@@ -172,19 +177,18 @@ class Context:
         """Says what the epochs of an operator compute (see atonc.compiler.lower.semantics); too far from it is no
         form."""
         self.require_fine(op, error)
-        self.semantics[op.name] = Semantics(codes, error, room)
+        self.semantics[op.name] = Semantics(codes, error, room, error_step(self.tensor(op.outputs[0])))
 
     def require_fine(self, op: Op, error: float) -> None:
         """`error`: how far an operator may be from exact arithmetic, in codes. ST's numbers are as they are."""
-        wide = self.tensor(op.outputs[0]).dtype == "int16"
-        error = min(error * self.facts.error_codes, whole_range(self.tensor(op.outputs[0])))
-        step = WIDE_STEP if wide else 1
+        out = self.tensor(op.outputs[0])
+        error, step = min(error, whole_range(out)), error_step(out)
         if error in self.facts.disproved.get(op.name, ()):
             seen = f"{op.kind}: verified to be further from exact arithmetic than the {error:.3g} codes it declares"
             raise Refusal(COARSE, seen, f"{error:.3g} codes", "report the model: the form declares too little")
         if error <= self.facts.coarse * step or self.numerics == "2.x":
             return
-        codes = "codes of 16 bits" if wide else "codes"
+        codes = "codes of 16 bits" if step > 1 else "codes"
         raise Refusal(
             COARSE,
             f"{op.kind}: up to {error:,.3g} {codes} from exact arithmetic",

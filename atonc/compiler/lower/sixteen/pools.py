@@ -24,7 +24,7 @@ from atonc.compiler.lower.sixteen.elementwise import larger_of
 from atonc.compiler.lower.sixteen.streams import (
     Scaling,
     WideSum,
-    halves_of,
+    bytes_of,
     high_codes,
     least_unit,
     low_codes,
@@ -96,14 +96,14 @@ def _over_pictures(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskG
 
     context.explain(op, codes, error)
     origin = origin_of(op)
-    halves = halves_of(x, context, origin)
+    *halves, split = bytes_of(x, context, origin)
     means = [context.scratch(2 * y.elements, "inside 16 bits") for _ in scalings]
     tasks = list[Task]()
-    for half, scaling, target in zip((halves.high, halves.low), scalings, means, strict=True):
-        wirings = _pooled(half.name, target, (pixels, channels), scaling)
-        tasks += tasks_of(pack(wirings, origin, f"means of {half.name}", Purpose.PART))
+    for half, scaling, target in zip(halves, scalings, means, strict=True):
+        wirings = _pooled(half, target, (pixels, channels), scaling)
+        tasks += tasks_of(pack(wirings, origin, f"means of {half}", Purpose.PART))
     last = through(means, context.buffer(y.name), y.elements, total.units(), (origin, f"halves of {op.name}"))
-    return [*halves.groups, TaskGroup(tuple(tasks)), last]
+    return [*split, TaskGroup(tuple(tasks)), last]
 
 
 def _pooled(source: str, target: str, size: tuple[int, int], scaling: Scaling) -> Iterator[Wiring]:

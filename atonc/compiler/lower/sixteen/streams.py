@@ -11,7 +11,7 @@ and back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.ir import Graph, Quantisation, Tensor
+from atonc.compiler.ir import Graph, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.requantise import coefficient_unit
 from atonc.compiler.lower.conv.wide import SUM
@@ -67,25 +67,13 @@ def is_centred(tensor: Tensor) -> bool:
     return is_one_scale(tensor, "int16") and tensor.zero_point == 0
 
 
-@dataclass(frozen=True, eq=False)
-class Halves:
-    """The bytes of a tensor, and the tasks that write them, if nobody did before."""
-
-    high: Tensor
-    low: Tensor
-    groups: tuple[TaskGroup, ...]
-
-    def codes(self, half: Tensor) -> Callable[[Codes], Codes]:
-        """From numbers of 16 bits to the codes of one of both."""
-        return partial(low_codes if half is self.low else high_codes, zero=half.zero_point)
+def high_codes(codes: Codes) -> Codes:
+    """Never negative where codes are not: the same with and without a sign."""
+    return codes.astype(np.int64) >> 8
 
 
-def high_codes(codes: Codes, zero: int = 0) -> Codes:
-    return (codes.astype(np.int64) >> 8) + zero
-
-
-def low_codes(codes: Codes, zero: int = ZERO) -> Codes:
-    return (codes.astype(np.int64) & 255) + zero
+def low_codes(codes: Codes) -> Codes:
+    return (codes.astype(np.int64) & 255) + ZERO
 
 
 def never_negative(name: str, graph: Graph) -> bool:
@@ -101,8 +89,11 @@ def never_negative(name: str, graph: Graph) -> bool:
     return keeps and bool(sources) and all(never_negative(n, graph) for n in sources)
 
 
-def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bool = False) -> Halves:
-    """The first reader makes them for all of them. `unsigned`: high bytes are read without a sign."""
+def bytes_of(
+    x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bool = False
+) -> tuple[str, str, list[TaskGroup]]:
+    """Buffers of the high and of the low bytes, and the tasks that write them; the first reader makes them for all of
+    them. `unsigned`: high bytes are read without a sign."""
     source, groups = context.buffer(x.name), list[TaskGroup]()
     high, low = (context.shifted_copies.get(f"{half} of {source}", "") for half in (HIGH, LOW))
     if not (high and low):
@@ -121,9 +112,7 @@ def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bo
         lanes = [Wiring(partial(split, *lane), lane[1]) for lane in parts(x.elements, UNITS["ARITH"] // 2)]
         groups = pack(lanes, origin, f"bytes of {x.name}", Purpose.FEATURES)
     context.buffers[high] = replace(context.buffers[high], offset=-ZERO if unsigned else 0)
-    highs = Quantisation.per_tensor(256 * x.scale, ZERO if unsigned else 0)
-    one = Tensor(high, x.shape, "int8", highs)
-    return Halves(one, Tensor(low, x.shape, "int8", Quantisation.per_tensor(x.scale, ZERO)), tuple(groups))
+    return high, low, groups
 
 
 @dataclass(frozen=True)
