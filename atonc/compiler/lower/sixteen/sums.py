@@ -34,14 +34,13 @@ import numpy as np
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv import recipe as bytes_recipe
-from atonc.compiler.lower.conv.chains import FeatureMode, chain_configs, least_batch
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, meaning
 from atonc.compiler.lower.conv.depthwise import DepthwiseBlocks, add_units, exact_cut, is_depthwise, meaning_of
 from atonc.compiler.lower.conv.engines import output_engine
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.layer import ConvLayer, layer_of
 from atonc.compiler.lower.conv.requantise import Requantisation
-from atonc.compiler.lower.conv.tiling import Slots, Tiling, can_read
+from atonc.compiler.lower.conv.tiling import of_one_unit
 from atonc.compiler.lower.conv.weight_sums import Codes, extreme_sums, magnitudes, summed, weight_sums
 from atonc.compiler.lower.conv.wide import SUM
 from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, SCALAR, WideRequantisation, weighed
@@ -93,9 +92,8 @@ from atonc.compiler.select.rules import (
 )
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
-from atonc.machine.hw.limits import MOST_OUT_SHIFT, SUM_LIMIT, UNITS, convacc_sizes
+from atonc.machine.hw.limits import MOST_OUT_SHIFT, SUM_LIMIT, UNITS
 from atonc.machine.hw.safety.evidence.epochs import WHOLE
-from atonc.machine.hw.safety.evidence.trust import units_trusted
 from atonc.machine.hw.units.arith import ROWS
 
 ONE_PASS, TWO_PASSES = "codes of fewer bits in one pass", "high and low bytes"
@@ -387,7 +385,7 @@ def _window(layer: ConvLayer) -> tuple[Part, ...]:
 def _half_unit(layer: ConvLayer, parts: tuple[Part, ...], kernels: int) -> HalfUnit | None:
     if is_depthwise(layer):
         return _depthwise_unit(layer, parts, kernels)
-    tiling = next((found for mode in layer.modes() if (found := _single(layer, parts, mode, kernels))), None)
+    tiling = of_one_unit(parts, layer.area.channels, kernels, layer.modes(), layer.made_for)
     if tiling is None:
         return None
 
@@ -395,22 +393,6 @@ def _half_unit(layer: ConvLayer, parts: tuple[Part, ...], kernels: int) -> HalfU
         return add_chain(b, layer, context, Sets(parts, tiling, 0, layer.outputs // kernels), shift)
 
     return HalfUnit(layer, kernels, meaning(parts, tiling), add)
-
-
-def _single(layer: ConvLayer, parts: tuple[Part, ...], mode: FeatureMode, kernels: int) -> Tiling | None:
-    """One unit that holds all channels at once, in settings that were seen."""
-    channels, (rows, columns) = layer.area.channels, parts[0].window
-    sizes = convacc_sizes(rows, columns, mode.simd, mode.deep)
-    fits = kernels <= sizes.kernels and least_batch(mode, rows) <= channels <= sizes.channels
-    long = layer.area.width * channels > sizes.line
-    if not fits or long or kernels * channels * rows * columns > sizes.weights:
-        return None
-    if not can_read(mode, [part.area for part in parts], channels):
-        return None
-    configs = chain_configs(parts, mode, channels, kernels, 1)
-    if configs is None or not units_trusted(configs, layer.trust):
-        return None
-    return Tiling(mode, Slots(channels, 1, channels, channels), kernels, 1, configs, 0, 0)
 
 
 def _depthwise_unit(layer: ConvLayer, parts: tuple[Part, ...], kernels: int) -> HalfUnit | None:
