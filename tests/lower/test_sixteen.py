@@ -178,10 +178,14 @@ def prelu(slopes: np.ndarray, scale: float = 1e-4) -> Graph:
 
 
 UNIT = 1 / 32768
+CONSTANT = constant("c", np.random.default_rng(2).integers(-127, 128, (1, 1, 1, 16)).astype(np.int8), 0.02)
 ELEMENTWISE = {
     "add": lambda: elementwise("add", wide("x"), wide("y", scale=3e-4), wide("z", scale=2.5e-4)),
     "add, ReLU": lambda: elementwise("add", wide("x"), wide("y", scale=3e-4), wide("z", scale=2.5e-4), **RELU),
     "add, channels": lambda: elementwise("add", wide("x"), wide("y", (1, 1, 1, 16), 3e-4), wide("z", scale=2.5e-4)),
+    "add, a constant": lambda: elementwise("add", wide("x"), CONSTANT, wide("z", scale=2.5e-4), **RELU),
+    "sub, a constant": lambda: elementwise("sub", wide("x"), CONSTANT, wide("z", scale=0.8e-4)),
+    "sub, from a constant": lambda: elementwise("sub", CONSTANT, wide("x"), wide("z", scale=2.5e-4)),
     "sub": lambda: elementwise("sub", wide("x", scale=5e-4), wide("y", scale=3e-4), wide("z", scale=2.5e-4)),
     "mul": lambda: elementwise("mul", wide("x", scale=UNIT), wide("y", scale=UNIT), wide("z", scale=UNIT)),
     "mul, fine": lambda: elementwise("mul", wide("x", scale=UNIT), wide("y", scale=UNIT), wide("z", scale=UNIT / 12)),

@@ -36,7 +36,7 @@ from atonc.compiler.lower.units.pool import (
     global_unit,
     quotient,
 )
-from atonc.compiler.lower.units.views import walk, wide_row
+from atonc.compiler.lower.units.views import row, walk
 from atonc.compiler.lower.units.wiring import End, Wiring, pack
 from atonc.compiler.ops.rounding import Rounding, lift, rounding_of
 from atonc.compiler.plan.flow import EachChannel
@@ -218,7 +218,7 @@ def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str
     if len(means.reduced) > 1 or means.divisor != means.pixels:
         raise Refusal(MEAN, f"{means.pixels} pixels in windows", f"{MOST_PIXELS}", "use smaller windows")
     ((_, step),), results = means.reduced, means.results
-    words, written = wide_row(results), wide_row(results, write=True)
+    words, written = row(results, item_bytes=2), row(results, item_bytes=2, write=True)
     parts: list[tuple[End, int]] = []
     wirings: list[Wiring] = []
     at = 0

@@ -33,7 +33,7 @@ from atonc.compiler.lower.sixteen.streams import (
 )
 from atonc.compiler.lower.sixteen.sums import lower_layer
 from atonc.compiler.lower.units.pool import MOST_PIXELS, channel_groups, division, frame_of, global_unit
-from atonc.compiler.lower.units.views import StridedView, walk, wide_row
+from atonc.compiler.lower.units.views import StridedView, row, walk
 from atonc.compiler.lower.units.wiring import End, Wiring, origin_of, pack
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.plan.task import Purpose, Task, TaskGroup, tasks_of
@@ -115,7 +115,7 @@ def _pooled(source: str, target: str, size: tuple[int, int], scaling: Scaling) -
         if frame is None or reader is None:
             raise Refusal(MEAN, f"{pixels} pixels of {channels} channels", "two loops", "use the CPU")
         units = [global_unit(*frame, batch, pixels), *([scaling.unit()] if scaling.changes else [])]
-        far = End(target, wide_row(count * batch, first, write=True))
+        far = End(target, row(count * batch, first, 2, write=True))
         yield Wiring.chain([End(source, reader)], units, far, pixels * batch * count)
 
 
@@ -134,8 +134,8 @@ def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
     origin, (_, height, width, channels) = origin_of(op), y.shape
     whole = StridedView.whole(context.buffer(x.name), x.shape[1:], 2)
     places, moves = list[str](), list[Move]()
-    for row, column in product(*map(range, kernel)):
-        near = whole.cut(0, row, height, stride[0]).cut(1, column, width, stride[1])
+    for down, right in product(*map(range, kernel)):
+        near = whole.cut(0, down, height, stride[0]).cut(1, right, width, stride[1])
         places.append(context.scratch(2 * y.elements, "one place of all windows"))
         moves.append(Move(near, StridedView.whole(places[-1], (height, width, channels), 2)))
     groups = copy(context, moves, origin, f"places of {op.name}")

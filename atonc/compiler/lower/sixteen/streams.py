@@ -29,12 +29,11 @@ from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, SCALAR, widened
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import Ints, limited, shifted
 from atonc.compiler.lower.units.arith import Affine, AffinePair, affine_unit, pair_unit
-from atonc.compiler.lower.units.views import wide_row
+from atonc.compiler.lower.units.views import row
 from atonc.compiler.lower.units.wiring import End, Wiring, is_one_scale, pack, parts
 from atonc.compiler.ops.registry import is_move
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST
-from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.rules import SCALES, WIDE_CLIP, WIDE_CODES
 from atonc.machine.base.frozen import dataclass
@@ -103,11 +102,11 @@ def bytes_of(
 
         def split(start: int, count: int, b: TaskBuilder) -> None:
             """[x=IN y=IN>ARITH#1]>ARITH>OUT ; ARITH#1>OUT, as seen."""
-            x = b.read(source, wide_row(count, start))
-            highs = b.unit(_HIGH, b.read(source, wide_row(count, start)))
+            x = b.read(source, row(count, start, 2))
+            highs = b.unit(_HIGH, b.read(source, row(count, start, 2)))
             lows = b.unit(_LOW, x, highs)
-            b.write(highs, high, contiguous(count, offset=start, write=True))
-            b.write(lows, low, contiguous(count, offset=start, write=True))
+            b.write(highs, high, row(count, start, write=True))
+            b.write(lows, low, row(count, start, write=True))
 
         lanes = [Wiring(partial(split, *lane), lane[1]) for lane in parts(x.elements, UNITS["ARITH"] // 2)]
         groups = pack(lanes, origin, f"bytes of {x.name}", Purpose.FEATURES)
@@ -238,9 +237,10 @@ def through(
     found = []
     for start, count in parts(elements, min(MOST_LANES, UNITS["ARITH"] // (len(units) + len(before))), block):
         first, last = ([u.unit(count) if isinstance(u, Scaling) else u for u in some] for some in (before, units))
-        row = wide_row(count, start)
-        near = [*(End(name, row) for name in sources[:-1]), End(sources[-1], row, first)]
-        found.append(Wiring.chain(near, last, End(target, wide_row(count, start, write=True)), count))
+        read = row(count, start, (first or last)[0].bytes_x)
+        near = [*(End(name, read) for name in sources[:-1]), End(sources[-1], read, first)]
+        written = row(count, start, last[-1].out_bytes, write=True)
+        found.append(Wiring.chain(near, last, End(target, written), count))
     return pack(found, *named)[0]
 
 

@@ -184,19 +184,17 @@ class TwoPasses:
     def prepare(self, layer: ConvLayer, draft: Context) -> TwoHalfLayers:
         high, low, groups = bytes_of(draft.tensor(layer.op.inputs[0]), draft, layer.origin, self.unsigned)
         draft.before += groups
-        # high bytes without a sign are stored as code + 128
-        highs = _half(layer, "high", replace(layer, source=high, scale=256 * layer.scale, offset=0 * layer.offset))
-        lows = _half(layer, "low", replace(layer, source=low, zero=ZERO))
-        return TwoHalfLayers(
-            layer, _seen(replace(highs, features_shifted=self.unsigned), high_codes), _seen(lows, low_codes)
-        )
+        changes = {"scale": 256 * layer.scale, "offset": 0 * layer.offset, "features_shifted": self.unsigned}
+        highs = _half(layer, "high", high_codes, source=high, **changes)
+        return TwoHalfLayers(layer, highs, _half(layer, "low", low_codes, source=low, zero=ZERO))
 
 
-def _half(layer: ConvLayer, name: str, half: ConvLayer) -> ConvLayer:
+def _half(layer: ConvLayer, name: str, stored: Callable[[Codes], Codes], **changes: Any) -> ConvLayer:
+    """A layer of bytes, which are made of codes of 16 bits."""
     attrs = {key: value for key, value in layer.op.attrs.items() if key != "clip"}
     op = replace(layer.op, name=f"{layer.op.outputs[0]} {name}", attrs=attrs, origin=layer.origin)
     area = Area.whole(layer.area.height, layer.area.width, layer.area.channels)
-    return replace(half, op=op, area=area, clip=None, coarse=None)
+    return _seen(replace(layer, op=op, area=area, clip=None, coarse=None, **changes), stored)
 
 
 def _seen(layer: ConvLayer, stored: Callable[[Codes], Codes]) -> ConvLayer:
