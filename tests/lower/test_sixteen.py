@@ -103,6 +103,7 @@ CONVOLUTIONS = {
     "3x3 stride 2": {"height": 12, "channels": 16, "stride": (2, 2), "padding": (0, 0, 1, 1)},
     "3x3 valid, many taps": {"channels": 16, "padding": (0, 0, 0, 0)},
     "1x1": {"channels": 16, "outputs": 24, "kernel": (1, 1), "padding": (0, 0, 0, 0)},
+    "1x1 with an upper limit": {"channels": 16, "kernel": (1, 1), "padding": (0, 0, 0, 0), "clip": (LOWEST, 9_001)},
     "1x1 with large biases": {"channels": 16, "kernel": (1, 1), "padding": (0, 0, 0, 0), "largest_bias": 8_000_000},
     "1x1 stride 3": {"channels": 32, "outputs": 4, "kernel": (1, 1), "padding": (0, 0, 0, 0), "stride": (3, 3)},
     "groups, no multiple of the channels": {"channels": 8, "outputs": 12, "groups": 4},
@@ -156,7 +157,12 @@ def test_an_output_of_a_transposed_convolution_sums_few_taps() -> None:
     assert sorted(everything.ravel()) == list(range(12))
 
 
-FORMS = {"1x1": PairOfHalves, "depthwise": PairOfHalves, "3x3 valid, many taps": TwoHalves}
+FORMS = {
+    "1x1": PairOfHalves,
+    "1x1 with an upper limit": PairOfHalves,
+    "depthwise": PairOfHalves,
+    "3x3 valid, many taps": TwoHalves,
+}
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -57,32 +57,24 @@ class Context:
 
     def draft(self) -> Context:
         """An empty one above this context."""
-        above = object.__new__(Context)
-        above.facts, above.names, above.coarse = self.facts, self.names, self.coarse
-        above.buffers, above.aliases = _above(self.buffers), _above(self.aliases)
-        above.shifted_copies, above.semantics = _above(self.shifted_copies), _above(self.semantics)
-        above.refused, above.alternatives = [], []
-        above.before, above.behind = [], []
-        return above
+        return self._another(_above, lambda known: [])
 
     def branch(self) -> Context:
         """A draft with the same in it, which goes another way from here."""
-        other = object.__new__(Context)
-        other.facts, other.names, other.coarse = self.facts, self.names, self.coarse
-        other.buffers, other.aliases = _beside(self.buffers), _beside(self.aliases)
-        other.shifted_copies, other.semantics = _beside(self.shifted_copies), _beside(self.semantics)
-        other.refused, other.alternatives = list(self.refused), list(self.alternatives)
-        other.before, other.behind = list(self.before), list(self.behind)
-        return other
+        return self._another(_beside, list)
 
     def copy(self) -> Context:
         """The same, and what is written into it stays there."""
+        return self._another(dict, list)
+
+    def _another(self, mapping: Callable[[Any], Any], known: Callable[[list[Any]], list[Any]]) -> Context:
+        """With what these make of mappings and of lists."""
         other = object.__new__(Context)
         other.facts, other.names, other.coarse = self.facts, self.names, self.coarse
-        other.buffers, other.aliases = dict(self.buffers), dict(self.aliases)
-        other.shifted_copies, other.semantics = dict(self.shifted_copies), dict(self.semantics)
-        other.refused, other.alternatives = list(self.refused), list(self.alternatives)
-        other.before, other.behind = [], []
+        other.buffers, other.aliases = mapping(self.buffers), mapping(self.aliases)
+        other.shifted_copies, other.semantics = mapping(self.shifted_copies), mapping(self.semantics)
+        other.refused, other.alternatives = known(self.refused), known(self.alternatives)
+        other.before, other.behind = known(self.before), known(self.behind)
         return other
 
     def done(self, groups: Iterable[TaskGroup]) -> Form:

@@ -178,7 +178,7 @@ def _same_width(op: Op, context: Context, x: Tensor, y: Tensor) -> list[Unit]:
     gain = x.scale / y.scale
     scaling, total = Scaling.of(gain), WideSum.clipped(op.attrs.get("clip"), 1, 0)
     context.explain(op, lambda given: [total(scaling(ints(given[0])), np.zeros(1, np.int64))], scaling.error(gain))
-    return [*([scaling] if scaling.changes else []), *total.moves()] or [scaling]
+    return [*([scaling] if scaling.changes else []), *total.alone()] or [scaling]
 
 
 def _other_width(op: Op, context: Context, x: Tensor, y: Tensor) -> ArithConfig:
@@ -254,7 +254,7 @@ def lower_product(op: Op, context: Context) -> list[TaskGroup]:
     if meaning.before:
         one, group = scaled_first(context, one, out.elements, [meaning.first], origin)
         groups.append(group)
-    moves, target = meaning.limits.moves(), context.buffer(out.name)
+    moves, target = meaning.limits.alone(), context.buffer(out.name)
     product = context.scratch(2 * out.elements, "product before its clip") if moves else target
     named = origin, f"mul {op.name}"
     groups.append(through((one, two), product, out.elements, [meaning.unit, meaning.last], named))
@@ -287,6 +287,6 @@ def _leaky(op: Op, context: Context, slopes: Real) -> list[TaskGroup]:
 
     context.explain(op, codes, negative.error(gains[0]) + positive.error(gains[1]))
     origin, source, block = origin_of(op), context.buffer(x.name), slopes.size
-    part, first = scaled_first(context, source, x.elements, [*POSITIVE.moves(), positive], origin, block)
+    part, first = scaled_first(context, source, x.elements, [*POSITIVE.alone(), positive], origin, block)
     target, named = context.buffer(y.name), (origin, f"{op.kind} {op.name}")
     return [first, through((part, source), target, y.elements, total.units(), named, [negative], block)]

@@ -143,27 +143,24 @@ class WideSum:
         if not LOWEST <= addend >> even <= HIGHEST:
             raise Refusal(WIDE_CLIP, f"an addend of {addend}", "16 bits, or 17 if it is even", "use another clip")
         first = changed(SUM, a=self.a, b=self.b, c=addend >> even, shift_c=int(even))
-        return [first, *(move_unit(step) for step in self._moves(self.steps))]
+        return [first, *map(move_unit, self.moves)]
 
     @property
-    def ahead(self) -> int:
-        """What may be added before a saturation that does the lower limit."""
-        return LOWEST - self.low
+    def moves(self) -> list[int]:
+        """From the first of these steps to the next, and at last to codes as they are."""
+        return [after - before for before, after in pairwise((*self.steps, 0)) if after != before]
 
-    def back(self) -> list[int]:
-        """What is added behind it."""
-        return [-self.ahead] if self.ahead else []
-
-    def moves(self) -> list[ArithConfig]:
+    def alone(self) -> list[ArithConfig]:
         """The same limits for one stream, which comes as it is; none without limits."""
-        return [move_unit(step) for step in self._moves((0, *self.steps))]
-
-    def _moves(self, steps: tuple[int, ...]) -> list[int]:
-        return [after - before for before, after in pairwise((*steps, 0)) if after != before]
+        return [move_unit(step) for step in (self.steps[0], *self.moves) if step]
 
     def __call__(self, x: Ints, y: Ints) -> Ints:
         total = limited(self.a * x + self.b * y + self.steps[0] + self.offset, 16)
-        for step in self._moves(self.steps):
+        return self.limited(total)
+
+    def limited(self, total: Ints) -> Ints:
+        """What becomes of numbers that the first step was added to."""
+        for step in self.moves:
             total = limited(total + step, 16)
         return total
 

@@ -86,7 +86,6 @@ from atonc.compiler.select.rules import (
     CONV_WEIGHTS,
     SCALES,
     SUM_ROOM,
-    WIDE_CLIP,
     WIDE_CODES,
     WIDE_SUMS,
 )
@@ -191,8 +190,7 @@ class TwoPasses:
 
 def _half(layer: ConvLayer, name: str, stored: Callable[[Codes], Codes], **changes: Any) -> ConvLayer:
     """A layer of bytes, which are made of codes of 16 bits."""
-    attrs = {key: value for key, value in layer.op.attrs.items() if key != "clip"}
-    op = replace(layer.op, name=f"{layer.op.outputs[0]} {name}", attrs=attrs, origin=layer.origin)
+    op = replace(layer.op, name=f"{layer.op.outputs[0]} {name}", origin=layer.origin)
     area = Area.whole(layer.area.height, layer.area.width, layer.area.channels)
     return _seen(replace(layer, op=op, area=area, clip=None, coarse=None, **changes), stored)
 
@@ -300,17 +298,12 @@ class PairOfHalves:
         codes, acc = np.ascontiguousarray(ints(values[0])).reshape(-1), np.zeros(1, np.int64)
         for half in self.sums:
             acc = acc + half.chain_sums(half.features(codes), half.chains[0])
-        found = requantised(self.rule, limited(acc, 16))
-        for step in self.limits.back():
-            found = limited(found + step, 16)
-        return [found.reshape(self.shape)]
+        return [self.limits.limited(requantised(self.rule, limited(acc, 16))).reshape(self.shape)]
 
 
 def _in_one_epoch(halves: TwoHalfLayers, draft: Context) -> list[TaskGroup]:
     layer, high, low = halves.whole, halves.high, halves.low
     limits = WideSum.clipped(layer.clip)
-    if limits.high < HIGHEST:
-        raise Refusal(WIDE_CLIP, f"a clip at {limits.high}", "the end of 16 bits", "clip in a step of its own")
     units = _units((high, low))
     zero = units[1].chain.subtracted - low.zero
     if units[0].chain.subtracted != high.zero:
@@ -320,7 +313,7 @@ def _in_one_epoch(halves: TwoHalfLayers, draft: Context) -> list[TaskGroup]:
     shifts = rule.out_shift, rule.out_shift + BYTE
     tails = [unit.add(b, draft, shift) for unit, shift in zip(units, shifts, strict=True)]
     stream, out, kernels = b.unit(SUM, *tails), layer.out, units[0].kernels
-    back = [*rule.units(0, layer.outputs, kernels, out.height * out.width), *map(move_unit, limits.back())]
+    back = [*rule.units(0, layer.outputs, kernels, out.height * out.width), *map(move_unit, limits.moves)]
     if 1 + len(back) > UNITS["ARITH"]:
         raise Refusal(CONV_MODE, f"{1 + len(back)} ARITHs", f"{UNITS['ARITH']}", "join the halves in a second epoch")
     for unit in back:
@@ -347,7 +340,7 @@ def _rule(low: ConvLayer, gain: Real, offset: Real, limits: WideSum) -> tuple[Wi
     if fine < 1:
         raise Refusal(SCALES, f"{float(np.abs(steep).max()):g} codes a step", "16 bits", "check the scales")
     factors = np.rint(steep * 2.0**fine).astype(np.int64)
-    addends = np.rint((offset + limits.ahead) * 2.0**fine).astype(np.int64)
+    addends = np.rint((offset + limits.steps[0]) * 2.0**fine).astype(np.int64)
     if np.abs(addends).max(initial=0) > 2 * HIGHEST << fine:
         raise Refusal(SCALES, "a bias beyond 17 bits", "65,534 codes", "join the halves in a second epoch")
     reach = float((np.abs(gain) * needed).max(initial=0.0))
