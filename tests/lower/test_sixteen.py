@@ -208,6 +208,8 @@ ELEMENTWISE = {
     "PReLU, one slope": lambda: prelu(np.array([0.25])),
 }  # fmt: skip
 EXACT = {
+    "add, one scale": lambda: elementwise("add", wide("x"), wide("y"), wide("z")),
+    "sub, one scale": lambda: elementwise("sub", wide("x"), wide("y"), wide("z"), **RELU),
     "maximum": lambda: elementwise("maximum", wide("x"), wide("y"), wide("z")),
     "minimum": lambda: elementwise("minimum", wide("x"), wide("y"), wide("z")),
     "ReLU": lambda: elementwise("requantize", wide("x"), wide("z"), **RELU),

@@ -176,7 +176,7 @@ def move_unit(step: int) -> ArithConfig:
 
 def least_unit(gain: float) -> int:
     """The least power of two with which no product by `gain / unit` leaves 16 bits."""
-    return 1 << max(0, ceil(log2(gain * (HIGHEST + 1) / HIGHEST)))
+    return 1 << max(0, ceil(log2(gain)))
 
 
 @dataclass(frozen=True, eq=False)
