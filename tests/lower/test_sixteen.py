@@ -167,8 +167,10 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_one_epoch_for_both_halves_where_one_unit_holds_the_channels(name: str) -> None:
-    meaning = on_npu(conv_graph(**CONVOLUTIONS[name])).context.semantics["op"]
+    mapped = on_npu(conv_graph(**CONVOLUTIONS[name]))
+    meaning = mapped.context.semantics["op"]
     assert isinstance(meaning.codes, FORMS[name])
+    assert mapped.forms["op"].error == meaning.error / WIDE_STEP, "forms are compared in codes of 8 bits"
 
 
 def test_dense_layer() -> None:
