@@ -131,13 +131,9 @@ def _wide_layer(op: Op, weights: Tensor, context: Context) -> ConvLayer:
 
 
 def passes(layer: ConvLayer, draft: Context) -> Deciding:
-    if not draft.coarse.keys().isdisjoint((layer.op.inputs[0], layer.op.outputs[0])):
-        return in_one_pass(layer, draft)
-    return _passes(layer, draft)
-
-
-def _passes(layer: ConvLayer, draft: Context) -> Deciding:
     """High bytes have no sign where that is possible."""
+    if not draft.coarse.keys().isdisjoint((layer.op.inputs[0], layer.op.outputs[0])):
+        return (yield from in_one_pass(layer, draft))
     signs = (True, False) if layer.never_negative else (False,)
     two = first([(TwoPasses(unsigned),) for unsigned in signs], blame_last=True)
     offers, refused = yield from tried([(ONE_PASS, in_one_pass(layer, draft)), (TWO_PASSES, two)])
@@ -271,12 +267,16 @@ def _unit(needed: Real) -> int:
 
 @dataclass(frozen=True, eq=False)
 class HalfUnit:
-    """One unit: `add` wires it with a shift, `chain` is what it sums."""
+    """One unit, the kernels that it takes one after the other, and what it sums."""
 
     layer: ConvLayer
-    kernels: int
+    sets: Sets | DepthwiseBlocks
     chain: SumChain
-    add: Callable[[TaskBuilder, Context, int], str]
+
+    def add(self, b: TaskBuilder, context: Context, shift: int) -> str:
+        if isinstance(self.sets, Sets):
+            return add_chain(b, self.layer, context, self.sets, shift)
+        return add_units(b, self.layer, context, self.sets, shift)
 
     def sums(self, shift: int) -> LoweredSums:
         layer, nothing = self.layer, np.zeros(self.layer.outputs, np.int64)
@@ -304,7 +304,7 @@ class PairOfHalves:
 def _in_one_epoch(halves: TwoHalfLayers, draft: Context) -> list[TaskGroup]:
     layer, high, low = halves.whole, halves.high, halves.low
     limits = WideSum.clipped(layer.clip)
-    units = _units((high, low))
+    kernels, units = _units((high, low))
     zero = units[1].chain.subtracted - low.zero
     if units[0].chain.subtracted != high.zero:
         raise Refusal(CONV_MODE, "high bytes with a zero point inside", "none", "read them signed")
@@ -312,7 +312,7 @@ def _in_one_epoch(halves: TwoHalfLayers, draft: Context) -> list[TaskGroup]:
     b = TaskBuilder(layer.origin, f"conv {layer.op.outputs[0]}")
     shifts = rule.out_shift, rule.out_shift + BYTE
     tails = [unit.add(b, draft, shift) for unit, shift in zip(units, shifts, strict=True)]
-    stream, out, kernels = b.unit(SUM, *tails), layer.out, units[0].kernels
+    stream, out = b.unit(SUM, *tails), layer.out
     back = [*rule.units(0, layer.outputs, kernels, out.height * out.width), *map(move_unit, limits.moves)]
     if 1 + len(back) > UNITS["ARITH"]:
         raise Refusal(CONV_MODE, f"{1 + len(back)} ARITHs", f"{UNITS['ARITH']}", "join the halves in a second epoch")
@@ -348,8 +348,8 @@ def _rule(low: ConvLayer, gain: Real, offset: Real, limits: WideSum) -> tuple[Wi
     return rule, float(np.abs(steep).max()) + (HIGHEST + 1) * 0.5 * 2.0**-fine + 1.0 + more
 
 
-def _units(layers: tuple[ConvLayer, ConvLayer]) -> tuple[HalfUnit, HalfUnit]:
-    """The same kernels a frame in both."""
+def _units(layers: tuple[ConvLayer, ConvLayer]) -> tuple[int, tuple[HalfUnit, HalfUnit]]:
+    """So many kernels a frame in both."""
     outputs = layers[0].outputs
     if outputs > ROWS:
         raise Refusal(CONV_MODE, f"{outputs} outputs", f"{ROWS} coefficients", "join the halves in a second epoch")
@@ -358,7 +358,7 @@ def _units(layers: tuple[ConvLayer, ConvLayer]) -> tuple[HalfUnit, HalfUnit]:
         if outputs % kernels == 0:
             found = [_half_unit(layer, parts, kernels) for layer, parts in zip(layers, windows, strict=True)]
             if found[0] is not None and found[1] is not None:
-                return found[0], found[1]
+                return kernels, (found[0], found[1])
     raise Refusal(CONV_MODE, f"{layers[0].area.channels} channels", "what one unit holds", "use chains of units")
 
 
@@ -379,11 +379,7 @@ def _half_unit(layer: ConvLayer, parts: tuple[Part, ...], kernels: int) -> HalfU
     tiling = of_one_unit(parts, layer.area.channels, kernels, layer.modes(), layer.made_for)
     if tiling is None:
         return None
-
-    def add(b: TaskBuilder, context: Context, shift: int) -> str:
-        return add_chain(b, layer, context, Sets(parts, tiling, 0, layer.outputs // kernels), shift)
-
-    return HalfUnit(layer, kernels, meaning(parts, tiling), add)
+    return HalfUnit(layer, Sets(parts, tiling, 0, layer.outputs // kernels), meaning(parts, tiling))
 
 
 def _depthwise_unit(layer: ConvLayer, parts: tuple[Part, ...], kernels: int) -> HalfUnit | None:
@@ -392,12 +388,7 @@ def _depthwise_unit(layer: ConvLayer, parts: tuple[Part, ...], kernels: int) -> 
     for subtracted in layer.subtracted():
         cut = exact_cut(layer, kernels, subtracted, parts)
         if cut is not None and (cut.kernels, cut.repeats, cut.batch) == (kernels, 1, kernels):
-            blocks = DepthwiseBlocks(parts, cut, 0, layer.outputs // kernels)
-
-            def add(b: TaskBuilder, context: Context, shift: int, blocks: DepthwiseBlocks = blocks) -> str:
-                return add_units(b, layer, context, blocks, shift)
-
-            return HalfUnit(layer, kernels, meaning_of(parts, cut), add)
+            return HalfUnit(layer, DepthwiseBlocks(parts, cut, 0, layer.outputs // kernels), meaning_of(parts, cut))
     return None
 
 
