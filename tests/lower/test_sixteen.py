@@ -213,6 +213,7 @@ EXACT = {
     "add, one scale": lambda: elementwise("add", wide("x"), wide("y"), wide("z")),
     "sub, one scale": lambda: elementwise("sub", wide("x"), wide("y"), wide("z"), **RELU),
     "maximum": lambda: elementwise("maximum", wide("x"), wide("y"), wide("z")),
+    "maximum, channels": lambda: elementwise("maximum", wide("x"), wide("y", (1, 1, 1, 16)), wide("z")),
     "minimum": lambda: elementwise("minimum", wide("x"), wide("y"), wide("z")),
     "ReLU": lambda: elementwise("requantize", wide("x"), wide("z"), **RELU),
     "max pool": lambda: elementwise("max_pool", wide("x"), wide("z", (1, 3, 5, 16)), **WINDOW),

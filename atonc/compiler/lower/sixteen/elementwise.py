@@ -127,25 +127,18 @@ def expanded(context: Context, x: Tensor, out: Tensor, origin: tuple[str, ...]) 
     return target, copy(context, [Move(near, StridedView.whole(target, out.shape, 2))], origin, f"repeats {x.name}")
 
 
-def _require_alike(*tensors: Tensor) -> None:
-    shapes = {tensor.shape for tensor in tensors}
-    if len(shapes) > 1:
-        seen = f"shapes {' and '.join(map(str, sorted(shapes)))}"
-        raise Refusal(WIDE_SHAPES, seen, "tensors of one shape", "broadcast before, or quantise to 8 bits")
-
-
 @recipe("maximum", "minimum", wide=True)
 def lower_larger(op: Op, context: Context) -> list[TaskGroup]:
     """Takes two tensors in one format, so that nothing is rounded."""
     x, y, out = (context.tensor(name) for name in (*op.inputs[:2], op.outputs[0]))
     require_centred(x, y, out)
-    _require_alike(x, y, out)
     if len({tensor.scale for tensor in (x, y, out)}) > 1 or "clip" in op.attrs:
         raise Refusal(ELEMENTWISE, f"{op.kind} of different scales", "one scale", "give all three one scale")
     larger = np.maximum if op.kind == "maximum" else np.minimum
     context.explain(op, lambda given: [larger(ints(given[0]), ints(given[1]))])
-    names = context.buffer(x.name), context.buffer(y.name), context.buffer(out.name)
-    return [larger_of(names, out.elements, origin_of(op), op.kind)]
+    origin = origin_of(op)
+    (one, first), (two, second) = (expanded(context, tensor, out, origin) for tensor in (x, y))
+    return [*first, *second, larger_of((one, two, context.buffer(out.name)), out.elements, origin, op.kind)]
 
 
 def larger_of(names: tuple[str, str, str], elements: int, origin: tuple[str, ...], kind: str) -> TaskGroup:
