@@ -147,14 +147,14 @@ def test_a_layer_that_refuses_gets_whole_codes(monkeypatch: pytest.MonkeyPatch) 
     graph = network()
     name = next(iter(map_ops(facts(graph)).context.coarse))
     reader = graph.consumers[name][0].name
-    known = sums.lower_in_one_pass
+    known = sums.in_one_pass
 
-    def refusing(op, weights, context):
-        if op.name == reader:
+    def refusing(layer, draft):
+        if layer.op.name == reader:
             raise Refusal(CONV_MODE, "nothing", "nothing", "nothing")
-        return known(op, weights, context)
+        return (yield from known(layer, draft))
 
-    monkeypatch.setattr(sums, "lower_in_one_pass", refusing)
+    monkeypatch.setattr(sums, "in_one_pass", refusing)
     mapped = map_ops(facts(graph))
     assert name not in mapped.context.coarse and not mapped.on_cpu
 
@@ -198,15 +198,15 @@ def test_every_reader_of_a_coarser_copy_declares_its_rounding() -> None:
 
 def test_a_form_that_is_coarser_than_it_declares_is_followed_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verification finds it; the layer is read byte by byte then, and nothing else changes."""
-    honest = sums.lower_in_one_pass
+    honest = sums.in_one_pass
 
-    def boasting(op, weights, context):
-        groups = honest(op, weights, context)
-        means = context.semantics[op.name]
-        context.explain(op, means.codes, 0.4)
-        return groups
+    def boasting(layer, draft):
+        found = yield from honest(layer, draft)
+        draft.require_fine(layer.op, 0.4)
+        means = replace(found.form.semantics[layer.op.name], error=0.4)
+        return replace(found, form=replace(found.form, semantics={layer.op.name: means}))
 
-    monkeypatch.setattr(sums, "lower_in_one_pass", boasting)
+    monkeypatch.setattr(sums, "in_one_pass", boasting)
     compiled = compile_graph(readers(2), Options())
     assert compiled.decisions.disproved == {"y0": (0.4,), "y1": (0.4,)}
     assert not compiled.mapped.reasons and compiled.report is not None

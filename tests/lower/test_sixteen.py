@@ -103,6 +103,7 @@ CONVOLUTIONS = {
     "3x3 stride 2": {"height": 12, "channels": 16, "stride": (2, 2), "padding": (0, 0, 1, 1)},
     "3x3 valid, many taps": {"channels": 16, "padding": (0, 0, 0, 0)},
     "1x1": {"channels": 16, "outputs": 24, "kernel": (1, 1), "padding": (0, 0, 0, 0)},
+    "1x1 with an upper limit": {"channels": 16, "kernel": (1, 1), "padding": (0, 0, 0, 0), "clip": (LOWEST, 9_001)},
     "1x1 with large biases": {"channels": 16, "kernel": (1, 1), "padding": (0, 0, 0, 0), "largest_bias": 8_000_000},
     "1x1 stride 3": {"channels": 32, "outputs": 4, "kernel": (1, 1), "padding": (0, 0, 0, 0), "stride": (3, 3)},
     "groups, no multiple of the channels": {"channels": 8, "outputs": 12, "groups": 4},
@@ -156,13 +157,20 @@ def test_an_output_of_a_transposed_convolution_sums_few_taps() -> None:
     assert sorted(everything.ravel()) == list(range(12))
 
 
-FORMS = {"1x1": PairOfHalves, "depthwise": PairOfHalves, "3x3 valid, many taps": TwoHalves}
+FORMS = {
+    "1x1": PairOfHalves,
+    "1x1 with an upper limit": PairOfHalves,
+    "depthwise": PairOfHalves,
+    "3x3 valid, many taps": TwoHalves,
+}
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_one_epoch_for_both_halves_where_one_unit_holds_the_channels(name: str) -> None:
-    meaning = on_npu(conv_graph(**CONVOLUTIONS[name])).context.semantics["op"]
+    mapped = on_npu(conv_graph(**CONVOLUTIONS[name]))
+    meaning = mapped.context.semantics["op"]
     assert isinstance(meaning.codes, FORMS[name])
+    assert mapped.forms["op"].error == meaning.error / WIDE_STEP, "forms are compared in codes of 8 bits"
 
 
 def test_dense_layer() -> None:
@@ -178,10 +186,14 @@ def prelu(slopes: np.ndarray, scale: float = 1e-4) -> Graph:
 
 
 UNIT = 1 / 32768
+CONSTANT = constant("c", np.random.default_rng(2).integers(-127, 128, (1, 1, 1, 16)).astype(np.int8), 0.02)
 ELEMENTWISE = {
     "add": lambda: elementwise("add", wide("x"), wide("y", scale=3e-4), wide("z", scale=2.5e-4)),
     "add, ReLU": lambda: elementwise("add", wide("x"), wide("y", scale=3e-4), wide("z", scale=2.5e-4), **RELU),
     "add, channels": lambda: elementwise("add", wide("x"), wide("y", (1, 1, 1, 16), 3e-4), wide("z", scale=2.5e-4)),
+    "add, a constant": lambda: elementwise("add", wide("x"), CONSTANT, wide("z", scale=2.5e-4), **RELU),
+    "sub, a constant": lambda: elementwise("sub", wide("x"), CONSTANT, wide("z", scale=0.8e-4)),
+    "sub, from a constant": lambda: elementwise("sub", CONSTANT, wide("x"), wide("z", scale=2.5e-4)),
     "sub": lambda: elementwise("sub", wide("x", scale=5e-4), wide("y", scale=3e-4), wide("z", scale=2.5e-4)),
     "mul": lambda: elementwise("mul", wide("x", scale=UNIT), wide("y", scale=UNIT), wide("z", scale=UNIT)),
     "mul, fine": lambda: elementwise("mul", wide("x", scale=UNIT), wide("y", scale=UNIT), wide("z", scale=UNIT / 12)),
@@ -198,7 +210,10 @@ ELEMENTWISE = {
     "PReLU, one slope": lambda: prelu(np.array([0.25])),
 }  # fmt: skip
 EXACT = {
+    "add, one scale": lambda: elementwise("add", wide("x"), wide("y"), wide("z")),
+    "sub, one scale": lambda: elementwise("sub", wide("x"), wide("y"), wide("z"), **RELU),
     "maximum": lambda: elementwise("maximum", wide("x"), wide("y"), wide("z")),
+    "maximum, channels": lambda: elementwise("maximum", wide("x"), wide("y", (1, 1, 1, 16)), wide("z")),
     "minimum": lambda: elementwise("minimum", wide("x"), wide("y"), wide("z")),
     "ReLU": lambda: elementwise("requantize", wide("x"), wide("z"), **RELU),
     "max pool": lambda: elementwise("max_pool", wide("x"), wide("z", (1, 3, 5, 16)), **WINDOW),
@@ -228,6 +243,14 @@ def test_kernels_for_data_sets_give_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", EXACT)
 def test_operators_that_round_nothing(name: str) -> None:
     check(EXACT[name](), exact=True)
+
+
+def test_a_mean_keeps_to_divisors_that_were_seen() -> None:
+    """Of 33 pixels: 2^20 / 33 is more than any published POOL multiplies by."""
+    graph = elementwise("mean", wide("x", (1, 3, 11, 16)), wide("z", (1, 16), 0.3e-4), axes=(1, 2))
+    compiled = compile_graph(graph, Options(silicon="seen"))
+    assert not compiled.mapped.reasons
+    assert compiled.report is not None and all(one.max_diff <= one.limit for one in compiled.report.checks)
 
 
 def test_halves_hold_every_code() -> None:

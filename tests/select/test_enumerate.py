@@ -24,6 +24,7 @@ from atonc.compiler.select.enumerate import (
     Draw,
     Drawing,
     Found,
+    Pieces,
     Steps,
     attempt,
     cheapest,
@@ -177,6 +178,21 @@ def test_a_row_that_cannot_win_is_built_when_somebody_asks() -> None:
     (other,) = found.beaten
     assert (other.variant, other.chosen, other.built, other.least_cycles) == (MANY, FEW, None, 1e9)
     assert other.form is not None and built == ["few", "many"] and other.form.cycles > found.form.cycles
+
+
+def test_pieces_are_done_in_turn_or_as_their_cut_joins_them() -> None:
+    context = Context(harness.facts(graph()))
+    both: tuple[tuple[Drawing, Steps], ...] = tuple((Drawing(way(label)), ()) for label in "ab")
+    backwards = Pieces(both, lambda draft, groups: [*groups[1], *groups[0]])
+    for pieces, order in ((Pieces(both), ["a", "b"]), (backwards, ["b", "a"])):
+        found = enumerated(pieces, context, ())
+        assert isinstance(found, Found) and titles(list(found.form.groups)) == order
+
+
+def test_nothing_is_decided_about_a_drawing() -> None:
+    decisions = (lambda subject, draft: first(rows(way("a"))), lambda subject, draft: pytest.fail("asked"))
+    found = enumerated(None, Context(harness.facts(graph())), decisions)
+    assert isinstance(found, Found) and titles(list(found.form.groups)) == ["a"]
 
 
 def test_scratch_that_lives_one_after_the_other_counts_once() -> None:

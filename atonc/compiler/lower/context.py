@@ -30,6 +30,11 @@ def whole_range(tensor: Tensor) -> float:
     return WIDE_RANGE if tensor.dtype == "int16" else WHOLE_RANGE
 
 
+def error_step(tensor: Tensor) -> int:
+    """Codes that weigh as much as one of 8 bits."""
+    return WIDE_STEP if tensor.dtype == "int16" else 1
+
+
 class Context:
     """The network as far as it is lowered, or a draft of what comes next.
 
@@ -52,32 +57,24 @@ class Context:
 
     def draft(self) -> Context:
         """An empty one above this context."""
-        above = object.__new__(Context)
-        above.facts, above.names, above.coarse = self.facts, self.names, self.coarse
-        above.buffers, above.aliases = _above(self.buffers), _above(self.aliases)
-        above.shifted_copies, above.semantics = _above(self.shifted_copies), _above(self.semantics)
-        above.refused, above.alternatives = [], []
-        above.before, above.behind = [], []
-        return above
+        return self._another(_above, lambda known: [])
 
     def branch(self) -> Context:
         """A draft with the same in it, which goes another way from here."""
-        other = object.__new__(Context)
-        other.facts, other.names, other.coarse = self.facts, self.names, self.coarse
-        other.buffers, other.aliases = _beside(self.buffers), _beside(self.aliases)
-        other.shifted_copies, other.semantics = _beside(self.shifted_copies), _beside(self.semantics)
-        other.refused, other.alternatives = list(self.refused), list(self.alternatives)
-        other.before, other.behind = list(self.before), list(self.behind)
-        return other
+        return self._another(_beside, list)
 
     def copy(self) -> Context:
         """The same, and what is written into it stays there."""
+        return self._another(dict, list)
+
+    def _another(self, mapping: Callable[[Any], Any], known: Callable[[list[Any]], list[Any]]) -> Context:
+        """With what these make of mappings and of lists."""
         other = object.__new__(Context)
         other.facts, other.names, other.coarse = self.facts, self.names, self.coarse
-        other.buffers, other.aliases = dict(self.buffers), dict(self.aliases)
-        other.shifted_copies, other.semantics = dict(self.shifted_copies), dict(self.semantics)
-        other.refused, other.alternatives = list(self.refused), list(self.alternatives)
-        other.before, other.behind = [], []
+        other.buffers, other.aliases = mapping(self.buffers), mapping(self.aliases)
+        other.shifted_copies, other.semantics = mapping(self.shifted_copies), mapping(self.semantics)
+        other.refused, other.alternatives = known(self.refused), known(self.alternatives)
+        other.before, other.behind = known(self.before), known(self.behind)
         return other
 
     def done(self, groups: Iterable[TaskGroup]) -> Form:
@@ -172,19 +169,18 @@ class Context:
         """Says what the epochs of an operator compute (see atonc.compiler.lower.semantics); too far from it is no
         form."""
         self.require_fine(op, error)
-        self.semantics[op.name] = Semantics(codes, error, room)
+        self.semantics[op.name] = Semantics(codes, error, room, error_step(self.tensor(op.outputs[0])))
 
     def require_fine(self, op: Op, error: float) -> None:
         """`error`: how far an operator may be from exact arithmetic, in codes. ST's numbers are as they are."""
-        wide = self.tensor(op.outputs[0]).dtype == "int16"
-        error = min(error * self.facts.error_codes, whole_range(self.tensor(op.outputs[0])))
-        step = WIDE_STEP if wide else 1
+        out = self.tensor(op.outputs[0])
+        error, step = min(error, whole_range(out)), error_step(out)
         if error in self.facts.disproved.get(op.name, ()):
             seen = f"{op.kind}: verified to be further from exact arithmetic than the {error:.3g} codes it declares"
             raise Refusal(COARSE, seen, f"{error:.3g} codes", "report the model: the form declares too little")
         if error <= self.facts.coarse * step or self.numerics == "2.x":
             return
-        codes = "codes of 16 bits" if wide else "codes"
+        codes = "codes of 16 bits" if step > 1 else "codes"
         raise Refusal(
             COARSE,
             f"{op.kind}: up to {error:,.3g} {codes} from exact arithmetic",

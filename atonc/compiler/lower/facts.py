@@ -38,7 +38,6 @@ class Facts:
     forms: Mapping[str, str] = field(default_factory=dict)  # operator -> label of the form that it shall take
     coarse: float = MOST_CODES  # codes of 8 bits that an operator may be from exact arithmetic
     disproved: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # operator -> errors that forms declared
-    error_codes: int = 1  # that an error of one stands for
     resident: bool = False  # kernels shall lie in RAM, as far as there is room
 
     def tensor(self, name: str) -> Tensor:

@@ -258,22 +258,24 @@ def _by_nature(op: Op, context: Context, has_recipe: bool, wide: bool) -> Refuse
     possible = has_recipe or op.kind in FUNCTIONS  # on codes they would be tables
     other = rules.NO_WIDE_FORM if wide else rules.NOT_CODES
     rule = rules.BY_NATURE.get(op.kind) or (other if possible else rules.NO_RECIPE)
-    names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
-    seen = f"{op.kind}, {', '.join(dict.fromkeys(context.tensor(n).dtype for n in names))} values"
+    seen = f"{op.kind}, {', '.join(_flowing(op, context))} values"
     return RefusedForm(rule, seen, rule.limit, edge_advice.remedy(op, context.graph, rule.remedy))
+
+
+def _flowing(op: Op, context: Context) -> dict[str, None]:
+    """The types of all values that are no constants, in their order."""
+    tensors = (context.tensor(n) for n in (*op.inputs, *op.outputs) if n)
+    return dict.fromkeys(tensor.dtype for tensor in tensors if not tensor.is_constant)
 
 
 def _on_codes(op: Op, context: Context) -> bool:
     """Whether all values that flow are bytes."""
-    names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
-    return all(context.tensor(n).dtype in ("int8", "uint8") for n in names)
+    return _flowing(op, context).keys() <= {"int8", "uint8"}
 
 
 def _on_wide_codes(op: Op, context: Context) -> bool:
     """Whether codes of 16 bits flow, alone or beside bytes. Renamings need not know."""
-    names = [n for n in (*op.inputs, *op.outputs) if n and not context.tensor(n).is_constant]
-    types = {context.tensor(n).dtype for n in names}
-    return "int16" in types <= {"int8", "int16"} and not _is_renaming(op, context)
+    return "int16" in _flowing(op, context).keys() <= {"int8", "int16"} and not _is_renaming(op, context)
 
 
 def _is_renaming(op: Op, context: Context) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from itertools import chain
 from math import inf
 from typing import Any, Protocol, Self
 
@@ -45,9 +46,10 @@ class RowStep(Protocol):
 @dataclass(frozen=True)
 class Pieces:
     """A subject that was cut: each piece is decided for itself, and all are done one after the other. Behind each stand
-    the steps that are its own."""
+    the steps that are its own. `join`: makes something else of the groups of each."""
 
     subjects: tuple[tuple[Any, Steps], ...]
+    join: Callable[[Any, list[list[TaskGroup]]], list[TaskGroup]] = lambda draft, pieces: list(chain(*pieces))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +140,13 @@ def only(steps: Steps) -> Deciding:
 
 
 def tried(
-    rows: Iterable[tuple[Variant, Steps]],
+    rows: Iterable[tuple[Variant, Steps | Deciding]],
 ) -> Generator[Any, Outcome, tuple[list[tuple[Variant, Found]], list[RefusedForm]]]:
     """What became of each: those that are possible, and why the others are not."""
     offers: list[tuple[Variant, Found]] = []
     refused: list[RefusedForm] = []
-    for variant, steps in rows:
-        found = yield steps
+    for variant, row in rows:
+        found = yield from _asked(row)
         if isinstance(found, Found):
             offers.append((variant, found))
         else:
@@ -288,7 +290,7 @@ def _next_decision(state: _State, decisions: Sequence[Decision]) -> tuple[Decidi
     """The next one that has something to decide, and what it decides about."""
     if isinstance(state.subject, Pieces):
         return _each(state.subject, state.draft), state
-    for number in range(state.number, len(decisions)):
+    for number in range(state.number, len(decisions)) if not isinstance(state.subject, Drawing) else ():
         asked = decisions[number](state.subject, state.draft)
         if asked is not None:
             return asked, _State(state.subject, state.draft, number + 1)
@@ -321,15 +323,15 @@ def _built_later(before: _State, steps: Steps, decisions: Sequence[Decision]) ->
 
 def _each(pieces: Pieces, draft: Draft) -> Deciding:
     """Every piece by itself; one without a form leaves none for all."""
-    groups: list[TaskGroup] = []
+    groups: list[list[TaskGroup]] = []
     refused: list[RefusedForm] = []
     beaten: list[Alternative] = []
     for piece, steps in pieces.subjects:
         found = yield _Alone(piece, steps)
         if isinstance(found, RefusedForm):
             return found
-        groups += draft.take(found.form)
+        groups.append(draft.take(found.form))
         refused += found.refused
         beaten += found.beaten
-    form = draft.done([*draft.before, *groups, *reversed(draft.behind)])
+    form = draft.done([*draft.before, *pieces.join(draft, groups), *reversed(draft.behind)])
     return Found(form, tuple(refused), tuple(beaten))

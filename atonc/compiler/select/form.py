@@ -27,6 +27,7 @@ class Semantics:
     codes: Callable[[Sequence[Any]], Sequence[Any]]  # from those of the inputs to those of the outputs, in integers
     error: float = 0.0  # in codes, before the last rounding
     room: float = inf  # times the sums of typical inputs that units have room for; without end: no input saturates one
+    step: int = 1  # codes that weigh as much as one of 8 bits
 
     @property
     def saturates(self) -> bool:
@@ -79,8 +80,8 @@ class Form:
 
     @property
     def error(self) -> float:
-        """Expected of the worst operator, in codes before the last rounding."""
-        return max((one.error for one in self.semantics.values()), default=0.0)
+        """Expected of the worst operator, in codes of 8 bits before the last rounding."""
+        return max((one.error / one.step for one in self.semantics.values()), default=0.0)
 
     @cached_property
     def scratch_bytes(self) -> int:

@@ -173,9 +173,8 @@ class Layers:
         meaning = self.mapped.context.semantics.get(op.name)
         if meaning is None or not meaning.saturates:
             return inf
-        source = given[op.inputs[0]]
-        pieces = meaning.codes.layers(source) if isinstance(meaning.codes, TwoHalves) else [(meaning, source)]
-        rooms = (room_seen(one.codes, [codes]) for one, codes in pieces if isinstance(one.codes, Layered))
+        layers = meaning.codes.halves if isinstance(meaning.codes, TwoHalves) else (meaning,)
+        rooms = (room_seen(one.codes, [given[op.inputs[0]]]) for one in layers if isinstance(one.codes, Layered))
         return min(rooms, default=inf)
 
 

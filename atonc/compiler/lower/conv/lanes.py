@@ -19,7 +19,7 @@ from itertools import combinations
 from math import gcd, lcm
 from typing import NamedTuple, TypeVar
 
-from atonc.compiler.ir import Graph
+from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.chains import chain_configs
 from atonc.compiler.lower.conv.dense_chain import Sets, add_chain, kernel_stream, meaning
@@ -135,8 +135,14 @@ KERNELS = 1  # port of a CONVACC
 
 def rows_together(layer: ConvLayer, graph: Graph) -> int:
     """Rows that a pooling behind the layer takes at a time, if it could follow in the same epoch; or 1."""
-    pools = (op for op in graph.consumers.get(layer.op.outputs[0], ()) if op.kind in ("max_pool", "average_pool"))
+    pools = (op for op in _readers(layer, graph) if op.kind in ("max_pool", "average_pool"))
     return max((pair(op.attrs["stride"])[0] for op in pools if op.attrs["stride"] == op.attrs["window"]), default=1)
+
+
+def _readers(layer: ConvLayer, graph: Graph) -> Sequence[Op]:
+    """Whoever reads the results; nobody else does where they are a summand only."""
+    (name,) = layer.op.outputs
+    return graph.consumers.get(name, ()) if graph.producers[name].name == layer.op.name else ()
 
 
 def row_tiles(
@@ -380,7 +386,7 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
     whole = [job.whole for job in jobs]
     if len(jobs) > 1:
         yield SIDE_BY_SIDE, [whole]
-    if any(op.kind in POOLING for op in context.graph.consumers.get(layer.op.outputs[0], ())):
+    if any(op.kind in POOLING for op in _readers(layer, context.graph)):
         yield from _few_kernels(layer, jobs)
     cycles = sum(piece.cycles for piece in whole)
     if cycles < WORTH_LANES * max(1.0, sum(_flash_cycles(job, layer.machine) for job in jobs)):

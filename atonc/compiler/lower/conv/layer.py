@@ -400,31 +400,14 @@ class ConvLayer:
         return stepped(self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width)
 
 
-@dataclass(frozen=True)
-class WideFeatures:
-    """Features of two bytes: the buffer that holds them, how they are stored in it, and what they are multiplied by."""
-
-    source: str
-    coarse: CoarseCodes
-    weights: Tensor
-    never_negative: bool
-
-
-def layer_of(
-    op: Op,
-    context: Context,
-    shape: tuple[int, int, int] | None = None,
-    out_shape: tuple[int, int, int] | None = None,
-    given: WideFeatures | None = None,
-) -> ConvLayer:
-    """`shape` and `out_shape`: height, width, channels, where the tensors are no pictures. `given`: features of two
-    bytes."""
+def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
+    """`wide`: what features of two bytes are multiplied by."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
-    weights = given.weights if given else context.tensor(op.inputs[1])
+    weights = wide or context.tensor(op.inputs[1])
     if not (weights.is_constant and weights.dtype in ("int8", "uint8", "int4") and weights.quant is not None):
         seen = f"weights of type {weights.dtype}{'' if weights.is_constant else ', not constant'}"
         raise Refusal(CONV_WEIGHTS, seen, "constant 8-bit weights", "quantise the weights")
-    if given is None and x.dtype not in ("int8", "uint8"):
+    if wide is None and x.dtype not in ("int8", "uint8"):
         raise Refusal(INT8_CODES, f"{x.name} of type {x.dtype}", "features of one byte", "lower its bytes one by one")
     data = np.asarray(weights.data).astype(np.int16)
     data = data.reshape(data.shape[0], 1, 1, -1) if data.ndim == 2 else data
@@ -435,18 +418,17 @@ def layer_of(
     if context.numerics != "2.x" and y.dtype == "int8":
         offset = offset + lift(rounding_of(op, [x, weights], y), y, attrs.get("clip"))
         scale, offset = tame(scale, offset, _largest_sums(data, x))
-    source, target = given.source if given else context.buffer(x.name), context.buffer(y.name)
-    coarse = given.coarse if given else None
-    scale = scale * coarse.step if coarse else scale
+    source, target = context.buffer(x.name), context.buffer(y.name)
+    shape, out_shape = _shapes(op, x, y, weights)
     features_shifted = context.buffers[source].offset == 128
     return ConvLayer(
         op=op,
         source=source,
         target=target,
-        area=Area.whole(*(shape or _picture(x)), 2 if coarse else 1),
-        out=Area.whole(*(out_shape or _picture(y)), item_bytes(y)),
+        area=Area.whole(*shape, item_bytes(x)),
+        out=Area.whole(*out_shape, item_bytes(y)),
         weights=data,
-        zero=coarse.zero if coarse else 0 if features_shifted else x.zero_point,
+        zero=0 if features_shifted else x.zero_point,
         scale=scale,
         offset=offset,
         stride=tuple(attrs.get("stride", (1, 1))),
@@ -456,16 +438,15 @@ def layer_of(
         out_scale=y.scale,
         out_zero=y.zero_point,
         numerics=context.numerics,
-        typical=partial(_typical, x, context, shape or _picture(x), features_shifted, coarse),
+        typical=partial(_typical, x, context, shape, features_shifted),
         features_shifted=features_shifted,
         codes_shifted=context.buffers[target].offset == 128,
-        stored=coarse.stored if coarse else (lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
+        stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
         usual=USUAL_PLACE * y.zero_point,
         room=context.room,
         made_for=context.facts.target,
         out_bytes=item_bytes(y),
-        coarse=coarse,
-        never_negative=given is not None and given.never_negative,
+        coarse=CoarseCodes(0, 0) if wide else None,
         coarse_out=context.buffers[target].coarse,
     )
 
@@ -476,15 +457,21 @@ def _largest_sums(weights: Weights, x: Tensor) -> Real:
     return magnitudes(weights).astype(np.float64) * reach
 
 
-def _typical(
-    x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool, coarse: CoarseCodes | None
-) -> tuple[Codes, ...]:
+def _typical(x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:
     """Asked for only where several passes are needed: the runs cost more than everything else here."""
-    if coarse is not None:  # with room for what is subtracted
-        stored = (coarse.stored(codes).astype(np.int32) for codes in context.facts.typical_codes(x.name))
-        return tuple(codes.reshape(shape) for codes in stored)
-    pictures = [codes.astype(np.int16).reshape(shape) for codes in context.facts.typical_codes(x.name)]
+    room: type[np.signedinteger[Any]] = np.int32 if x.dtype == "int16" else np.int16  # for what is subtracted
+    pictures = [codes.astype(room).reshape(shape) for codes in context.facts.typical_codes(x.name)]
     return tuple(codes + 128 for codes in pictures) if shifted else tuple(pictures)
+
+
+def _shapes(op: Op, x: Tensor, y: Tensor, weights: Tensor) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Height, width, channels of features and results. A dense layer is a 1x1 convolution over as many pixels as there
+    are rows."""
+    if op.kind != "dense":
+        return _picture(x), _picture(y)
+    outputs, inputs = weights.shape[0], int(np.prod(weights.shape[1:]))
+    rows = x.elements // inputs
+    return (1, rows, inputs), (1, rows, outputs)
 
 
 def _picture(tensor: Tensor) -> tuple[int, int, int]:

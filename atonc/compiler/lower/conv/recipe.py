@@ -72,26 +72,14 @@ ON_A_COPY, AS_STORED = Variant("copied without zero"), Variant("stored")
 SUBTRACTED, STORED = Variant("zero by units"), Variant("zero in memory")
 
 
-@recipe("conv")
+@recipe("conv", "dense")
 def lower_conv(op: Op, context: Context) -> list[TaskGroup]:
     return lower_layer(layer_of(op, context), context)
 
 
 @recipe("transpose_conv")
 def lower_transpose_conv(op: Op, context: Context) -> list[TaskGroup]:
-    layer = _as_plain(layer_of(op, context))
-    if layer.op.kind == "transpose_conv" and layer.dilation != (1, 1):
-        raise Refusal(CONV_MODE, f"stride {layer.stride} and dilation {layer.dilation}", "one of them", "use the CPU")
-    return lower_layer(layer, context)
-
-
-@recipe("dense")
-def lower_dense(op: Op, context: Context) -> list[TaskGroup]:
-    """A 1x1 convolution over as many pixels as there are rows."""
-    x, weights = context.tensor(op.inputs[0]), context.tensor(op.inputs[1])
-    outputs, inputs = weights.shape[0], int(np.prod(weights.shape[1:]))
-    rows = x.elements // inputs
-    return lower_layer(layer_of(op, context, (1, rows, inputs), (1, rows, outputs)), context)
+    return lower_layer(as_plain(layer_of(op, context)), context)
 
 
 def lower_layer(layer: ConvLayer, context: Context) -> list[TaskGroup]:
@@ -100,7 +88,7 @@ def lower_layer(layer: ConvLayer, context: Context) -> list[TaskGroup]:
     return context.take(found if isinstance(found, RefusedForm) else found.whole)
 
 
-def _as_plain(layer: ConvLayer) -> ConvLayer:
+def as_plain(layer: ConvLayer) -> ConvLayer:
     """Without stride a transposed convolution is a plain one with the kernel turned round; what is cut off from the
     full result is padding that it does not have."""
     reach = [(k - 1) * d for k, d in zip(layer.weights.shape[1:3], layer.dilation, strict=True)]
@@ -113,6 +101,9 @@ def _as_plain(layer: ConvLayer) -> ConvLayer:
     )
     padding = (top, left, bottom, right)
     if layer.stride != (1, 1) or min(padding) < 0:
+        if layer.dilation != (1, 1):
+            seen = f"stride {layer.stride} and dilation {layer.dilation}"
+            raise Refusal(CONV_MODE, seen, "one of them", "use the CPU")
         return layer
     attrs = {**layer.op.attrs, "padding": padding}
     turned = np.ascontiguousarray(layer.weights[:, ::-1, ::-1])

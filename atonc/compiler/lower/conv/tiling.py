@@ -236,6 +236,14 @@ def narrower(
     return _narrower(outlines, channels, like.passes, like.kernels, alike, target, within)
 
 
+def of_one_unit(
+    parts: tuple[Part, ...], channels: int, kernels: int, modes: list[FeatureMode], target: Target
+) -> Tiling | None:
+    """A unit that holds all channels at once, with so many kernels a frame."""
+    within = Constraints(most_units=1)
+    return _narrower(tuple(map(_outline, parts)), channels, 1, kernels, tuple(modes), target, within)
+
+
 @lru_cache(maxsize=4096)
 def _narrower(
     parts: tuple[Outline, ...],

@@ -29,6 +29,7 @@ from atonc.compiler.lower.units.arith import (
     Affine,
     AffinePair,
     Array,
+    Reals,
     affine_unit,
     clip_unit,
     first_trusted,
@@ -245,20 +246,25 @@ class Prelu:
 
 @recipe("prelu")
 def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
-    x, out, slope = (context.tensor(name) for name in (op.inputs[0], op.outputs[0], op.inputs[1]))
+    x, out = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     function.require_int8(op, x, out)
-    if slope.data is None or not is_per_channel(slope, out):
-        seen = (
-            f"slopes of shape {slope.shape} for {out.shape}" if slope.data is not None else "slopes that are computed"
-        )
-        raise Refusal(PRELU_SLOPES, seen, "one constant slope for all or for each channel", "leave it to the CPU")
-    if slope.elements == 1 or x.zero_point == -128:  # no code is negative
+    if constant_slopes(op, context).size == 1 or x.zero_point == -128:  # no code is negative
         table = all_codes(op, context, 0).codes.reshape(256, -1)[:, 0]
         return function.function_steps(op, context, x.name, table)
     form = prelu_form(op, context)
     signs_first = replace(form, negative=form.negative.signs_first)
     draws = [lambda draft: _steps(op, draft, form), lambda draft: _steps(op, draft, signs_first)]
     return rows.chosen(context, rows.first((rows.Drawing(draw),) for draw in draws))  # signs take a unit of their own
+
+
+def constant_slopes(op: Op, context: Context, most: int = 0) -> Reals:
+    """One for all, or one for each channel. `most`: of so many at most."""
+    slope, out = context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
+    if slope.data is None or not is_per_channel(slope, out) or (most and slope.elements > most):
+        seen = "slopes that are computed" if slope.data is None else f"slopes of shape {slope.shape} for {out.shape}"
+        limit = f"one constant slope for all or for each {f'of at most {most} channels' if most else 'channel'}"
+        raise Refusal(PRELU_SLOPES, seen, limit, "leave it to the CPU")
+    return np.asarray(Arg(slope, slope.data).real.reshape(-1), np.float64)
 
 
 def prelu_form(op: Op, context: Context) -> Prelu:

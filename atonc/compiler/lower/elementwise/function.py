@@ -24,11 +24,11 @@ from atonc.compiler.lower.units.arith import (
     clip_unit,
     edge_unit,
 )
+from atonc.compiler.lower.units.views import row
 from atonc.compiler.lower.units.wiring import End, Wiring, is_one_scale, origin_of, pack, parts
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EACH_ELEMENT
-from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import INT8_CODES, TABLE_ERROR
 from atonc.machine.base.frozen import dataclass
@@ -165,8 +165,8 @@ def chain_wirings(
 ) -> list[Wiring]:
     """`at`: where the elements begin in both buffers."""
     cuts = parts(elements, _WAYS[tuple(unit.KIND for unit in units)])
-    near = [End(source, contiguous(count, offset=at[0] + start)) for start, count in cuts]
-    far = [End(target, contiguous(count, offset=at[1] + start, write=True)) for start, count in cuts]
+    near = [End(source, row(count, at[0] + start)) for start, count in cuts]
+    far = [End(target, row(count, at[1] + start, write=True)) for start, count in cuts]
     return [Wiring.chain([one], units, other, cut[1]) for one, other, cut in zip(near, far, cuts, strict=True)]
 
 

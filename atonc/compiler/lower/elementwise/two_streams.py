@@ -21,14 +21,14 @@ from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import looked_up
 from atonc.compiler.lower.units.arith import FULL_RANGE, Array, clip_unit
-from atonc.compiler.lower.units.views import StridedView
+from atonc.compiler.lower.units.views import StridedView, row
 from atonc.compiler.lower.units.wiring import Wiring, origin_of, pack, parts, through
 from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.policy import MAX_CHAINS
-from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
+from atonc.compiler.plan.streams import Area, Frames, engine
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.select.enumerate import Drawing, cheapest, chosen
@@ -76,8 +76,7 @@ class Operand:
     def reader(self, start: int, count: int) -> StrengConfig:
         """The engine for a part of the output."""
         if self.repeats.plain:
-            size = self.element_bytes
-            return contiguous(count * size, offset=start * size, word_bytes=size)
+            return row(count, start, self.element_bytes)
         run, times = self.repeats.run, self.repeats.times
         once = self.repeats.outer == 1
         offset = 0 if once else start // (times * run) * run
@@ -209,7 +208,7 @@ def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wi
 
     def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:
         stream = through(epoch, wired(cut, epoch), after)
-        epoch.write(stream, target, contiguous(cut[1], offset=cut[0], write=True))
+        epoch.write(stream, target, row(cut[1], cut[0], write=True))
 
     whole = TaskBuilder((), "")  # what one part takes
     wired((0, elements), whole)

@@ -36,7 +36,7 @@ from atonc.compiler.lower.units.pool import (
     global_unit,
     quotient,
 )
-from atonc.compiler.lower.units.views import walk, wide_row
+from atonc.compiler.lower.units.views import row, walk
 from atonc.compiler.lower.units.wiring import End, Wiring, pack
 from atonc.compiler.ops.rounding import Rounding, lift, rounding_of
 from atonc.compiler.plan.flow import EachChannel
@@ -218,7 +218,7 @@ def in_parts(means: Means, context: Context, origin: tuple[str, ...], title: str
     if len(means.reduced) > 1 or means.divisor != means.pixels:
         raise Refusal(MEAN, f"{means.pixels} pixels in windows", f"{MOST_PIXELS}", "use smaller windows")
     ((_, step),), results = means.reduced, means.results
-    words, written = wide_row(results), wide_row(results, write=True)
+    words, written = row(results, item_bytes=2), row(results, item_bytes=2, write=True)
     parts: list[tuple[End, int]] = []
     wirings: list[Wiring] = []
     at = 0
@@ -317,7 +317,7 @@ def line_of(op: Op, ends: tuple[Tensor, Tensor], pixels: int, divisor: int, trus
     x, y = ends
     gain = gain_of(op, ends, pixels)
     offset = y.zero_point - x.zero_point * gain * pixels / divisor
-    line = Line.of(gain, offset, op.attrs.get("clip"), divisor=divisor, most=_most_multiplier(trust))
+    line = Line.of(gain, offset, op.attrs.get("clip"), divisor=divisor, most=most_multiplier(trust))
     return _trusted(line, lambda shorter: shorter, trust)
 
 
@@ -331,7 +331,7 @@ def mean_line(op: Op, ends: tuple[Tensor, Tensor], pixels: int, trust: Trust) ->
     lifted = float(np.max(lift(rounding, y, clip)))
     turn = y.zero_point + rounding.zero  # the code that ties go away from
     ties_up = turn < _MOSTLY_ABOVE
-    line = Line.of(gain, offset + lifted, clip, usual, pixels, ties_up, _most_multiplier(trust))
+    line = Line.of(gain, offset + lifted, clip, usual, pixels, ties_up, most_multiplier(trust))
     zeros = x.zero_point, y.zero_point
     return _trusted(line, lambda one: with_best_addend(one, rounding, gain, zeros, usual, pixels), trust)
 
@@ -347,5 +347,5 @@ def _trusted(line: Line, finish: Callable[[Line], Line], trust: Trust) -> Line:
     return first_trusted(lines, Line.units, trust)
 
 
-def _most_multiplier(trust: Trust) -> int:
+def most_multiplier(trust: Trust) -> int:
     return operands("POOL MULVAL", "global avg", (1 << 14, MOST_MULTIPLIER), trust)[1]

@@ -27,7 +27,7 @@ from atonc.compiler.lower.conv.weight_sums import Shown, ends, extreme_sums
 from atonc.compiler.lower.conv.wide_results import CODES, INNER, LONG, WideEnd, WideLine, WideRequantisation
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limited, shifted
-from atonc.compiler.plan.policy import LEAST_ROOM
+from atonc.compiler.plan.policy import LEAST_ROOM, WIDE_STEP
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.select.form import Semantics
 from atonc.compiler.select.rules import SUM_ROOM
@@ -305,7 +305,7 @@ def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
     pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
     # a new list: what a recipe tried before it was refused must not stay
     layered = Layered(context.tensor(layer.op.outputs[0]).shape, [*pieces, piece])
-    error = rule.error if isinstance(rule, Requantisation) else 1.0
+    error = rule.error * (WIDE_STEP if layer.out_bytes > 1 else 1) if isinstance(rule, Requantisation) else 1.0
     room = _room(context, layer, piece)
     if known:
         error, room = max(error, known.error), min(room, known.room)

@@ -28,7 +28,7 @@ import numpy as np
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.wide import SUM
-from atonc.compiler.lower.elementwise.channels import is_per_channel
+from atonc.compiler.lower.elementwise.channels import constant_slopes
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, line, shifted
@@ -37,6 +37,7 @@ from atonc.compiler.lower.sixteen.streams import (
     LOWEST,
     Real,
     Scaling,
+    Unit,
     WideSum,
     least_unit,
     require_centred,
@@ -44,17 +45,15 @@ from atonc.compiler.lower.sixteen.streams import (
     through,
 )
 from atonc.compiler.lower.units.arith import Affine, affine_unit, multiply_unit
-from atonc.compiler.lower.units.views import StridedView, wide_row
-from atonc.compiler.lower.units.wiring import End, Wiring, is_one_scale, origin_of, pack, parts
+from atonc.compiler.lower.units.views import StridedView, row
+from atonc.compiler.lower.units.wiring import Wiring, is_one_scale, origin_of, pack, parts
 from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.build import TaskBuilder
-from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.rules import ELEMENTWISE, PRELU_SLOPES, SCALES, WIDE_CODES, WIDE_LEAKY, WIDE_SHAPES
+from atonc.compiler.select.rules import ELEMENTWISE, SCALES, WIDE_CODES, WIDE_LEAKY, WIDE_SHAPES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.units.arith import ROWS, ArithConfig
-from atonc.machine.hw.units.stream_engine import StrengConfig
 
 LEAST, MOST = 5, 14  # bits that published products of 16 bits lose
 POSITIVE = WideSum(1, 0, low=0)
@@ -66,28 +65,51 @@ _MOST_WIDENING_SHIFT = 14  # behind bytes that become 16 bits, as seen
 
 @recipe("add", "sub", wide=True)
 def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
-    x, y, out = (context.tensor(name) for name in (*op.inputs[:2], op.outputs[0]))
-    if x.is_constant and op.kind == "sub":
-        raise Refusal(ELEMENTWISE, "a constant minus a tensor", "a tensor minus a constant", "negate the weights")
-    if x.is_constant or y.is_constant:
-        return _with_constant(op, context, *((y, x) if x.is_constant else (x, y)))
-    require_centred(x, y, out)
-    gains = x.scale / out.scale, y.scale / out.scale
-    unit = least_unit(max(gains))
-    total = WideSum.clipped(op.attrs.get("clip"), unit, unit if op.kind == "add" else -unit)
-    first, second = (Scaling.of(gain / unit) for gain in gains)
-    error = unit * sum(scaling.error(gain / unit) for scaling, gain in zip((first, second), gains, strict=True))
-    context.explain(op, lambda given: [total(first(ints(given[0])), second(ints(given[1])))], error)
+    """A constant comes first, since the second operand is scaled on its way."""
+    out, tensors = context.tensor(op.outputs[0]), [context.tensor(name) for name in op.inputs[:2]]
+    signs, varying = (1, -1 if op.kind == "sub" else 1), [x for x in tensors if not x.is_constant]
+    require_centred(*varying, out)
+    fixed = {k: signs[k] * _codes_in(x, out) for k, x in enumerate(tensors) if x.is_constant}
+    unit = least_unit(max((x.scale for x in varying), default=out.scale) / out.scale)
+    order = sorted((0, 1), key=lambda k: k not in fixed)
+    gains = [1.0 if k in fixed else tensors[k].scale / out.scale / unit for k in order]
+    total = WideSum.clipped(op.attrs.get("clip"), *(1 if k in fixed else signs[k] * unit for k in order))
+    scalings = [Scaling.of(gain) for gain in gains]
+    rounded = (scaling.error(gain) for scaling, gain in zip(scalings, gains, strict=True))
+    error = sum(0.5 if k in fixed else unit * one for k, one in zip(order, rounded, strict=True))
+
+    def codes(given: Sequence[Any]) -> list[Ints]:
+        operands = (ints(fixed.get(k, given[k])) for k in order)
+        return [total(*(scaling(x) for scaling, x in zip(scalings, operands, strict=True)))]
+
+    context.explain(op, codes, error)
     origin, sources, groups = origin_of(op), list[str](), list[TaskGroup]()
-    for tensor in (x, y):
-        source, copies = expanded(context, tensor, out, origin)
+    for k in order:
+        copies = list[TaskGroup]()
+        if k in fixed:
+            source = context.constant(fixed[k].astype("<i2").tobytes(), tensors[k].name)
+        else:
+            source, copies = expanded(context, tensors[k], out, origin)
         sources.append(source)
         groups += copies
+    first, second = scalings
     if first.changes:
         sources[0], group = scaled_first(context, sources[0], out.elements, [first], origin)
         groups.append(group)
     before, named = [second] if second.changes else [], (origin, f"{op.kind} {op.name}")
     return [*groups, through(sources, context.buffer(out.name), out.elements, total.units(), named, before)]
+
+
+def _codes_in(constant: Tensor, out: Tensor) -> Ints:
+    """The constant in the format of the output, element by element."""
+    if constant.data is None or out.elements > _MOST_CONSTANT:
+        seen = f"a constant for {out.elements} elements"
+        raise Refusal(WIDE_SHAPES, seen, f"{_MOST_CONSTANT}", "fold it into the layer before")
+    steps = np.broadcast_to(Arg(constant, constant.data).real, out.shape) / out.scale
+    if not np.abs(steps).max(initial=0.0) <= HIGHEST:
+        seen = f"a constant of {np.abs(steps).max():g} codes of the output"
+        raise Refusal(SCALES, seen, f"{HIGHEST}", "check the scales")
+    return np.rint(steps).astype(np.int64)
 
 
 def expanded(context: Context, x: Tensor, out: Tensor, origin: tuple[str, ...]) -> tuple[str, list[TaskGroup]]:
@@ -105,57 +127,18 @@ def expanded(context: Context, x: Tensor, out: Tensor, origin: tuple[str, ...]) 
     return target, copy(context, [Move(near, StridedView.whole(target, out.shape, 2))], origin, f"repeats {x.name}")
 
 
-def _require_alike(*tensors: Tensor) -> None:
-    shapes = {tensor.shape for tensor in tensors}
-    if len(shapes) > 1:
-        seen = f"shapes {' and '.join(map(str, sorted(shapes)))}"
-        raise Refusal(WIDE_SHAPES, seen, "tensors of one shape", "broadcast before, or quantise to 8 bits")
-
-
-def _with_constant(op: Op, context: Context, x: Tensor, constant: Tensor) -> list[TaskGroup]:
-    """The constant in the format of the output, element by element."""
-    out = context.tensor(op.outputs[0])
-    require_centred(x, out)
-    _require_alike(x, out)
-    if constant.data is None or out.elements > _MOST_CONSTANT:
-        seen = f"a constant for {out.elements} elements"
-        raise Refusal(WIDE_SHAPES, seen, f"{_MOST_CONSTANT}", "fold it into the layer before")
-    values = np.asarray(constant.data, np.float64)
-    if constant.quant is not None:
-        rank = values.ndim
-        zeros, scales = (constant.quant.along(v, rank) for v in (constant.quant.zero_points, constant.quant.scales))
-        values = (values - zeros) * scales
-    gain = x.scale / out.scale
-    unit = least_unit(gain)
-    steps = np.broadcast_to(values, out.shape) / out.scale
-    if not np.abs(steps).max(initial=0.0) <= HIGHEST:
-        seen = f"a constant of {np.abs(steps).max():g} codes of the output"
-        raise Refusal(SCALES, seen, f"{HIGHEST}", "check the scales")
-    total = WideSum.clipped(op.attrs.get("clip"), unit, 1 if op.kind == "add" else -1)
-    scaling, codes, place = Scaling.of(gain / unit), np.rint(steps).astype(np.int64), op.inputs.index(x.name)
-    error = 0.5 + unit * scaling.error(gain / unit)
-    context.explain(op, lambda given: [total(scaling(ints(given[place])), codes)], error)
-    origin, source, groups = origin_of(op), context.buffer(x.name), list[TaskGroup]()
-    if scaling.changes:
-        source, group = scaled_first(context, source, out.elements, [scaling], origin)
-        groups.append(group)
-    data = context.constant(np.clip(codes, LOWEST, HIGHEST).astype("<i2").tobytes(), constant.name)
-    named = origin, f"{op.kind} {op.name}"
-    return [*groups, through((source, data), context.buffer(out.name), out.elements, total.units(), named)]
-
-
 @recipe("maximum", "minimum", wide=True)
 def lower_larger(op: Op, context: Context) -> list[TaskGroup]:
     """Takes two tensors in one format, so that nothing is rounded."""
     x, y, out = (context.tensor(name) for name in (*op.inputs[:2], op.outputs[0]))
     require_centred(x, y, out)
-    _require_alike(x, y, out)
     if len({tensor.scale for tensor in (x, y, out)}) > 1 or "clip" in op.attrs:
         raise Refusal(ELEMENTWISE, f"{op.kind} of different scales", "one scale", "give all three one scale")
     larger = np.maximum if op.kind == "maximum" else np.minimum
     context.explain(op, lambda given: [larger(ints(given[0]), ints(given[1]))])
-    names = context.buffer(x.name), context.buffer(y.name), context.buffer(out.name)
-    return [larger_of(names, out.elements, origin_of(op), op.kind)]
+    origin = origin_of(op)
+    (one, first), (two, second) = (expanded(context, tensor, out, origin) for tensor in (x, y))
+    return [*first, *second, larger_of((one, two, context.buffer(out.name)), out.elements, origin, op.kind)]
 
 
 def larger_of(names: tuple[str, str, str], elements: int, origin: tuple[str, ...], kind: str) -> TaskGroup:
@@ -166,9 +149,9 @@ def larger_of(names: tuple[str, str, str], elements: int, origin: tuple[str, ...
     last = changed(SUM, a=sign, b=1, c=sign << _HALF, shift_c=1)
 
     def build(start: int, count: int, b: TaskBuilder) -> None:
-        positive = b.unit(beyond, b.read(y, wide_row(count, start)), b.read(x, wide_row(count, start)))
-        result = b.unit(last, positive, b.read(x, wide_row(count, start)))
-        b.write(result, target, wide_row(count, start, write=True))
+        read = row(count, start, 2)
+        positive = b.unit(beyond, b.read(y, read), b.read(x, read))
+        b.write(b.unit(last, positive, b.read(x, read)), target, row(count, start, 2, write=True))
 
     wirings = [Wiring(partial(build, *lane), lane[1]) for lane in parts(elements, 2)]
     return pack(wirings, origin, f"{kind} {origin[0]}")[0]
@@ -178,33 +161,25 @@ def larger_of(names: tuple[str, str, str], elements: int, origin: tuple[str, ...
 def lower_format(op: Op, context: Context) -> list[TaskGroup]:
     """Another scale, another width, or a clamp that stands alone."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    require_centred(*(tensor for tensor in (x, y) if tensor.dtype != "int8"))
+    units = _same_width(op, context, x, y) if x.dtype == y.dtype else [_other_width(op, context, x, y)]
     named = origin_of(op), f"requantize {op.name}"
+    return [through([context.buffer(x.name)], context.buffer(y.name), y.elements, units, named)]
+
+
+def _same_width(op: Op, context: Context, x: Tensor, y: Tensor) -> list[Unit]:
     gain = x.scale / y.scale
-    if x.dtype == y.dtype == "int16":
-        require_centred(x, y)
-        scaling, total = Scaling.of(gain), WideSum.clipped(op.attrs.get("clip"), 1, 0)
-        units = ([scaling] if scaling.changes else []) + total.moves() or [scaling]
-        context.explain(op, lambda given: [total(scaling(ints(given[0])), np.zeros(1, np.int64))], scaling.error(gain))
-        return [through([context.buffer(x.name)], context.buffer(y.name), y.elements, units, named)]
-    require_centred(x if x.dtype == "int16" else y)
+    scaling, total = Scaling.of(gain), WideSum.clipped(op.attrs.get("clip"), 1, 0)
+    context.explain(op, lambda given: [total(scaling(ints(given[0])), np.zeros(1, np.int64))], scaling.error(gain))
+    return [*([scaling] if scaling.changes else []), *total.alone()] or [scaling]
+
+
+def _other_width(op: Op, context: Context, x: Tensor, y: Tensor) -> ArithConfig:
     narrow = x if x.dtype == "int8" else y
     if not is_one_scale(narrow, narrow.dtype) or "clip" in op.attrs:
         seen = f"{narrow.name} with several scales or a clip"
         raise Refusal(WIDE_CODES, seen, "one scale", "quantise it per tensor")
-    unit = _narrowing(op, context, x, y) if y.dtype == "int8" else _widening(op, context, x, y)
-
-    def end(tensor: Tensor, start: int, count: int, write: bool) -> End:
-        return End(context.buffer(tensor.name), _row(tensor, start, count, write))
-
-    cuts = parts(y.elements, 3)
-    return pack([Wiring.chain([end(x, *cut, False)], [unit], end(y, *cut, True), cut[1]) for cut in cuts], *named)
-
-
-def _row(tensor: Tensor, start: int, count: int, write: bool) -> StrengConfig:
-    """So many elements in a row."""
-    if tensor.dtype == "int16":
-        return wide_row(count, start, write)
-    return contiguous(count, offset=start, write=write)
+    return _narrowing(op, context, x, y) if y.dtype == "int8" else _widening(op, context, x, y)
 
 
 def _narrowing(op: Op, context: Context, x: Tensor, y: Tensor) -> ArithConfig:
@@ -272,7 +247,7 @@ def lower_product(op: Op, context: Context) -> list[TaskGroup]:
     if meaning.before:
         one, group = scaled_first(context, one, out.elements, [meaning.first], origin)
         groups.append(group)
-    moves, target = meaning.limits.moves(), context.buffer(out.name)
+    moves, target = meaning.limits.alone(), context.buffer(out.name)
     product = context.scratch(2 * out.elements, "product before its clip") if moves else target
     named = origin, f"mul {op.name}"
     groups.append(through((one, two), product, out.elements, [meaning.unit, meaning.last], named))
@@ -286,12 +261,7 @@ def lower_leaky_relu(op: Op, context: Context) -> list[TaskGroup]:
 
 @recipe("prelu", wide=True)
 def lower_prelu(op: Op, context: Context) -> list[TaskGroup]:
-    slope, y = context.tensor(op.inputs[1]), context.tensor(op.outputs[0])
-    if slope.data is None or not is_per_channel(slope, y) or slope.elements > ROWS:
-        seen = f"slopes of shape {slope.shape} for {y.shape}" if slope.data is not None else "slopes that are computed"
-        limit = f"one constant slope for all or for each of at most {ROWS} channels"
-        raise Refusal(PRELU_SLOPES, seen, limit, "leave it to the CPU")
-    return _leaky(op, context, np.asarray(Arg(slope, slope.data).real.reshape(-1), np.float64))
+    return _leaky(op, context, constant_slopes(op, context, ROWS))
 
 
 def _leaky(op: Op, context: Context, slopes: Real) -> list[TaskGroup]:
@@ -310,6 +280,6 @@ def _leaky(op: Op, context: Context, slopes: Real) -> list[TaskGroup]:
 
     context.explain(op, codes, negative.error(gains[0]) + positive.error(gains[1]))
     origin, source, block = origin_of(op), context.buffer(x.name), slopes.size
-    part, first = scaled_first(context, source, x.elements, [*POSITIVE.moves(), positive], origin, block)
+    part, first = scaled_first(context, source, x.elements, [*POSITIVE.alone(), positive], origin, block)
     target, named = context.buffer(y.name), (origin, f"{op.kind} {op.name}")
     return [first, through((part, source), target, y.elements, total.units(), named, [negative], block)]

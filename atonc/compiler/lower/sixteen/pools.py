@@ -18,13 +18,14 @@ import numpy as np
 from atonc.compiler.ir import Op, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.move.copies import Move, copy
+from atonc.compiler.lower.pool.means import most_multiplier
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, shifted
 from atonc.compiler.lower.sixteen.elementwise import larger_of
 from atonc.compiler.lower.sixteen.streams import (
     Scaling,
     WideSum,
-    halves_of,
+    bytes_of,
     high_codes,
     least_unit,
     low_codes,
@@ -32,8 +33,8 @@ from atonc.compiler.lower.sixteen.streams import (
     through,
 )
 from atonc.compiler.lower.sixteen.sums import lower_layer
-from atonc.compiler.lower.units.pool import MOST_PIXELS, channel_groups, division, frame_of, global_unit
-from atonc.compiler.lower.units.views import StridedView, walk, wide_row
+from atonc.compiler.lower.units.pool import MOST_PIXELS, channel_groups, division, frame_of, global_unit, quotient
+from atonc.compiler.lower.units.views import StridedView, row, walk
 from atonc.compiler.lower.units.wiring import End, Wiring, origin_of, pack
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.plan.task import Purpose, Task, TaskGroup, tasks_of
@@ -80,13 +81,15 @@ def _over_pictures(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskG
     pixels, gain = x.elements // channels, x.scale / y.scale
     if pixels > MOST_PIXELS:
         raise Refusal(MEAN, f"{pixels} pixels", f"{MOST_PIXELS}", "use smaller windows")
-    unit = least_unit(gain)
-    gains, parts = (gain / unit, gain / FRACTION), (high_codes, low_codes)
+    most = most_multiplier(context.facts.target.trust)
+    steep = gain / quotient(pixels, most)  # codes for one of what comes out of the POOLs
+    unit = least_unit(steep)
+    gains, parts = (steep / unit, steep / FRACTION), (high_codes, low_codes)
     scalings = [Scaling.of(one) for one in gains]
     total = WideSum.clipped(op.attrs.get("clip"), unit, 1, round(_MIDDLE * gain))
-    divided = 1.5 * gain  # codes: the multiplier is good to 15 bits, both means are rounded
+    divided = 1.5 * steep  # codes: the multiplier is good to 15 bits, both means are rounded
     error = unit * scalings[0].error(gains[0]) + scalings[1].error(gains[1]) + divided + 0.5
-    multiplier, shift = division(pixels)
+    multiplier, shift = division(pixels, most)
 
     def codes(values: Sequence[Any]) -> list[Ints]:
         given = ints(values[0]).reshape(pixels, -1)
@@ -96,17 +99,17 @@ def _over_pictures(op: Op, context: Context, x: Tensor, y: Tensor) -> list[TaskG
 
     context.explain(op, codes, error)
     origin = origin_of(op)
-    halves = halves_of(x, context, origin)
+    *halves, split = bytes_of(x, context, origin)
     means = [context.scratch(2 * y.elements, "inside 16 bits") for _ in scalings]
     tasks = list[Task]()
-    for half, scaling, target in zip((halves.high, halves.low), scalings, means, strict=True):
-        wirings = _pooled(half.name, target, (pixels, channels), scaling)
-        tasks += tasks_of(pack(wirings, origin, f"means of {half.name}", Purpose.PART))
+    for half, scaling, target in zip(halves, scalings, means, strict=True):
+        wirings = _pooled(half, target, (pixels, channels), scaling, most)
+        tasks += tasks_of(pack(wirings, origin, f"means of {half}", Purpose.PART))
     last = through(means, context.buffer(y.name), y.elements, total.units(), (origin, f"halves of {op.name}"))
-    return [*halves.groups, TaskGroup(tuple(tasks)), last]
+    return [*split, TaskGroup(tuple(tasks)), last]
 
 
-def _pooled(source: str, target: str, size: tuple[int, int], scaling: Scaling) -> Iterator[Wiring]:
+def _pooled(source: str, target: str, size: tuple[int, int], scaling: Scaling, most: int) -> Iterator[Wiring]:
     """IN > POOL > ARITH > OUT for groups of channels."""
     pixels, channels = size
     for first, batch, count in channel_groups(channels, POOL_CHANNELS):
@@ -114,8 +117,8 @@ def _pooled(source: str, target: str, size: tuple[int, int], scaling: Scaling) -
         reader = walk([(count, batch), (pixels, channels), (batch, 1)], first, write=False)
         if frame is None or reader is None:
             raise Refusal(MEAN, f"{pixels} pixels of {channels} channels", "two loops", "use the CPU")
-        units = [global_unit(*frame, batch, pixels), *([scaling.unit()] if scaling.changes else [])]
-        far = End(target, wide_row(count * batch, first, write=True))
+        units = [global_unit(*frame, batch, pixels, most), *([scaling.unit()] if scaling.changes else [])]
+        far = End(target, row(count * batch, first, 2, write=True))
         yield Wiring.chain([End(source, reader)], units, far, pixels * batch * count)
 
 
@@ -134,8 +137,8 @@ def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
     origin, (_, height, width, channels) = origin_of(op), y.shape
     whole = StridedView.whole(context.buffer(x.name), x.shape[1:], 2)
     places, moves = list[str](), list[Move]()
-    for row, column in product(*map(range, kernel)):
-        near = whole.cut(0, row, height, stride[0]).cut(1, column, width, stride[1])
+    for down, right in product(*map(range, kernel)):
+        near = whole.cut(0, down, height, stride[0]).cut(1, right, width, stride[1])
         places.append(context.scratch(2 * y.elements, "one place of all windows"))
         moves.append(Move(near, StridedView.whole(places[-1], (height, width, channels), 2)))
     groups = copy(context, moves, origin, f"places of {op.name}")

@@ -11,7 +11,7 @@ and back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.ir import Graph, Quantisation, Tensor
+from atonc.compiler.ir import Graph, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.requantise import coefficient_unit
 from atonc.compiler.lower.conv.wide import SUM
@@ -29,12 +29,11 @@ from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, SCALAR, widened
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import Ints, limited, shifted
 from atonc.compiler.lower.units.arith import Affine, AffinePair, affine_unit, pair_unit
-from atonc.compiler.lower.units.views import wide_row
+from atonc.compiler.lower.units.views import row
 from atonc.compiler.lower.units.wiring import End, Wiring, is_one_scale, pack, parts
 from atonc.compiler.ops.registry import is_move
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST
-from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.rules import SCALES, WIDE_CLIP, WIDE_CODES
 from atonc.machine.base.frozen import dataclass
@@ -67,25 +66,13 @@ def is_centred(tensor: Tensor) -> bool:
     return is_one_scale(tensor, "int16") and tensor.zero_point == 0
 
 
-@dataclass(frozen=True, eq=False)
-class Halves:
-    """The bytes of a tensor, and the tasks that write them, if nobody did before."""
-
-    high: Tensor
-    low: Tensor
-    groups: tuple[TaskGroup, ...]
-
-    def codes(self, half: Tensor) -> Callable[[Codes], Codes]:
-        """From numbers of 16 bits to the codes of one of both."""
-        return partial(low_codes if half is self.low else high_codes, zero=half.zero_point)
+def high_codes(codes: Codes) -> Codes:
+    """Never negative where codes are not: the same with and without a sign."""
+    return codes.astype(np.int64) >> 8
 
 
-def high_codes(codes: Codes, zero: int = 0) -> Codes:
-    return (codes.astype(np.int64) >> 8) + zero
-
-
-def low_codes(codes: Codes, zero: int = ZERO) -> Codes:
-    return (codes.astype(np.int64) & 255) + zero
+def low_codes(codes: Codes) -> Codes:
+    return (codes.astype(np.int64) & 255) + ZERO
 
 
 def never_negative(name: str, graph: Graph) -> bool:
@@ -101,8 +88,11 @@ def never_negative(name: str, graph: Graph) -> bool:
     return keeps and bool(sources) and all(never_negative(n, graph) for n in sources)
 
 
-def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bool = False) -> Halves:
-    """The first reader makes them for all of them. `unsigned`: high bytes are read without a sign."""
+def bytes_of(
+    x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bool = False
+) -> tuple[str, str, list[TaskGroup]]:
+    """Buffers of the high and of the low bytes, and the tasks that write them; the first reader makes them for all of
+    them. `unsigned`: high bytes are read without a sign."""
     source, groups = context.buffer(x.name), list[TaskGroup]()
     high, low = (context.shifted_copies.get(f"{half} of {source}", "") for half in (HIGH, LOW))
     if not (high and low):
@@ -112,18 +102,16 @@ def halves_of(x: Tensor, context: Context, origin: tuple[str, ...], unsigned: bo
 
         def split(start: int, count: int, b: TaskBuilder) -> None:
             """[x=IN y=IN>ARITH#1]>ARITH>OUT ; ARITH#1>OUT, as seen."""
-            x = b.read(source, wide_row(count, start))
-            highs = b.unit(_HIGH, b.read(source, wide_row(count, start)))
+            x = b.read(source, row(count, start, 2))
+            highs = b.unit(_HIGH, b.read(source, row(count, start, 2)))
             lows = b.unit(_LOW, x, highs)
-            b.write(highs, high, contiguous(count, offset=start, write=True))
-            b.write(lows, low, contiguous(count, offset=start, write=True))
+            b.write(highs, high, row(count, start, write=True))
+            b.write(lows, low, row(count, start, write=True))
 
         lanes = [Wiring(partial(split, *lane), lane[1]) for lane in parts(x.elements, UNITS["ARITH"] // 2)]
         groups = pack(lanes, origin, f"bytes of {x.name}", Purpose.FEATURES)
     context.buffers[high] = replace(context.buffers[high], offset=-ZERO if unsigned else 0)
-    highs = Quantisation.per_tensor(256 * x.scale, ZERO if unsigned else 0)
-    one = Tensor(high, x.shape, "int8", highs)
-    return Halves(one, Tensor(low, x.shape, "int8", Quantisation.per_tensor(x.scale, ZERO)), tuple(groups))
+    return high, low, groups
 
 
 @dataclass(frozen=True)
@@ -155,27 +143,24 @@ class WideSum:
         if not LOWEST <= addend >> even <= HIGHEST:
             raise Refusal(WIDE_CLIP, f"an addend of {addend}", "16 bits, or 17 if it is even", "use another clip")
         first = changed(SUM, a=self.a, b=self.b, c=addend >> even, shift_c=int(even))
-        return [first, *(move_unit(step) for step in self._moves(self.steps))]
+        return [first, *map(move_unit, self.moves)]
 
     @property
-    def ahead(self) -> int:
-        """What may be added before a saturation that does the lower limit."""
-        return LOWEST - self.low
+    def moves(self) -> list[int]:
+        """From the first of these steps to the next, and at last to codes as they are."""
+        return [after - before for before, after in pairwise((*self.steps, 0)) if after != before]
 
-    def back(self) -> list[int]:
-        """What is added behind it."""
-        return [-self.ahead] if self.ahead else []
-
-    def moves(self) -> list[ArithConfig]:
+    def alone(self) -> list[ArithConfig]:
         """The same limits for one stream, which comes as it is; none without limits."""
-        return [move_unit(step) for step in self._moves((0, *self.steps))]
-
-    def _moves(self, steps: tuple[int, ...]) -> list[int]:
-        return [after - before for before, after in pairwise((*steps, 0)) if after != before]
+        return [move_unit(step) for step in (self.steps[0], *self.moves) if step]
 
     def __call__(self, x: Ints, y: Ints) -> Ints:
         total = limited(self.a * x + self.b * y + self.steps[0] + self.offset, 16)
-        for step in self._moves(self.steps):
+        return self.limited(total)
+
+    def limited(self, total: Ints) -> Ints:
+        """What becomes of numbers that the first step was added to."""
+        for step in self.moves:
             total = limited(total + step, 16)
         return total
 
@@ -191,7 +176,7 @@ def move_unit(step: int) -> ArithConfig:
 
 def least_unit(gain: float) -> int:
     """The least power of two with which no product by `gain / unit` leaves 16 bits."""
-    return 1 << max(0, ceil(log2(gain * (HIGHEST + 1) / HIGHEST)))
+    return 1 << max(0, ceil(log2(gain)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,9 +234,10 @@ def through(
     found = []
     for start, count in parts(elements, min(MOST_LANES, UNITS["ARITH"] // (len(units) + len(before))), block):
         first, last = ([u.unit(count) if isinstance(u, Scaling) else u for u in some] for some in (before, units))
-        row = wide_row(count, start)
-        near = [*(End(name, row) for name in sources[:-1]), End(sources[-1], row, first)]
-        found.append(Wiring.chain(near, last, End(target, wide_row(count, start, write=True)), count))
+        read = row(count, start, (first or last)[0].bytes_x)
+        near = [*(End(name, read) for name in sources[:-1]), End(sources[-1], read, first)]
+        written = row(count, start, last[-1].out_bytes, write=True)
+        found.append(Wiring.chain(near, last, End(target, written), count))
     return pack(found, *named)[0]
 
 

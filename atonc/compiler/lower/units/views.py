@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from atonc.compiler.plan.evidence import untrusted_unit
-from atonc.compiler.plan.streams import Area, Frames, Loop, engine, in_frames, merged, shape_raster
+from atonc.compiler.plan.streams import Area, Frames, Loop, contiguous, engine, in_frames, merged, shape_raster
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.units.stream_engine import StrengConfig
@@ -100,9 +100,9 @@ def walk(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1, raw:
     return next((raster_loop(config) for config in found if config.raw or not raw), None)
 
 
-def wide_row(count: int, first: int = 0, write: bool = False) -> StrengConfig:
-    """So many numbers of 16 bits in a row."""
-    return engine(Area(1, 1, count, 2 * count, 2 * count, 2 * first, 2), write=write)
+def row(count: int, first: int = 0, item_bytes: int = 1, write: bool = False) -> StrengConfig:
+    """So many numbers in a row."""
+    return contiguous(item_bytes * count, offset=item_bytes * first, word_bytes=item_bytes, write=write)
 
 
 def other_walks(loops: Sequence[Loop], offset: int, *, write: bool, word: int = 1) -> Iterator[StrengConfig]:
