@@ -35,7 +35,7 @@ class ServeOptions:
 
 def _serve(options: argparse.Namespace) -> CommandReply:
     try:
-        from atonc.doors.serve.app import ServiceSettings, serve
+        from atonc.doors.serve.app import ServiceSettings, home, serve
     except ModuleNotFoundError as error:
         raise ToolError(f"{error.name} is missing", remedy="pip install 'atonc[serve]'") from None
 
@@ -44,8 +44,7 @@ def _serve(options: argparse.Namespace) -> CommandReply:
         raise InputError(f"{wanted.port} is no port", where="--port")
     if limits.at_once < 0:
         raise InputError(f"{limits.at_once} jobs at once", where="--jobs", remedy="give a number above zero")
-    base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    folder = wanted.folder or base / "atonc" / "doors" / "serve"
+    folder = wanted.folder or home()
     names = frozenset(name.lower() for name in wanted.allow_host)
     settings = ServiceSettings(folder.absolute(), limits, os.environ.get(TOKEN, ""), names)
     serve(settings, wanted.host, wanted.port, wanted.token)
