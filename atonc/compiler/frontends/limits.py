@@ -119,16 +119,20 @@ FORMS = "operators, attributes and element types are those of docs/reference/ops
 CUT = "replace the operator or stop before it with --cut-output-tensors"
 
 
-def advise(error: UnsupportedError) -> None:
-    """Whatever was refused, it says by which rule and what to do."""
-    late = "at run time" in error.what
+def advise(error: UnsupportedError, computed: Sequence[str] = ()) -> None:
+    """Whatever was refused, it says by which rule and what to do; `computed` are the tensors that could be outputs."""
+    late, cut = "at run time" in error.what, _cut(computed)
     error.rule = error.rule or (KNOWN if late else FORMS)
-    error.remedy = error.remedy or (f"make it a constant when the model is exported, or {CUT}" if late else CUT)
+    error.remedy = error.remedy or (f"make it a constant when the model is exported, or {cut}" if late else cut)
+
+
+def _cut(computed: Sequence[str]) -> str:
+    return f"{CUT} {','.join(computed)}" if 0 < len(computed) <= MOST_NAMED else CUT
 
 
 def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedError:
     """The error for an operator that has no translation; `computed` are the tensors that it works on."""
-    cut = f"{CUT} {','.join(computed)}" if 0 < len(computed) <= MOST_NAMED else CUT
+    cut = _cut(computed)
     if kind in STATEFUL or kind.endswith("LSTM"):
         does, rule = "keeps a state between its steps and", "operators are functions of their inputs"
         cut = "use convolutions over time instead, or cut the model before it"
