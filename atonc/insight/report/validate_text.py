@@ -84,18 +84,23 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
     for output in found.outputs:
         metrics, by = output.metrics, output.judged
         rows.append((output.name, output, judge(output, min_cosine)))
-        rows += [(f"  {sibling.title}", sibling, "") for sibling in output.spread]
+        rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in output.spread]
         if not is_close(metrics.cos, metrics.within_1_percent, min_cosine):
             apart = True
             if by is not None:  # what the verdict rests on, where that is not what the row says
                 rows += [(f"  from {by.against}", by, "")]
-                rows += [(f"  {sibling.title}", sibling, "") for sibling in by.spread]
+                rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in by.spread]
     marks = {"": None, FAR: doc.Mark.ALARM}
     yield doc.Table(SHORT, rows, "Outputs", True, indent=0, marks=lambda row: marks.get(row[2], doc.Mark.GOOD))
     if any(output.spread for output in found.outputs):
         yield "(indented: how far the reference's other kernels are; max in codes)"
     if apart:
         yield f"(cosine below {min_cosine}: {MARGIN} times the distance of the network rounded otherwise passes)"
+
+
+def _kernels(title: str) -> str:
+    """The first word is the tool, which stands above the table; what tells kernels apart comes behind it."""
+    return title if len(title) < _WIDTH - 2 else title.split(" ", 1)[-1]
 
 
 def _summary(found: Validation, failed: Sequence[str], again: Callable[..., str]) -> Iterator[doc.SummaryRow]:
@@ -142,7 +147,7 @@ def sections(found: Validation, min_cosine: float = MIN_COSINE, every: bool = Fa
         verdict, times = judge(output, min_cosine), ratio(output)
         decided = verdict in (SPREAD, FAR) and times is not None
         rows.append((output.name, output, f"{verdict}, {times} times it" if decided else verdict))
-        rows += [(f"  {sibling.title}", sibling, "") for sibling in output.spread]
+        rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in output.spread]
     title = f"validation on the emulator: {count(found.samples, 'sample')} against {found.reference}"
     blocks: list[doc.Block] = [title, *(f"note: {note}" for note in found.notes), _metrics(rows)]
     if any(output.spread for output in found.outputs[:1]):
