@@ -116,7 +116,7 @@ def test_no_network_is_called_as_a_file_of_the_whole(tmp_path: Path) -> None:
 
 
 def test_a_circle_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="line 13, network 'od', after: .* a circle"):
+    with pytest.raises(InputError, match=r"line 13, network 'od', after: .* a circle"):
         read_application(written(tmp_path, GOOD.replace("per_second = 30", 'after = "reid"')))
 
 
@@ -129,7 +129,8 @@ def test_no_networks_and_too_many(tmp_path: Path) -> None:
 
 
 def test_the_short_form_names_networks_after_their_files() -> None:
-    found = of_models([Path("a-b.tflite"), Path("x/a_b.onnx"), Path("3d.onnx"), Path("main.onnx")], Options(resident="all"))
+    models = [Path(name) for name in ("a-b.tflite", "x/a_b.onnx", "3d.onnx", "main.onnx")]
+    found = of_models(models, Options(resident="all"))
     assert [one.name for one in found.networks] == ["a_b", "a_b_2", "n3d", "main_2"]
     assert found.resident == ALL_RAM and not any(one.options.resident for one in found.networks)
 

@@ -119,7 +119,7 @@ def of_models(models: Sequence[Path], options: Options | None = None) -> Applica
     each = replace(options, resident=NO_ROOM, keep_free=0)
     networks = tuple(AppNetwork(name, model, each) for name, model in zip(names, models, strict=True))
     whole = Application("command line", options.board, networks, resident=options.room_for_weights)
-    return checked(whole, [lambda _, name=name: f"command line, network {name!r}" for name in names])
+    return checked(whole, [f"command line, network {name!r}".format for name in names])
 
 
 Place = Callable[[str], str]  # where a network says what stands under a key

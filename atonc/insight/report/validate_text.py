@@ -147,7 +147,7 @@ def sections(found: Validation, min_cosine: float = MIN_COSINE, every: bool = Fa
         verdict, times = judge(output, min_cosine), ratio(output)
         decided = verdict in (SPREAD, FAR) and times is not None
         rows.append((output.name, output, f"{verdict}, {times} times it" if decided else verdict))
-        rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in output.spread]
+        rows += [(f"  {sibling.title}", sibling, "") for sibling in output.spread]
     title = f"validation on the emulator: {count(found.samples, 'sample')} against {found.reference}"
     blocks: list[doc.Block] = [title, *(f"note: {note}" for note in found.notes), _metrics(rows)]
     if any(output.spread for output in found.outputs[:1]):
