@@ -171,6 +171,14 @@ def test_a_row_that_cannot_win_is_built_when_somebody_asks() -> None:
     assert other.form is not None and built == ["few", "many"] and other.form.cycles > found.form.cycles
 
 
+def test_a_bound_is_not_the_cost() -> None:
+    """Of rows that may both win the one that costs less is taken, whichever promised more."""
+    few, many = rows(way("few", 512), way("many", 4096))
+    decision = cheapest_of([("many", many, 0.0), ("few", few, 1.0)])
+    found = enumerated(None, Context(harness.facts(graph())), (lambda subject, draft: decision,))
+    assert isinstance(found, Found) and [one.label for one in found.beaten] == ["many"]
+
+
 def test_scratch_that_lives_one_after_the_other_counts_once() -> None:
     def draw(context: Context) -> list[TaskGroup]:
         names = [context.scratch(size, "s") for size in (100, 300, 200)]
