@@ -241,12 +241,10 @@ def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generat
     if room and given.resident is None:
         given = replace(given, resident_bytes=room)
     elif room and room != given.resident_bytes:
-        raise ConflictError(
-            f"--resident {Room(room)} does not go with decisions for {Room(given.resident_bytes) or 'none'}",
-            where=options.decisions,
-            rule="a file that says where weights lie in RAM has decided how much of it they take",
-            remedy="leave out --resident, or take 'resident' and 'fetched' out of the file",
-        )
+        what = f"--resident {Room(room)} does not go with decisions for {Room(given.resident_bytes) or 'none'}"
+        rule = "a file that says where weights lie in RAM has decided how much of it they take"
+        remedy = "leave out --resident, or take 'resident' and 'fetched' out of the file"
+        raise ConflictError(what, where=options.decisions, rule=rule, remedy=remedy)
     return given, tuple(one for one in GENERATORS if one.of == Verdict.UNDECIDED)
 
 
