@@ -60,6 +60,8 @@ MISTAKES = (
     ("analyze -v 7 digits.tflite", "-v 7", "levels are 0, 1, 2, 3"),
     ("analyze digits.tflite --st-neural-art {}/options_number.json", "options is '3', not a text", ""),
     ("generate digits.tflite -n ll_aton --no-verify", "includes another ll_aton.h", "another name"),
+    ("view digits.tflite --port 99999999", "--port: '99999999' is no port", "from 0 to 65535"),
+    ("serve --port -1", "--port: '-1' is no port", "from 0 to 65535"),
     ("generate digits.tflite -n string", "'string' cannot be a name", "such as string_net"),
     ("generate digits.tflite -n int", "'int' cannot be a name", "such as int_net"),
     ("generate digits.tflite -n Main", "'Main' cannot be a name", "such as Main_net"),

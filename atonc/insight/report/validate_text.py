@@ -24,7 +24,7 @@ from atonc.insight.validating.judging import (
 from atonc.insight.validating.validating import Validation
 from atonc.machine.base.words import count, elided
 
-_WIDTH = 26
+_WIDTH = 27
 Row = tuple[str, OutputResult | Distance, str]  # an output or a sibling, its figures, the verdict
 SHORT = (
     doc.Column[Row]("output", lambda row: elided(row[0], _WIDTH - 1), width=_WIDTH, left=True),
@@ -100,7 +100,7 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
 
 def _kernels(title: str) -> str:
     """The first word is the tool, which stands above the table; what tells kernels apart comes behind it."""
-    return title if len(title) < _WIDTH - 2 else title.split(" ", 1)[-1]
+    return title if len(title) <= _WIDTH - 3 else title.split(" ", 1)[-1]
 
 
 def _summary(found: Validation, failed: Sequence[str], again: Callable[..., str]) -> Iterator[doc.SummaryRow]:

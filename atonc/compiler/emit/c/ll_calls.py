@@ -117,7 +117,8 @@ class ListCall:
 
     @property
     def args(self) -> tuple[object, object]:
-        return [_entry_value(entry) for entry in self.entries], len(self.entries)
+        values = (e.members() if isinstance(e, SwitchLink) else [[Constant(e.kind), e.unit]] for e in self.entries)
+        return list(values), len(self.entries)
 
     @property
     def where(self) -> str:
@@ -134,10 +135,6 @@ def evaluated(value: Member) -> object:
     if isinstance(value, Base):
         return value.address
     return list(value) if isinstance(value, tuple) else value
-
-
-def _entry_value(entry: SwitchLink | DriverPort) -> object:
-    return entry.members() if isinstance(entry, SwitchLink) else [[Constant(entry.kind), entry.unit]]
 
 
 def _port_value(port: DriverPort) -> dict[str, object]:
