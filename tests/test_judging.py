@@ -17,6 +17,7 @@ from atonc.compiler.ir import Graph, Op, Quantisation, layer_name
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.verify import LayerCheck, forced_run
 from atonc.doors.cli.cli import main
+from atonc.insight.report import document as doc
 from atonc.insight.report import validate_text
 from atonc.insight.validating import judging, validating
 from atonc.insight.validating.judging import Distance, OutputResult
@@ -197,6 +198,8 @@ def test_onnxruntime_has_a_spread_too() -> None:
     assert found.reference == "onnxruntime without optimisation" and not list(judging.complaints(found))
     assert [s.title for s in found.outputs[0].spread] == ["onnxruntime with optimisation"]
     assert len(found.reading) > 5
+    shown = "\n".join(doc.lines(validate_text.document(found, 0.99)))
+    assert "against onnxruntime without optimisation" in shown and "\n  with optimisation  " in shown
 
 
 def test_without_the_interpreters_exact_arithmetic_is_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,17 +57,20 @@ def test_what_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said", "line"),
     [
-        ('name = "reid"', 'name = "od"', "networks called", ""),
-        ('name = "reid"', 'name = "OD"', "networks called", ""),
-        ('name = "reid"', 'name = "Od_slot"', "networks called", ""),
-        ('name = "reid"', 'name = "a b"', "cannot be a name", ""),
-        ('name = "reid"', 'name = "app"', "is reserved", ""),
-        ('name = "reid"', 'name = "app_networks"', "is reserved", ""),
-        ('name = "reid"', 'name = "app_loop"', "is reserved", ""),
-        ('name = "reid"', 'name = "App_Flash"', "is reserved", ""),
+        ('name = "reid"', 'name = "od"', "networks called", "line 11, network 'od', name"),
+        ('name = "reid"', 'name = "OD"', "networks called", "line 11, network 'od', name"),
+        ('name = "reid"', 'name = "Od_slot"', "networks called", "line 11, network 'od', name"),
+        ('name = "reid"', 'name = "a b"', "cannot be a name", "line 16"),
+        ('name = "reid"', 'name = "int"', "cannot be a name", "line 16"),
+        ('name = "reid"', "name = 3", "is not a text", "line 16"),
+        ('model = "models/reid.onnx"\n', "", "lacks model", "line 15"),
+        ('name = "reid"', 'name = "app"', "is reserved", "line 16"),
+        ('name = "reid"', 'name = "app_networks"', "is reserved", "line 16"),
+        ('name = "reid"', 'name = "app_loop"', "is reserved", "line 16"),
+        ('name = "reid"', 'name = "App_Flash"', "is reserved", "line 16"),
         ("per_second = 30", "per_second = 0", "never runs", "line 13"),
-        ('after = "od"', 'after = "oh"', "no other network", ""),
-        ('after = "od"', 'after = "reid"', "no other network", ""),
+        ('after = "od"', 'after = "oh"', "no other network", "line 18, network 'reid', after"),
+        ('after = "od"', 'after = "reid"', "no other network", "line 18"),
         ("per_second = 30", "per_second = -1", "out of range", "line 13"),
         ("per_second = 30", "per_secnd = 30", "unknown key", "line 13"),
         ("per_second = 30", "per_second = nan", "out of range", "line 13"),
@@ -76,14 +79,18 @@ def test_what_it_says(tmp_path: Path) -> None:
         ('size = "100K"', 'size = "900K"', "bytes, npuRAM6 has", "line 8"),
         ('size = "100K"', "size = 0", "nothing is reserved", "line 8"),
         ('memory = "npuRAM6"', "address = 0x343bf000", "no memory of", "line 7"),
-        ('prefer = "memory"', 'prefer = "luck"', "prefer is", ""),
-        ('prefer = "memory"', 'resident = "all"', "whole application", ""),
-        ('prefer = "memory"', "encrypt_weights = true", "encrypted weights", ""),
-        ('prefer = "memory"', 'calibration = ["../secret.npz"]', "leaves the folder", ""),
+        ('prefer = "memory"', 'prefer = "luck"', "prefer is", "line 23, network.options, prefer"),
+        ('prefer = "memory"', 'prefr = "memory"', "no option 'prefr'", "line 23"),
+        ('prefer = "memory"', 'seed = "x"', "not a whole number", "line 23, network.options, seed"),
+        ('[network.options]\nprefer = "memory"', 'options.prefer = "luck"', "prefer is", "line 22"),
+        ('prefer = "memory"', 'resident = "all"', "whole application", "line 23"),
+        ('resident = "all"', 'resident = "lots"', "not a size", "line 3, resident"),
+        ('prefer = "memory"', "encrypt_weights = true", "encrypted weights", "line 23"),
+        ('prefer = "memory"', 'calibration = ["../secret.npz"]', "leaves the folder", "line 23"),
         ('inputs_survive = "all"', "inputs_survive = 3", "not a list of networks", "line 19"),
-        ('board = "stm32n6570-dk"', 'board = "stm32h747i-disco"', "no NPU", ""),
-        ("[[network]]", "[[netwrk]]", "unknown key", ""),
-        ('board = "stm32n6570-dk"', "board = ", "not TOML", ""),
+        ('board = "stm32n6570-dk"', 'board = "stm32h747i-disco"', "no NPU", "line 2, board"),
+        ("[[network]]", "[[netwrk]]", "unknown key", "line 10"),
+        ('board = "stm32n6570-dk"', "board = ", "not TOML", "line 2"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, said: str, line: str) -> None:
@@ -109,7 +116,7 @@ def test_no_network_is_called_as_a_file_of_the_whole(tmp_path: Path) -> None:
 
 
 def test_a_circle_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a circle"):
+    with pytest.raises(InputError, match=r"line 13, network 'od', after: .* a circle"):
         read_application(written(tmp_path, GOOD.replace("per_second = 30", 'after = "reid"')))
 
 
@@ -122,8 +129,9 @@ def test_no_networks_and_too_many(tmp_path: Path) -> None:
 
 
 def test_the_short_form_names_networks_after_their_files() -> None:
-    found = of_models([Path("a-b.tflite"), Path("x/a_b.onnx"), Path("3d.onnx")], Options(resident="all"))
-    assert [one.name for one in found.networks] == ["a_b", "a_b_2", "n3d"]
+    models = [Path(name) for name in ("a-b.tflite", "x/a_b.onnx", "3d.onnx", "main.onnx")]
+    found = of_models(models, Options(resident="all"))
+    assert [one.name for one in found.networks] == ["a_b", "a_b_2", "n3d", "main_2"]
     assert found.resident == ALL_RAM and not any(one.options.resident for one in found.networks)
 
 

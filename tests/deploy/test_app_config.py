@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -40,6 +41,17 @@ def test_movenet_as_in_the_published_deployment(tmp_path: Path) -> None:
     assert found["AI_POSE_PP_CONF_THRESHOLD"] == "( 0.4 )"
     assert found["AI_POSE_PP_POSE_KEYPOINTS_NB"] == "( 13 )"
     assert found["AI_SPE_MOVENET_POSTPROC_HEATMAP_WIDTH"] == "( NN_WIDTH / 4 )"
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("yolo_v2", "YOLOV2"), ("yolo_x", "YOLOVX")])
+def test_an_stm32h7_header_has_one_prefix(name: str, prefix: str, tmp_path: Path) -> None:
+    """Both dialects give the names that its published applications read, and none that nobody defines."""
+    sample = replace(BY_NAME[name], board=("STM32H7", "STM32H747I-DISCO"))
+    old, today = (meaning(header(sample, dialect, tmp_path)) for dialect in (ZOO, CURRENT))
+    assert old == today
+    numbers = {key for key in today if key.startswith("AI_")}
+    assert numbers and all(key.startswith(f"AI_OBJDETECT_{prefix}_PP_") for key in numbers)
+    assert set(re.findall(r"AI_\w+", " ".join(today.values()))) <= numbers
 
 
 @pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc")

@@ -69,7 +69,7 @@ def test_a_cut_hides_what_is_not_supported() -> None:
     net, y = onnx_net()
     net.node("NonZero", [y])
     data = net.model({"x": (1, 4, 6, 6)}, [net.nodes[-1].output[0]])
-    with pytest.raises(UnsupportedError, match=r"NonZero.*cut-output-tensors"):
+    with pytest.raises(UnsupportedError, match=rf"NonZero.*--cut-output-tensors {y}\."):
         read_onnx(data)
     conv = next(node for node in net.nodes if node.op_type == "Conv")
     for name in (conv.output[0], conv.name, y):
@@ -120,7 +120,7 @@ def test_every_refusal_has_a_rule_and_a_remedy(tmp_path: Path) -> None:
     y = net.node("Conv", ["x", net.node("Relu", ["w"])[0]])[0]
     path = tmp_path / "late.onnx"
     path.write_bytes(net.model({"x": (1, 4, 6, 6), "w": (3, 4, 3, 3)}, [y]))
-    with pytest.raises(UnsupportedError, match=r"weights computed at run time\. Rule: .* make it a constant"):
+    with pytest.raises(UnsupportedError, match=r"weights computed at run time\. Rule: .* make it a .*tensors relu_1\."):
         read(path)
     path = tmp_path / "text.tflite"
     path.write_bytes(build([T("x", (1,), "text"), T("y", (1,))], [O("RELU", ["x"], ["y"])], ["x"], ["y"]))

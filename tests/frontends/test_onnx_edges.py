@@ -94,7 +94,7 @@ def test_a_value_without_a_source(reads: str, said: str) -> None:
     net.nodes.append(helper.make_node("Neg", [early], ["late"]))
     with pytest.raises(ModelError) as caught:
         read_onnx(net.model({"x": SHAPE}, ["late"]))
-    assert said in caught.value.what and caught.value.rule
+    assert said in caught.value.what and caught.value.rule and caught.value.remedy
 
 
 # ------------------------------------------------------------------------------------------------------------- norms

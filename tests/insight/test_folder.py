@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from atonc.delivery.generate import generating
 from atonc.insight.explain import saved, vendor
 from atonc.insight.explain.folder import folder_view
 from atonc.insight.explain.ours import network_view
-from atonc.insight.explain.types import NetworkView
+from atonc.insight.explain.types import NetworkView, Verified
 from atonc.insight.report.html import html_page
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.files.types import FunctionCall
@@ -82,6 +83,34 @@ def test_damaged_files_are_ignored(built: tuple[NetworkView, Path], data: st.Dat
     except ValueError:
         return
     assert all(isinstance(layer, saved.SavedLayer) for layer in found.layers)
+
+
+@pytest.mark.parametrize(
+    ("place", "names"),
+    [
+        (("layers", 0), ("name", "op", "nodes", "epochs", "inputs", "outputs", "shape", "macs", "decisions")),
+        (("layers", 0, "weights", 0), ("name", "shape", "dtype", "scales")),
+        (("edges", "inputs", 0), ("name", "shape", "dtype", "scales")),
+        (("verified",), ("samples", "layers", "worst_codes", "outputs", "tensors", "sums")),
+        (("buffers", 0), ("name", "pool", "address", "size_bytes", "first_step", "last_step", "reserved_bytes")),
+        (("memory",), ("relocatable_bytes", "code_constants_bytes")),
+        ((), ("model", "board", "steps", "layers", "buffers", "memory")),
+    ],
+)
+def test_what_every_build_writes_is_not_made_up(
+    built: tuple[NetworkView, Path], place: tuple[str | int, ...], names: tuple[str, ...]
+) -> None:
+    text = (built[1] / "network_program.json").read_text()
+    kinds = {step["number"]: step["kind"] for step in json.loads(text)["steps"]}
+    for name in names:
+        verified = json.loads(json.dumps(asdict(Verified(3, 8, 1.0, (), 12, "sums have room"))))
+        row = document = json.loads(text) | {"verified": verified}
+        assert saved._saved(document, kinds).verified
+        for part in place:
+            row = row[part]
+        del row[name]
+        with pytest.raises(ValueError):
+            saved._saved(document, kinds)
 
 
 def test_nodes_of_the_vendor() -> None:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Array
+from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.loading import require_equal_sizes
+from atonc.insight.quantizing.observe import FirstNorm, require_trained_range
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.scales import Seen, choose
 from atonc.insight.quantizing.types import QuantizeOptions
@@ -146,3 +148,16 @@ def test_sizes_that_only_a_run_shows() -> None:
     require_equal_sizes(("a", "b"), [[one, one], [one, one]])
     with pytest.raises(UnsupportedError, match="output b: 3x2 values for one sample, 4x2 for another"):
         require_equal_sizes(("a", "b"), [[one, one], [one, other]])
+
+
+def test_an_output_that_is_an_input_says_nothing_of_its_shape(tmp_path: Path) -> None:
+    """Without a shape at its output the input was taken as a single number."""
+    made = onnx.load(plain(tmp_path))
+    made.graph.output.append(onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, None))
+    assert FloatGraph(made).shapes["x"] == (1, 3, SIDE, SIDE)
+
+
+def test_a_norm_that_remembers_nothing_judges_no_samples(tmp_path: Path) -> None:
+    before = onnx.load(plain(tmp_path))
+    feeds = [{"x": one.astype(np.float32)} for one in usual(2)]
+    require_trained_range(FirstNorm(before, np.zeros(6, np.float32)), feeds, "samples")

@@ -23,7 +23,7 @@ from atonc.compiler.search.saved import as_json
 from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.compiler.select.form import Alternative, Semantics
 from atonc.compiler.select.variants import Variant
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import ConflictError, InputError
 from tests.compiler.golden_graphs import Sketch
 from tests.compiler.random_graphs import random_graph
 
@@ -56,11 +56,35 @@ def epochs(found: Compiled) -> list[object]:
     return [step.epoch for step in found.program.steps]
 
 
-@pytest.mark.parametrize("options", [PLAIN, RESIDENT, replace(PLAIN, resident="1k")], ids=["none", "all", "less"])
+@pytest.mark.parametrize("options", [PLAIN, RESIDENT], ids=["none", "all"])
 def test_weights_in_ram_are_decided_by_the_file(tmp_path: Path, options: Options) -> None:
     found = compiled()
     assert found.decisions.resident and found.decisions.forms
     assert epochs(replayed(tmp_path, found.decisions, options, network())) == epochs(found)
+
+
+def test_another_room_for_weights_contradicts_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConflictError, match="--resident 1024 does not go with decisions for all"):
+        replayed(tmp_path, compiled().decisions, replace(PLAIN, resident="1k"), network())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "lacks 'decisions'"),
+        ('{"stripes": [{"ops": ["a"]}]}', "'stripes' lacks 'bands'"),
+        ('{"cuts": ["a"]}', "'cuts': "),
+        ('{"fetched": 3}', "'fetched': "),
+        ('{"huge_share": "1/0"}', "'huge_share': "),
+        ('{"decisions": {"on_cpu": {"a": {"rule": "R1"}}}}', "'on_cpu': "),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "decisions.json"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        compile_graph(network(), replace(PLAIN, decisions=str(file)))
+    assert said in caught.value.what and caught.value.where == str(file)
 
 
 def steep(outputs: int = 128, seed: int = 917) -> Graph:

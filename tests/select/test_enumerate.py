@@ -195,6 +195,14 @@ def test_nothing_is_decided_about_a_drawing() -> None:
     assert isinstance(found, Found) and titles(list(found.form.groups)) == ["a"]
 
 
+def test_a_bound_is_not_the_cost() -> None:
+    """Of rows that may both win the one that costs less is taken, whichever promised more."""
+    few, many = rows(way("few", 512), way("many", 4096))
+    decision = cheapest_of([(MANY, many, 0.0), (FEW, few, 1.0)])
+    found = enumerated(None, Context(harness.facts(graph())), (lambda subject, draft: decision,))
+    assert isinstance(found, Found) and [one.variant for one in found.beaten] == [MANY]
+
+
 def test_scratch_that_lives_one_after_the_other_counts_once() -> None:
     def draw(context: Context) -> list[TaskGroup]:
         names = [context.scratch(size, "s") for size in (100, 300, 200)]

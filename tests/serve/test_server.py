@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="atonc[serve] is not installed")
 
 from atonc.doors.cli.cli import main
+from atonc.doors.serve.app import home
 from atonc.doors.serve.guard import COOKIE
 from tests.serve.running import Running, endless_model, form, server, small_model
 
@@ -204,3 +205,15 @@ def test_a_token_where_others_could_reach_it(tmp_path: Path) -> None:
         assert "token" not in running.address and running.ask("GET", "/").status == 200
         assert running.ask("GET", "/", Host="evil.example").status == 403
         assert running.ask("POST", "/api/jobs", b"x", Origin="http://evil.example").status == 403
+
+
+def test_the_folder_is_the_documented_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier version kept elsewhere moves there, and nothing is laid over what is there already."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    new, old = tmp_path / "atonc" / "serve", tmp_path / "atonc" / "doors" / "serve"
+    assert home() == new and not new.exists()
+    for kept in (b"builds", b"later builds"):
+        old.mkdir(parents=True)
+        (old / "history.sqlite").write_bytes(kept)
+        assert home() == new and (new / "history.sqlite").read_bytes() == b"builds"
+    assert (old / "history.sqlite").read_bytes() == b"later builds"

@@ -64,6 +64,7 @@ def test_a_comparison_shows_weights_in_ram_and_what_was_asked(
     found = compare(folder_view(tmp_path / "a"), folder_view(tmp_path / "b"))
     figures = {figure.name: (figure.a, figure.b) for figure in found.figures}
     assert figures["resident weights"] == (0, resident.memory.resident_bytes)
+    assert figures["flash"] == (plain.memory.flash_bytes, resident.memory.flash_bytes)
     assert figures["RAM"] == (plain.memory.ram_bytes, resident.memory.ram_bytes)
     assert found.same_model is True
     assert [(one.option, one.a, one.b) for one in found.asked or ()] == [("--resident", None, "all")]

@@ -40,9 +40,10 @@ from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE
 from atonc.compiler.verify import CoarserThanDeclared
 from atonc.machine.base import progress
-from atonc.machine.base.errors import AtoncError, CapacityError, VerificationError
+from atonc.machine.base.errors import AtoncError, CapacityError, ConflictError, VerificationError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
+from atonc.machine.base.words import Room
 from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety.evidence import EpochGrade
@@ -237,7 +238,13 @@ def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generat
     if not options.decisions:
         return Decisions(compact=options.prefer == MEMORY, resident_bytes=room), GENERATORS
     given = read_decisions(Path(options.decisions), graph, made_for(graph, options))
-    given = replace(given, resident_bytes=room) if room and given.resident is None else given
+    if room and given.resident is None:
+        given = replace(given, resident_bytes=room)
+    elif room and room != given.resident_bytes:
+        what = f"--resident {Room(room)} does not go with decisions for {Room(given.resident_bytes) or 'none'}"
+        rule = "a file that says where weights lie in RAM has decided how much of it they take"
+        remedy = "leave out --resident, or take 'resident' and 'fetched' out of the file"
+        raise ConflictError(what, where=options.decisions, rule=rule, remedy=remedy)
     return given, tuple(one for one in GENERATORS if one.of == Verdict.UNDECIDED)
 
 

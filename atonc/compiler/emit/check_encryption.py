@@ -56,7 +56,8 @@ def _ciphering(epochs: Iterable[Epoch]) -> Iterator[tuple[int, str, StrengConfig
 
 def _of_engines(epochs: Iterable[Epoch], region: EncryptedRegion) -> Iterator[str]:
     for number, name, engine in _engines(epochs):
-        low, high = _words(*engine.span())
+        low, high = engine.span()
+        low, high = low // CIPHER_WORD * CIPHER_WORD, -(-high // CIPHER_WORD) * CIPHER_WORD
         where = f"epoch {number}: {name} at {low:#010x} to {high:#010x}"
         if engine.ciphers and engine.to_memory:
             yield f"{where} enciphers what it writes"
@@ -64,10 +65,6 @@ def _of_engines(epochs: Iterable[Epoch], region: EncryptedRegion) -> Iterator[st
             yield f"{where} deciphers bytes outside the region"
         elif not engine.ciphers and region.meets(low, high):
             yield f"{where} {'writes' if engine.to_memory else 'reads'} encrypted bytes without deciphering"
-
-
-def _words(low: int, high: int) -> tuple[int, int]:
-    return low // CIPHER_WORD * CIPHER_WORD, -(-high // CIPHER_WORD) * CIPHER_WORD
 
 
 def _of_processor(program: Program, region: EncryptedRegion) -> Iterator[str]:

@@ -17,7 +17,6 @@ from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.machine.base.errors import InputError, InternalError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.units.stream_engine import CIPHER, CIPHER_WORD, StrengConfig
@@ -57,7 +56,8 @@ def streamed(program: Program) -> dict[str, Placed]:
             rule="encrypted weights are read by engines only",
             remedy=f"leave out --resident and decisions with weights in RAM, or {_OPTION}",
         )
-    by_cpu = [program.placed[name] for step in program.steps for name in _read_by_cpu(step)]
+    plans = [step.plan for step in program.steps if isinstance(step.plan, CpuPlan)]
+    by_cpu = [program.placed[name] for plan in plans for name in plan.reads() - {""}]
     found = {
         name: home
         for name, home in program.placed.items()
@@ -77,7 +77,7 @@ def count(program: Program, graph: Graph) -> EncryptionCount:
     constants = [home for home in program.placed.values() if _is_constant(home)]
     inside = sum(home.size_bytes for home in constants if region and region.holds(home.address, home.end))
     outside = sum(home.size_bytes for home in constants) - inside
-    engines = [sum(_ciphers(unit) for unit in epoch.units.values()) for epoch in program.epochs]
+    engines = [sum(one.ciphers for one in epoch.engines().values()) for epoch in program.epochs]
     return EncryptionCount(inside, outside + _in_c_file(program, graph), sum(engines), sum(map(bool, engines)))
 
 
@@ -90,14 +90,6 @@ def _in_c_file(program: Program, graph: Graph) -> int:
 
 def _is_constant(home: Placed) -> bool:
     return home.buffer.kind == BufferKind.CONSTANT and bool(home.buffer.data)
-
-
-def _read_by_cpu(step: ProgramStep) -> set[str]:
-    return step.plan.reads() - {""} if isinstance(step.plan, CpuPlan) else set()
-
-
-def _ciphers(unit: UnitConfig) -> bool:
-    return isinstance(unit, StrengConfig) and unit.ciphers
 
 
 def _region(homes: Mapping[str, Placed], pools: Iterable[MemoryPool]) -> EncryptedRegion:
@@ -134,11 +126,7 @@ def _ciphering(step: ProgramStep, homes: frozenset[str]) -> ProgramStep:
     for name, use in step.plan.engines.items():
         if use.buffer in homes:
             units[name] = _with_cipher(units[name], name)
-    return replace(step, epoch=_same_but(step.epoch, units))
-
-
-def _same_but(epoch: Epoch, units: dict[str, UnitConfig]) -> Epoch:
-    return epoch if units == epoch.units else replace(epoch, units=units)
+    return step if units == step.epoch.units else replace(step, epoch=replace(step.epoch, units=units))
 
 
 def _with_cipher(unit: UnitConfig, name: str) -> UnitConfig:

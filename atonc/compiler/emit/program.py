@@ -9,7 +9,7 @@ from typing import ClassVar
 from atonc.compiler.place.lifetimes import accesses
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.streams import with_idle_steps
-from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, EpochPlan, StepPlan
+from atonc.compiler.plan.types import BufferKind, CpuPlan, EpochPlan, StepPlan
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig, changed
@@ -171,7 +171,8 @@ def user_buffers(
     sizes: dict[int, int] = {}  # of everything that shares the memory
     for home in placed.values():
         sizes[home.address] = max(sizes.get(home.address, 0), home.buffer.size_bytes)
-    demanding = {placed[a.buffer].address for a in accesses(plans, _declared(placed)) if not a.aligned}
+    declared = {name: home.buffer for name, home in placed.items()}
+    demanding = {placed[a.buffer].address for a in accesses(plans, declared) if not a.aligned}
     found = []
     for direction, names in (("input", inputs), ("output", outputs)):
         for index, name in enumerate(names):
@@ -180,7 +181,3 @@ def user_buffers(
                 strict = home.address in demanding
                 found.append(UserBuffer(direction, index, name, home.address, sizes[home.address], strict))
     return tuple(found)
-
-
-def _declared(placed: Mapping[str, Placed]) -> dict[str, Buffer]:
-    return {name: home.buffer for name, home in placed.items()}

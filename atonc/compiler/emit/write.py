@@ -20,13 +20,33 @@ from atonc.machine.hw.ec.text import format_program
 
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_OF_C = re.compile(  # and of C++, which the rest of a firmware may be in
+    "alignas|alignof|and|and_eq|asm|auto|bitand|bitor|bool|break|case|catch|char|char16_t|char32_t|char8_t|class|co_await|"
+    "co_return|co_yield|compl|concept|const|const_cast|consteval|constexpr|constinit|continue|decltype|default|delete|do|"
+    "double|dynamic_cast|else|enum|explicit|export|extern|false|float|for|friend|goto|if|inline|int|long|mutable|"
+    "namespace|new|noexcept|not|not_eq|nullptr|operator|or|or_eq|private|protected|public|register|reinterpret_cast|"
+    "requires|restrict|return|short|signed|sizeof|static|static_assert|static_cast|struct|switch|template|this|"
+    "thread_local|throw|true|try|typedef|typeid|typename|typeof|typeof_unqual|union|unsigned|using|virtual|void|volatile|"
+    "wchar_t|while|xor|xor_eq|_[A-Z_].*"
+)
+_OF_FILES = re.compile(  # an application has its main.c, and NAME.h would stand before a header of the library
+    "main|assert|complex|ctype|errno|fenv|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|stdatomic|"
+    "stdbit|stdbool|stdckdint|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|uchar|wchar|wctype"
+)
+
+
+def is_reserved(name: str) -> bool:
+    return bool(_OF_C.fullmatch(name) or _OF_FILES.fullmatch(name.lower()))
 
 
 def check_name(name: str) -> str:
     """Names become parts of file names and of C identifiers."""
     if not _NAME.fullmatch(name):
         rule = "letters, digits and _, no digit first, at most 64"
-        raise InputError(f"{name[:70]!r} cannot be a name", rule=rule, remedy="-n NAME")
+        raise InputError(f"{name[:70]!r} cannot be a name", rule=rule, remedy="take another name")
+    if is_reserved(name):
+        rule = "words of C and C++, main, headers of the C library and what begins with __ or _A to _Z are taken"
+        raise InputError(f"{name!r} cannot be a name", rule=rule, remedy=f"take another, such as {name.strip('_')}_net")
     return name
 
 

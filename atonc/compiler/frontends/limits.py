@@ -119,29 +119,31 @@ FORMS = "operators, attributes and element types are those of docs/reference/ops
 CUT = "replace the operator or stop before it with --cut-output-tensors"
 
 
-def advise(error: UnsupportedError) -> None:
-    """Whatever was refused, it says by which rule and what to do."""
+def advise(error: UnsupportedError, computed: Sequence[str] = ()) -> UnsupportedError:
+    """Whatever was refused, it says by which rule and what to do; `computed` are the tensors that it works on."""
     late = "at run time" in error.what
+    cut = f"{CUT} {','.join(computed)}" if 0 < len(computed) <= MOST_NAMED else CUT
     error.rule = error.rule or (KNOWN if late else FORMS)
-    error.remedy = error.remedy or (f"make it a constant when the model is exported, or {CUT}" if late else CUT)
+    error.remedy = error.remedy or (f"make it a constant when the model is exported, or {cut}" if late else cut)
+    return error
 
 
 def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedError:
-    """The error for an operator that has no translation; `computed` are the tensors that it works on."""
-    cut = f"{CUT} {','.join(computed)}" if 0 < len(computed) <= MOST_NAMED else CUT
+    """The error for an operator that has no translation."""
+    does = rule = remedy = ""
     if kind in STATEFUL or kind.endswith("LSTM"):
-        does, rule = "keeps a state between its steps and", "operators are functions of their inputs"
-        cut = "use convolutions over time instead, or cut the model before it"
+        does, rule = "keeps a state between its steps and ", "operators are functions of their inputs"
+        remedy = "use convolutions over time instead, or cut the model before it"
     elif kind in CONTROL:
-        does, rule = "runs other graphs and", "the order of operators is fixed when the model is compiled"
-        cut = "export the model without control flow"
+        does, rule = "runs other graphs and ", "the order of operators is fixed when the model is compiled"
+        remedy = "export the model without control flow"
     elif kind in DYNAMIC:
-        does, rule = "chooses scales at run time and", "the NPU needs scales that are known when the model is compiled"
-        cut = "quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)"
-    else:
-        does, rule = "is an operator of the user and" if kind.startswith("CUSTOM") else "", ""
-    what = f"{kind} {does} is not supported" if does else f"{kind} is not supported"
-    return UnsupportedError(what, where=where, rule=rule, remedy=cut)
+        does, rule = "chooses scales at run time and ", "the NPU needs scales that are known when the model is compiled"
+        remedy = "quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)"
+    elif kind.startswith("CUSTOM"):
+        does = "is an operator of the user and "
+    what = f"{kind} {does}is not supported"
+    return advise(UnsupportedError(what, where=where, rule=rule, remedy=remedy), computed)
 
 
 MOST_NAME = 1024  # characters

@@ -20,7 +20,7 @@ import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
-from atonc.compiler.ir.types import FLOAT_TYPES, check_shape
+from atonc.compiler.ir.types import FLOAT_TYPES, check_shape, circle
 from atonc.compiler.ops import evaluate, is_move, moved_inputs
 from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
@@ -55,7 +55,7 @@ class Builder:
 
     def _without_source(self, name: str) -> ModelError:
         if name in self.computed:
-            return ModelError(f"{name!r} waits for itself: its nodes form a circle", rule="graphs have no cycles")
+            return circle(f"{name!r} waits for itself: its nodes form a circle")
         return ModelError(
             f"{name!r} has no source: no node computes it, and it is neither an input nor a constant",
             rule="every value comes from an input, a constant or a node",
@@ -321,6 +321,12 @@ class Node:
     attrs: Mapping[str, Any]
     opset: int
     builder: Builder
+
+    @property
+    def computed(self) -> list[str]:
+        """Inputs that other nodes compute when the model runs."""
+        held = [name for name in self.inputs if name in self.builder.computed and name in self.builder.holder]
+        return [name for name in held if self.builder.value(name).data is None]
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] != ""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends import limits, onnx_elements, onnx_layers, onnx_moves, onnx_recurrent
-from atonc.compiler.frontends.limits import EXTERNAL, model_bytes, refuse, require_names, told_equalised
+from atonc.compiler.frontends.limits import EXTERNAL, advise, model_bytes, refuse, require_names, told_equalised
 from atonc.compiler.frontends.onnx_builder import TRANSLATORS, Builder, Node
 from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, type_name
 from atonc.compiler.frontends.operands import check_operands, check_work
@@ -312,13 +312,15 @@ def _attribute(proto: Any, node: str) -> Any:
 
 def _translate(node: Node) -> None:
     if node.kind not in TRANSLATORS:
-        raise refuse(node.kind, node.name)
+        raise refuse(node.kind, node.name, node.computed)
     try:
         made = TRANSLATORS[node.kind](node)
         if made is not None:
             node.bind(node.outputs[0], made)
     except AtoncError as error:
         error.where = error.where or node.name
+        if isinstance(error, UnsupportedError):
+            advise(error, node.computed)
         raise
     except (
         ValueError,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cache, cached_property
-from math import prod
+from math import isnan, prod
 from typing import Any
 
 import numpy as np
@@ -164,6 +164,7 @@ class Graph:
         return found
 
 
+_DAMAGED = "export the model again: a range was empty or overflowed, or the file is damaged"
 MAX_RANK = 8
 MAX_DIM = 1 << 24
 MAX_ELEMENTS = 1 << 31
@@ -216,7 +217,7 @@ def _check_quantisation(tensor: Tensor) -> None:
     if quant.scales.size != quant.zero_points.size or quant.scales.size == 0:
         raise ModelError("scales and zero points differ in number", where=tensor.name)
     if not np.all(np.isfinite(quant.scales)) or np.any(quant.scales <= 0):
-        raise ModelError("a scale is not a finite positive number", where=tensor.name)
+        raise ModelError("a scale is not a finite positive number", where=tensor.name, remedy=_DAMAGED)
     low, high = tensor.code_range
     if np.any(quant.zero_points < low) or np.any(quant.zero_points > high):
         raise ModelError(f"a zero point lies outside {low}..{high}", where=tensor.name)
@@ -250,12 +251,18 @@ def _check_order(graph: Graph) -> None:
             raise ModelError("graph output is never computed", where=name)
 
 
+def circle(what: str, where: str = "") -> ModelError:
+    remedy = "export the model again, with what is fed back as an input and an output"
+    return ModelError(what, where=where, rule="graphs have no cycles", remedy=remedy)
+
+
 def _check_op(graph: Graph, op: Op, known: set[str]) -> None:
     for name in op.inputs:
         if name and name not in known:
-            raise ModelError(
-                f"input {name!r} is used before it is computed", where=op.name, rule="graphs have no cycles"
-            )
+            raise circle(f"input {name!r} is used before it is computed", where=op.name)
+    for name, value in op.attrs.items():
+        if isinstance(value, float) and isnan(value):
+            raise ModelError(f"attribute {name!r} is not a number", where=op.name, remedy=_DAMAGED)
     for name in op.outputs:
         if name and name not in graph.tensors:
             raise ModelError(f"output {name!r} has no tensor", where=op.name)

@@ -58,12 +58,9 @@ def lower_stripe(ops: Sequence[Op], bands: int, context: Context) -> list[Form] 
         return striped
     for op, before, form in zip(ops, reference, striped, strict=True):
         if op.kind == "conv" and (before is None or before != roundings(form.semantics[op.name])):
-            return _refused(f"bands of {op.name} would be rounded otherwise than the whole layer")
+            seen = f"bands of {op.name} would be rounded otherwise than the whole layer"
+            return RefusedForm(STRIPE, seen, STRIPE.limit, STRIPE.remedy)
     return striped
-
-
-def _refused(seen: str) -> RefusedForm:
-    return RefusedForm(STRIPE, seen, STRIPE.limit, STRIPE.remedy)
 
 
 def _whole(op: Op, context: Context) -> list[TaskGroup]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.ir import Array
+from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.registry import computes, moves
 from atonc.compiler.ops.values import OpCall, Real
 from atonc.machine.base.errors import UnsupportedError
@@ -53,9 +53,16 @@ def pad(call: OpCall, data: list[Array]) -> list[Array]:
         data, pads = [data[0][window]], [(max(0, a), max(0, b)) for a, b in pads]
     if mode != "constant":
         return [np.pad(data[0], pads, mode=mode)]
-    value = call.attrs.get("value", 0.0)
-    fill = value if call.out.is_float else round(value / call.out.scale) + call.out.zero_point
-    return [np.pad(data[0], pads, constant_values=fill)]
+    return [np.pad(data[0], pads, constant_values=border(call.attrs.get("value", 0.0), call.out))]
+
+
+def border(value: float, out: Tensor) -> float:
+    """What a constant border holds: the number, or its code, which ends where codes end. Before a maximum a border
+    may be minus infinity."""
+    if out.is_float or out.dtype == "bool":
+        return value
+    low, high = (end - out.zero_point for end in out.code_range)
+    return round(min(max(value / out.scale, low), high)) + out.zero_point
 
 
 @moves("tile", data_inputs=1)

@@ -12,6 +12,7 @@ from atonc.compiler.ops.functions import RANGES
 from atonc.compiler.ops.rounding import round_half_away
 from atonc.compiler.ops.values import Real
 from atonc.compiler.passes.edit import Editor, real_data, real_value, rewrites, same_format, with_attrs
+from atonc.machine.base.errors import ModelError
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTED = ("conv", "dense", "transpose_conv")
@@ -130,6 +131,7 @@ def into_weights(op: Op, function: GainOffset, editor: Editor) -> Op | None:
         return None
     outputs = weights.shape[0]
     gain = np.broadcast_to(function.gain, (outputs,))
+    _require_finite(gain, "a gain behind the layer", op)
     scaled = _scaled(weights, gain)
     if scaled is None:
         return None
@@ -140,6 +142,13 @@ def into_weights(op: Op, function: GainOffset, editor: Editor) -> Op | None:
         editor.constant(f"{op.outputs[0]}:bias", np.array(np.broadcast_to(real_bias, (outputs,)))),
     )
     return replace(op, inputs=names)
+
+
+def _require_finite(values: Real, what: str, op: Op) -> None:
+    if not np.isfinite(values).all():
+        rule = "scales and biases of a quantised layer become whole numbers"
+        remedy = "look for a division by zero in the training, or export the model again"
+        raise ModelError(f"{what} is not a finite number", where=op.name, rule=rule, remedy=remedy)
 
 
 def bias_values(bias: Tensor | None, x: Tensor, weights: Tensor) -> Real:
@@ -282,6 +291,7 @@ def make_integer_biases(op: Op, editor: Editor) -> list[Op] | None:
     if bias.quant is None and bias.dtype == "int32" and len(bias.shape) == 1:
         return None
     steps = np.rint(bias_values(bias, x, weights) / accumulator_units(x, weights))
+    _require_finite(steps, "a bias", op)
     if np.any(np.abs(steps) > LIMIT):
         return None
     steps = np.array(np.broadcast_to(steps, (weights.shape[0],)))

@@ -49,17 +49,13 @@ def _overlaps(homes: Mapping[str, Placed], aliases: Mapping[str, str]) -> Iterat
         while active and active[0][0] < first:
             heapq.heappop(active)
         for _, other_address, other_end, other in active:
-            if address < other_end and other_address < end and not _share(name, other, aliases):
+            if address < other_end and other_address < end and _follow(name, aliases) != _follow(other, aliases):
                 yield Finding(
                     "buffers that live together do not overlap",
                     f"{other}, {name}",
                     f"{other_address:#x}..{other_end:#x} and {address:#x}..{end:#x} in step {first}",
                 )
         heapq.heappush(active, (last, address, end, name))
-
-
-def _share(one: str, other: str, aliases: Mapping[str, str]) -> bool:
-    return _follow(one, aliases) == _follow(other, aliases)
 
 
 def _follow(name: str, aliases: Mapping[str, str]) -> str:

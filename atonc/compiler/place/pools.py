@@ -198,7 +198,8 @@ def board(name: str) -> BoardMemory:
 
 def board_pools(found: Described, pool_set: str = DEFAULT_SET) -> BoardMemory:
     pools = found.pool_set(pool_set).pools
-    shown = {area.base: pool for area in found.areas_of(DISPLAY) for pool in pools if _inside(area.base, pool)}
+    bases = [area.base for area in found.areas_of(DISPLAY)]
+    shown = {at: pool for at in bases for pool in pools if pool.base <= at < pool.base + pool.size_bytes}
     taken = {pool.name: start for start, pool in sorted(shown.items(), reverse=True)}
     return check_pools(BoardMemory(found.name, pools, found.machine(), taken), found.file)
 
@@ -208,10 +209,6 @@ def read_board(path: Path, machine: Machine) -> BoardMemory:
     if path.suffix == ".toml":
         return board_pools(board_file.read_board_file(path))
     return board_of(path.stem, read_mpool(path).usable, machine, str(path))
-
-
-def _inside(address: int, pool: MemoryPool) -> bool:
-    return pool.base <= address < pool.base + pool.size_bytes
 
 
 def board_of(name: str, pools: Iterable[MemoryPool], machine: Machine, where: str = "") -> BoardMemory:

@@ -144,11 +144,7 @@ def _reachable(slot: _Slot, slots: Sequence[_Slot]) -> Iterator[int]:
 def _depend(one: _Slot, other: _Slot) -> bool:
     if one.reads & other.writes or one.writes & other.reads:
         return True
-    return bool(one.writes & other.writes) and not _all_apart(one.tasks, other.tasks)
-
-
-def _all_apart(tasks: Sequence[Task], others: Sequence[Task]) -> bool:
-    return all(apart(one, other) for one in tasks for other in others)
+    return bool(one.writes & other.writes) and not all(apart(a, b) for a in one.tasks for b in other.tasks)
 
 
 def _fit_together(one: _Slot, other: _Slot, network: TaskNetwork) -> bool:

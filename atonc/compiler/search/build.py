@@ -100,7 +100,8 @@ def _scheduled_and_placed(candidate: Candidate, watch: Watch) -> Candidate:
     """Buffers that merges bring are the candidate's own: others may be made of the same tasks without them."""
     setting, decisions = candidate.setting, candidate.decisions
     mapped = replace(candidate.mapped, context=candidate.mapped.context.copy())
-    fused = chains(mapped, setting, decisions) if _may_fuse(setting, decisions) else Fused(mapped.works)
+    may_fuse = decisions.fused and FUSE not in setting.without
+    fused = chains(mapped, setting, decisions) if may_fuse else Fused(mapped.works)
     scheduled = schedule_tasks(mapped, fused, setting, decisions)
     watch("schedule", scheduled)
     progress.stage("placing buffers")
@@ -112,10 +113,6 @@ def _scheduled_and_placed(candidate: Candidate, watch: Watch) -> Candidate:
         return replace(candidate, shortage=error, chained=bool(fused.merges))
     built = Built(mapped, scheduled, layout, setting.bound(scheduled.plans, layout))
     return replace(candidate, built=built, chained=bool(fused.merges))
-
-
-def _may_fuse(setting: Setting, decisions: Decisions) -> bool:
-    return decisions.fused and FUSE not in setting.without
 
 
 def chains(mapped: Mapped, setting: Setting, decisions: Decisions) -> Fused:

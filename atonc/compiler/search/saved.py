@@ -56,9 +56,11 @@ def read_decisions(path: Path, graph: Graph, now: MadeFor) -> Decisions:
     """From a file of its own, or from NAME_program.json; `now`: what they shall be used for."""
     try:
         found = _object(json.loads(read_file(path, MAX_BYTES)), "the file")
+        if not found:
+            raise ValueError(f"the file lacks {KEY!r}, and names no decision either")
         given = _object(found.get(KEY, found), f"its {KEY!r}")
         decisions = _decisions(given)
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError, ZeroDivisionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"no decisions: {str(error)[:200]}",
             where=str(path),
@@ -81,7 +83,16 @@ def _decisions(given: Mapping[str, Any]) -> Decisions:
     strange = [name for name in given if name not in known]
     if strange:
         raise ValueError(did_you_mean(strange[0], known, f"nobody decides {strange[0][:60]!r}"))
-    return Decisions(**{name: _READERS[name](value) for name, value in given.items()})
+    return Decisions(**{name: _read(name, value) for name, value in given.items()})
+
+
+def _read(name: str, value: Any) -> Any:
+    try:
+        return _READERS[name](value)
+    except KeyError as error:
+        raise ValueError(f"{name!r} lacks {error}") from None
+    except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise ValueError(f"{name!r}: {error}") from None
 
 
 def _names(value: Any) -> frozenset[str]:

@@ -22,6 +22,7 @@ from atonc.insight.sweeping import row as models
 from atonc.insight.sweeping.plan import SHARE, SweepOptions, SweepPlan, SweepRow, read_plan
 from atonc.insight.sweeping.run import Sweep, run
 from atonc.insight.workers import WorkUnit
+from atonc.machine.base.disk import missing
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -60,13 +61,12 @@ def is_application(place: Path) -> bool:
 
 def compare_applications(a: Path, b: Path) -> list[AppFigurePair]:
     for place in (a, b):
+        if not place.exists():
+            raise missing(place, "file or folder")
         if not is_application(place):
-            raise InputError(
-                "an application and something else",
-                where=str(place),
-                rule="compare takes two applications, or two networks",
-                remedy="name a folder of atonc app build, or an application file",
-            )
+            rule = "compare takes two applications, or two networks"
+            remedy = "name a folder of atonc app build, or an application file"
+            raise InputError("an application and something else", where=str(place), rule=rule, remedy=remedy)
     one, other = _figures_at(a), _figures_at(b)
     sides = [{row["name"]: row for row in side["networks"]} for side in (one, other)]
     found = [*_pairs("", TOTALS, one["totals"], other["totals"])]

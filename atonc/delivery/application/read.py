@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from atonc.compiler.emit.write import check_name
+from atonc.compiler.emit.write import check_name, is_reserved
 from atonc.compiler.request.options import Options, room
 from atonc.delivery.application.types import (
     AppChanges,
@@ -72,7 +73,8 @@ def read_application(path: Path, changes: AppChanges | None = None) -> Applicati
     if (place := split_choice(name)[1]).endswith(".toml"):  # files of boards are named from where this file is
         name = name.removesuffix(place) + str(folder / place)
     board_name = changes.board or name
-    board = find_board(board_name).require_npu()
+    with _said_at("--board" if changes.board else table.where("board")):
+        board = find_board(board_name).require_npu()
     tables = table.tables("network")
     if not tables:
         raise table.wrong("network", "names no network", remedy='write [[network]] with name and model = "file.tflite"')
@@ -84,11 +86,23 @@ def read_application(path: Path, changes: AppChanges | None = None) -> Applicati
     networks = [replace(one, per_second=_rate(one.name, said, after)) for one in networks]
     networks = [_read_by_followers(one, own, networks) for one, own in zip(networks, tables, strict=True)]
     said_room = table.text("resident") if table.has("resident") else ""
-    resident = room(str(said_room if changes.resident is None else changes.resident))
+    with _said_at(table.where("resident")):
+        resident = room(str(said_room if changes.resident is None else changes.resident))
     reserved = tuple(_reservation(one, board) for one in table.tables("reserve"))
     share = table.has("share_constants") and table.flag("share_constants")
     share = share if changes.share_constants is None else changes.share_constants
-    return checked(Application(str(path), board_name, tuple(networks), reserved, resident, share_constants=share))
+    whole = Application(str(path), board_name, tuple(networks), reserved, resident, share_constants=share)
+    return checked(whole, [one.where for one in tables])
+
+
+@contextmanager
+def _said_at(where: str) -> Iterator[None]:
+    """What somebody else refuses stands here."""
+    try:
+        yield
+    except InputError as error:
+        error.where = f"{where}, {error.where}" if error.where else where
+        raise
 
 
 def of_models(models: Sequence[Path], options: Options | None = None) -> Application:
@@ -99,45 +113,50 @@ def of_models(models: Sequence[Path], options: Options | None = None) -> Applica
         stem = _NO_NAME.sub("_", model.stem)[:40] or "network"
         stem = f"n{stem}" if stem[0].isdigit() else stem
         name, number = stem, 2
-        while name.lower() in (*_taken(), *(one.lower() for one in names)):
+        while is_reserved(name) or name.lower() in (*_taken(), *(one.lower() for one in names)):
             name, number = f"{stem}_{number}", number + 1
         names.append(name)
     each = replace(options, resident=NO_ROOM, keep_free=0)
     networks = tuple(AppNetwork(name, model, each) for name, model in zip(names, models, strict=True))
-    return checked(Application("command line", options.board, networks, resident=options.room_for_weights))
+    whole = Application("command line", options.board, networks, resident=options.room_for_weights)
+    return checked(whole, [f"command line, network {name!r}".format for name in names])
 
 
-def checked(application: Application) -> Application:
+Place = Callable[[str], str]  # where a network says what stands under a key
+
+
+def checked(application: Application, places: Sequence[Place]) -> Application:
     """What cannot be is refused: names twice, runs after itself or nobody, survivors of unknown networks."""
-    names, file = [one.name for one in application.networks], application.file
+    names, networks = [one.name for one in application.networks], application.networks
     if not 1 <= len(names) <= MOST_NETWORKS:
-        raise InputError(f"{len(names)} networks", where=file, rule=f"1 to {MOST_NETWORKS}")
-    for name in names:
-        check_name(name)
-        if name.lower().startswith(SHARED):
-            raise InputError(f"a network called {name!r}", where=file, rule=f"{SHARED}... is ours")
-        _require_own(name, names, file)
-    for one in application.networks:
+        raise InputError(f"{len(names)} networks", where=application.file, rule=f"1 to {MOST_NETWORKS}")
+    for one, place in zip(networks, places, strict=True):
+        with _said_at(place("name")):
+            check_name(one.name)
+            if one.name.lower().startswith(SHARED):
+                raise InputError(f"a network called {one.name!r}", rule=f"{SHARED}... is ours")
+            _require_own(one.name, names)
         if one.options.encrypt_weights:
             raise InputError(
                 "encrypted weights",
-                where=f"{file}, network {one.name!r}",
+                where=place("options.encrypt_weights"),
                 rule="the firmware checks the hash of every slot at start, and a board encrypts bytes after the build",
                 remedy="leave out encrypt_weights, or generate this network by itself",
             )
-    return replace(application, networks=tuple(_linked(one, application, names) for one in application.networks))
+    linked = [_linked(one, place, networks) for one, place in zip(networks, places, strict=True)]
+    return replace(application, networks=tuple(linked))
 
 
-def _require_own(name: str, names: Sequence[str], file: str) -> None:
+def _require_own(name: str, names: Sequence[str]) -> None:
     """Files and macros are named after networks, macros in capitals: what `x` and `x_slot` are called would be one."""
     remedy = "give the network another name"
     if name.lower() in _taken():
         rule = f"names of the application's own files: {', '.join(_taken())}"
-        raise InputError(f"the name {name!r} is reserved", where=file, rule=rule, remedy=remedy)
+        raise InputError(f"the name {name!r} is reserved", rule=rule, remedy=remedy)
     twice = [other for other in names if other.lower() in (name.lower(), f"{name.lower()}{SLOT}")]
     if len(twice) > 1:
         rule = f"names differ, capitals make no difference, and none is another one with {SLOT} behind it"
-        raise InputError(f"networks called {' and '.join(map(repr, twice))}", where=file, rule=rule, remedy=remedy)
+        raise InputError(f"networks called {' and '.join(map(repr, twice))}", rule=rule, remedy=remedy)
 
 
 def _taken() -> tuple[str, ...]:
@@ -145,20 +164,19 @@ def _taken() -> tuple[str, ...]:
     return (*_WORDS, *sorted({file.stem for file in WholeFile}))
 
 
-def _linked(network: AppNetwork, application: Application, names: Sequence[str]) -> AppNetwork:
-    others = [name for name in names if name != network.name]
-    for word in (*filter(None, (network.after,)), *network.inputs_survive, *network.outputs_survive):
-        if word != EVERYTHING and word not in others:
-            raise InputError(
-                f"{word[:60]!r} is no other network",
-                where=f"{application.file}, network {network.name!r}",
-                remedy=did_you_mean(word, others, f"the others are {', '.join(others) or 'none'}"),
-            )
-    after = {one.name: one.after for one in application.networks}
+def _linked(network: AppNetwork, place: Place, networks: Sequence[AppNetwork]) -> AppNetwork:
+    after = {one.name: one.after for one in networks}
+    others = [name for name in after if name != network.name]
+    survivors = (("inputs_survive", network.inputs_survive), ("outputs_survive", network.outputs_survive))
+    for key, words in (("after", (network.after or EVERYTHING,)), *survivors):
+        for word in words:
+            if word != EVERYTHING and word not in others:
+                remedy = did_you_mean(word, others, f"the others are {', '.join(others) or 'none'}")
+                raise InputError(f"{word[:60]!r} is no other network", where=place(key), remedy=remedy)
     seen, name = [network.name], network.after
     while name:
         if name in seen:
-            raise InputError(f"{' after '.join([*seen, name])}: a circle", where=application.file)
+            raise InputError(f"{' after '.join([*seen, name])}: a circle", where=place("after"))
         seen.append(name)
         name = after.get(name, "")
     inputs, outputs = (
@@ -229,12 +247,19 @@ def _options(table: TomlTable, folder: Path, board: str, instead: Mapping[str, A
     if inner is not None and isinstance(given.get("calibration"), list):
         named = [str(name) for name in given["calibration"]]
         given["calibration"] = [str(_below(inner, "calibration", name, folder)) for name in named]
-    try:
+    with _said_at(inner.where(_culprit(given)) if inner else table.where()):
         found: Options = arguments(Options, {**given, **instead, "board": board})
-    except InputError as error:
-        where = inner.where() if inner else table.where()
-        raise InputError(error.what, where=where, rule=error.rule, remedy=error.remedy) from None
     return found
+
+
+def _culprit(given: Mapping[str, Any]) -> str:
+    """The option that is wrong by itself; none where several do not go together."""
+    for key, value in given.items():
+        try:
+            arguments(Options, {key: value})
+        except InputError:
+            return key
+    return ""
 
 
 def _below(table: TomlTable, key: str, text: str, folder: Path) -> Path:

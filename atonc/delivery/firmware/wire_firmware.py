@@ -67,7 +67,8 @@ def write_sources(options: BuildOptions, output: Path) -> list[str]:
     networks = _networks(options)
     contents = firmware.runs(part for network in networks for part in network.contents)
     outside = [(address, data) for address, data in contents if address >> 28 not in (2, 3)]
-    files = {path.name: path.read_bytes() for part, kind in _PARTS.items() for path in _files(part, kind)}
+    paths = (path for part, kind in _PARTS.items() for path in sorted(runtime_folder(part).glob(kind)))
+    files = {path.name: path.read_bytes() for path in paths if path.is_file()}
     for network in networks:
         _add(files, network)
     files["networks.h"] = firmware.network_list(networks).encode()
@@ -84,10 +85,6 @@ def write_sources(options: BuildOptions, output: Path) -> list[str]:
         next_row(f"{how}; {output / 'README.md'}"),
     )
     return [*_told(networks), *summary_lines(rows)]
-
-
-def _files(part: str, kind: str) -> list[Path]:
-    return sorted(path for path in runtime_folder(part).glob(kind) if path.is_file())
 
 
 def _add(files: dict[str, bytes], network: ImageNetwork) -> None:

@@ -108,7 +108,7 @@ def read_profile(text: str) -> Profile:
 
 def _profile(name: str, profile: JsonNode, path: Path) -> Profile:
     words = profile.string("options").split()
-    named = list(dict.fromkeys(_option(word) for word in words if _is_option(word)))
+    named = list(dict.fromkeys(_option(word) for word in words if word.startswith("-") and not word[1:2].isdigit()))
     pool = profile.string("memory_pool") or _value_of(_POOL, words)
     return Profile(
         name,
@@ -127,10 +127,6 @@ def _find(pool: str, folder: Path) -> Path:
     """Relative to the file, or else to where the user is, as the other tool takes it."""
     given = Path(pool.replace("\\", "/"))
     return given if not os.path.isfile(folder / given) and os.path.isfile(given) else folder / given
-
-
-def _is_option(word: str) -> bool:
-    return word.startswith("-") and not word[1:2].isdigit()
 
 
 def _option(word: str) -> str:

@@ -325,7 +325,8 @@ def _words(image: Image) -> Iterator[Check]:
     where = f"{len(stray)} in the code: only COPY works" if stray else "all in the data"
     yield Check("patched words", not stray, where)
     if not image.relocations:
-        pointers = sum(_looks_like_pointer(image, word) for word in _data_words(image))
+        words = (word for word in _data_words(image) if segment(word) in (ImageBase.FLASH, ImageBase.RAM))
+        pointers = sum(_points_inside(image, word) for word in words)
         seen = f"empty, but {pointers} words of the data look like pointers: a linker's output, not finished"
         yield Check("relocation list", pointers == 0, seen if pointers else "empty, and no word needs it")
 
@@ -334,10 +335,6 @@ def _data_words(image: Image) -> Iterator[int]:
     start, size = image.ro_bytes, image.size_of("data") // 4 * 4
     for at in range(start, start + size, 4):
         yield int.from_bytes(image.data[at : at + 4], "little")
-
-
-def _looks_like_pointer(image: Image, word: int) -> bool:
-    return segment(word) in (ImageBase.FLASH, ImageBase.RAM) and _points_inside(image, word)
 
 
 def _points_inside(image: Image, value: int) -> bool:

@@ -56,14 +56,10 @@ def lines(settled: Settled, file: Path, verbose: bool = False) -> list[str]:
         f"{head.board}, firmware of atonc {head.version}, {clocks}, NPU RAM {head.ram_hz / 1e6:g} MHz",
         *_state_of_log(settled),
         "",
-        *(line for one in settled.outcomes if verbose or _worth(one) for line in _rows(one)),
+        # probes that were not in the firmware are not worth a line each
+        *(line for one in settled.outcomes if verbose or one.reply is not None for line in _rows(one)),
         *_summary(settled, file),
     ]
-
-
-def _worth(one: Outcome) -> bool:
-    """Probes that were not in the firmware are not worth a line each."""
-    return one.reply is not None
 
 
 def _state_of_log(settled: Settled) -> Iterator[str]:

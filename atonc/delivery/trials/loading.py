@@ -27,7 +27,7 @@ from atonc.delivery.trials.targeting import contradiction, milliseconds
 from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import Client, TargetError
 from atonc.delivery.wire.links import ByteLink
-from atonc.delivery.wire.messages import STM32N6, ModelInfo, Operator, TensorInfo
+from atonc.delivery.wire.messages import STM32N6, ModelInfo, TensorInfo
 from atonc.insight.runs import runs
 from atonc.insight.runs.runs import EdgeBuffers, digest
 from atonc.machine.base.disk import read_start
@@ -401,7 +401,10 @@ def run_on_board(plan: LoadPlan, link: ByteLink, seed: int = 0, files: Sequence[
         f"{model.name}, {model.description}",
         round(1e3 * mhz * milliseconds(result, system.cpu_hz)),
         mhz,
-        tuple(EpochTime(*layer.epochs, _kind(layer.operator), *layer.cycles) for layer in result.layers),
+        tuple(
+            EpochTime(*one.epochs, _KINDS.get(one.operator.kind & _KIND_BITS, EpochFlags(0)), *one.cycles)
+            for one in result.layers
+        ),
         edges.arrays(result.outputs),
         edges=edges,
         inputs=inputs,
@@ -424,7 +427,3 @@ def _model(client: Client, plan: LoadPlan) -> ModelInfo:
     if models[0].params and sizes != plan.image.context.params_bytes:
         raise TargetError(f"the board's network has {sizes:,} bytes of parameters: it is not {plan.file.name}")
     return models[0]
-
-
-def _kind(operator: Operator) -> EpochFlags:
-    return _KINDS.get(operator.kind & _KIND_BITS, EpochFlags(0))

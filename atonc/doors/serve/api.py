@@ -77,7 +77,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         for p in endpoint.query
     ]  # fmt: skip
     content = {endpoint.gives: {"schema": endpoint.answer}} if endpoint.answer else {endpoint.gives: {}}
-    refused = {"description": "refused, with the reason", "content": {"application/json": {"schema": _ref("Error")}}}
+    error = {"$ref": "#/components/schemas/Error"}
+    refused = {"description": "refused, with the reason", "content": {"application/json": {"schema": error}}}
     found: dict[str, Any] = {
         "summary": endpoint.summary,
         "responses": {
@@ -92,10 +93,6 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.example:
         found["x-example"] = endpoint.example
     return found
-
-
-def _ref(name: str) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def options_schema(verb: str = GENERATE) -> dict[str, Any]:

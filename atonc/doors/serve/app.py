@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -51,6 +52,7 @@ REPORT_POLICY = (
     "style-src 'unsafe-inline'; img-src data: blob:; font-src data:; worker-src blob:; frame-ancestors 'self'"
 )
 MOST_ROWS = 500
+HISTORY = "history.sqlite"
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Server:
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         folder = self._settings.folder
         (folder / "jobs").mkdir(parents=True, exist_ok=True)
-        store = Store(folder / "history.sqlite")
+        store = Store(folder / HISTORY)
         self.jobs = Jobs(store, folder / "jobs", self._limits, self._events)
         running = asyncio.create_task(self.jobs.run())
         try:
@@ -367,6 +369,17 @@ def _socket(host: str, port: int) -> Iterator[socket.socket]:
         raise InputError(f"{host} port {port} cannot be used: {error.strerror}", remedy=remedy) from None
     with found:
         yield found
+
+
+def home() -> Path:
+    """The folder of who names none. What stands where it once was moves here, unless a server uses it."""
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "atonc"
+    found, old = data / "serve", data / "doors" / "serve"
+    if (old / HISTORY).is_file() and not found.exists():
+        require_limits()
+        with _only_one(old):
+            old.rename(found)
+    return found
 
 
 @contextlib.contextmanager

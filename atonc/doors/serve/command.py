@@ -12,6 +12,7 @@ from atonc.doors.verbs.reply import CommandReply
 from atonc.machine.base.declare import AGAIN, PLAIN, Takes, option
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import port
 
 PORT = 8421
 TOKEN = "ATONC_TOKEN"
@@ -23,7 +24,7 @@ class ServeOptions:
     """Flags of the command line with their help, in their order."""
 
     host: str = option("127.0.0.1", "--host", PLAIN, "the address to listen on (default 127.0.0.1)")
-    port: int = option(PORT, "--port", PLAIN, f"default {PORT}; 0 takes a free one", parse=int)
+    port: int = option(PORT, "--port", PLAIN, f"default {PORT}; 0 takes a free one", parse=port)
     folder: Path | None = option(
         None, "--folder", PLAIN, "builds and history (default ~/.local/share/atonc/serve)", metavar="DIR", parse=Path
     )
@@ -35,17 +36,14 @@ class ServeOptions:
 
 def _serve(options: argparse.Namespace) -> CommandReply:
     try:
-        from atonc.doors.serve.app import ServiceSettings, serve
+        from atonc.doors.serve.app import ServiceSettings, home, serve
     except ModuleNotFoundError as error:
         raise ToolError(f"{error.name} is missing", remedy="pip install 'atonc[serve]'") from None
 
     wanted, limits = declared_values(ServeOptions, options), declared_values(JobLimits, options)
-    if not 0 <= wanted.port < 1 << 16:
-        raise InputError(f"{wanted.port} is no port", where="--port")
     if limits.at_once < 0:
         raise InputError(f"{limits.at_once} jobs at once", where="--jobs", remedy="give a number above zero")
-    base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    folder = wanted.folder or base / "atonc" / "doors" / "serve"
+    folder = wanted.folder or home()
     names = frozenset(name.lower() for name in wanted.allow_host)
     settings = ServiceSettings(folder.absolute(), limits, os.environ.get(TOKEN, ""), names)
     serve(settings, wanted.host, wanted.port, wanted.token)

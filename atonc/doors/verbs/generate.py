@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, CiOptions, PictureOptions, ShownOptions)
 
 
-def _generate(options: argparse.Namespace) -> CommandReply:
-    return compiled(options, options.output)
-
-
 def _analyze(options: argparse.Namespace) -> CommandReply:
     if options.pareto:
         return _pareto(options)
@@ -166,7 +162,7 @@ COMMANDS = (
     Command(
         "generate",
         "compile a model and write the program",
-        _generate,
+        lambda options: compiled(options, options.output),
         _options(WrittenOptions),
         (
             "atonc generate model.tflite -o build  # C files, memory images, reports",

@@ -13,7 +13,7 @@ from atonc.doors.verbs.reply import CommandReply, build_hash, progress
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, port
 
 
 def _run(options: argparse.Namespace) -> CommandReply:
@@ -160,7 +160,7 @@ COMMANDS = (
                 "place", type=Path, metavar="DIR",
                 help="folder that atonc or ST's compiler wrote, its C file, or a model",
             ),
-            arg("--port", type=int, default=8000, help="on 127.0.0.1 (default 8000; 0 takes a free one)"),
+            arg("--port", type=port, default=8000, help="on 127.0.0.1 (default 8000; 0 takes a free one)"),
             arg("--save", type=Path, metavar="FILE.html", help="write the page instead of serving it"),
             flags(PictureOptions),
         ),

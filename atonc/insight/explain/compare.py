@@ -436,7 +436,7 @@ def _all_asked(view: NetworkView) -> dict[str, str]:
 
 
 def _memory(a: MemoryUse, b: MemoryUse) -> Iterator[tuple[str, int, int]]:
-    """All RAM, its parts by use as far as one of both has them, what of it is outside, and the weights."""
+    """All RAM, its parts by use as far as one of both has them, what of it is outside, weights, and flash."""
     yield "RAM", a.ram_bytes, b.ram_bytes
     for use in Use:
         parts = a.ram_by_use.get(use, 0), b.ram_by_use.get(use, 0)
@@ -444,6 +444,7 @@ def _memory(a: MemoryUse, b: MemoryUse) -> Iterator[tuple[str, int, int]]:
             yield RAM_FOR[use], *parts
     yield "spilled", a.spilled_bytes, b.spilled_bytes
     yield "weights", a.weights_bytes, b.weights_bytes
+    yield "flash", a.flash_bytes, b.flash_bytes
 
 
 def _limits(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float, str]]:

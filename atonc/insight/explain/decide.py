@@ -236,11 +236,7 @@ def _of_reuse(op: Op, tensors: Mapping[str, Tensor]) -> list[Decision]:
 
 def awkward(counts: Iterable[int]) -> tuple[int, ...]:
     """Counts that ST's splitter cannot cut."""
-    return tuple(count for count in dict.fromkeys(counts) if count > 24 and _has_no_small_factor(count))
-
-
-def _has_no_small_factor(count: int) -> bool:
-    return all(count % prime for prime in _SMALL_PRIMES)
+    return tuple(n for n in dict.fromkeys(counts) if n > 24 and all(n % prime for prime in _SMALL_PRIMES))
 
 
 def has_no_epoch(op: str, schedule: Schedule) -> bool:

@@ -90,7 +90,7 @@ def network_view(view: CompileView) -> NetworkView:
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own = own_steps(compiled, view.cost.steps)
     source = {node: op for op in compiled.source.ops for node in op.origin or (op.name,)}
-    listed = (_layer(op, view, own.get(op.name, []), steps, external, source) for op in _ops(view))
+    listed = (_layer(op, view, own.get(op.name, []), steps, external, source) for op in compiled.graph.ops)
     layers = at_clocks(listed, compiled.target.machine, compiled.target.programmed_by)
     return NetworkView(
         name=view.name,
@@ -141,10 +141,6 @@ def _error(op: Op, view: CompileView) -> LayerError | None:
         return None
     worst = max(found, key=lambda check: (check.max_diff, check.differ_percent))
     return LayerError(worst.max_diff, worst.differ_percent, worst.limit)
-
-
-def _ops(view: CompileView) -> Sequence[Op]:
-    return view.compiled.graph.ops
 
 
 def _step(step: ProgramStep, cost: StepCost, owner: str, network: NetworkCost) -> StepView:

@@ -15,7 +15,6 @@ from atonc.compiler.compile.pipeline import Compiled, compile_canonical, compile
 from atonc.compiler.ir import Graph, Op, Quantisation
 from atonc.compiler.lower import edge_advice
 from atonc.compiler.ops.shapes import graph_macs
-from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
@@ -119,12 +118,9 @@ def _without_evidence(view: CompileView, options: Options) -> Compiled:
 
 
 def _without_flash(view: CompileView, options: Options) -> Compiled:
-    compiled = view.compiled
-    return compile_canonical(compiled.source, compiled.graph, options, _on_chip(view.board))
-
-
-def _on_chip(board: BoardMemory) -> BoardMemory:
-    return replace(board, pools=tuple(pool for pool in board.pools if pool in board.on_chip))
+    compiled, board = view.compiled, view.board
+    on_chip = replace(board, pools=tuple(pool for pool in board.pools if pool in board.on_chip))
+    return compile_canonical(compiled.source, compiled.graph, options, on_chip)
 
 
 def _symmetric(view: CompileView, options: Options) -> Compiled:

@@ -175,10 +175,7 @@ def _checked(root: Any, kinds: Mapping[int, str]) -> Saved:
 def _buffer(row: dict[str, Any], writers: Mapping[str, str]) -> BufferView:
     renamed = {**row, "first": row["first_step"], "last": row["last_step"]}
     kind, layer = BufferKind(_typed(str, row["kind"])), writers.get(row["name"], "")
-    found = _record(BufferView, renamed, kind=kind, layer=layer)
-    if "reserved_bytes" not in row:
-        raise ValueError("reserved_bytes")
-    return found
+    return _record(BufferView, renamed, kind=kind, layer=layer)
 
 
 def _tensor(row: dict[str, Any]) -> TensorView:
@@ -225,6 +222,12 @@ def _decision(row: dict[str, Any]) -> Decision:
 # --------------------------------------------------------------------------------------------------------- checked JSON
 
 Record = TypeVar("Record")
+_WRITTEN: Mapping[Any, tuple[str, ...]] = {  # by every build of ours, though other sources leave it at its default
+    LayerFacts: ("macs",),
+    TensorView: ("scales",),
+    Verified: ("tensors", "sums"),
+    BufferView: ("reserved_bytes",),
+}
 
 
 def _rows(value: Any, most: int = _MOST) -> list[dict[str, Any]]:
@@ -240,7 +243,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 def _record(kind: type[Record], row: Any, /, **given: Any) -> Record:
     """A dataclass of ours from an object: every field by its type, those that are missing as they are by default."""
-    if not isinstance(row, dict):
+    if not isinstance(row, dict) or any(row.get(name) is None for name in _WRITTEN.get(kind, ())):
         raise ValueError(kind.__name__)
     made: Any = kind
     hints = _hints(made)

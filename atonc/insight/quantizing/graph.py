@@ -38,7 +38,7 @@ class FloatGraph:
             for name in dict.fromkeys(node.input):
                 if name:
                     self.readers[name].append(node)
-        known = [*graph.input, *graph.value_info, *graph.output]
+        known = [*graph.output, *graph.value_info, *graph.input]  # an output may be an input, and say less of it
         self.shapes = {v.name: tuple(int(d.dim_value) for d in v.type.tensor_type.shape.dim) for v in known}
         self.floats = {v.name for v in known if v.type.tensor_type.elem_type == TensorProto.FLOAT}
 

@@ -194,13 +194,12 @@ def first_norm(model: Any) -> FirstNorm | None:
 
 def require_trained_range(found: FirstNorm | None, feeds: Sequence[Feed], where: str) -> None:
     """What the first convolution gives must vary as it did in training, within a wide margin."""
-    if found is None:
+    if found is None or not (usable := found.variance > np.median(found.variance) * 1e-3).any():
         return
     running = session(found.before)
     names = [value.name for value in found.before.graph.input]
     seen = [run(running, {name: feed[name] for name in names})[0] for feed in feeds[:SOME]]
     spread = np.concatenate([value.reshape(value.shape[1], -1) for value in seen], axis=1).var(1)
-    usable = found.variance > np.median(found.variance) * 1e-3
     factor = float(np.sqrt(np.median(spread[usable] / found.variance[usable])))
     if 1 / FACTOR < factor < FACTOR:
         return

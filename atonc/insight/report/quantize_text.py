@@ -23,7 +23,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, shell
 
 MOST_NAMES = 4  # of tensors in a line
-CHOSEN = "  <- chosen"
+CHOSEN = " (chosen)"
 GAIN = "{0[0]:+.2f} to {0[1]:+.2f}"
 
 STEPS = (
@@ -35,6 +35,10 @@ FRONT = (
     doc.Column[QuantizedCandidate]("signal to noise", lambda way: way.snr_db, "{:.2f} dB", width=10),
     doc.Column[QuantizedCandidate]("predicted", lambda way: time_text(way), width=10),
     doc.Column[QuantizedCandidate]("way", lambda way: f"{way.name}{CHOSEN * way.chosen}", left=True),
+)
+OUTPUTS = (
+    doc.Column[tuple[str, float]]("signal to noise", lambda row: row[1], "{:.2f} dB", width=10),
+    doc.Column[tuple[str, float]]("output", lambda row: row[0], left=True),
 )
 SIZES = (
     doc.Column[PrecisionPoint]("signal to noise", lambda point: point.snr_db, "{:.2f} dB", width=10),
@@ -155,12 +159,12 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
         yield doc.Chapter(
             title, [doc.Table(columns, points, "Steps of widening, each measured in the chip's arithmetic")]
         )
-    blocks: list[doc.Block] = [f"output {name}: {snr:.2f} dB" for name, snr in result.outputs_db.items()]
+    blocks: list[doc.Block] = [doc.Table(OUTPUTS, list(result.outputs_db.items()), "Outputs")]
     if result.float_nodes:
         shown = result.float_nodes if verbose else result.float_nodes[:MOST_NAMES]
         more = " ..." if len(result.float_nodes) > len(shown) else ""
         blocks.append(f"without an int8 form, or better in float: {', '.join(shown)}{more}")
-    yield doc.Chapter("", [*blocks, *(doc.Note(text, hint=True) for text in result.notes)])
+    yield doc.Chapter("outputs", [*blocks, *(doc.Note(text, hint=True) for text in result.notes)])
 
 
 def _front_plot(result: Quantised) -> doc.Scatter | None:

@@ -24,7 +24,7 @@ from atonc.insight.validating.judging import (
 from atonc.insight.validating.validating import Validation
 from atonc.machine.base.words import count, elided
 
-_WIDTH = 26
+_WIDTH = 27
 Row = tuple[str, OutputResult | Distance, str]  # an output or a sibling, its figures, the verdict
 SHORT = (
     doc.Column[Row]("output", lambda row: elided(row[0], _WIDTH - 1), width=_WIDTH, left=True),
@@ -84,18 +84,23 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
     for output in found.outputs:
         metrics, by = output.metrics, output.judged
         rows.append((output.name, output, judge(output, min_cosine)))
-        rows += [(f"  {sibling.title}", sibling, "") for sibling in output.spread]
+        rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in output.spread]
         if not is_close(metrics.cos, metrics.within_1_percent, min_cosine):
             apart = True
             if by is not None:  # what the verdict rests on, where that is not what the row says
                 rows += [(f"  from {by.against}", by, "")]
-                rows += [(f"  {sibling.title}", sibling, "") for sibling in by.spread]
+                rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in by.spread]
     marks = {"": None, FAR: doc.Mark.ALARM}
     yield doc.Table(SHORT, rows, "Outputs", True, indent=0, marks=lambda row: marks.get(row[2], doc.Mark.GOOD))
     if any(output.spread for output in found.outputs):
         yield "(indented: how far the reference's other kernels are; max in codes)"
     if apart:
         yield f"(cosine below {min_cosine}: {MARGIN} times the distance of the network rounded otherwise passes)"
+
+
+def _kernels(title: str) -> str:
+    """The first word is the tool, which stands above the table; what tells kernels apart comes behind it."""
+    return title if len(title) <= _WIDTH - 3 else title.split(" ", 1)[-1]
 
 
 def _summary(found: Validation, failed: Sequence[str], again: Callable[..., str]) -> Iterator[doc.SummaryRow]:

@@ -65,7 +65,8 @@ def read_plan(path: Path) -> SweepPlan:
         raise table.wrong(key, f"{len(rows):,} rows", rule=f"at most {MOST_ROWS:,}", remedy="split the sweep")
     for row in rows:
         _require_options(row, table)
-    varied = [name for name in (combinations[0] if combinations else {}) if _differs(combinations, name)]
+    first = combinations[0] if combinations else {}
+    varied = [name for name in first if any(one[name] != first[name] for one in combinations)]
     return SweepPlan(
         str(path),
         rows,
@@ -150,10 +151,6 @@ def _choices(value: Any, is_list: bool) -> list[Any]:
     """One value, or a list of them; of options that are lists themselves, a list of lists."""
     many = isinstance(value, list) and (not is_list or all(isinstance(item, list) for item in value))
     return value if many else [value]
-
-
-def _differs(combinations: list[dict[str, Any]], name: str) -> bool:
-    return any(one[name] != combinations[0][name] for one in combinations)
 
 
 def compiler_options(row: SweepRow, verify: bool) -> Options:

@@ -99,6 +99,13 @@ def size(text: str) -> int:
     return round(float(match[1]) * _UNITS[match[2].lower()])
 
 
+def port(text: str) -> int:
+    """Of this machine; 0 takes a free one."""
+    if not text.isdecimal() or int(text[:9]) >= 1 << 16:
+        raise InputError(f"{text[:60]!r} is no port", remedy="write a number from 0 to 65535")
+    return int(text)
+
+
 def room(text: str) -> Room:
     """Nothing, `ALL_FREE`, or a size."""
     return ALL_RAM if text.strip() == ALL_FREE else Room(size(text or "0"))

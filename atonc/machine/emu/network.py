@@ -101,13 +101,9 @@ def load(
     for copy in network.residents:
         memory.write(copy.address, initial_copy(copy, memory))
     steps = tuple(plan_steps(network, memory))
-    if any(_reads_four_bits(step) for step in steps):
+    if any(engine.four_bits for step in steps if step.epoch for engine in step.epoch.readers().values()):
         memory.four_bits = saved_form(network.directory / f"{network.stem}_program.json")
     return EmulatedNetwork(network, memory, steps)
-
-
-def _reads_four_bits(step: NetworkStep) -> bool:
-    return step.epoch is not None and any(engine.four_bits for engine in step.epoch.readers().values())
 
 
 def initial_copy(copy: Resident, memory: AddressSpace) -> NDArray[np.uint8]:

@@ -213,7 +213,7 @@ MAX_NUMBER = 1 << 40
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _SIZE = re.compile(r"(\d{1,12})\s?([KMG]?)i?B?", re.ASCII)
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([\w.\"'-]+)\s*\]\]?")
-_KEY = re.compile(r"^\s*([\w-]+)\s*=")
+_KEY = re.compile(r"^\s*([\w.-]+)\s*=")
 
 KeyPath = tuple[str | int, ...]
 
@@ -236,13 +236,15 @@ def _lines(text: str) -> dict[KeyPath, int]:
     for number, line in enumerate(text.split("\n"), 1):
         if header := _HEADER.match(line):
             name = header[2].replace('"', "").replace("'", "")
-            inside = tuple(name.split("."))
+            first, *others = name.split(".")
+            inside = (first, counts[first] - 1, *others) if first in counts and others else (first, *others)
+            found.setdefault(inside, number)
             if header[1] == "[[":
-                inside = (name, counts.get(name, 0))
+                inside = (*inside, counts.get(name, 0))
                 counts[name] = counts.get(name, 0) + 1
             found.setdefault(inside, number)
         elif key := _KEY.match(line):
-            found.setdefault((*inside, key[1]), number)
+            found.setdefault((*inside, *key[1].split(".")), number)
     return found
 
 
@@ -253,7 +255,7 @@ class TomlTable:
         self.data, self.path, self.file, self._lines = data, path, file, lines
 
     def where(self, key: str = "") -> str:
-        path = (*self.path, key) if key else self.path
+        path = (*self.path, *key.split(".")) if key else self.path
         line = next((self._lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self._lines), 0)
         at = f", line {line}" if line else ""
         named = self.data.get("name")

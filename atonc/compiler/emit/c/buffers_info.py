@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.c.network import CNetwork
@@ -90,9 +89,11 @@ def _epoch(network: CNetwork, name: str) -> int:
 def tensor_info(network: CNetwork, name: str, epoch: int) -> Info:
     buffer = network.home(name).buffer
     tensor = network.graph.tensors.get(buffer.tensor or name)
-    if tensor is None or tensor.dtype not in _TYPES or not _fills(tensor, buffer.size_bytes):
+    if tensor is None or tensor.dtype not in _TYPES:
         return _bytes_info(network, name, epoch)
     type_, bits, unsigned = _TYPES[tensor.dtype]
+    if tensor.elements * bits // 8 != buffer.size_bytes:
+        return _bytes_info(network, name, epoch)
     if buffer.offset:  # memory holds code + 128: seen from outside an unsigned tensor with another zero point
         type_, unsigned = "UINT8", 1
     scales, offsets = _quantisation(tensor, buffer)
@@ -108,10 +109,6 @@ def tensor_info(network: CNetwork, name: str, epoch: int) -> Info:
         scales=scales,
         offsets=offsets,
     )
-
-
-def _fills(tensor: Tensor, size_bytes: int) -> bool:
-    return prod(tensor.shape) * _TYPES[tensor.dtype][1] // 8 == size_bytes
 
 
 def _bytes_info(network: CNetwork, name: str, epoch: int = 0, param: bool = False) -> Info:

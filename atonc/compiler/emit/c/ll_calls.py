@@ -117,7 +117,8 @@ class ListCall:
 
     @property
     def args(self) -> tuple[object, object]:
-        return [_entry_value(entry) for entry in self.entries], len(self.entries)
+        values = (e.members() if isinstance(e, SwitchLink) else [[Constant(e.kind), e.unit]] for e in self.entries)
+        return list(values), len(self.entries)
 
     @property
     def where(self) -> str:
@@ -134,10 +135,6 @@ def evaluated(value: Member) -> object:
     if isinstance(value, Base):
         return value.address
     return list(value) if isinstance(value, tuple) else value
-
-
-def _entry_value(entry: SwitchLink | DriverPort) -> object:
-    return entry.members() if isinstance(entry, SwitchLink) else [[Constant(entry.kind), entry.unit]]
 
 
 def _port_value(port: DriverPort) -> dict[str, object]:
@@ -664,12 +661,9 @@ def _holds_links(call: ListCall) -> bool:
 
 def _list(call: ListCall, number: int, name: str) -> str:
     ctype = "LL_Switch_InitTypeDef" if _holds_links(call) else "LL_ATON_EnableUnits_InitTypeDef"
-    entries = "".join(f"  {_entry_text(entry)},\n" for entry in call.entries)
+    texts = (_link_text(e) if isinstance(e, SwitchLink) else f"{{ {{{e.kind}, {e.unit}}} }}" for e in call.entries)
+    entries = "".join(f"  {text},\n" for text in texts)
     return f"static const {ctype} {_list_name(call, number, name)}[{len(call.entries)}] = {{\n{entries}}};\n"
-
-
-def _entry_text(entry: SwitchLink | DriverPort) -> str:
-    return _link_text(entry) if isinstance(entry, SwitchLink) else f"{{ {{{entry.kind}, {entry.unit}}} }}"
 
 
 def _link_text(link: SwitchLink) -> str:

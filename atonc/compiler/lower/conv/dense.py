@@ -602,14 +602,10 @@ def _chains(
     numbers = layer.subtracted() if layer.numerics == "2.x" else holding(layer, parts, first, count)
     for group in (k for k in (4, 2, 1) if count % k == 0):
         tried = (chunks(parts, partial(_with_kernels, layer, group, n)) for n in numbers)
-        best = min((found for found in tried if found), key=_chain_cycles, default=None)
+        best = min(filter(None, tried), key=lambda one: sum(tiling.cycles for _, tiling in one), default=None)
         if best:
             return group, best
     return 1, []
-
-
-def _chain_cycles(found: list[tuple[tuple[Part, ...], Tiling]]) -> int:
-    return sum(tiling.cycles for _, tiling in found)
 
 
 def _with_kernels(layer: ConvLayer, kernels: int, subtracted: int, parts: tuple[Part, ...]) -> Tiling | None:

@@ -389,9 +389,10 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
     if any(op.kind in POOLING for op in _readers(layer, context.graph)):
         yield from _few_kernels(layer, jobs)
     cycles = sum(piece.cycles for piece in whole)
-    if cycles < WORTH_LANES * max(1.0, sum(_flash_cycles(job, layer.machine) for job in jobs)):
+    from_flash = sum(layer.machine.flash_byte_cycles * _kernel_bytes(job.whole) for job in jobs)
+    if cycles < WORTH_LANES * max(1.0, from_flash):
         return
-    ariths = max(_ariths(layer, job) for job in jobs)
+    ariths = max(job.rule.ariths(min(job.count, 2)) for job in jobs) + layer.codes_shifted
     counts = range(2, min(MAX_CHAINS, UNITS["ARITH"] // ariths) + 1)
     if counts and any(job.count > 2 * longest_run(layer.trust) for job in jobs):
         yield KERNELS_IN_TURN, [group for job in jobs for group in _kernels_in_turn(layer, job)]
@@ -474,14 +475,6 @@ def _shortest(layer: ConvLayer, job: ChainJob, lanes: int, pieces: int) -> list[
 def _share(job: ChainJob, cycles: int, lanes: int) -> int:
     """Into how many pieces a job is cut, so that none is longer than a lane's part of all jobs."""
     return min(lanes, -(-job.whole.cycles * lanes // max(1, cycles)))
-
-
-def _flash_cycles(job: ChainJob, machine: Machine) -> float:
-    return machine.flash_byte_cycles * _kernel_bytes(job.whole)
-
-
-def _ariths(layer: ConvLayer, job: ChainJob) -> int:
-    return job.rule.ariths(min(job.count, 2)) + layer.codes_shifted
 
 
 # --------------------------------------------------------------------------------------------------------------- cuts

@@ -67,7 +67,8 @@ def _cut(form: PassShape) -> _Cut:
     batches = divisors(form.channels, form.most_channels)
     if not form.deep:
         batches = [b for b in batches if kernels * b * form.window <= weights] or [1]
-    batch = min(batches, key=lambda b: (_passes(form.channels // b), -b))
+    passes = {b: form.channels // b // max(divisors(form.channels // b, MOST_UNITS)) for b in batches}
+    batch = min(batches, key=lambda b: (passes[b], -b))
     groups = form.channels // batch
     cycles, units = min((_cycles(form, kernels, batch, u, groups // u), u) for u in divisors(groups, MOST_UNITS))
     return _Cut(batch * units, cycles)
@@ -76,10 +77,6 @@ def _cut(form: PassShape) -> _Cut:
 def _kernels(form: PassShape) -> int:
     most = MOST_KERNELS if form.window == 1 else WINDOW_KERNELS // (2 if form.wide else 1)
     return max(divisors(form.outputs, most))
-
-
-def _passes(groups: int) -> int:
-    return groups // max(divisors(groups, MOST_UNITS))
 
 
 def _cycles(form: PassShape, kernels: int, batch: int, units: int, passes: int) -> int:

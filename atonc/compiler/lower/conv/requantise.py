@@ -349,8 +349,11 @@ def two_steps(
     """For codes = scale[c] * acc + offset[c]; `weight_sums` are the signed sums of the kernels, `zero` is the zero
     point inside the offsets. Scales and biases are 32-bit floating-point numbers there."""
     out_shift = max(0, int(np.abs(weight_sums).max()).bit_length() - 7)
-    accumulator = _single(scale * out_scale)
-    bias = _single_bias(scale, offset - zero, out_scale, accumulator)
+    with np.errstate(over="ignore", invalid="ignore"):
+        accumulator = _single(scale * out_scale)
+        bias = _single_bias(scale, offset - zero, out_scale, accumulator)
+    if not (accumulator.any() and np.isfinite([accumulator, bias]).all()):
+        raise Refusal(SCALES, "scales or biases beyond that", "numbers of 32 bits", "leave out --numerics 2.x")
     usual = ceil(log2(out_scale) - 6)
     middle = max(usual, ceil(log2(max(float(np.abs(bias).max()), 1e-30) / 32767.0)))  # biases of 16 bits there
     bias_shift = TwoSteps.BIAS_SHIFT - (middle - usual)

@@ -26,6 +26,7 @@ from atonc.compiler.lower.registry import Refusal, recipe, recipe_for
 from atonc.compiler.lower.units.arith import affine_unit, clip_unit
 from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring, pack, placeable
+from atonc.compiler.ops.movement import border
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.enumerate import attempt
@@ -287,11 +288,10 @@ def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
     whole, mode = view_of(context, op.outputs[0]), op.attrs.get("mode", "constant")
     title = f"{op.kind} {op.name}"
     if mode == "constant":
-        code = round(op.attrs.get("value", 0.0) / target.scale) + target.zero_point if target.quant is not None else 0
+        code = int(border(op.attrs.get("value", 0.0), target)) if target.quant is not None else 0
         if target.dtype != "int8" and not (target.dtype == "int16" and code == 0):  # all of its bytes are 0 then
             seen = f"constant borders of {target.dtype}"
             raise Refusal(PAD_TYPE, seen, "int8, or zeros of int16", "pad after the quantisation")
-        code = int(np.clip(code, -128, 127))
         around = pad_view(context, borders(whole, pads), code, inner.buffer, source.elements)
         moves = [Move(inner, inside(whole, pads), change)]
         return pack([*wirings(context, moves), *around], op.origin, title)

@@ -4,9 +4,11 @@ for classification and detection run on the processor."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from atonc.delivery.deploy.app_config.families import SSD, ST_YOLO_X, YOLO_V2, Family
 from atonc.delivery.deploy.app_config.header import (
+    ZOO,
     Case,
     Define,
     Header,
@@ -114,6 +116,8 @@ _USB = ("CAMERA_INTERFACE_USB", "DISPLAY_INTERFACE_USB")
 
 
 def h7_header(case: Case) -> Header:
+    """`ai_model_config.h`: every published application for the STM32H7 has the names of the zoo's generator."""
+    case = replace(case, dialect=ZOO)
     name = _h7_postprocess(case)
     family, prefix = _H7_FAMILIES.get(name, (None, ""))
     if family is not None and family.check is not None:

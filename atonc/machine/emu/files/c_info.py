@@ -322,7 +322,8 @@ def _tools(root: _InfoReader, what: str = "version") -> dict[str, str]:
 def mismatch(info: CInfo, network: CompiledNetwork) -> str | None:
     """Why these are not the same compilation, in one sentence; None if nothing speaks against it."""
     bases = {pool.id: pool.address for pool in info.pools}
-    places = {b.name: _address(bases.get(b.pool), b.offset) for b in info.buffers if b.is_param}
+    params = ((b, bases.get(b.pool)) for b in info.buffers if b.is_param)
+    places = {b.name: base + b.offset for b, base in params if base is not None}
     for param in network.params:
         other = places.get(param.name)
         if other is not None and other != param.address:
@@ -337,7 +338,3 @@ def mismatch(info: CInfo, network: CompiledNetwork) -> str | None:
         if node is not None and (node.blob is not None) != (block.blob is not None):
             return f"epoch {block.epoch_num} is part of a blob in only one of them"
     return None
-
-
-def _address(base: int | None, offset: int) -> int | None:
-    return None if base is None else base + offset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -142,7 +142,7 @@ def load_initialisers(
         segments += _load(path, network, required)
     if files is None:
         for need in required:
-            if not _covers(segments, need):
+            if not any(s.address <= need.pool.base and s.end >= need.end for s in segments):
                 segments += _find(need, network, folders, required)
     for need in required:
         _check_covered(segments, need, network)
@@ -237,10 +237,6 @@ def _segment(pool: DeclaredPool, data: bytes, path: Path) -> InitialBytes:
             remedy="check that file and network belong to the same compilation",
         )
     return InitialBytes(pool.base, data, path)
-
-
-def _covers(segments: Iterable[InitialBytes], need: Need) -> bool:
-    return any(s.address <= need.pool.base and s.end >= need.end for s in segments)
 
 
 def _check_covered(segments: list[InitialBytes], need: Need, network: CompiledNetwork) -> None:

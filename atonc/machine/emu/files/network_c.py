@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from atonc.machine.base.disk import missing
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.c_text import TranslationUnit, bounded_depth, number, read_source
@@ -200,7 +201,7 @@ def find_networks(directory: Path) -> list[Path]:
     if directory.is_file():
         return [directory]
     if not directory.is_dir():
-        raise InputError("no such folder", where=str(directory))
+        raise missing(directory, "folder")
     return [path for path in sorted(directory.glob("*.c")) if _defines_network(path)]
 
 

@@ -41,14 +41,10 @@ def doubts(epoch: Epoch, machine: Machine, programmed_by: str, priced: EpochCycl
         OUTSIDE: work if kind_of_label(priced.bound_by) == HYPERRAM else 0.0,
         **_turns(epoch, machine, programmed_by, priced),
     }
-    known = {topic: _known(topic, machine) for topic in found}
-    measured = sum(cycles for topic, cycles in found.items() if known[topic])
-    open_ = {topic: cycles for topic, cycles in found.items() if cycles > 0 and not known[topic]}
+    settled = {topic for topic, by in _SETTLED_BY.items() if set(by) <= set(machine.measured)}
+    measured = sum(cycles for topic, cycles in found.items() if topic in settled)
+    open_ = {topic: cycles for topic, cycles in found.items() if cycles > 0 and topic not in settled}
     return open_ | ({MEASURED: measured} if measured > 0 else {})
-
-
-def _known(topic: str, machine: Machine) -> bool:
-    return topic in _SETTLED_BY and set(_SETTLED_BY[topic]) <= set(machine.measured)
 
 
 def convolutions(epoch: Epoch) -> int:

@@ -194,7 +194,7 @@ def build_prefix(
     sections = [
         (_RELOCATION_ENTRY, _table([(r.symbol, [], r.offsets) for r in relocations])),
         (layout.patch_entry, _table([(p.symbol, extra, p.offsets) for p, extra in rows])),
-        (layout.debug_entry, _padded([*debug])),
+        (layout.debug_entry, [*debug, *([0] * (len(debug) % 2))]),
     ]
     return _assemble(magic, layout, sections)
 
@@ -225,10 +225,6 @@ def _table(rows: Sequence[tuple[str, list[int], Sequence[int]]]) -> list[int]:
         names += _checked_name(name, "container").encode("ascii") + b"\0"
     names += bytes(-(name_at + len(names)) % 8)
     return [*entries, *lists, *np.frombuffer(names, dtype="<u4").tolist()]
-
-
-def _padded(words: list[int]) -> list[int]:
-    return words + [0] * (len(words) % 2)
 
 
 MAX_WORDS = 1 << 23

@@ -178,7 +178,8 @@ def _compute(config: ArithConfig, x: Array, y: Array | None, unit: str) -> Ints:
 
 def _affine(config: ArithConfig, x: Array, y: Array | None) -> Ints:
     """((A*x) >> AX) + ((B*y) >> BY) + (C << C_SHIFT) before the output stage."""
-    found = _coefficients(config, x.size)
+    n = x.size
+    found = _few_coefficients(config, n) or _made_coefficients(config, regular_rows(config, n), n)
     a, b, c, wide = found.a, found.b, found.c, _wide_enough(config, x, y, found)
     grid = max((a, b, c), key=lambda values: values.ndim)
     shape = (grid.shape[0], -1, grid.shape[2]) if grid.ndim == 3 else (-1,)
@@ -212,10 +213,6 @@ class AffineRows:
     b: Ints
     c: Ints
     largest: tuple[int, int, int]
-
-
-def _coefficients(config: ArithConfig, elements: int) -> AffineRows:
-    return _few_coefficients(config, elements) or _made_coefficients(config, regular_rows(config, elements), elements)
 
 
 @memoise

@@ -25,7 +25,7 @@ from atonc.compiler.emit.c.cpu.windows import split_shape, two_axes
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.ops import evaluate
-from atonc.compiler.ops.movement import nearest_index, source_positions
+from atonc.compiler.ops.movement import border, nearest_index, source_positions
 from atonc.compiler.ops.values import same_codes
 from atonc.machine.base.frozen import dataclass
 
@@ -278,9 +278,8 @@ def pad(site: Site) -> tuple[CpuCall, ...]:
 
 
 def _filled(site: Site, target: Tensor) -> tuple[CpuCall, ...]:
-    value = site.attrs.get("value", 0.0)
-    scale, zero = site.scale_zero(target)
-    code = value if target.is_float else round(value / scale) + zero
+    site.scale_zero(target)  # one for all channels
+    code = border(site.attrs.get("value", 0.0), target)
     if site.clip:
         code = min(max(code, site.clip[0]), site.clip[1])
     item = np.asarray(code).astype(stored_type(target)).reshape(1).view(np.uint8)

@@ -100,6 +100,8 @@ def cast(site: Site) -> tuple[CpuCall, ...]:
 
 def _unary(site: Site, in_format: Argument, function: str, alpha: float, beta: float) -> tuple[CpuCall, ...]:
     source, target = site.input(), site.output()
+    if not (math.isfinite(alpha) and math.isfinite(beta)):
+        raise site.refuse("a parameter is not finite")
     return site.call(
         "atonc_unary",
         site.target(target),
