@@ -356,7 +356,7 @@ def _apart(group: Sequence[LanePiece]) -> list[list[LanePiece]]:
 def _longest_of_epochs(layer: ConvLayer, pieces: Sequence[LanePiece]) -> list[int]:
     """Cycles of the longest piece of each epoch, if every epoch were full: there are no fewer, and none is shorter."""
     units = min(piece.tiling.units for piece in pieces)
-    ariths = min(_ariths(layer, piece.job) for piece in pieces)
+    ariths = min(piece.job.rule.ariths(min(piece.job.count, 2)) for piece in pieces) + layer.codes_shifted
     needed = {"CONVACC": units, "ARITH": ariths, "STRENG": units + 2}  # features, kernels of each unit, results
     at_once = max(1, min(UNITS[kind] // count for kind, count in needed.items()))
     return sorted((piece.cycles for piece in pieces), reverse=True)[::at_once]
