@@ -11,7 +11,7 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import CPU, NPU, NetworkView
-from benchmarks.shared.complete import gaps, unusual
+from tests.insight.complete import gaps, unusual
 
 ROOT = Path(__file__).parent.parent.parent
 MODELS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus")) / "models"
