@@ -11,7 +11,7 @@ from tests.board.programs import needs_compiler
 from tests.reloc import fuzzing, images
 
 pytestmark = needs_compiler
-COUNT = 100  # of each image
+COUNT = 1000  # of each image
 
 
 @pytest.fixture(scope="module")
