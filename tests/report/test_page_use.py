@@ -22,7 +22,7 @@ from tests.report.made_up import made_up
 __all__ = ["browser"]  # a fixture
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 WIDE, PHONE = (1280, 800), (390, 844)
-MOST_DRAWN = 12_000  # elements of a page, whatever the network: with 60 frames a second while the graph is dragged
+MOST_DRAWN = 12_000  # elements of a page, whatever the network: so many move with 60 frames a second
 MODEL = "a_model_with_a_name_that_is_longer_than_a_line_of_the_table_has_room_for_0.25_224_int8.tflite"
 
 
