@@ -9,6 +9,8 @@ STAMP  := $(VENV)/.installed
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# tests start hundreds of processes: without byte code each would compile the package again, for more than a second
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help test quick demo lint unit recording docs screenshots release venv clean
 
@@ -35,10 +37,11 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# worksteal: tests of one file, which share what is expensive, stay with one worker
 unit: $(STAMP)
 	@sh tools/cross_compiler.sh
 	@sh tools/browser.sh
-	$(BIN)/pytest -n auto -q
+	$(BIN)/pytest -n auto --dist worksteal -q
 
 quick: $(STAMP)
 	$(BIN)/ruff check .

@@ -38,8 +38,8 @@ GROUPS = {
     "tools": "The tools themselves: time, memory, damaged input",
 }
 RECORDS = (
-    "What was tried once with compiled sources of others. Nothing in this repository compiles those: no command makes",
-    "these pages again; each says which commits it is of.",
+    "What was tried once: with compiled sources of others, which nothing in this repository compiles, or to settle a",
+    "question. No command makes these pages again; each says which commits it is of.",
 )
 NO_BENCHMARKS = ("__init__", "__main__", "door")
 

@@ -1,7 +1,7 @@
 """Many random networks, judged at three levels: emulator, mapped semantics, exact arithmetic. Each is also compiled
 without any pass of the schedule, and with weights in RAM: the outputs have the same bytes.
 
-`--seed` or `--shard` with `--keep-as NAME` makes the network that fails as small as it goes and writes it as text to
+`--seed` with `--keep-as NAME` makes the network that fails as small as it goes and writes it as text to
 tests/golden/regress, where tests find it.
 Networks follow from their seeds (tests/compiler/random_graphs.py). Every verdict is one line of the kept file; a run
 that was interrupted goes on behind the last one, as long as the code is the same.
@@ -23,14 +23,13 @@ from typing import Any
 
 from atonc.compiler.ir import text
 from benchmarks.shared.corpus import ROOT
-from benchmarks.shared.declare import COUNT, FIRST, KEEP, SECONDS, SEED, SHARD, WRITE, Report, argument
+from benchmarks.shared.declare import COUNT, FIRST, KEEP, SECONDS, SEED, WRITE, Report, argument
 from benchmarks.shared.kept import append, read_lines
 from tests.compiler.cases import Verdict, describe, judge
 from tests.compiler.layer_checks import WITHIN, Layer, Output
 from tests.compiler.other_schedules import Other
 from tests.compiler.random_graphs import random_graph
 from tests.compiler.shrink import shrink
-from tests.compiler.strategies import Case, try_cases
 
 GROUP = "truth"
 ARGUMENTS = (
@@ -41,9 +40,8 @@ ARGUMENTS = (
     KEEP,
     argument("--accept", nargs="*", default=[], metavar="CODE", help="earlier states of the code that count"),
     WRITE,
-    SEED.but(default=None, help="of the one network to look at"),
-    SHARD.but(type=int, default=None, metavar="NUMBER", help="of the test that failed"),
-    argument("--steep", action="store_true", help="the class of --seed or --shard"),
+    SEED.but(help="of the one network to keep"),
+    argument("--steep", action="store_true", help="the class of --seed"),
     argument("--keep-as", metavar="NAME"),
 )
 
@@ -148,31 +146,16 @@ def output_kind(output: Output) -> str:
     return "saturated" if output.saturated else "unexplained" if output.unexplained else "expected"
 
 
-def failing(shard: int, plain: bool) -> Case | None:
-    """The smallest network that hypothesis finds in a shard of the tests."""
-    failed: list[Case] = []
-
-    def check(case: Case) -> None:
-        if judge(case.graph, case.seed, schedules=True).problem:
-            failed.append(case)
-            raise AssertionError(case)
-
-    try:
-        try_cases(check, plain, shard)
-    except AssertionError:
-        return failed[-1]
-    return None
-
-
-def keep_case(case: Case | None, name: str) -> str:
-    """Smaller still, operator by operator, as long as it fails in the same way."""
-    kind = judge(case.graph, case.seed, schedules=True).kind if case else ""
-    if case is None or not kind:
+def keep_case(seed: int, plain: bool, name: str) -> str:
+    """Smaller, operator by operator, as long as it fails in the same way."""
+    graph = random_graph(seed, plain)
+    kind = judge(graph, seed, schedules=True).kind
+    if not kind:
         return "nothing fails"
-    small = shrink(case.graph, lambda smaller: judge(smaller, case.seed, schedules=True).kind == kind)
+    small = shrink(graph, lambda smaller: judge(smaller, seed, schedules=True).kind == kind)
     path = REGRESS / f"{name}.txt"
-    path.write_text(f"# inputs {case.seed}\n{text.dump(small, complete=True)}")
-    return f"{path.relative_to(ROOT)}: {judge(small, case.seed, schedules=True).problem}"
+    path.write_text(f"# inputs {seed}\n{text.dump(small, complete=True)}")
+    return f"{path.relative_to(ROOT)}: {judge(small, seed, schedules=True).problem}"
 
 
 # ---------------------------------------------------------------------------------------------------------------- table
@@ -307,10 +290,7 @@ def _list(counter: Counter[str]) -> str:
 
 def run(arguments: argparse.Namespace) -> Report:
     if arguments.keep_as:
-        plain = not arguments.steep
-        seed = arguments.seed
-        case = failing(arguments.shard, plain) if seed is None else Case(random_graph(seed, plain), seed)
-        print(keep_case(case, arguments.keep_as))
+        print(keep_case(arguments.seed, not arguments.steep, arguments.keep_as))
         return Report()
     seeds = [("plain", k) for k in range(arguments.count)] + [("steep", k) for k in range(arguments.steep_count)]
     wanted = [(kind, arguments.first + k) for kind, k in seeds]

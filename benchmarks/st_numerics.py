@@ -18,6 +18,7 @@ import numpy as np
 from atonc.compiler.compare import layers
 from atonc.compiler.compare.layers import Match, ObservedBuffer, to_tensor
 from atonc.compiler.compile.pipeline import target_of, typical_runs
+from atonc.compiler.inputs.images import is_picture
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.facts import Facts
 from atonc.compiler.lower.map_ops import Mapped, map_ops
@@ -27,11 +28,14 @@ from atonc.compiler.passes import order
 from atonc.compiler.plan.policy import whole_room
 from atonc.compiler.request.options import Options
 from atonc.insight.runs import runs
+from atonc.insight.runs.runs import EdgeBuffers
 from atonc.machine.base.errors import AtoncError
-from benchmarks.networks import complete, make_input
+from atonc.machine.emu import tensors
+from atonc.machine.emu.files.types import BufferInfo
+from atonc.machine.emu.network import EmulatedNetwork
 from benchmarks.shared import tables as markdown
 from benchmarks.shared.declare import IMAGES, ONE_FETCHED, ONLY, WRITE, Report, argument
-from benchmarks.shared.fetched import Compilation, compilations
+from benchmarks.shared.fetched import Compilation, complete
 
 GROUP = "st"
 ARGUMENTS = (
@@ -44,6 +48,13 @@ ARGUMENTS = (
 
 NUMERICS = "2.x"
 MANY = 512  # output channels that one ARITH has coefficients for
+
+
+def make_input(net: EmulatedNetwork, info: BufferInfo, photo: Path, seed: int) -> Any:
+    """The photo for what takes pictures, else something synthetic."""
+    if is_picture(tensors.io_shape(info)) and min(tensors.io_shape(info)[1:3]) != 1:
+        return runs.image_input(runs.edges_of(net), info, photo)
+    return runs.made(EdgeBuffers((info,), net.network.internals), seed)[info.name]
 
 
 @dataclass(frozen=True)
@@ -225,7 +236,7 @@ WHY = """
 
 def run(arguments: argparse.Namespace) -> Report:
     networks: list[Network] = []
-    for item in complete(compilations(arguments.fetched), arguments.only):
+    for item in complete(arguments.fetched, arguments.only):
         if not item.tool.startswith("2."):
             continue
         try:

@@ -1,4 +1,4 @@
-"""Kills at file system calls, and a reader that knows nothing of atonc. Used by tests and by benchmarks/kills.py.
+"""Kills at file system calls, and a reader that knows nothing of atonc.
 
 Work runs in a process that forks. Python tells of every call that opens, makes, renames or removes something before it
 is made: at a chosen one below the folder the process gets SIGKILL. What lies between two such calls changes no name,

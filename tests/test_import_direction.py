@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -66,7 +67,10 @@ def modules_of(source: str, known: Mapping[str, Path] = MODULES) -> set[str]:
     return found
 
 
-IMPORTS = {name: modules_of(path.read_text()) - {name} for name, path in MODULES.items()}
+@cache
+def imported() -> dict[str, set[str]]:
+    """What each module of ours imports of ours; read when a test asks, since every worker collects every test."""
+    return {name: modules_of(path.read_text()) - {name} for name, path in MODULES.items()}
 
 
 def place(module: str) -> tuple[str, str]:
@@ -96,7 +100,7 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_nothing_imports_upwards(wing: str) -> None:
-    pairs = [(name, other) for name in MODULES if place(name)[0] == wing for other in sorted(IMPORTS[name])]
+    pairs = [(name, other) for name in MODULES if place(name)[0] == wing for other in sorted(imported()[name])]
     assert [f"{name} imports {other}" for name, other in pairs if upwards(place(name), place(other))] == []
 
 
@@ -108,9 +112,9 @@ def test_wings_say_all_their_rooms() -> None:
 
 
 def test_no_circle_of_modules_rooms_or_wings() -> None:
-    assert circle(IMPORTS) == []
+    assert circle(imported()) == []
     rooms: dict[str, set[str]] = {}
-    for name, found in IMPORTS.items():
+    for name, found in imported().items():
         here = "/".join(place(name))
         rooms.setdefault(here, set()).update({"/".join(place(other)) for other in found} - {here})
     assert circle(rooms) == []
@@ -118,7 +122,7 @@ def test_no_circle_of_modules_rooms_or_wings() -> None:
 
 
 def test_nothing_imports_the_front_of_the_house() -> None:
-    assert [name for name, found in IMPORTS.items() if "atonc" in found] == []
+    assert [name for name, found in imported().items() if "atonc" in found] == []
 
 
 def test_the_first_look_shows_the_wings() -> None:
@@ -128,7 +132,7 @@ def test_the_first_look_shows_the_wings() -> None:
 
 def test_the_emulator_is_a_witness() -> None:
     """Whatever wings and rooms may do: the emulator knows the chip only."""
-    known = {place(other) for name in MODULES if place(name) == ("machine", "emu") for other in IMPORTS[name]}
+    known = {place(other) for name in MODULES if place(name) == ("machine", "emu") for other in imported()[name]}
     assert known == {("machine", "base"), ("machine", "hw"), ("machine", "emu")}
 
 

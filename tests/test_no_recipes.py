@@ -26,13 +26,9 @@ OURS = {  # who builds, with what, and what of ours that is
     "benchmarks/board.py": (
         {"compile_runtime", "compile_units", "find_toolchain", "build_firmware"}, "generated networks"
     ),
-    "benchmarks/compile_c.py": ({"GCC"}, "generated networks"),
     "benchmarks/cpu_kernels.py": ({"arm-none-eabi-gcc"}, "our kernels"),
-    "benchmarks/kills.py": ({"deploy"}, "commands of ours that are killed; deploy copies files into a made-up project"),
     "benchmarks/instructions.py": ({"arm-none-eabi-gcc", "arm-none-eabi-ld"}, "single instructions"),
     "benchmarks/layouts.py": ({"cargo"}, "the crate that generate --layout rust writes"),
-    "benchmarks/reloc_fuzz.py": ({"cc", "clang"}, "our loader, for this machine"),
-    "benchmarks/reloc_inspect.py": ({"find_toolchain"}, "images of our networks"),
     "benchmarks/reloc_models.py": ({"build_loader", "find_toolchain"}, "our loader, images of our networks"),
     "benchmarks/st_reloc_firmware.py": ({"find_toolchain"}, "images of our networks"),
     "benchmarks/wire_clients.py": ({"build_firmware", "compile_runtime"}, "firmware of our networks"),

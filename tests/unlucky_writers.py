@@ -2,7 +2,7 @@
 
 Two builds of the same network that differ in every file are made once; writers then put them into a folder again and
 again, so that kills fall into all moments of writing and hardly any into compiling. Each file of a build says which
-build it is of. Used by the tests and, with many more kills, by benchmarks/unlucky_writers.py.
+build it is of.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import hashlib
 import os
 import random
 import signal
-import sys
 import time
 import traceback
 from collections import Counter
@@ -150,7 +149,3 @@ def _sees(read: Callable[[], str]) -> str:
         return hashlib.sha256(read().encode()).hexdigest()
     except AtoncError as error:
         return f"error: {error}"
-
-
-if __name__ == "__main__":
-    sys.exit("see python -m benchmarks unlucky_writers")

@@ -7,9 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from benchmarks.shared.corpus import ROOT
@@ -21,16 +20,8 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | own
 
 
-def again(name: str, *words: object, tree: Path | None = None) -> list[str]:
-    """The command that runs a benchmark once more, on the atonc of another checkout if one is named."""
-    other = ["--tree", str(tree)] if tree else []
-    return [sys.executable, "-m", "benchmarks", *other, name, *map(str, words)]
-
-
-def run_again(
-    name: str, *words: object, tree: Path | None = None, **settings: Any
-) -> subprocess.CompletedProcess[str]:
-    command = again(name, *words, tree=tree)
+def run_again(name: str, *words: object, **settings: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", name, *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, **settings)
 
 
@@ -45,13 +36,11 @@ class Usage:
     said: str
 
 
-def measure(command: Sequence[str], cwd: Path | None = None, limit: Callable[[], None] | None = None) -> Usage:
+def measure(command: Sequence[str]) -> Usage:
     """wait4 gives the figures of this one child."""
     with tempfile.TemporaryFile() as said:
         started = time.perf_counter()
-        child = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=said, cwd=cwd, env=environment(), preexec_fn=limit
-        )
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=environment())
         _, status, used = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - started
         child.returncode = os.waitstatus_to_exitcode(status)

@@ -46,10 +46,6 @@ def corpus_dir() -> Path:
     return Path(os.environ.get("ATONC_CORPUS") or ROOT.parent / "shared" / "corpus")
 
 
-def trials_dir() -> Path:
-    return Path(os.environ.get("ATONC_TRIALS") or corpus_dir().parent / "trials")
-
-
 def model(name: str) -> Path:
     """By path, or by its name in the corpus."""
     return Path(name) if Path(name).is_file() else corpus_dir() / "models" / name

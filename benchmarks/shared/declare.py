@@ -71,7 +71,6 @@ FIRST = argument("--first", type=int, default=0, metavar="NUMBER", help="from th
 SAMPLES = argument("--samples", type=int, metavar="N", help="so many for each model")
 INPUTS = argument("--inputs", type=int, metavar="N", help="so many for each model")
 RANDOM = argument("--random", type=int, default=0, metavar="N", help="also so many random networks")
-KILLS = argument("--kills", type=int, metavar="N", help="so many processes are killed")
 SAVE = argument("--save", type=Path, metavar="FILE", help="what was found, for a later run to compare with")
 WORK = argument("--work", type=Path, metavar="DIR", help="where to build and to keep what was found")
 FLOATS = argument("--floats", type=Path, metavar="DIR", help="measure the float models that lie there, with samples")

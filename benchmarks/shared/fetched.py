@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.shared.corpus import corpus_dir
+from benchmarks.shared.corpus import asked_for, corpus_dir
 
 _CELL = re.compile(r"([\w.-]+)/([\w.-]+)(@[\w.~^-]+)?:(.+)")
 
@@ -34,9 +35,16 @@ class Compilation:
         return f"{self.model} {self.tool}{'' if self.epoch_controller else ' (no EC)'}"
 
 
-def compilations(fetched: Path, sets: Path | None = None) -> list[Compilation]:
-    with (sets or corpus_dir() / "ST_SETS.csv").open(newline="") as file:
-        return [_row(row, fetched) for row in csv.DictReader(file)]
+def complete(fetched: Path, only: Sequence[str]) -> list[Compilation]:
+    """One compilation per title with all its files; weights known to match, or (4.0.0) of the right size."""
+    with (corpus_dir() / "ST_SETS.csv").open(newline="") as file:
+        items = [_row(row, fetched) for row in csv.DictReader(file)]
+    chosen: dict[str, Compilation] = {}
+    for item in items:
+        files = item.network_c and item.weights and (item.ecblobs or not item.epoch_controller)
+        if files and asked_for(only, item.title) and (item.verified_pair or item.tool == "4.0.0"):
+            chosen.setdefault(item.title, item)
+    return list(chosen.values())
 
 
 def _row(row: dict[str, str], fetched: Path) -> Compilation:

@@ -55,7 +55,7 @@ def stamp_of(page: str) -> Stamp | None:
 
 
 def is_record(page: str) -> bool:
-    """Whether it tells of something done once with sources of others: no command makes it again; it does not age."""
+    """Whether it tells of something done once: no command makes it again; it does not age."""
     return _RECORD.search(page) is not None
 
 

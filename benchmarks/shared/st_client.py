@@ -1,7 +1,7 @@
 """ST's own client against a board: runs in a Python of its own, since its generated protobuf code wants protobuf below
 3.21 and NumPy 1.
 
-PYTHON benchmarks/shared/st_client.py RUNNER_DIR CONNECTION INPUTS.npz OUTPUTS.npz [--minor N] [--layers] [--summary]
+PYTHON benchmarks/shared/st_client.py RUNNER_DIR CONNECTION INPUTS.npz OUTPUTS.npz [--minor N]
 
 RUNNER_DIR holds the package stm_ai_runner. Inputs are x0, x1, ... with a first dimension that counts samples; outputs
 are written as y0, y1, ... with `seconds` and the durations that the board reports. Nothing of atonc is imported here.
@@ -26,8 +26,6 @@ def main() -> int:
     parser.add_argument("inputs", type=Path)
     parser.add_argument("outputs", type=Path)
     parser.add_argument("--minor", type=int, help="minor version of the protocol that the client shall say it knows")
-    parser.add_argument("--layers", action="store_true", help="run layer by layer, with times of each")
-    parser.add_argument("--summary", action="store_true", help="print the client's summary of the network")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     sys.path.insert(0, str(options.runner))
@@ -40,9 +38,8 @@ def main() -> int:
     if not runner.connect(options.connection):
         print(f"not connected: {runner.get_error()}")
         return 1
-    if options.summary:
-        runner.summary(level=2)
-    found = run(runner, AiRunner.Mode.PER_LAYER if options.layers else AiRunner.Mode.IO_ONLY, options.inputs)
+    runner.summary(level=2)
+    found = run(runner, AiRunner.Mode.IO_ONLY, options.inputs)
     runner.disconnect()
     np.savez(options.outputs, **found)
     return 0
@@ -60,8 +57,6 @@ def run(runner: Any, mode: Any, path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {f"y{k}": output for k, output in enumerate(outputs)}
     found["seconds"] = time.time() - began
     found["durations_ms"] = np.array(profile["c_durations"])
-    found["nodes"] = np.array([node["name"] for node in profile.get("c_nodes", [])])
-    found["device"] = np.array([f"{key}: {value}" for key, value in info["device"].items()])
     return found
 
 

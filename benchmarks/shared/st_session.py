@@ -37,7 +37,6 @@ class Answer:
     seconds: float
     processor_s: float  # that the board's process took meanwhile
     durations_ms: list[float]
-    nodes: list[str]  # names, where the network ran layer by layer
     said: str  # what the client printed
 
 
@@ -46,19 +45,13 @@ class Session:
         self._fetched, self._process, self._log = fetched, process, log
         self.connection, self.boot_s = connection, boot_s
 
-    def run(
-        self,
-        inputs: Sequence[NDArray[np.generic]],
-        minor: int | None = None,
-        layers: bool = False,
-        limit_s: float = 900,
-    ) -> Answer:
+    def run(self, inputs: Sequence[NDArray[np.generic]], minor: int | None = None, limit_s: float = 900) -> Answer:
         """ST's client runs these samples (first dimension) and brings the outputs back."""
         with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
             given, found = Path(temporary) / "inputs.npz", Path(temporary) / "outputs.npz"
             np.savez(given, **{f"x{k}": array for k, array in enumerate(inputs)})  # type: ignore[arg-type]
             words = [self._fetched / "runner/bin/python", _BENCHMARKS / "st_client.py", self._fetched / CLIENT]
-            words += [self.connection, given, found, "--summary", *(["--layers"] if layers else [])]
+            words += [self.connection, given, found]
             words += [] if minor is None else ["--minor", str(minor)]
             before = self._processor_s()
             done = subprocess.run(list(map(str, words)), cwd=temporary, capture_output=True, text=True, timeout=limit_s)
@@ -67,9 +60,8 @@ class Session:
                 raise ToolError(f"ST's client failed: {last}; the board: {self.last_line()}")
             stored = np.load(found)
             outputs = [stored[f"y{k}"] for k in range(sum(key.startswith("y") for key in stored))]
-            times, names = stored["durations_ms"].tolist(), stored["nodes"].tolist()
-            used = self._processor_s() - before
-            return Answer(outputs, float(stored["seconds"]), used, times, names, done.stdout)
+            used, times = self._processor_s() - before, stored["durations_ms"].tolist()
+            return Answer(outputs, float(stored["seconds"]), used, times, done.stdout)
 
     def _processor_s(self) -> float:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -91,14 +83,7 @@ def session(
     """`firmware` lies below the fetched folder and is not changed; `flash` as in `atonc board run`."""
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         log = Path(temporary) / "board.log"
-        words = [
-            sys.executable,
-            "-c",
-            "import sys; from atonc.doors.cli.cli import main; sys.exit(main())",
-            "board",
-            "run",
-        ]
-        words += [str(fetched / firmware), "--serial", serial]
+        words = [sys.executable, "-m", "atonc", "board", "run", str(fetched / firmware), "--serial", serial]
         words += [word for part in flash for word in ("--flash", part)]
         began = time.monotonic()
         with log.open("wb") as output:

@@ -31,41 +31,21 @@ pytestmark = needs_compiler
 TEST_SET = Path(__file__).parents[2] / "examples" / "digits" / "test.npz"
 
 
-class Common(dict[str, list[Path]]):
-    """Objects of the runtime by mode, compiled when they are first wanted."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
-
-    def __missing__(self, mode: str) -> list[Path]:
-        self[mode] = firmware.compile_runtime(firmware.our_runtime(mode), self.folder / mode)
-        return self[mode]
-
-
-@pytest.fixture(scope="session")
-def common(tmp_path_factory: pytest.TempPathFactory) -> Common:
-    return Common(tmp_path_factory.mktemp("runtime"))
-
-
-def make(
-    folder: Path, common: Common, *views: CompileView, mode: str = firmware.ASYNC
-) -> tuple[Path, list[ImageNetwork]]:
+def make(folder: Path, *views: CompileView, mode: str = firmware.ASYNC) -> tuple[Path, list[ImageNetwork]]:
     networks = [boarding.image_network(view, folder / f"net{k}") for k, view in enumerate(views)]
-    runtime = firmware.our_runtime(mode)
-    return firmware.build_firmware(networks, runtime, folder / "build", common[mode]), networks
+    return firmware.build_firmware(networks, firmware.our_runtime(mode), folder / "build"), networks
 
 
-def rig_of(folder: Path, common: Common, *views: CompileView, mode: str = firmware.ASYNC) -> Rig:
-    return Rig(*make(folder, common, *views, mode=mode))
+def rig_of(folder: Path, *views: CompileView, mode: str = firmware.ASYNC) -> Rig:
+    return Rig(*make(folder, *views, mode=mode))
 
 
 @pytest.mark.parametrize("epoch_controller", [True, False])
 @pytest.mark.parametrize("mode", [firmware.ASYNC, firmware.POLLING])
-def test_digits(tmp_path: Path, common: Common, mode: str, epoch_controller: bool) -> None:
+def test_digits(tmp_path: Path, mode: str, epoch_controller: bool) -> None:
     view = digits(epoch_controller=epoch_controller)
     samples = read_samples(view.compiled.source, [TEST_SET], 3)
-    rig = rig_of(tmp_path, common, view, mode=mode)
+    rig = rig_of(tmp_path, view, mode=mode)
     found = boarding.compare(view, samples, rig)
     assert found.equal and found.bytes_compared == 30
     assert rig.board.npu.fault is None
@@ -74,7 +54,7 @@ def test_digits(tmp_path: Path, common: Common, mode: str, epoch_controller: boo
 
 @pytest.mark.parametrize("four_bits", [False, True])
 @pytest.mark.parametrize("epoch_controller", [True, False])
-def test_weights_in_ram(tmp_path: Path, common: Common, epoch_controller: bool, four_bits: bool) -> None:
+def test_weights_in_ram(tmp_path: Path, epoch_controller: bool, four_bits: bool) -> None:
     """RAM is empty at reset: only the network's own initialisation can have filled it. What was released and used for
     something else is there again at the next inference."""
     options = {"epoch_controller": epoch_controller, "resident": "all"}
@@ -82,7 +62,7 @@ def test_weights_in_ram(tmp_path: Path, common: Common, epoch_controller: bool, 
     source = view.compiled.source
     samples = [random_inputs(source, 0)] if four_bits else read_samples(source, [TEST_SET], 1)
     assert any(home.buffer.four_bits for home in view.compiled.layout.placed.values()) == four_bits
-    rig = rig_of(tmp_path, common, view)
+    rig = rig_of(tmp_path, view)
     assert boarding.compare(view, samples, rig).equal
     for home in view.compiled.layout.placed.values():
         if home.copy_of:
@@ -93,23 +73,23 @@ def test_weights_in_ram(tmp_path: Path, common: Common, epoch_controller: bool, 
 
 
 @pytest.mark.parametrize("epoch_controller", [True, False])
-def test_kernels_of_four_bits(tmp_path: Path, common: Common, epoch_controller: bool) -> None:
+def test_kernels_of_four_bits(tmp_path: Path, epoch_controller: bool) -> None:
     """Registers as our driver sets them; the chip reads four bits only because the network says how."""
     options = Options(verify=False, epoch_controller=epoch_controller, allow_unproven=("w4-stream",))
     view = view_of(small_weights(), options=options)
-    elf, networks = make(tmp_path, common, view)
+    elf, networks = make(tmp_path, view)
     samples = [random_inputs(view.compiled.source, 0)]
     assert boarding.compare(view, samples, Rig(elf, networks)).equal
     with pytest.raises(NotModelledError, match="4 bits"):
         boarding.compare(view, samples, Rig(elf, [replace(one, four_bits=None) for one in networks]))
 
 
-def test_everything_on_the_processor(tmp_path: Path, common: Common) -> None:
+def test_everything_on_the_processor(tmp_path: Path) -> None:
     """Kernels in C give what the interpreter of the model gives, with the roundings of TFLite."""
     names = tuple(op.name for op in digits().compiled.graph.ops)
     view = digits(on_cpu=names)
     samples = read_samples(view.compiled.source, [TEST_SET], 3)
-    found = boarding.compare(view, samples, rig_of(tmp_path, common, view))
+    found = boarding.compare(view, samples, rig_of(tmp_path, view))
     assert found.equal and not view.compiled.program.epochs
     for sample in samples:
         wanted, got = run_graph(view.compiled.source, sample), Emulation(view.compiled.program, view.compiled.graph)
@@ -117,20 +97,20 @@ def test_everything_on_the_processor(tmp_path: Path, common: Common) -> None:
 
 
 @pytest.mark.parametrize("epoch_controller", [True, False])
-def test_random_graph(tmp_path: Path, common: Common, epoch_controller: bool) -> None:
+def test_random_graph(tmp_path: Path, epoch_controller: bool) -> None:
     graph = random_graph(1)
     view = view_of(graph, options=Options(verify=False, epoch_controller=epoch_controller))
-    found = boarding.compare(view, [random_inputs(graph, k) for k in range(2)], rig_of(tmp_path, common, view))
+    found = boarding.compare(view, [random_inputs(graph, k) for k in range(2)], rig_of(tmp_path, view))
     assert found.equal, found.first_difference
 
 
-def test_two_networks_take_turns(tmp_path: Path, common: Common, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_networks_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(5)
     monkeypatch.setattr(pipeline, "memories", lambda options: flash_from(0x7200_0000))
     second = view_of(graph, "other")
     monkeypatch.undo()
     first = digits("numbers")
-    rig = rig_of(tmp_path, common, first, second)
+    rig = rig_of(tmp_path, first, second)
     for turn in range(3):
         sample = validating.synthetic_samples(first.compiled.source, 1, turn)
         # both lie in the same RAM: the next network may start where the last one left its activations
@@ -138,9 +118,9 @@ def test_two_networks_take_turns(tmp_path: Path, common: Common, monkeypatch: py
         assert boarding.compare(second, [random_inputs(graph, turn)], rig, number=1).equal
 
 
-def test_networks_must_not_share_flash(tmp_path: Path, common: Common) -> None:
+def test_networks_must_not_share_flash(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="both want"):
-        rig_of(tmp_path, common, digits("a"), view_of(random_graph(5), "b"))
+        rig_of(tmp_path, digits("a"), view_of(random_graph(5), "b"))
 
 
 def flash_from(base: int) -> BoardMemory:
@@ -150,23 +130,23 @@ def flash_from(base: int) -> BoardMemory:
     return replace(usual, pools=tuple(pools))
 
 
-def test_user_buffers(tmp_path: Path, common: Common) -> None:
+def test_user_buffers(tmp_path: Path) -> None:
     view = digits(inputs_allocation=False, outputs_allocation=False)
     samples = validating.synthetic_samples(view.compiled.source, 2)
-    rig = rig_of(tmp_path, common, view)
+    rig = rig_of(tmp_path, view)
     assert rig.inputs[0][0].user and rig.outputs[0][0].user
     assert boarding.compare(view, samples, rig).equal
 
 
 @pytest.mark.parametrize("forgotten", ["LL_ATON_Cache_MCU_Clean_Range", "LL_ATON_Cache_MCU_Invalidate_Range"])
-def test_forgotten_cache_maintenance_shows(tmp_path: Path, common: Common, forgotten: str) -> None:
+def test_forgotten_cache_maintenance_shows(tmp_path: Path, forgotten: str) -> None:
     """The cache of the board is a witness only if it notices; softmax runs on the CPU."""
     view = digits()
     network = boarding.image_network(view, tmp_path / "net")
     text = network.c_file.read_text()
     assert f"{forgotten}(" in text
     network.c_file.write_text(text.replace(f"{forgotten}(", "(void)sizeof("))
-    elf = firmware.build_firmware([network], firmware.our_runtime(), tmp_path / "build", common[firmware.ASYNC])
+    elf = firmware.build_firmware([network], firmware.our_runtime(), tmp_path / "build")
     samples = validating.synthetic_samples(view.compiled.source, 2)
     assert not boarding.compare(view, samples, Rig(elf, [network])).equal
     assert boarding.compare(view, samples, Rig(elf, [network], data_cache=False)).equal
@@ -175,8 +155,8 @@ def test_forgotten_cache_maintenance_shows(tmp_path: Path, common: Common, forgo
 # ------------------------------------------------------------------------------------------------------------- faults
 
 
-def test_corrupted_initialiser_is_reported(tmp_path: Path, common: Common) -> None:
-    elf, networks = make(tmp_path, common, digits())
+def test_corrupted_initialiser_is_reported(tmp_path: Path) -> None:
+    elf, networks = make(tmp_path, digits())
     address, data = networks[0].contents[0]
     damaged = bytearray(data)
     damaged[len(data) // 2] ^= 1
@@ -185,8 +165,8 @@ def test_corrupted_initialiser_is_reported(tmp_path: Path, common: Common) -> No
         rig.start()
 
 
-def test_missing_memory_is_reported(tmp_path: Path, common: Common) -> None:
-    elf, networks = make(tmp_path, common, digits())
+def test_missing_memory_is_reported(tmp_path: Path) -> None:
+    elf, networks = make(tmp_path, digits())
     rig = Rig(elf, networks, start=False)
     missing = np.array([0x3420_0000, 0x3427_0000], "<u4").view(np.uint8)
     rig.board.poke(rig.board.firmware.symbols["board_missing"], missing)
@@ -194,28 +174,29 @@ def test_missing_memory_is_reported(tmp_path: Path, common: Common) -> None:
         rig.start()
 
 
-def test_network_for_another_runtime_is_reported(tmp_path: Path, common: Common) -> None:
+def test_network_for_another_runtime_is_reported(tmp_path: Path) -> None:
     """network.c sees the headers of a release that the linked runtime does not know."""
     network = boarding.image_network(digits(), tmp_path / "net")
     ours = firmware.our_runtime()
     other = replace(ours, defines=ours.defines | {"LL_ATON_VERSION_MINOR": "9"})
-    elf = firmware.build_firmware([network], other, tmp_path / "build", common[firmware.ASYNC])
+    linked = firmware.compile_runtime(ours, tmp_path / "runtime")
+    elf = firmware.build_firmware([network], other, tmp_path / "build", linked)
     with pytest.raises(FirmwareError, match=r"ATONC ERROR 7 .*WRONG_VERSION"):
         Rig(elf, [network])
 
 
-def test_unknown_npu_version_is_reported(tmp_path: Path, common: Common) -> None:
-    elf, networks = make(tmp_path, common, digits())
+def test_unknown_npu_version_is_reported(tmp_path: Path) -> None:
+    elf, networks = make(tmp_path, digits())
     rig = Rig(elf, networks, start=False)
     rig.board.npu.versions["CONVACC"] = 0x1234
     with pytest.raises(FirmwareError, match=r"ATONC ERROR 1 .*NPU_VERSION"):
         rig.start()
 
 
-def test_hanging_npu_is_reported_with_its_epoch(tmp_path: Path, common: Common) -> None:
+def test_hanging_npu_is_reported_with_its_epoch(tmp_path: Path) -> None:
     """An engine is told to wait for more than its chain gives: the watchdog of the runtime ends the inference."""
     view = digits()
-    rig = rig_of(tmp_path, common, view)
+    rig = rig_of(tmp_path, view)
     run = rig.board.npu._run
 
     def hang(epoch: object, programmed_by: str) -> int | None:
@@ -227,8 +208,8 @@ def test_hanging_npu_is_reported_with_its_epoch(tmp_path: Path, common: Common) 
         rig.run([np.zeros(b.size_bytes, np.uint8) for b in rig.inputs[0]])
 
 
-def test_damaged_program_is_reported(tmp_path: Path, common: Common) -> None:
-    rig = rig_of(tmp_path, common, digits())
+def test_damaged_program_is_reported(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path, digits())
     symbol = next(name for name in rig.board.firmware.symbols if name.startswith("_ec_blob_network"))
     rig.board.memory.view(rig.board.firmware.symbols[symbol], 4)[:] = 0
     with pytest.raises(FirmwareError, match=r"ATONC ERROR 17 .*BLOB_MAGIC"):

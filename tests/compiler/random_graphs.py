@@ -1,7 +1,6 @@
 """Random int8 networks whose values spread over their codes: 3 to 25 operators, branches, any zero points.
 
-Every graph follows from its draws: those of a seed or those of hypothesis (draws.py, strategies.py). Formats come from
-what the operators compute for example inputs (random_formats.py).
+Every graph follows from its seed. Formats come from what the operators compute for example inputs (random_formats.py).
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ops import evaluate
 from atonc.compiler.ops.rounding import attribute
-from tests.compiler.draws import Draws, Seeded
 from tests.compiler.random_formats import plain_format, steep_format
 
 Array = NDArray[Any]
@@ -29,8 +27,7 @@ EXAMPLES = 4  # that the formats of plain networks are calibrated on
 class Net:
     """A graph under construction, with the value that every tensor has for the example inputs."""
 
-    rng: np.random.Generator  # of weights and data; of all choices unless others draw them
-    draws: Draws | None = None
+    rng: np.random.Generator
     plain: bool = False
     rounded_as_tflite: bool = False  # twice, or halves away from code zero (atonc/compiler/ops/rounding.py)
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -41,20 +38,19 @@ class Net:
     live: list[str] = field(default_factory=list)  # activations in the order of their birth
 
     def __post_init__(self) -> None:
-        self.draws = self.draws or Seeded(self.rng)
         self.others = [{} for _ in range(EXAMPLES - 1 if self.plain else 0)]
 
     # ---------------------------------------------------------------------------------------------------- chances
 
     def fraction(self) -> float:
-        return self.draws.fraction()
+        return float(self.rng.random())
 
     def chance(self, probability: float) -> bool:
         return self.fraction() < probability
 
     def number(self, low: int, high: int) -> int:
         """From low to high, both included."""
-        return self.draws.number(low, high)
+        return int(self.rng.integers(low, high + 1))
 
     def choice(self, options: Any) -> Any:
         return options[self.number(0, len(options) - 1)]
@@ -160,24 +156,21 @@ class Net:
 
 
 def random_graph(seed: int, plain: bool = False) -> Graph:
-    net = Net(np.random.default_rng([seed, 20251 if plain else 20250]), plain=plain)
-    return grown(net, seed)
-
-
-def grown(net: Net, seed: int) -> Graph:
     from tests.compiler.random_ops import STEPS
 
+    net = Net(np.random.default_rng([seed, 20251 if plain else 20250]), plain=plain)
     net.rounded_as_tflite = seed % 2 == 1
     side = net.number(4, 20)
     net.add_input((1, side, net.choice((side, side, net.number(1, 20))), net.channels()))
     if net.chance(0.15):
         net.add_input(net.shape(net.inputs[0]))
-    kinds, weights = list(STEPS), [STEPS[k][0] for k in STEPS]
+    shares = np.array([share for share, _ in STEPS.values()], np.float64)
+    steps, shares = [step for _, step in STEPS.values()], shares / shares.sum()
     wanted = net.number(3, 24 if net.plain else 25)  # one more where a dense layer needs a reshape
     for _ in range(4 * wanted):
         if len(net.ops) >= wanted:
             break
-        STEPS[kinds[net.draws.weighted(weights)]][1](net)
+        steps[int(net.rng.choice(len(steps), p=shares))](net)
     return net.graph(f"{'plain' if net.plain else 'steep'} {seed}")
 
 

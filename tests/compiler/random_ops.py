@@ -269,7 +269,7 @@ def reshape(net: Net) -> None:
 
 def transpose(net: Net) -> None:
     x = net.pick(net.pictures())
-    perm = (0, *net.draws.order((1, 2, 3)))
+    perm = (0, *(int(axis) for axis in net.rng.permutation((1, 2, 3))))
     net.op("transpose", [x], tuple(net.shape(x)[p] for p in perm), same_format=True, perm=perm)
 
 

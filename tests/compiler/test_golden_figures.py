@@ -11,7 +11,6 @@ and says in the commit what the change brings.
 
 from __future__ import annotations
 
-import os
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -19,16 +18,16 @@ from pathlib import Path
 
 import pytest
 
-from atonc.compiler.compile.pipeline import Compiled, compile_file, compile_graph
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.lower import registry
 from atonc.compiler.request.options import Options
 from atonc.machine.hw.ec import ec_program
 from atonc.machine.hw.ec.instructions import Irq, encode, merge_writes
 from tests.compiler.golden_graphs import GRAPHS
+from tests.real_networks import usual
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "tests" / "golden" / "figures.toml"
-CORPUS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus")) / "models"
 MODELS = (
     "cifar10__resnet_v1_8_32_tfs_int8.tflite",
     "esc10__miniresnet_1stacks_64x50_tl_int8.tflite",
@@ -92,12 +91,9 @@ def test_small_networks(name: str, compare: Callable[[str, Compiled], None]) -> 
     compare(name, compile_graph(GRAPHS[name](), OPTIONS))
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus (set ATONC_CORPUS)")
 @pytest.mark.parametrize("name", MODELS)
 def test_real_networks(name: str, compare: Callable[[str, Compiled], None]) -> None:
-    if not (CORPUS / name).is_file():
-        pytest.skip(f"{name} is not in this corpus")
-    compare(name, compile_file(CORPUS / name, OPTIONS))
+    compare(name, usual(name).compiled)
 
 
 def test_every_figure_belongs_to_a_network() -> None:

@@ -63,7 +63,7 @@ def test_sums_beyond_24_bits_are_cut_into_slices_of_channels() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_networks_built_to_saturate(seed: int) -> None:
-    """Those of benchmarks/saturating.py; the first ones have every kind of layer."""
+    """The first networks have every kind of layer."""
     verdict = judge(saturating_graph(seed))
     assert verdict.off <= WITHIN and not verdict.refused
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import atonc
+from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.c import ll_calls
 from atonc.compiler.emit.c.ll_calls import Base, DriverCall, ListCall
 from atonc.compiler.emit.program import Program, ProgramStep
@@ -32,9 +32,9 @@ from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from atonc.machine.hw.units.switch import Link
 from tests.emit.ll_configs import epochs
+from tests.real_networks import CORPUS, usual
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
-CORPUS = Path(os.environ.get("ATONC_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")) / "models"
 MODELS = (
     "kws_ref_model.tflite", "ad01_int8.tflite", "blazeface_front_128_quant_pc_ff_od_wider_face.tflite",
     "yunetn_320_qdq_int8.onnx", "mobilenet_v1_0.25_96_tfs_int8.tflite",
@@ -56,8 +56,7 @@ def as_blob(epoch: Epoch) -> Epoch:
     return next(e for e in decode_epochs(ec_program.program([epoch])) if not e.empty)
 
 
-def check_all(model: Path) -> None:
-    program = atonc.compile(model, verify=False).program
+def check_all(program: Program) -> None:
     for step in npu_steps(program):
         assert step.epoch is not None
         start, end = ll_calls.start_calls(step.epoch, bases(step, program)), ll_calls.end_calls(step.epoch)
@@ -69,13 +68,12 @@ def check_all(model: Path) -> None:
 
 
 def test_digits() -> None:
-    check_all(DIGITS)
+    check_all(atonc.compile(DIGITS, verify=False).program)
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus (set ATONC_CORPUS)")
 @pytest.mark.parametrize("model", MODELS)
 def test_corpus(model: str) -> None:
-    check_all(CORPUS / model)
+    check_all(usual(model).compiled.program)
 
 
 @QUICK
@@ -195,24 +193,21 @@ def test_buffers_of_the_application_are_followed_at_run_time() -> None:
     assert text.index("first();") < text.index("streng0")
 
 
-def outputs(model: Path, folder: Path, epoch_controller: bool) -> dict[str, bytes]:
+def outputs(view: CompileView, folder: Path) -> dict[str, bytes]:
     """What the emulator computes from the written files."""
-    generate(analyze(model, Options(verify=False, epoch_controller=epoch_controller)), folder)
+    generate(view, folder)
     result = run(RunOptions(folder, seed=3))
-    assert all((step.blob != "") == epoch_controller for step in result.steps if step.kind == "npu")
+    assert all((step.blob != "") == view.options.epoch_controller for step in result.steps if step.kind == "npu")
     return {name: value.tobytes() for name, value in result.outputs.items()}
 
 
-MODES = (True, False)
-
-
-def test_both_forms_of_the_files_compute_the_same(tmp_path: Path) -> None:
-    one, other = (outputs(DIGITS, tmp_path / str(mode), mode) for mode in MODES)
-    assert one == other and one
-
-
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus (set ATONC_CORPUS)")
-@pytest.mark.parametrize("model", ["kws_ref_model.tflite", "mobilenet_v1_0.25_96_tfs_int8.tflite", "ad01_int8.tflite"])
-def test_both_forms_of_corpus_models_compute_the_same(model: str, tmp_path: Path) -> None:
-    one, other = (outputs(CORPUS / model, tmp_path / str(mode), mode) for mode in MODES)
+@pytest.mark.parametrize(
+    "model", ["digits", "kws_ref_model.tflite", "mobilenet_v1_0.25_96_tfs_int8.tflite", "ad01_int8.tflite"]
+)
+def test_both_forms_of_the_files_compute_the_same(model: str, tmp_path: Path) -> None:
+    blobs = analyze(DIGITS, Options(verify=False)) if model == "digits" else usual(model)
+    calls = analyze(
+        DIGITS if model == "digits" else CORPUS / "models" / model, Options(verify=False, epoch_controller=False)
+    )
+    one, other = outputs(blobs, tmp_path / "blobs"), outputs(calls, tmp_path / "calls")
     assert one == other and one

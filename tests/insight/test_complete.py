@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,10 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import CPU, NPU, NetworkView
-from benchmarks.shared.complete import gaps, unusual
+from tests.insight.complete import gaps, unusual
+from tests.real_networks import usual
 
 ROOT = Path(__file__).parent.parent.parent
-MODELS = Path(os.environ.get("ATONC_CORPUS", ROOT.parent / "shared" / "corpus")) / "models"
 # small ones, chosen for their operators: dense, pooling, split and concat, LSTM, float, uint8, wide kernels, resize
 SMALL = (
     "ad01_int8.tflite",
@@ -31,7 +30,7 @@ SMALL = (
 
 
 def _explained(path: Path) -> NetworkView:
-    return network_view(generating.analyze(path, Options(verify=False, allow_float=True)))
+    return network_view(generating.analyze(path, Options(verify=False)))
 
 
 @pytest.mark.parametrize("name", ["digits.tflite", "digits.onnx"])
@@ -44,10 +43,7 @@ def test_the_bundled_models_are_explained(name: str) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_models_of_the_corpus_are_explained(name: str) -> None:
-    path = MODELS / name
-    if not path.is_file():
-        pytest.skip("the corpus is not here: set ATONC_CORPUS")
-    assert gaps(_explained(path)) == []
+    assert gaps(network_view(usual(name))) == []
 
 
 def test_a_gap_is_found() -> None:

@@ -21,7 +21,7 @@ from atonc.insight.explain.types import NetworkView, Verified
 from atonc.insight.report.html import html_page
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.files.types import FunctionCall
-from benchmarks.shared.complete import gaps
+from tests.insight.complete import gaps
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"

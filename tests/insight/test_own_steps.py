@@ -13,8 +13,8 @@ from atonc.delivery.generate import generating
 from atonc.insight.explain.folder import folder_view
 from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import LayerView
-from benchmarks.shared.complete import gaps
 from tests.compiler.golden_graphs import Sketch
+from tests.insight.complete import gaps
 from tests.insight.views import compile_view
 
 

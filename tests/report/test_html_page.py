@@ -144,7 +144,7 @@ def test_the_page_works(browser: Any, page_file: Path, size: tuple[int, int]) ->
     assert page_file.stat().st_size < 2 << 20
     with Window(browser, page_file, size) as page:
         drawn = page.evaluate("document.querySelectorAll('*').length")
-        assert drawn < MOST_DRAWN, "benchmarks/report_page.py says how long that takes"
+        assert drawn < MOST_DRAWN, "more elements than a reader wants to wait for"
         for selector in ("#memory-pools rect.mark", "#memory-live path", "#roofline-plot circle", "#edges tbody tr"):
             assert page.locator(selector).count() > 0, selector
         assert page.locator("#timeline-plot .beside").count() > 0, "chains side by side"

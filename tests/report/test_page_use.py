@@ -16,13 +16,13 @@ from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import NetworkView
 from atonc.insight.report.html import compare_page, html_page, sweep_page
 from atonc.insight.sweeping.run import Sweep, SweepResult
-from benchmarks.report_page import made_up
 from tests.report.browser import Window, browser
+from tests.report.made_up import made_up
 
 __all__ = ["browser"]  # a fixture
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 WIDE, PHONE = (1280, 800), (390, 844)
-MOST_DRAWN = 12_000  # elements of a page, whatever the network: benchmarks/report_page.py says how long they take
+MOST_DRAWN = 12_000  # elements of a page, whatever the network: so many move with 60 frames a second
 MODEL = "a_model_with_a_name_that_is_longer_than_a_line_of_the_table_has_room_for_0.25_224_int8.tflite"
 
 

@@ -43,11 +43,11 @@ MACHINES: dict[str, dict[str, Any]] = {
     "slow flash": {"flash_mbps": 100.0},
 }
 SMALL = sorted(CORPUS.glob("*.*"), key=lambda file: (file.stat().st_size, file.name))[:20]
-EVERYTHING = bool(os.environ.get("ATONC_EXPLORE"))  # else each model on one machine: each machine sees a third of them
+EVERYTHING = bool(os.environ.get("ATONC_EXPLORE"))  # else each model once: each machine and weights see a sixth of them
 ON_MACHINES = [
-    (model, machine)
-    for (number, model), (place, machine) in product(enumerate(SMALL), enumerate(MACHINES))
-    if EVERYTHING or number % len(MACHINES) == place
+    (model, machine, weights)
+    for (number, model), (place, (machine, weights)) in product(enumerate(SMALL), enumerate(product(MACHINES, WEIGHTS)))
+    if EVERYTHING or number % (len(MACHINES) * len(WEIGHTS)) == place
 ]
 CASES = [
     *((model, c, w) for model in MODELS for c in CONTROLLER for w in WEIGHTS),
@@ -108,12 +108,10 @@ def test_every_view_says_the_same(model: Path, controller: str, weights: str, tm
 
 @pytest.mark.usefixtures("compiled_once")
 @pytest.mark.skipif(not SMALL, reason="the corpus is not here: set ATONC_CORPUS")
-@pytest.mark.parametrize(("model", "machine"), ON_MACHINES, ids=lambda one: one if isinstance(one, str) else one.name)
-def test_corpus_models_on_every_machine(model: Path, machine: str, tmp_path: Path) -> None:
-    for weights in WEIGHTS:
-        folders = {controller: tmp_path / f"{controller} {weights}" for controller in CONTROLLER}
-        told = {c: agreed(build(model, c, weights, folder, MACHINES[machine])) for c, folder in folders.items()}
-        assert told["controller"]["cycles"] <= told["driver"]["cycles"], "who programs an epoch is priced"
+@pytest.mark.parametrize(("model", "machine", "weights"), ON_MACHINES, ids=lambda one: Path(one).name)
+def test_corpus_models_on_every_machine(model: Path, machine: str, weights: str, tmp_path: Path) -> None:
+    told = {c: agreed(build(model, c, weights, tmp_path / c, MACHINES[machine])) for c in CONTROLLER}
+    assert told["controller"]["cycles"] <= told["driver"]["cycles"], "who programs an epoch is priced"
 
 
 def agreed(one: Build) -> Figures:

@@ -1,6 +1,6 @@
 """What no epoch can be faster than, from what the parts of the chip can do in a clock. A witness beside the calibrated
 model: it shares no formula with it, and no prediction may lie below (`tests/hw/test_cycles_bounds.py`,
-`benchmarks/bounds.py`).
+`tests/compiler/test_bounds.py`).
 
     units        every port of a unit passes a word a cycle; a CONVACC multiplies so many pairs a cycle (`PRODUCTS`)
     engines      a word a cycle
