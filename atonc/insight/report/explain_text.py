@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ from atonc.compiler.search import saved
 from atonc.compiler.search.log import Attempt
 from atonc.compiler.search.saved import KEY
 from atonc.compiler.select.decisions import Decisions
-from atonc.insight.explain.rules import bound_in_short
 from atonc.insight.explain.types import (
     CPU,
     HYBRID,
@@ -25,23 +24,26 @@ from atonc.insight.explain.types import (
 from atonc.insight.report import columns, parts
 from atonc.insight.report.document import (
     NAME,
+    Block,
+    Chapter,
+    Document,
     Mark,
     Marked,
-    OnCpu,
+    Note,
+    at_most,
     cpu_row,
     fields_of,
     flash_row,
     head,
     latency_row,
     next_row,
-    note,
     ram_row,
     resident_step,
-    summary_lines,
 )
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided
+from atonc.machine.cost.network import spill_lines
 
 if TYPE_CHECKING:
     from atonc.insight.explain.remedies import FitLever, Peak
@@ -51,45 +53,77 @@ _MOST_SLOW = 12
 _MOST_LOST = 3
 
 
-def alarms(spill: Sequence[str]) -> list[str]:
-    return [Marked(Mark.ALARM, line) for line in spill]
+@dataclass(frozen=True)
+class Known:
+    """What was tried or estimated for the network as a whole."""
+
+    levers: Sequence[FitLever] | None = None  # where activations spill: what would help, each tried
+    outlook: tuple[float, int] | None = None  # milliseconds with weights in RAM, and their bytes
 
 
-def sections(*found: Sequence[str]) -> list[str]:
-    """The first line of each is its head."""
-    return [line for section in found for line in (*map(head, section[:1]), *section[1:])]
+NOTHING_TRIED = Known()
 
 
-def node_lines(layers: Sequence[LayerView]) -> list[str]:
-    """`--node`: these layers and nothing of the rest."""
-    return [line for layer in layers for line in layer_lines(layer)]
+def document(
+    network: NetworkView,
+    layers: Sequence[LayerView],
+    known: Known = NOTHING_TRIED,
+    everything: bool = False,
+    verbose: bool = False,
+) -> Document:
+    """The costliest layers; `everything`: all of them with every reason; `verbose`: with every form behind the grades,
+    too."""
+    from atonc.insight.explain.remedies import lever_lines, peak, peak_lines
+
+    spill = spill_lines(network.memory.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
+    alarms = [Marked(Mark.ALARM, line) for line in spill]
+    helps = lever_lines(known.levers) if known.levers is not None else [""]
+    levers = Chapter(head(helps[0]), helps[1:], close=True)
+    if everything or verbose:
+        most, *buffers = peak_lines(peak(network)) or [""]
+        busy = [line for layer in layers if layer.on != NOTHING for line in layer_lines(layer)]
+        whole = Chapter("", [*alarms, *_whole(network, layers, verbose)])
+        sections = [whole, Chapter("", busy), Chapter(head(most), buffers), levers]
+    else:
+        sections = [_headline(network, alarms), _costliest(network, layers), levers]
+    on_cpu = [(one.kind, one.name, one.milliseconds) for one in network.layers if one.on in (CPU, HYBRID)]
+    step = _next(network, known)
+    summary = (
+        latency_row(network.latency_ms, f"{network.basis}{span_of(network)}", network.clocks),
+        ram_row(network.memory),
+        flash_row(network.memory),
+        cpu_row(on_cpu, network.latency_ms),
+        parts.energy_row(network.energy),
+        next_row(step) if step else None,
+    )
+    return Document(sections=sections, summary=summary, data=lambda: as_json(network, layers, known))
 
 
-def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> list[str]:
-    """Every layer with every reason, behind what is true of all; `verbose`: with every form behind the grades."""
-    busy = [layer for layer in layers if layer.on != NOTHING]
-    free = f", {len(layers) - len(busy)} cost nothing" if len(busy) < len(layers) else ""
-    on_cpu = sum(layer.on in (CPU, HYBRID) for layer in busy)
-    out = [
+def layer_document(network: NetworkView, layers: Sequence[LayerView], known: Known) -> Document:
+    """`--layer`: these layers and nothing of the rest."""
+    said = [line for layer in layers for line in layer_lines(layer)]
+    return Document(sections=[Chapter("", said)], data=lambda: as_json(network, layers, known))
+
+
+def _whole(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> Iterator[Block]:
+    """What is true of all layers."""
+    idle = sum(layer.on == NOTHING for layer in layers)
+    free = f", {idle} cost nothing" if idle else ""
+    on_cpu = sum(layer.on in (CPU, HYBRID) for layer in layers)
+    shares = ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(network.bound_by.items())[:5])
+    yield (
         f"{network.model}, compiled by {network.tool}: {count(len(network.steps), 'epoch')}, "
-        f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}",
-        f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by " + _shares(network),
-        f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes",
-        *parts.energy_lines(network.energy),
-        *band_lines(network),
-        *limit_lines(network),
-        *map(note, network.notes),
-        *parts.silicon_lines(network.silicon, verbose),
-        *coverage_lines(network, verbose),
-        "",
-    ]
-    return [*out, *(line for layer in busy for line in layer_lines(layer))]
-
-
-def band_lines(network: NetworkView) -> list[str]:
-    if network.basis != PREDICTED:
-        return []
-    return [Marked(Mark.DOUBT, f"expected error of the prediction: {error_band(network)}")]
+        f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}"
+    )
+    yield f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by {shares}"
+    yield f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes"
+    yield from parts.energy_lines(network.energy)
+    if network.basis == PREDICTED:
+        yield Marked(Mark.DOUBT, f"expected error of the prediction: {error_band(network)}")
+    yield from limit_lines(network)
+    yield from map(Note, network.notes)
+    yield from parts.silicon_lines(network.silicon, verbose)
+    yield from coverage_lines(network, verbose)
 
 
 def limit_lines(network: NetworkView) -> list[str]:
@@ -107,16 +141,11 @@ def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:
     found = network.coverage
     if found is None or not found.float_nodes:
         return []
-    shown = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[: None if verbose else _MOST_SLOW]
-    share = f" {found.percent:.1f} % of the operators that compute; {len(found.float_nodes)} left in float"
-    out: list[str] = [head("quantised:", f"{share} ({found.float_bytes:,} bytes)")]
-    out += [f"  {node.kind} {elided(node.name, LONG_NAME)} ({node.size_bytes:,} bytes): {node.why}" for node in shown]
-    more = len(found.float_nodes) - len(shown)
-    return [*out, f"  and {more} more (-v shows all)"] if more else out
-
-
-def _shares(network: NetworkView) -> str:
-    return ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(network.bound_by.items())[:5])
+    nodes = sorted(found.float_nodes, key=lambda node: -node.size_bytes)
+    share = f" {found.percent:.1f} % of the operators that compute; {len(nodes)} left in float"
+    out = [f"  {node.kind} {elided(node.name, LONG_NAME)} ({node.size_bytes:,} bytes): {node.why}" for node in nodes]
+    title = head("quantised:", f"{share} ({found.float_bytes:,} bytes)")
+    return [title, *at_most(len(out) if verbose else _MOST_SLOW, out)]
 
 
 def _numbers(layer: LayerView) -> str:
@@ -156,17 +185,14 @@ def _price(one: Decision) -> str:
     return f" Tried: {', '.join(filter(None, (faster, saved)))} ({price.how})."
 
 
-def as_json(
-    network: NetworkView, layers: Sequence[LayerView], peak: Peak | None = None, levers: Sequence[FitLever] = ()
-) -> dict[str, Any]:
+def as_json(network: NetworkView, layers: Sequence[LayerView], known: Known = NOTHING_TRIED) -> dict[str, Any]:
+    from atonc.insight.explain.remedies import peak
+
+    top = peak(network)
     return {
-        "model": network.model,
-        "tool": network.tool,
-        "board": network.board,
-        "cycles": network.cycles,
-        "latency_ms": network.latency_ms,
+        **fields_of(network, "model", "tool", "board", "cycles", "latency_ms"),
         **error_band(network).as_data(network.latency_ms),
-        "clocks": {"npu_mhz": network.npu_mhz, "cpu_mhz": network.cpu_mhz},
+        "clocks": fields_of(network, "npu_mhz", "cpu_mhz"),
         "bound_by": dict(network.bound_by),
         "limit": network.limit.as_dict() if network.limit else None,
         **parts.energy_data(network.energy),
@@ -175,20 +201,19 @@ def as_json(
         "silicon": parts.silicon_data(network.silicon) if network.silicon else None,
         "memory": network.memory.as_dict(),
         "spilled_bytes": network.memory.spilled_bytes,
-        "peak": _peak_data(peak) if peak is not None else None,
-        "levers": [_lever_data(lever) for lever in levers],
+        "peak": None if top is None else _peak_data(top),
+        "levers": [_lever_data(lever) for lever in known.levers or ()],
         "layers": [layer_data(layer) for layer in layers],
     }
 
 
-def _peak_data(peak: Peak) -> dict[str, Any]:
-    buffers = [fields_of(buffer, "name", "kind", "size_bytes", "layer") for buffer in peak.buffers]
-    return {"epoch": peak.step.number, "title": peak.step.title, "live_bytes": peak.live_bytes, "buffers": buffers}
+def _peak_data(top: Peak) -> dict[str, Any]:
+    buffers = [fields_of(buffer, "name", "kind", "size_bytes", "layer") for buffer in top.buffers]
+    return {"epoch": top.step.number, "title": top.step.title, "live_bytes": top.live_bytes, "buffers": buffers}
 
 
 def _lever_data(lever: FitLever) -> dict[str, Any]:
-    saved = {"saved_bytes": lever.saved_bytes, "unspilled_bytes": lever.unspilled_bytes, "cycles": lever.cycles}
-    return {"what": lever.what, **saved, "fits": lever.after.fits}
+    return {**fields_of(lever, "what", "saved_bytes", "unspilled_bytes", "cycles"), "fits": lever.after.fits}
 
 
 def _coverage_data(network: NetworkView) -> dict[str, Any] | None:
@@ -213,36 +238,28 @@ def layer_data(layer: LayerView) -> dict[str, Any]:
 
 
 MOST_LAYERS = 10
-_MOST_BOUNDS = 3
 
 
-def short_lines(network: NetworkView, layers: Sequence[LayerView], alarms: Sequence[str] = ()) -> list[str]:
-    return [*_headline(network), *alarms, *_costliest(network, layers)]
-
-
-def _headline(network: NetworkView) -> list[str]:
+def _headline(network: NetworkView, alarms: Sequence[str]) -> Chapter:
     free = sum(layer.on == NOTHING for layer in network.layers)
     steps = f"{count(len(network.layers), 'layer')} in {count(len(network.steps), 'epoch')} (units that run at once)"
     steps += f", {count(free, 'layer')} at no cost" if free else ""
-    out: list[str] = [head(elided(network.model, NAME), f", compiled by {network.tool}: {steps}")]
-    for label, share in list(network.bound_by.items())[:_MOST_BOUNDS]:
-        out.append(f"  {100 * share:3.0f} % of the time  {label:12} {bound_in_short(label)}")
-    return out
+    title = head(elided(network.model, NAME), f", compiled by {network.tool}: {steps}")
+    return Chapter(title, [parts.bounds_table(network.bound_by, "{:3.0f} % of the time"), *alarms])
 
 
-def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> list[str]:
+def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> Chapter:
     busy = sorted((layer for layer in layers if layer.cycles), key=lambda layer: -layer.cycles)
     shown = busy[:MOST_LAYERS]
     share = 100 * sum(layer.cycles for layer in shown) / max(1, network.cycles)
     every = "every layer" if len(layers) == len(shown) else "every layer that takes time"
     title = f"the {len(shown)} costliest of {count(len(layers), 'layer')}" if len(shown) < len(busy) else every
-    out: list[str] = ["", head(title, f" ({share:.0f} % of the time: share, cycles, where), and what to do")]
-    said = set[str]()
+    said, out = set[str](), list[str]()
     for layer in shown:
         out += [_layer_line(layer, network), *_what_to_do(layer, said)]
     if len(shown) < len(busy):
         out.append("all layers with all reasons: --all; one of them: --layer NAME; words: --terms")
-    return out
+    return Chapter(head(title, f" ({share:.0f} % of the time: share, cycles, where), and what to do"), out)
 
 
 def _layer_line(layer: LayerView, network: NetworkView) -> Marked:
@@ -269,32 +286,6 @@ def _once(one: Decision, words: str, said: set[str], again: str = "as above") ->
     return Marked.of((" " * 9, None), (one.rule.id, Mark.RULE), (f": {shown}", Mark.REMEDY), hang=11)
 
 
-# ----------------------------------------------------------------------------------------------------------- summary
-
-
-@dataclass(frozen=True)
-class Known:
-    """What was tried or estimated for the network as a whole."""
-
-    levers: Sequence[FitLever] | None = None  # where activations spill: what would help, each tried
-    outlook: tuple[float, int] | None = None  # milliseconds with weights in RAM, and their bytes
-
-
-def summary(network: NetworkView, known: Known) -> list[str]:
-    on_cpu = [layer for layer in network.layers if layer.on in (CPU, HYBRID)]
-    step = _next(network, known)
-    return summary_lines(
-        (
-            latency_row(network.latency_ms, f"{network.basis}{span_of(network)}", network.clocks),
-            ram_row(network.memory),
-            flash_row(network.memory),
-            cpu_row([OnCpu(one.name, one.kind, one.milliseconds) for one in on_cpu], network.latency_ms),
-            parts.energy_row(network.energy),
-            next_row(step) if step else None,
-        )
-    )
-
-
 def _next(network: NetworkView, known: Known) -> str:
     """The step that brings the whole network most, of those that were tried or estimated."""
     if known.levers:
@@ -313,15 +304,22 @@ def _next(network: NetworkView, known: Known) -> str:
     return f"see {elided(layer.name, NAME)} above: {cycles:,} cycles less ({how})"
 
 
-def search_lines(attempts: Sequence[Attempt], decisions: Decisions) -> list[str]:
-    out = [f"{len(attempts)} programs were built:" if len(attempts) > 1 else "one program was built:"]
+def search_document(attempts: Sequence[Attempt], decisions: Decisions) -> Document:
+    built: list[Block] = []
     for number, one in enumerate(attempts, 1):
         figures = f"{one.cycles:,} cycles, {one.peak_bytes:,} bytes at the peak: " if one.cycles else ""
-        out.append(f"  {number:2}  {one.reason}")
-        out.append(f"      {figures}{one.verdict}" + (f" ({one.seen})" if one.seen else ""))
+        built.append(f"  {number:2}  {one.reason}")
+        built.append(f"      {figures}{one.verdict}" + (f" ({one.seen})" if one.seen else ""))
     decided = saved.as_json(replace(decisions, made_for=None))
-    out += ["", "decided: " + ("nothing otherwise than what is tried first" if not decided else "")]
-    return [*out, *(f"  {name}: {_value(value)}" for name, value in decided.items())]
+    title = f"{len(attempts)} programs were built:" if len(attempts) > 1 else "one program was built:"
+    other = "decided: " + ("nothing otherwise than what is tried first" if not decided else "")
+    return Document(
+        sections=[
+            Chapter(title, built),
+            Chapter(other, [f"  {name}: {_value(value)}" for name, value in decided.items()]),
+        ],
+        data=lambda: {"search": [asdict(one) for one in attempts], KEY: saved.as_json(decisions)},
+    )
 
 
 def _value(value: Any) -> str:
@@ -329,11 +327,3 @@ def _value(value: Any) -> str:
         shown = [str(one) for one in value][:4]
         return ", ".join(shown) + (f" and {len(value) - 4} more" if len(value) > 4 else "")
     return str(value)
-
-
-def search_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    return [asdict(one) for one in attempts]
-
-
-def search_data(attempts: Sequence[Attempt], decisions: Decisions) -> dict[str, Any]:
-    return {"search": search_rows(attempts), KEY: saved.as_json(decisions)}
